@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 
 use super::listing;
-use super::walk::WalkFolder;
+use super::walk::entry::WalkFolder;
 use crate::control::Control;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::listing::{Listing, ROOM_BYTES};

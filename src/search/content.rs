@@ -4,21 +4,19 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::collect::{Gathered, MatchDetail};
-use super::file::{FileSearcher, Listener, Manner};
+use super::file::{FileSearcher, Listener};
 use super::notes::Notes;
 use super::ordered::{self, Turn, Work};
-use super::page::Window;
+use super::query::{Search, SearchedPart};
 use super::results::{Results, SearchResult};
 use super::walk::WalkEntry;
-use crate::control::{Control, Progress};
+use crate::control::Progress;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::sha256::Sha256;
 
 /// Files handed to a thread at once.
 const BATCH_FILES: usize = 32;
@@ -57,37 +55,6 @@ impl FileToSearch {
     fn is_named(&self) -> bool {
         matches!(self, Self::Found(found) if found.named)
     }
-}
-
-/// What is searched for, and how much of it is shown.
-#[derive(Debug)]
-pub struct Search<'w> {
-    /// The workspace searched.
-    pub workspace: &'w Workspace,
-    /// How files are searched.
-    pub manner: Manner,
-    /// How much is shown.
-    pub window: Window,
-    /// Whether matches are counted behind the page too.
-    pub total: bool,
-    /// Whether an answer names each file once.
-    pub group: bool,
-    /// When to stop.
-    pub control: Control,
-}
-
-/// What came of one file, or of a part of it.
-pub struct SearchedPart {
-    /// The file.
-    pub path: WorkspacePath,
-    /// What was found in it.
-    pub gathered: Gathered,
-    /// Whether it is the last part.
-    pub last: bool,
-    /// All matches of the file; known with the last part.
-    pub count: u64,
-    /// The file as it was searched.
-    pub seen: Option<(Sha256, Stat)>,
 }
 
 impl Search<'_> {

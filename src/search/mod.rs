@@ -14,9 +14,10 @@
 //! | `pattern`, `globs` | compiled patterns, bounded |
 //! | `basic` | patterns in the basic syntax of `grep` |
 //! | `left_out` | what a search that found nothing passed by |
-//! | `lines`, `clip` | what a match looks like in an answer |
+//! | `matched`, `lines`, `clip` | what a match looks like in an answer |
 //! | `packed` | matches in little memory |
 //! | `collect`, `file` | one file searched |
+//! | `query` | what is searched for, and what comes of one file |
 //! | `content` | all files searched in parallel |
 //! | `results` | what comes of them, in order, as far as it is shown |
 //! | `page` | limits, offsets and byte budgets |
@@ -34,12 +35,14 @@ pub mod globs;
 pub mod left_out;
 pub mod lines;
 pub mod listing;
+pub mod matched;
 pub mod newest;
 pub mod notes;
 pub mod ordered;
 pub mod packed;
 pub mod page;
 pub mod pattern;
+pub mod query;
 pub mod results;
 pub mod roots;
 pub mod rules;

@@ -7,8 +7,6 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use super::lines::Match;
-
 /// The bits of a tag that say what an item is.
 const KIND: u8 = 0b11;
 /// A line before the match that follows.
@@ -147,40 +145,6 @@ impl Packer {
     }
 }
 
-/// The matches in a piece, in order.
-#[derive(Debug, Clone)]
-pub struct Entries<'p> {
-    /// What is not read yet.
-    rest: Reader<'p>,
-}
-
-impl<'p> Entries<'p> {
-    /// The matches in `piece`.
-    #[must_use]
-    pub fn of(piece: &'p [u8]) -> Self {
-        Self { rest: Reader(piece) }
-    }
-
-    /// Bytes that are not read yet.
-    #[must_use]
-    pub fn bytes_left(&self) -> usize {
-        self.rest.0.len()
-    }
-}
-
-impl<'p> Iterator for Entries<'p> {
-    type Item = Match<'p>;
-
-    fn next(&mut self) -> Option<Match<'p>> {
-        let before = self.rest.context(BEFORE);
-        let tag = self.rest.byte()?;
-        let head = self.rest.head(tag)?;
-        let text = self.rest.text()?;
-        let after = self.rest.context(AFTER);
-        Some(Match::new(&head, text, before, after))
-    }
-}
-
 /// Lines of context, packed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context<'p> {
@@ -233,11 +197,43 @@ impl JsonSchema for Context<'_> {
     }
 }
 
+/// A match as it was packed.
+pub(super) struct PackedMatch<'p> {
+    /// What is known of it.
+    pub head: Head,
+    /// Its text.
+    pub text: &'p str,
+    /// The lines before it.
+    pub before: Context<'p>,
+    /// The lines after it.
+    pub after: Context<'p>,
+}
+
 /// Reads what [`Packer`] wrote.
 #[derive(Debug, Clone, Copy)]
-struct Reader<'p>(&'p [u8]);
+pub(super) struct Reader<'p>(&'p [u8]);
 
 impl<'p> Reader<'p> {
+    /// Reads a piece from its beginning.
+    pub(super) fn of(piece: &'p [u8]) -> Self {
+        Self(piece)
+    }
+
+    /// Bytes that are not read yet.
+    pub(super) fn bytes_left(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The next match: what is known of it, its text, and the lines before and after it.
+    pub(super) fn entry(&mut self) -> Option<PackedMatch<'p>> {
+        let before = self.context(BEFORE);
+        let tag = self.byte()?;
+        let head = self.head(tag)?;
+        let text = self.text()?;
+        let after = self.context(AFTER);
+        Some(PackedMatch { head, text, before, after })
+    }
+
     /// The next byte.
     fn byte(&mut self) -> Option<u8> {
         let (&byte, rest) = self.0.split_first()?;
@@ -296,6 +292,7 @@ impl<'p> Reader<'p> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::matched::Entries;
     use super::*;
 
     /// A head at `line`.

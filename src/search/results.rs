@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use rustix::fs::Stat;
 
 use super::collect::{MatchDetail, more_bytes};
-use super::content::{Search, SearchedPart};
-use super::lines::{Count, FileMatches, Marked, Match};
+use super::lines::{Count, FileMatches, Marked};
+use super::matched::{Entries, Match};
 use super::notes::Notes;
-use super::packed::{Context, Entries, Head, Packer, Piece};
+use super::packed::{Context, Head, Packer, Piece};
 use super::page::{Budget, Offered, Page, json_bytes};
+use super::query::{Search, SearchedPart};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 

@@ -5,7 +5,7 @@
 //! the root to where the walk stands, and with nothing else; of those folders the deepest few are
 //! kept open.
 
-mod entry;
+pub(super) mod entry;
 mod step;
 
 use std::cell::OnceCell;

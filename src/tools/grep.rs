@@ -13,13 +13,14 @@ use crate::engine::policy::settings::Key;
 use crate::error::{Error, ErrorKind};
 use crate::search::basic;
 use crate::search::collect::{MatchDetail, Style};
-use crate::search::content::{FileToSearch, Search};
+use crate::search::content::FileToSearch;
 use crate::search::file::Manner;
 use crate::search::left_out::{Empty, is_small};
 use crate::search::lines::{Count, Groups, Marked, Matches};
 use crate::search::newest::Order;
 use crate::search::page::{ENTRY_BYTES, Window};
 use crate::search::pattern::{Pattern, Reading, compile};
+use crate::search::query::Search;
 use crate::search::results::SearchResult;
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
@@ -558,7 +559,8 @@ fn ran_out(control: &crate::control::Control, outcome: &SearchResult) -> Error {
 /// The answer as `rg --heading -n` prints it.
 mod text {
     use super::{Response, Text};
-    use crate::search::lines::{FileMatches, Match};
+    use crate::search::lines::FileMatches;
+    use crate::search::matched::Match;
     use crate::text::escaped;
 
     /// Writes the payload and the notes.

@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
+use super::Work;
 use super::place::{
-    MatchedLines, as_given, at, line_before, line_from, lines_like, longest, split, trimmed, trimmed_end,
-    with_ending,
+    MatchedLines, PLACES_MAX, Unfit, as_given, at, line_before, line_from, lines_like, longest, split,
+    trimmed, trimmed_end, with_ending,
 };
-use super::{PLACES_MAX, Unfit, Work};
 use crate::text::checked::{items, peek, slice};
 
 /// Where `old` stands but for blank lines.

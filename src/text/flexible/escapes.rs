@@ -6,9 +6,9 @@
 
 use std::borrow::Cow;
 
+use super::Work;
 use super::letters;
-use super::place::MatchedLines;
-use super::{PLACES_MAX, Unfit, Work};
+use super::place::{MatchedLines, PLACES_MAX, Unfit};
 
 /// How a text is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

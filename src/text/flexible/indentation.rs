@@ -4,9 +4,11 @@
 //! blank, so that no line moves into another block. The first line may be an exception, where it is
 //! given without its indentation, or with the right one while the others are shifted.
 
+use super::Work;
 use super::indents::Mapping;
-use super::place::{MatchedLines, NewLine, at, compose, indent, longest, split, trimmed, whole_lines};
-use super::{PLACES_MAX, Unfit, Work};
+use super::place::{
+    MatchedLines, NewLine, PLACES_MAX, Unfit, at, compose, indent, longest, split, trimmed, whole_lines,
+};
 use crate::text::checked::slice;
 
 /// Where `old` stands, indented otherwise.

@@ -5,8 +5,8 @@
 //! texts begin and end with; elsewhere by whether it stands inside a quoted text of its line, and that
 //! only if the text looked for is read so rightly.
 
-use super::place::MatchedLines;
-use super::{PLACES_MAX, Unfit, Work};
+use super::Work;
+use super::place::{MatchedLines, PLACES_MAX, Unfit};
 use crate::text::checked::{items, peek};
 
 /// A piece of a text with escapes.

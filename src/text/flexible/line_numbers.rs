@@ -5,8 +5,8 @@
 //! What stands after the prefixes must be whole lines of the file. A text of one line alone says
 //! little, so its number must be right too.
 
-use super::place::{MatchedLines, NewLine, compose, longest, split, trimmed_end, whole_lines};
-use super::{Unfit, Work};
+use super::Work;
+use super::place::{MatchedLines, NewLine, Unfit, compose, longest, split, trimmed_end, whole_lines};
 
 /// What may stand after a number.
 const SEPARATORS: [&str; 5] = ["\t", "→", "|", "│", ":"];

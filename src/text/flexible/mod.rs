@@ -23,11 +23,8 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use place::Unfit;
+pub use place::{PLACES_MAX, Unfit};
 pub(in crate::text) use typographic::on_keyboard;
-
-/// Places that are looked for; more are as ambiguous as these.
-pub const PLACES_MAX: usize = 1000;
 
 /// How much of two texts is compared, in bytes; more takes too long.
 const WORK_MAX: usize = 200_000_000;

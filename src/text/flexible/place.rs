@@ -4,9 +4,12 @@ use std::ops::Range;
 
 use similar::DiffOp;
 
-use super::{PLACES_MAX, Work};
+use super::Work;
 use crate::text::checked::{item, items, peek, slice};
 use crate::text::line_diff;
+
+/// Places that are looked for; more are as ambiguous as these.
+pub const PLACES_MAX: usize = 1000;
 
 /// Where a text stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

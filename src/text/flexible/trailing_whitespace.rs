@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
+use super::Work;
 use super::place::{
-    MatchedLines, at, line_before, line_end, line_from, line_start, longest, split, trimmed_end,
+    MatchedLines, PLACES_MAX, at, line_before, line_end, line_from, line_start, longest, split, trimmed_end,
 };
-use super::{PLACES_MAX, Work};
 
 /// Where `old` stands but for such blanks.
 pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {

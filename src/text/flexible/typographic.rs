@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::place::{MatchedLines, NewLine, compose};
-use super::{PLACES_MAX, Unfit, Work};
+use super::Work;
+use super::place::{MatchedLines, NewLine, PLACES_MAX, Unfit, compose};
 
 /// Where `old` stands but for such characters.
 pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {

@@ -4,11 +4,9 @@ use similar::DiffTag;
 
 use super::lines::{Line, lines};
 use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
-use super::parse::{ParseError, Source, other_format};
+use super::signs::{marker, other_format, search_marker};
+use super::source::{ParseError, Source};
 use crate::text::line_diff;
-
-/// The shortest run of letters that makes a marker.
-const MARKER_MIN: usize = 7;
 
 /// One block: what to look for and what to put there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,11 +53,6 @@ pub fn search_replace_blocks(text: &[u8]) -> Result<Vec<Block>, ParseError> {
         return Err(ParseError::at(0, "there is no `<<<<<<< SEARCH` block here"));
     }
     Ok(blocks)
-}
-
-/// The length of the marker that begins a block.
-pub(super) fn search_marker(text: &[u8]) -> Option<usize> {
-    marker(text, b'<', b"SEARCH")
 }
 
 /// Reads each block as the change of a file: the one named before it, or that of the block before.
@@ -114,13 +107,6 @@ fn span(source: &Source<'_>, start: usize, length: usize) -> Result<Span, ParseE
         }
         None => Ok(Span { start, divider, end }),
     }
-}
-
-/// The length of a marker of `letter` with `word` after it.
-fn marker(text: &[u8], letter: u8, word: &[u8]) -> Option<usize> {
-    let length = text.iter().take_while(|byte| **byte == letter).count();
-    let rest = text.get(length..)?.trim_ascii();
-    (length >= MARKER_MIN && rest == word).then_some(length)
 }
 
 /// The path on the last line before `start` that is neither empty nor a fence.

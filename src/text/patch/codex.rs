@@ -3,27 +3,8 @@
 use super::hunk;
 use super::lines::Ending;
 use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
-use super::parse::{ParseError, Source, other_format};
-
-/// The line that begins an envelope.
-pub const BEGIN: &[u8] = b"*** Begin Patch";
-
-/// What a `***` line inside an envelope says.
-enum Header<'a> {
-    /// `*** Add File:`, `*** Update File:`, `*** Delete File:`.
-    File(Operation, &'a [u8]),
-    /// `*** Move to:`.
-    MoveTo(&'a [u8]),
-    /// `*** End of File`.
-    EndOfFile,
-    /// `*** End Patch`.
-    EndPatch,
-}
-
-/// Whether `text` begins the change of a file.
-pub fn is_file_header(text: &[u8]) -> bool {
-    matches!(header(text), Some(Header::File(..)))
-}
+use super::signs::{ENVELOPE_BEGIN, EnvelopeLine, envelope_line, is_hunk_header, other_format};
+use super::source::{ParseError, Source};
 
 /// Reads every envelope of the text.
 ///
@@ -37,7 +18,7 @@ pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> 
             return Err(ParseError::at(index, message));
         }
         index += 1;
-        if text.trim_ascii() == BEGIN {
+        if text.trim_ascii() == ENVELOPE_BEGIN {
             if begins_elsewhere(source, index) {
                 let message = "the patch is wrapped in a `cd`: write paths from where lbx runs instead";
                 return Err(ParseError::at(index.saturating_sub(2), message));
@@ -54,25 +35,6 @@ pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> 
 fn begins_elsewhere(source: &Source<'_>, after_begin: usize) -> bool {
     let before = after_begin.checked_sub(2).and_then(|index| source.text(index)).unwrap_or_default();
     before.trim_ascii().starts_with(b"cd ") && before.windows(2).any(|pair| pair == b"<<")
-}
-
-/// Reads a `***` line.
-fn header(text: &[u8]) -> Option<Header<'_>> {
-    let words = text.trim_ascii().strip_prefix(b"*** ")?.trim_ascii();
-    let named = |start: &[u8]| words.strip_prefix(start).map(<[u8]>::trim_ascii);
-    if words == b"End Patch" {
-        Some(Header::EndPatch)
-    } else if words == b"End of File" {
-        Some(Header::EndOfFile)
-    } else if let Some(path) = named(b"Move to:") {
-        Some(Header::MoveTo(path))
-    } else if let Some(path) = named(b"Add File:") {
-        Some(Header::File(Operation::Create, path))
-    } else if let Some(path) = named(b"Update File:") {
-        Some(Header::File(Operation::Modify, path))
-    } else {
-        named(b"Delete File:").map(|path| Header::File(Operation::Delete, path))
-    }
 }
 
 /// One envelope while it is read.
@@ -96,12 +58,12 @@ impl<'a> Envelope<'_, 'a> {
             self.at += 1;
         }
         while let Some(text) = self.source.text(self.at) {
-            match header(text) {
-                Some(Header::EndPatch) => {
+            match envelope_line(text) {
+                Some(EnvelopeLine::EndPatch) => {
                     self.at += 1;
                     return Ok(());
                 }
-                Some(Header::File(operation, path)) => self.file(operation, path)?,
+                Some(EnvelopeLine::File(operation, path)) => self.file(operation, path)?,
                 _ if text.trim_ascii().is_empty() => self.at += 1,
                 _ => {
                     let message = format!(
@@ -149,7 +111,9 @@ impl<'a> Envelope<'_, 'a> {
 
     /// Takes `*** Move to:`, where it follows.
     fn move_to(&mut self, file: &mut FilePatch<'_>) -> Result<(), ParseError> {
-        let Some(Header::MoveTo(path)) = self.source.text(self.at).and_then(header) else { return Ok(()) };
+        let Some(EnvelopeLine::MoveTo(path)) = self.source.text(self.at).and_then(envelope_line) else {
+            return Ok(());
+        };
         if path.is_empty() {
             return Err(ParseError::at(self.at, "this line names no file"));
         }
@@ -165,7 +129,7 @@ impl<'a> Envelope<'_, 'a> {
     fn added(&mut self, start: usize) -> Result<Vec<Hunk<'a>>, ParseError> {
         let mut hunk = Hunk { patch_line: start + 1, counts_match: true, ..Hunk::default() };
         let mut blanks = Vec::new();
-        while let Some(text) = self.source.text(self.at).filter(|text| header(text).is_none()) {
+        while let Some(text) = self.source.text(self.at).filter(|text| envelope_line(text).is_none()) {
             match text.split_first() {
                 Some((b'+', rest)) => {
                     for index in blanks.drain(..) {
@@ -205,7 +169,7 @@ impl<'a> Envelope<'_, 'a> {
     fn hunk(&mut self) -> Result<Hunk<'a>, ParseError> {
         self.skip_blanks();
         let mut hunk = Hunk { patch_line: self.at + 1, counts_match: true, appends: true, ..Hunk::default() };
-        while let Some(text) = self.source.text(self.at).filter(|text| hunk::is_header(text)) {
+        while let Some(text) = self.source.text(self.at).filter(|text| is_hunk_header(text)) {
             if let Some((old, new)) = hunk::starts(text) {
                 (hunk.old_start, hunk.new_start) = (Some(old), Some(new));
             } else if let Some(anchor) = anchor(text) {
@@ -220,21 +184,21 @@ impl<'a> Envelope<'_, 'a> {
     /// Reads the lines of one hunk.
     fn hunk_lines(&mut self, hunk: &mut Hunk<'a>) -> Result<(), ParseError> {
         let mut blanks = Vec::new();
-        while let Some(text) = self.source.text(self.at).filter(|text| !hunk::is_header(text)) {
-            let (kind, rest) = match (header(text), text.split_first()) {
-                (Some(Header::EndOfFile), Some((b'*', _))) => {
+        while let Some(text) = self.source.text(self.at).filter(|text| !is_hunk_header(text)) {
+            let (kind, rest) = match (envelope_line(text), text.split_first()) {
+                (Some(EnvelopeLine::EndOfFile), Some((b'*', _))) => {
                     hunk.at_end = true;
                     self.at += 1;
                     break;
                 }
-                (Some(Header::MoveTo(_)), Some((b'*', _))) => {
+                (Some(EnvelopeLine::MoveTo(_)), Some((b'*', _))) => {
                     return Err(ParseError::at(
                         self.at,
                         "`*** Move to:` belongs right after `*** Update File:`",
                     ));
                 }
                 (Some(_), Some((b'*', _))) => break,
-                (Some(Header::EndPatch), _) if self.is_last_end() => break,
+                (Some(EnvelopeLine::EndPatch), _) if self.is_last_end() => break,
                 (_, None) => {
                     blanks.push(self.at);
                     self.at += 1;

@@ -2,8 +2,8 @@
 
 use super::lines::{Ending, Line};
 use super::model::{Hunk, HunkLine, Kind};
-use super::parse::{ParseError, Source, foreign};
-use super::unified;
+use super::signs::{foreign, is_file_header, is_hunk_header};
+use super::source::{ParseError, Source};
 
 /// How many old and new lines a hunk has.
 type Counts = (usize, usize);
@@ -17,13 +17,6 @@ struct Header {
     new_start: Option<usize>,
     /// How many lines there are.
     counts: Option<Counts>,
-}
-
-/// Whether `text` is a `@@` line.
-pub fn is_header(text: &[u8]) -> bool {
-    text.trim_ascii_end() == b"@@"
-        || text.starts_with(b"@@ ")
-        || matches!(text, [b'@', b'@', b'-', digit, ..] if digit.is_ascii_digit())
 }
 
 /// Reads the hunk whose `@@` line has `index`, and tells where the text goes on.
@@ -182,14 +175,14 @@ impl<'s, 'a> Body<'s, 'a> {
         if self.is_satisfied() && (!self.blanks.is_empty() || text == b"-- ") {
             return true;
         }
-        if !unified::is_file_header(self.source, self.next) {
+        if !is_file_header(self.source, self.next) {
             return false;
         }
         // `--- x` and `+++ y` may also be a removed `-- x` and an added `++ y`.
         match self.counts {
             None => true,
             Some((old, new)) => {
-                let hunk_follows = self.source.text(self.next + 2).is_some_and(is_header);
+                let hunk_follows = self.source.text(self.next + 2).is_some_and(is_hunk_header);
                 let completes = (self.seen.0 + 1, self.seen.1 + 1) == (old, new);
                 self.is_satisfied() || (hunk_follows && !completes)
             }
@@ -198,7 +191,7 @@ impl<'s, 'a> Body<'s, 'a> {
 
     /// Ends the hunk at a line of another kind, unless that line may be a damaged one of the hunk.
     fn end_at(&self, text: &[u8]) -> Result<bool, ParseError> {
-        let is_known = is_header(text)
+        let is_known = is_hunk_header(text)
             || [&b"diff "[..], b"```", b"~~~", b"Index: ", b"Only in ", b"*** End", b"From "]
                 .iter()
                 .any(|start| text.starts_with(start));

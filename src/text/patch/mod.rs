@@ -27,16 +27,18 @@
 //!
 //! # The parts, in the order of the work
 //!
-//! `parse` tells formats apart; `unified` with `hunk`, `name` and `binary`, `codex` and `blocks`
+//! `parse` tells formats apart, by the lines that `signs` knows; `unified` with `hunk`, `name` and `binary`, `codex` and `blocks`
 //! read one each into `model`, and `settle` chooses among two names. `index` knows where lines stand, `locate` finds a run of them,
 //! `anchor` narrows that for Codex, `place` decides about one hunk, `apply` about all of a file,
-//! `render` writes, `conflict` and `nearest` explain. `plan` puts the files together.
+//! `render` writes, `conflict` and `nearest` explain. `compose` puts the files together, as
+//! `plan` words it: `steps` settles what each change is of, `tree` makes it.
 
 mod anchor;
 mod apply;
 pub(super) mod binary;
 mod blocks;
 mod codex;
+mod compose;
 mod conflict;
 mod hunk;
 mod index;
@@ -50,6 +52,8 @@ mod place;
 mod plan;
 mod render;
 mod settle;
+mod signs;
+mod source;
 mod steps;
 mod tree;
 mod unified;
@@ -60,14 +64,14 @@ mod tests;
 pub use apply::{Applied, HunkReport, apply};
 pub use binary::{BINARY_BYTES_MAX, Binary, BinaryApplied, BinaryData};
 pub use blocks::{Block, search_replace_blocks};
+pub use compose::{Whole, compose};
 pub use conflict::{Conflict, Failure, Fate, HunkFate, Nearest, Reason, visible};
 pub use index::Tier;
 pub use lines::{Ending, Line, lines};
 pub use model::{
     Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Paths, Prefix, Strip, is_symlink,
 };
-pub use parse::{ParseError, parse, parse_within};
+pub use parse::{parse, parse_within};
 pub use place::PatchOptions;
-pub use plan::{
-    Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason, Whole, compose,
-};
+pub use plan::{Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason};
+pub use source::ParseError;

@@ -1,70 +1,10 @@
 //! Tells the formats apart and hands the text to the right parser.
 
-use std::fmt;
-
 use super::binary::BINARY_BYTES_MAX;
-use super::lines::Line;
 use super::model::{FilePatch, Format, Patch};
-use super::{blocks, codex, hunk, unified};
-use crate::text::lines::at_line_feeds;
-
-/// Why a patch cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseError {
-    /// Line of the patch text, from 1.
-    pub line: usize,
-    /// What is wrong there.
-    pub message: String,
-}
-
-impl ParseError {
-    /// An error at the line with `index`.
-    pub(super) fn at(index: usize, message: impl Into<String>) -> Self {
-        Self { line: index + 1, message: message.into() }
-    }
-}
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
-impl std::error::Error for ParseError {}
-
-/// The lines of a patch text.
-pub(super) struct Source<'a> {
-    /// Each with its ending.
-    lines: Vec<&'a [u8]>,
-}
-
-impl<'a> Source<'a> {
-    /// The lines of `text`, after a byte-order mark.
-    pub fn new(text: &'a [u8]) -> Self {
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        Self { lines: at_line_feeds(text).collect() }
-    }
-
-    /// How many lines there are.
-    pub fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// The line with `index`, with its ending.
-    pub fn raw(&self, index: usize) -> Option<&'a [u8]> {
-        self.lines.get(index).copied()
-    }
-
-    /// The line with `index`, without its ending.
-    pub fn text(&self, index: usize) -> Option<&'a [u8]> {
-        self.raw(index).map(|raw| Line::of(raw).text)
-    }
-
-    /// Whether the line with `index` ends in a carriage return and a line feed.
-    pub fn ends_in_crlf(&self, index: usize) -> bool {
-        self.raw(index).is_some_and(|raw| raw.ends_with(b"\r\n"))
-    }
-}
+use super::signs::{begins, foreign, is_hunk_header};
+use super::source::{ParseError, Source};
+use super::{blocks, codex, unified};
 
 /// Reads a patch in any of the formats, alone, inside a Markdown fence or after prose.
 ///
@@ -99,14 +39,10 @@ fn refuse_emptiness(files: Vec<FilePatch<'_>>) -> Option<Vec<FilePatch<'_>>> {
 fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
     for index in 0..source.len() {
         let text = source.text(index).unwrap_or_default();
-        if text.trim_ascii() == codex::BEGIN {
-            return Ok(Format::Codex);
+        if let Some(format) = begins(source, index) {
+            return Ok(format);
         }
-        if blocks::search_marker(text).is_some() {
-            return Ok(Format::SearchReplace);
-        }
-        if text.starts_with(b"diff --git ") || unified::is_file_header(source, index) || hunk::is_header(text)
-        {
+        if is_hunk_header(text) {
             return Ok(Format::Unified);
         }
         if let Some(message) = foreign(text) {
@@ -145,37 +81,4 @@ fn is_ed_command(text: &[u8]) -> bool {
     let mut parts = text.splitn(2, |byte| matches!(byte, b'a' | b'c' | b'd'));
     let (Some(old), Some(new)) = (parts.next(), parts.next()) else { return false };
     is_range(old) && (new.is_empty() || is_range(new))
-}
-
-/// What is wrong where a patch of another format begins among the files of one in `format`.
-pub(super) fn other_format(source: &Source<'_>, index: usize, format: Format) -> Option<String> {
-    let text = source.text(index).unwrap_or_default();
-    let begins = if text.trim_ascii() == codex::BEGIN {
-        Format::Codex
-    } else if blocks::search_marker(text).is_some() {
-        Format::SearchReplace
-    } else if text.starts_with(b"diff --git ") || unified::is_file_header(source, index) {
-        Format::Unified
-    } else {
-        return None;
-    };
-    (begins != format).then(|| "a patch of another format begins here: send each by itself".into())
-}
-
-/// What is wrong with a line that belongs to a format which is not read.
-pub(super) fn foreign(text: &[u8]) -> Option<String> {
-    if text.starts_with(b"diff --cc ") || text.starts_with(b"diff --combined ") || text.starts_with(b"@@@ ") {
-        return Some("a combined diff of a merge cannot be applied: make one against a single parent".into());
-    }
-    if text.starts_with(b"***************") {
-        return Some("a context diff cannot be applied: make a unified one (diff -u)".into());
-    }
-    if codex::is_file_header(text) {
-        return Some("there is no `*** Begin Patch` line before this one".into());
-    }
-    if text.starts_with(b"Binary files ") && text.ends_with(b" differ") {
-        let message = String::from_utf8_lossy(text).into_owned();
-        return Some(format!("{message}, but the patch does not hold the bytes (git diff --binary does)"));
-    }
-    None
 }

@@ -4,7 +4,8 @@ use super::binary::{BINARY_BYTES_MAX, Binary, BinaryData, decode_line, inflate};
 use super::hunk;
 use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_symlink};
 use super::name::{Name, file_name, git_names, prefix_of, whole_name};
-use super::parse::{ParseError, Source, foreign, other_format};
+use super::signs::{foreign, is_file_header, is_hunk_header, other_format};
+use super::source::{ParseError, Source};
 use crate::text::checked::peek;
 
 /// Digits that an id in an `index` line has at least.
@@ -15,12 +16,6 @@ const EMPTY_IDS: [&[u8]; 2] = [
     b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
 ];
-
-/// Whether a `---` line with a `+++` line after it stands at `index`.
-pub fn is_file_header(source: &Source<'_>, index: usize) -> bool {
-    source.text(index).is_some_and(|text| text.starts_with(b"--- "))
-        && source.text(index + 1).is_some_and(|text| text.starts_with(b"+++ "))
-}
 
 /// Reads every file of a unified diff. A binary content of more than `binary_bytes_max` is not inflated.
 ///
@@ -82,7 +77,7 @@ impl<'a> Reader<'_, 'a> {
             self.in_message = true;
         }
         if !self.in_message {
-            if hunk::is_header(text) {
+            if is_hunk_header(text) {
                 return self.hunk();
             }
             let other = other_format(self.source, self.at, Format::Unified);

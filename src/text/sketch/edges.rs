@@ -3,15 +3,13 @@
 use std::ops::Range;
 
 use super::Refusal;
-use super::parts::{Part, indent, key};
-use super::place::{Core, Index, numbers, too_alike};
+use super::index::{Core, Index, numbers, too_alike};
+use super::parts::{Part, indent, key, shown};
 use crate::text::checked::items;
 use crate::text::likeness;
 
 /// Kept lines beside a new one that are looked at for its older self.
 const NEIGHBOURS: usize = 3;
-/// Characters of a line that are compared and shown.
-const SHOWN_CHARACTERS: usize = 160;
 /// Comparisons that looking at two lines character by character counts for.
 const CLOSE_LOOK: usize = 2_000;
 /// From where on a kept line looks like the older self of a new one, 0 to 1. That only refuses.
@@ -160,16 +158,6 @@ fn must_be_an_insertion<'a>(
         }
     }
     Ok(())
-}
-
-/// A line as it is compared and shown.
-pub fn shown(line: &[u8]) -> String {
-    // No character takes more than 4 bytes.
-    let line = line.trim_ascii();
-    String::from_utf8_lossy(line.get(..4 * SHOWN_CHARACTERS).unwrap_or(line))
-        .chars()
-        .take(SHOWN_CHARACTERS)
-        .collect()
 }
 
 /// Whether one line may be the older self of another.

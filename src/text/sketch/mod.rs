@@ -7,6 +7,7 @@
 //! begins there. Where two readings would give two texts there is none, but a refusal.
 
 mod edges;
+mod index;
 mod parts;
 mod place;
 

@@ -1,8 +1,10 @@
 //! A sketch, cut into parts at its markers.
 
-use super::edges::shown;
 use super::{Refusal, Which};
 use crate::text::omission;
+
+/// Characters of a line that are compared and shown.
+const SHOWN_CHARACTERS: usize = 160;
 
 /// What stands between two markers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,16 @@ pub fn indent(line: &[u8]) -> usize {
 /// What a line is compared by: blanks at its end and its ending do not count.
 pub fn key(line: &[u8]) -> &[u8] {
     line.trim_ascii_end()
+}
+
+/// A line as it is compared and shown.
+pub fn shown(line: &[u8]) -> String {
+    // No character takes more than 4 bytes.
+    let line = line.trim_ascii();
+    String::from_utf8_lossy(line.get(..4 * SHOWN_CHARACTERS).unwrap_or(line))
+        .chars()
+        .take(SHOWN_CHARACTERS)
+        .collect()
 }
 
 /// The parts of a sketch.
