@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::common::PLACES_LISTED;
-use super::diff::known;
+use super::revisions;
 use super::sessions;
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -106,7 +106,7 @@ impl Tool for Audit {
         }
         if let Some(written) = request.path.as_ref().filter(|_| records.is_empty()) {
             let store = record::find(engine)?;
-            known::must_be_there(engine, store.as_ref(), written)?;
+            revisions::must_be_there(engine, store.as_ref(), written)?;
         }
         if let Some(session) = named.as_ref().filter(|_| records.is_empty()) {
             sessions::must_be_known(engine, session)?;

@@ -1,13 +1,13 @@
 //! `diff`: what differs between snapshots.
 
-pub mod known;
+mod settled;
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::log::{commit, no_snapshot};
+use super::revisions::{commit, must_be_there, no_snapshot};
 use super::{Effect, Paint, Stdin, Text, Tool, sessions};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -209,11 +209,11 @@ impl Tool for Diff {
                 return Err(no_snapshot(name, "from", &[]));
             }
             for path in request.path.iter().chain(&request.paths) {
-                known::must_be_there(engine, None, path)?;
+                must_be_there(engine, None, path)?;
             }
             return Ok(Response::of(&Span::default(), 0));
         };
-        let (request, places) = known::settled(engine, &store, request)?;
+        let (request, places) = settled::settled(engine, &store, request)?;
         let who = Who::of(engine)?;
         if is_by_session(engine, &request, &store, &who)? {
             let response = by_session(engine, &store, &request, &places)?;

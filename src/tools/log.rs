@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::diff::known::{self, Named, Revisions};
+use super::revisions::{self, Named, Revisions, no_snapshot};
 use super::sessions;
 use super::snapshot::Stat;
 use super::{Effect, Paint, Stdin, Text, Tool};
@@ -16,7 +16,7 @@ use crate::engine::change::record::unreadable;
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{FileStat, Query, Snapshot, Store};
 use crate::engine::store::session::SessionId;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::text::escaped;
 
 /// Paths listed of one snapshot.
@@ -156,11 +156,11 @@ impl Tool for Log {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let Some(store) = record::find(engine)? else {
-            request.path.map(|path| known::must_be_there(engine, None, &path)).transpose()?;
+            request.path.map(|path| revisions::must_be_there(engine, None, &path)).transpose()?;
             engine.named_session().map(|session| sessions::must_be_known(engine, session)).transpose()?;
             return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None, graph: false });
         };
-        let named = request.path.map(|path| known::named(engine, &store, &path)).transpose()?;
+        let named = request.path.map(|path| revisions::named(engine, &store, &path)).transpose()?;
         let (path, from) = match named {
             None => (None, None),
             Some(Named::Path(place)) => (Some(*place), None),
@@ -466,32 +466,6 @@ fn unknown_since(store: &Store, text: &str) -> Error {
         "field `since`: expected a snapshot's id, a time such as 2026-01-31T12:00:00Z, or how long ago such as 2h, got {text:?}"
     ))
     .detail("field", "since")
-}
-
-/// The commit that a request names.
-///
-/// # Errors
-/// `not_found` with near snapshots, or where the repository cannot be read.
-pub fn commit(store: &Store, name: &str, field: &str) -> Result<String, Error> {
-    if let Some(id) = store.resolve(name).map_err(|error| unreadable(&error))? {
-        return Ok(id);
-    }
-    Err(no_snapshot(name, field, &store.near(name)))
-}
-
-/// The refusal of a snapshot that there is not.
-#[must_use]
-pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
-    let error = Error::new(ErrorKind::NotFound, format!("no such snapshot: {name}")).detail("field", field);
-    if near.is_empty() {
-        return error.suggest("There is no snapshot yet: the first change makes one.");
-    }
-    error
-        .suggest(format!(
-            "Name a snapshot by its id or a unique beginning of it, such as {}; `log` lists them.",
-            near.join(", ")
-        ))
-        .detail("near", near)
 }
 
 #[cfg(test)]

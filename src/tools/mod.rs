@@ -28,6 +28,7 @@ pub mod read;
 pub mod redo;
 pub mod restore;
 pub mod review;
+mod revisions;
 pub mod rewind;
 pub mod sandbox;
 pub mod schema;

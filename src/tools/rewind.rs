@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
-use super::log::{commit, no_snapshot};
+use super::revisions::{commit, no_snapshot};
 use super::undo::{self, Conflict, Conflicts, Interleaved, Manner, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;

@@ -3,70 +3,15 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::apply::Edited;
+use super::edited::{Edited, Matched};
 use super::request::Request;
 use crate::engine::Engine;
 use crate::engine::change::Current;
 use crate::sha256::Sha256;
 use crate::text::escaped;
-use crate::text::flexible::Tier;
 use crate::text::replace::line_ranges;
 use crate::tools::Text;
 use crate::tools::common::{ListEnd, PLACES_LISTED};
-
-/// How it matched; of several edits the one that took the most liberty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Matched {
-    /// The new text stands there already; nothing was touched.
-    AlreadyApplied,
-    /// Byte for byte, line endings aside.
-    Exact,
-    /// By line numbers, guarded by the SHA-256 of the lines.
-    Lines,
-    /// By the unchanged lines of a sketch.
-    Sketch,
-    /// But for blanks at the ends of lines.
-    TrailingWhitespace,
-    /// But for the indentation.
-    Indentation,
-    /// But for typographic quotes, dashes and spaces.
-    Typographic,
-    /// But for the line numbers of a listing.
-    LineNumbers,
-    /// But for the escapes of JSON.
-    Escapes,
-    /// But for blank lines, or the first or last line break.
-    BlankLines,
-}
-
-impl From<Tier> for Matched {
-    fn from(tier: Tier) -> Self {
-        match tier {
-            Tier::TrailingWhitespace => Self::TrailingWhitespace,
-            Tier::Indentation => Self::Indentation,
-            Tier::Typographic => Self::Typographic,
-            Tier::LineNumbers => Self::LineNumbers,
-            Tier::Escapes => Self::Escapes,
-            Tier::BlankLines => Self::BlankLines,
-        }
-    }
-}
-
-impl Matched {
-    /// What a person should be told of it, where it was not to be expected.
-    const fn remark(self) -> &'static str {
-        match self {
-            Self::AlreadyApplied | Self::Exact | Self::Lines | Self::Sketch => "",
-            Self::TrailingWhitespace => ", but for trailing whitespace",
-            Self::Indentation => ", but for indentation",
-            Self::Typographic => ", but for typographic characters",
-            Self::LineNumbers => ", but for line numbers",
-            Self::Escapes => ", but for escapes",
-            Self::BlankLines => ", but for blank lines",
-        }
-    }
-}
 
 /// What was changed.
 #[derive(Debug, Serialize, JsonSchema)]

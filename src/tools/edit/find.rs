@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::step::{Count, TextToReplace};
+use super::item::Count;
+use super::step::TextToReplace;
 use crate::text::flexible::{self, Tier, Unfit};
 use crate::text::replace::{self, Flat};
 

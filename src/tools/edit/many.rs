@@ -8,10 +8,11 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-use super::answer::Matched;
-use super::apply::{self, Body, Edited};
+use super::edited::{Body, Edited, Matched};
+use super::item::Count;
 use super::miss::Miss;
-use super::step::{Count, EditStep, What};
+use super::replacement::replacement;
+use super::step::{EditStep, What};
 use crate::text::checked::Fault;
 use crate::text::lines::LineEnding;
 use crate::text::pieces::Pieces;
@@ -220,7 +221,7 @@ impl<'a> List<'a> {
         bytes_max: usize,
     ) -> Result<(), Box<Miss<'s>>> {
         let text = self.pieces.whole();
-        let applied = apply::replacement(&text, step, scope, &self.ranges, bytes_max);
+        let applied = replacement(&text, step, scope, &self.ranges, bytes_max);
         applied.map(|_| ()).map_err(|why| Miss::of(step, Body::Owned(text.into()), why))
     }
 

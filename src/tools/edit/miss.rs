@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::apply::{Body, PLACES_MAX};
+use super::edited::{Body, PLACES_MAX};
 use super::find::Missed;
-use super::step::{EditStep, Named, TextToReplace};
-use super::words::{self, Text};
+use super::named::Named;
+use super::step::{EditStep, TextToReplace};
+use super::words::{self, Shas, Text};
 use crate::error::{Error, ErrorKind};
-use crate::sha256::Sha256;
 use crate::text::checked::Fault;
 use crate::text::counted::counted;
 use crate::text::line_range::LineSpan;
@@ -48,15 +48,6 @@ pub enum Why<'a> {
     OutOfTime(usize, usize),
     /// The new text cannot be made.
     Fault(Fault),
-}
-
-/// SHA-256 of lines.
-#[derive(Debug)]
-pub struct Shas {
-    /// As they were read.
-    pub expected: Sha256,
-    /// As they are.
-    pub actual: Sha256,
 }
 
 impl From<Fault> for Why<'_> {

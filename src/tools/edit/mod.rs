@@ -2,11 +2,15 @@
 
 mod answer;
 mod apply;
+mod edited;
 mod elsewhere;
 mod find;
+mod item;
 mod many;
 mod miss;
+mod named;
 mod rebase;
+mod replacement;
 mod request;
 mod step;
 mod words;
@@ -24,9 +28,11 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
-pub use answer::{FileEdited, LineRange, Matched, Response};
-use apply::Edited;
-pub use request::{EditItem, Edits, Match, Request};
+pub use answer::{FileEdited, LineRange, Response};
+use edited::Edited;
+pub use edited::Matched;
+pub use item::{EditItem, Match};
+pub use request::{Edits, Request};
 use step::EditStep;
 
 /// The tool.

@@ -1,9 +1,9 @@
 //! An edit of a file that has changed since it was read, elsewhere.
 
-use super::apply::{self, Body, Edited};
+use super::apply;
+use super::edited::{Body, Edited};
 use super::miss::Miss;
 use super::step::EditStep;
-use super::words;
 use crate::engine::change::{Change, Current};
 use crate::sha256::Sha256;
 use crate::text::content::View;
@@ -25,6 +25,24 @@ pub enum RebaseMiss<'b> {
     NotShown,
 }
 
+impl RebaseMiss<'_> {
+    /// The same in words, of the file at the path that is shown.
+    fn words(&self, shown: &str) -> String {
+        match self {
+            Self::NoBase => format!("lbx has no copy of the bytes of {shown} that the edit is based on"),
+            Self::OtherEncoding => format!("{shown} has another encoding than it had when you read it"),
+            Self::Edit(miss) => miss.error(shown).message().to_owned(),
+            Self::Merge(Conflict::SameLines) => {
+                format!("others have changed the edited lines of {shown}, or lines next to them")
+            }
+            Self::Merge(conflict @ Conflict::TooMuch) => conflict.error(shown).message().to_owned(),
+            Self::NotShown => {
+                format!("the sketch removes lines of {shown} that you have not been shown")
+            }
+        }
+    }
+}
+
 /// What the edits make of the file as it is now, where they do not touch what has changed; else why
 /// they cannot be carried over, in words.
 ///
@@ -39,10 +57,10 @@ pub fn rebase(
     expected: Option<Sha256>,
 ) -> Result<Edited<'static>, String> {
     let text = base.ok_or(RebaseMiss::NoBase).and_then(|base| text_of(base, file));
-    let rebased = text.as_ref().map_err(|miss| words::rebase(miss, current.place().shown()));
+    let rebased = text.as_ref().map_err(|miss| miss.words(current.place().shown()));
     rebased.and_then(|text| {
         carried_over(change, current, file, steps, text, expected)
-            .map_err(|miss| words::rebase(&miss, current.place().shown()))
+            .map_err(|miss| miss.words(current.place().shown()))
     })
 }
 

@@ -1,9 +1,9 @@
 //! One edit of a request, checked.
 
-use super::request::EditItem;
-use crate::error::{Error, ErrorKind};
+use super::item::{Count, EditItem, Match};
+use super::named::Named;
+use crate::error::Error;
 use crate::text::line_range::LineSpan;
-use crate::text::replace;
 
 /// One edit, checked.
 #[derive(Debug)]
@@ -50,19 +50,6 @@ pub struct TextToReplace {
     pub flexible: bool,
 }
 
-/// Which of several places are meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
-    /// The only one.
-    One,
-    /// All.
-    All,
-    /// All, and there must be so many.
-    Exactly(usize),
-    /// The one of this number, from 1.
-    Nth(usize),
-}
-
 impl EditStep {
     /// Checks an edit; `flexible` is how it matches where it does not say.
     ///
@@ -92,7 +79,7 @@ impl EditStep {
                 None => Err(named.invalid("old_string", "field `old_string` is missing")),
             };
         };
-        let flexible = item.r#match.map_or(flexible, |how| how == super::request::Match::Flexible);
+        let flexible = item.r#match.map_or(flexible, |how| how == Match::Flexible);
         named.must_change(&old, &item.new_string)?;
         Ok(step(What::Text(TextToReplace { old, new: item.new_string, word: item.word, count, flexible })))
     }
@@ -119,58 +106,5 @@ impl EditStep {
             What::Lines { new } => Some(new),
             What::Sketch { .. } => None,
         }
-    }
-}
-
-/// An edit by its number from 1 and the number of all, where there are several.
-#[derive(Debug, Clone, Copy)]
-pub struct Named(pub Option<(usize, usize)>);
-
-impl Named {
-    /// A refusal of the edit itself.
-    pub fn invalid(self, field: &str, message: &str) -> Error {
-        let field = match self.0 {
-            Some((number, _)) => format!("edits[{}].{field}", number - 1),
-            None => field.to_owned(),
-        };
-        Error::invalid(format!("{}{message}", self.prefix())).detail("field", field)
-    }
-
-    /// A refusal of what was found in the file.
-    pub fn refusal(self, kind: ErrorKind, message: &str, shown: &str) -> Error {
-        self.of_several(Error::new(kind, format!("{}{message}", self.prefix())).at(shown))
-    }
-
-    /// Adds to a refusal which of several edits it is, and what became of the others.
-    pub fn of_several(self, error: Error) -> Error {
-        match self.0 {
-            Some((number, _)) => error.detail("edit", number).detail("applied", 0),
-            None => error,
-        }
-    }
-
-    /// Which of several edits this is, for a message.
-    fn prefix(self) -> String {
-        self.0.map(|(number, total)| format!("edit {number} of {total}: ")).unwrap_or_default()
-    }
-
-    /// Refuses an edit that changes nothing.
-    fn must_change(self, old: &str, new: &str) -> Result<(), Error> {
-        if old.is_empty() {
-            return Err(self
-                .invalid("old_string", "old_string is empty")
-                .suggest("Name the text to replace; insert or append adds text, write creates a file."));
-        }
-        if old == new {
-            return Err(
-                self.invalid("new_string", "old_string and new_string are equal: there is nothing to change")
-            );
-        }
-        if replace::same_but_for_endings(old.as_bytes(), new.as_bytes()) {
-            let message =
-                "old_string and new_string differ in their line endings alone, which edit keeps as they are";
-            return Err(self.invalid("new_string", message).suggest("Change line endings with write."));
-        }
-        Ok(())
     }
 }

@@ -5,14 +5,14 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use super::find::{self, Missed, Tally};
-use super::miss::Shas;
-use super::rebase::RebaseMiss;
-use super::step::{Count, Named, TextToReplace};
+use super::item::Count;
+use super::named::Named;
+use super::step::TextToReplace;
 use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
 use crate::text::flexible::{self, Tier};
 use crate::text::line_range::LineSpan;
 use crate::text::lines;
-use crate::text::merge::Conflict;
 use crate::text::nearest::{self, Nearest};
 use crate::text::replace;
 use crate::text::sketch::{Refusal, Which};
@@ -288,6 +288,15 @@ fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Op
     replace::line_ranges(body, places.get(..1)?, 1).first().map(|lines| lines.0)
 }
 
+/// SHA-256 of lines.
+#[derive(Debug)]
+pub struct Shas {
+    /// As they were read.
+    pub expected: Sha256,
+    /// As they are.
+    pub actual: Sha256,
+}
+
 /// The refusal of lines whose bytes are not those named.
 pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
     let message = format!("{lines} of {shown} are not those that range_sha256 names");
@@ -305,22 +314,6 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
         .detail("expected_sha256", shas.expected.to_hex())
         .detail("actual_sha256", shas.actual.to_hex())
         .detail("content", text)
-}
-
-/// Why an edit of a stale file cannot be carried over to the file as it is now.
-pub fn rebase(miss: &RebaseMiss<'_>, shown: &str) -> String {
-    match miss {
-        RebaseMiss::NoBase => format!("lbx has no copy of the bytes of {shown} that the edit is based on"),
-        RebaseMiss::OtherEncoding => format!("{shown} has another encoding than it had when you read it"),
-        RebaseMiss::Edit(miss) => miss.error(shown).message().to_owned(),
-        RebaseMiss::Merge(Conflict::SameLines) => {
-            format!("others have changed the edited lines of {shown}, or lines next to them")
-        }
-        RebaseMiss::Merge(conflict @ Conflict::TooMuch) => conflict.error(shown).message().to_owned(),
-        RebaseMiss::NotShown => {
-            format!("the sketch removes lines of {shown} that you have not been shown")
-        }
-    }
 }
 
 /// The refusal of a sketch.

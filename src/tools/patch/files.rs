@@ -24,7 +24,7 @@ use crate::text::patch::{
 };
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED};
 
-use super::ExpectedByPath;
+use super::request::ExpectedByPath;
 
 /// The files of one patch.
 pub struct Files<'e> {

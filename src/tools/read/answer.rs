@@ -4,7 +4,6 @@ use rustix::fs::Stat;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::notebook::NotebookRead;
 use super::shown::Part;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
@@ -155,6 +154,41 @@ pub struct ClippedLine {
     pub next_column: usize,
     /// Bytes in it
     pub bytes: u64,
+}
+
+/// One cell of a notebook.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NotebookCell {
+    /// Its number, from 1
+    pub cell: usize,
+    /// Its id, where the notebook gives it one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// code, markdown or raw
+    pub r#type: String,
+    /// Its source
+    pub source: String,
+    /// The number of its last execution
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_count: Option<u64>,
+    /// What it put out, in short: text from its start, of anything else its type and size
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+}
+
+/// The cells of a notebook that are shown.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NotebookRead {
+    /// The cells of a notebook that were asked for
+    pub cells: Vec<NotebookCell>,
+    /// How many there are in the notebook
+    pub total_cells: usize,
+    /// The cell to go on at, where not all are here
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cell: Option<usize>,
+    /// The byte of that cell's source to go on at, as `column`, where a part of it is here
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_column: Option<usize>,
 }
 
 impl From<&Clipped> for ClippedLine {

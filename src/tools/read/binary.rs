@@ -6,9 +6,9 @@ use std::io::{BufReader, Seek, SeekFrom};
 use base64::Engine as _;
 use rustix::fs::Stat;
 
+use super::Request;
 use super::answer::FileRead;
 use super::pass::for_each_piece;
-use super::{Image, Request};
 use crate::engine::Engine;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
@@ -17,6 +17,7 @@ use crate::sha256::Hasher;
 use crate::text::answer_size::AnswerRoom;
 use crate::text::content;
 use crate::text::counted::counted;
+use crate::tools::Image;
 
 /// Bytes of the file's start in a refusal.
 const MAGIC_BYTES: usize = 16;

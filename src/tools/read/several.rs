@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Request;
 use super::answer::{FileOrRefusal, Response};
+use super::file::read;
 use super::wanted::Selection;
-use super::{Request, read};
 use crate::engine::Engine;
 use crate::engine::workspace::fs;
 use crate::envelope::Refusal;

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::engine::history::replay::ReplayConflict;
+use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 use crate::tools::{Paint, Text};
@@ -110,4 +112,22 @@ impl Conflict {
 /// Whether an error says that one file is in the way.
 fn is_of_one_file(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::StaleFile | ErrorKind::NotFound) && error.path().is_some()
+}
+
+/// The refusal of changes that move what is not there, or to where something is.
+pub fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict) -> Error {
+    let (path, what, suggestion) = match conflict {
+        ReplayConflict::Missing(path) => (
+            path,
+            "is no longer there, so it cannot go back",
+            "Bring it back to where this session left it, and repeat the call.",
+        ),
+        ReplayConflict::Taken(path) => (
+            path,
+            "cannot come back: something is in its place",
+            "Move what is there out of the way, and repeat the call.",
+        ),
+    };
+    let shown = workspace.shown(path);
+    Error::new(ErrorKind::StaleFile, format!("{shown} {what}")).at(shown).suggest(suggestion)
 }

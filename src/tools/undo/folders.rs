@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::conflict_error;
+use super::conflicts::conflict_error;
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Kind, Piece, ReplayConflict, ReplayResult, depth};
 use crate::engine::workspace::Workspace;

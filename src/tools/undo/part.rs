@@ -1,7 +1,9 @@
 //! One change taken back by its number, whole or in part, whatever came after it.
 
 use super::files::{LOST, Manner};
-use super::{ListEnd, Request, Response, Undone, listed, plan, touches};
+use super::plan::plan;
+use super::undone::{Undone, listed, touches};
+use super::{Request, Response};
 use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::history::replay::Direction;
@@ -13,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::counted::counted;
 use crate::text::git_diff;
-use crate::tools::common::subject;
+use crate::tools::common::{ListEnd, subject};
 use crate::tools::sessions::others_advice;
 
 /// Takes back the change `seq` of the caller's session, or the part of it that the request names.

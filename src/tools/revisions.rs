@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use super::Request;
 use crate::engine::Engine;
 use crate::engine::change::record::unreadable;
 use crate::engine::snapshot::{Query, Store};
 use crate::engine::workspace::resolve::ResolvedPath;
-use crate::error::Error;
-use crate::tools::log::{commit, no_snapshot};
+use crate::error::{Error, ErrorKind};
 
 /// What a word in the path's place names.
 pub enum Named {
@@ -35,50 +33,6 @@ pub fn named(engine: &Engine, store: &Store, path: &Path) -> Result<Named, Error
     let place = place?;
     is_known(engine, Some(store), &place, path)?;
     Ok(Named::Path(Box::new(place)))
-}
-
-/// The request with revisions in the paths' place understood, and the paths that are left.
-///
-/// Revisions come first, as under git: `A`, `A B`, `A..B`, each perhaps with paths behind.
-///
-/// # Errors
-/// `not_found` for what is neither path nor revision, `invalid_request` for revisions too many.
-pub fn settled(
-    engine: &Engine,
-    store: &Store,
-    mut request: Request,
-) -> Result<(Request, Vec<ResolvedPath>), Error> {
-    let words = request.path.take().into_iter().chain(std::mem::take(&mut request.paths));
-    let is_settled = request.of.is_some() || request.from.is_some() || request.to.is_some();
-    let (mut places, mut revisions) = (Vec::new(), Vec::new());
-    for word in words {
-        if is_settled || !places.is_empty() {
-            places.push(must_be_there(engine, Some(store), &word)?);
-            continue;
-        }
-        match named(engine, store, &word)? {
-            Named::Path(place) => places.push(*place),
-            Named::Revisions(named) => revisions.push(named),
-        }
-    }
-    let mut revisions = revisions.into_iter();
-    match (revisions.next(), revisions.next(), revisions.next()) {
-        (None, ..) => {}
-        (Some(Revisions::Snapshot(id)), None, _) => request.of = Some(id),
-        (Some(Revisions::Since(id)), None, _) => request.from = Some(id),
-        (Some(Revisions::Between(from, to)), None, _) => {
-            (request.from, request.to) = (Some(from), Some(to));
-        }
-        (Some(from), Some(to), None) if !from.is_range() && !to.is_range() => {
-            (request.from, request.to) = (Some(from.into_first()), Some(to.into_first()));
-        }
-        _ => {
-            return Err(Error::invalid("a diff compares two snapshots: A..B, or A and B")
-                .detail("field", "path")
-                .suggest("Name two snapshots at most, then paths."));
-        }
-    }
-    Ok((request, places))
 }
 
 /// Refuses a path at which nothing is and never was, as far as the snapshots know.
@@ -134,12 +88,12 @@ pub enum Revisions {
 
 impl Revisions {
     /// Whether it names two commits.
-    const fn is_range(&self) -> bool {
+    pub const fn is_range(&self) -> bool {
         matches!(self, Self::Between(..))
     }
 
     /// The commit, or the first one.
-    fn into_first(self) -> String {
+    pub fn into_first(self) -> String {
         match self {
             Self::Snapshot(id) | Self::Since(id) | Self::Between(id, _) => id,
         }
@@ -162,4 +116,30 @@ impl Revisions {
         let is_snapshot = store.time_of_foreign(&id).map_err(broken)?.is_none();
         Ok(Some(if is_snapshot { Self::Snapshot(id) } else { Self::Since(id) }))
     }
+}
+
+/// The commit that a request names.
+///
+/// # Errors
+/// `not_found` with near snapshots, or where the repository cannot be read.
+pub fn commit(store: &Store, name: &str, field: &str) -> Result<String, Error> {
+    if let Some(id) = store.resolve(name).map_err(|error| unreadable(&error))? {
+        return Ok(id);
+    }
+    Err(no_snapshot(name, field, &store.near(name)))
+}
+
+/// The refusal of a snapshot that there is not.
+#[must_use]
+pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
+    let error = Error::new(ErrorKind::NotFound, format!("no such snapshot: {name}")).detail("field", field);
+    if near.is_empty() {
+        return error.suggest("There is no snapshot yet: the first change makes one.");
+    }
+    error
+        .suggest(format!(
+            "Name a snapshot by its id or a unique beginning of it, such as {}; `log` lists them.",
+            near.join(", ")
+        ))
+        .detail("near", near)
 }

@@ -1,0 +1,85 @@
+//! A change that was taken back or done again, as answers show it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::engine::Engine;
+use crate::engine::journal::JournalEntry;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_state;
+use crate::text::escaped;
+use crate::tools::Text;
+use crate::tools::common::PLACES_LISTED;
+
+/// A change that was taken back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Undone {
+    /// Its number in the session
+    pub seq: u64,
+    /// The tool that made it
+    pub tool: String,
+    /// The file that it changed; of several, the first
+    pub path: String,
+    /// The first 20 of them, if there are several
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Number of files, if there are several
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<usize>,
+    /// The one hunk of it that was undone
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hunk: Option<usize>,
+}
+
+/// A change as answers show it.
+pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| !is_state(path));
+    let files = entry.files.iter().map(|file| &file.path);
+    let mut paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
+    if paths.is_empty() {
+        paths.extend(folders_of(entry).map(|path| engine.workspace.shown(path)));
+    }
+    if paths.is_empty() {
+        // A command that left nothing to bring back.
+        paths.extend(entry.lost.iter().map(|path| engine.workspace.shown(path)));
+    }
+    let path = paths.first().cloned().unwrap_or_default();
+    let total = paths.len();
+    paths.truncate(PLACES_LISTED);
+    Undone {
+        seq: entry.seq,
+        tool: entry.tool.clone(),
+        path,
+        files: (total > paths.len()).then_some(total),
+        paths: if total > 1 { paths } else { Vec::new() },
+        hunk: None,
+    }
+}
+
+/// One line a change.
+pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
+    for undone in changes {
+        let more = undone.files.unwrap_or(undone.paths.len()).saturating_sub(1);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let path = escaped::name(&undone.path);
+        let hunk = undone.hunk.map(|hunk| format!(", hunk {hunk}")).unwrap_or_default();
+        text.change(&format!("{tool}: {}: {path}{more} (change {}{hunk})", undone.tool, undone.seq));
+    }
+}
+
+/// Whether a change touches a path or anything below it.
+pub fn touches(entry: &JournalEntry, path: &WorkspacePath) -> bool {
+    let files = entry.files.iter().map(|file| &file.path);
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    files
+        .chain(moved)
+        .chain(folders_of(entry))
+        .any(|touched| touched.is_within(path) || path.is_within(touched))
+}
+
+/// The folders that a change makes, removes or gives other permission bits.
+fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
+    let removed = entry.removed.iter().map(|folder| &folder.path);
+    let modes = entry.modes.iter().map(|folder| &folder.path);
+    entry.folders.iter().chain(removed).chain(modes).filter(|path| !is_state(path))
+}
