@@ -15,6 +15,7 @@ mod confined;
 mod ended;
 mod jobs;
 mod landlock;
+mod looks;
 mod podman;
 mod ran;
 mod random;

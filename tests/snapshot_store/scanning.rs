@@ -25,6 +25,7 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
         seq: 4,
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         bounds: Bounds::FULL,
+        survey: None,
     };
     place.scan(&scan, control)
 }

@@ -1,7 +1,7 @@
 //! From a change to its commit on the snapshot branch.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::engine::Engine;
@@ -16,6 +16,7 @@ use crate::engine::snapshot::{
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect;
+use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::visible::short_path;
@@ -129,6 +130,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
         bounds: Bounds::QUICK.within(bounds_of(engine)),
         at_hand,
+        survey: None,
     };
     let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
     match in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control))) {
@@ -157,19 +159,20 @@ pub fn scan(
     why: Option<&str>,
     tool: &str,
 ) -> Result<Recorded, Error> {
-    scan_as(engine, subject, why, tool, 0)
+    scan_as(engine, (subject, why), tool, 0, None)
 }
 
-/// The same, where what is found is the change `seq` of the session.
+/// The same, where what is found is the change `seq` of the session, and a survey has just looked at the
+/// work tree.
 ///
 /// # Errors
 /// As [`scan`].
 pub fn scan_as(
     engine: &mut Engine,
-    subject: Option<String>,
-    why: Option<&str>,
+    (subject, why): (Option<String>, Option<&str>),
     tool: &str,
     seq: u64,
+    survey: Option<Arc<Survey>>,
 ) -> Result<Recorded, Error> {
     if !engine.policy().has_snapshots() {
         return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
@@ -185,6 +188,7 @@ pub fn scan_as(
         time: SystemTime::now(),
         bounds: bounds_of(engine),
         at_hand: &AtHand::new(),
+        survey,
     };
     let control = engine.control.clone().within(scan_time(engine));
     let scanned =
@@ -199,9 +203,13 @@ pub fn scan_as(
 ///
 /// # Errors
 /// As [`scan`].
-pub fn scan_others(engine: &mut Engine, is_first: bool) -> Result<Recorded, Error> {
+pub fn scan_others(
+    engine: &mut Engine,
+    is_first: bool,
+    survey: Option<Arc<Survey>>,
+) -> Result<Recorded, Error> {
     let (subject, tool) = if is_first { (Some(BASELINE), BASELINE) } else { (None, EXTERNAL) };
-    scan(engine, subject.map(str::to_owned), None, tool)
+    scan_as(engine, (subject.map(str::to_owned), None), tool, 0, survey)
 }
 
 /// Packs the objects of the private repository, where there is one; answers how many were loose.

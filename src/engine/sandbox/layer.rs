@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use super::overlay::Layer;
@@ -18,6 +18,7 @@ use crate::engine::store::trash;
 use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
+use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 
@@ -41,9 +42,6 @@ const PROBE: &str = "user.overlay.lbx";
 const TICK: Duration = Duration::from_millis(1);
 /// How often to wait for it: some clocks tick every 10 ms.
 const TICKS_MAX: usize = 50;
-
-/// When something changed: seconds and nanoseconds.
-pub type Moment = (i64, i64);
 
 /// A layer's folder; dropped, it is removed.
 #[derive(Debug)]
@@ -191,12 +189,6 @@ pub fn pass_a_moment(folder: &OwnedFd) -> Result<Moment, Errno> {
         std::thread::sleep(TICK);
     }
     Ok(began)
-}
-
-/// When a file or folder last changed in any way.
-#[must_use]
-pub fn changed_at(stat: &Stat) -> Moment {
-    (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
 }
 
 /// Removes the layers of dead calls.

@@ -28,7 +28,6 @@ pub mod run;
 pub mod running;
 mod seccomp;
 mod setup;
-pub mod survey;
 mod unconfined;
 pub mod upper;
 

@@ -6,12 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, Dir, DirEntry, FileType, OFlags};
+use rustix::fs::{CWD, FileType, OFlags};
 
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::survey::{Survey, SurveyBuilder, names_of};
 use crate::engine::workspace::{fs, protect};
 
 /// Longest time of a search.
@@ -42,6 +43,30 @@ pub struct ProtectedPaths {
 /// take for a repository, those that a file named `.git` leads to, and what the policy protects.
 #[must_use]
 pub fn find(workspace: &Workspace, control: &Control, by_policy: &dyn Fn(&Path) -> bool) -> ProtectedPaths {
+    search(workspace, control, by_policy, None)
+}
+
+/// The same in one pass with a survey of everything else, which is missing where there is too much.
+#[must_use]
+pub fn find_and_survey(
+    workspace: &Workspace,
+    control: &Control,
+    by_policy: &dyn Fn(&Path) -> bool,
+) -> (ProtectedPaths, Option<Survey>) {
+    let mut survey = SurveyBuilder::begin();
+    let found = search(workspace, control, by_policy, Some(&mut survey));
+    let closed = found.protected.iter().chain(&found.states).map(|path| path.as_os_str().as_bytes());
+    let survey = if found.is_partial { None } else { survey.finish(closed) };
+    (found, survey)
+}
+
+/// Finds what is protected, and adds what it passes to a survey.
+fn search(
+    workspace: &Workspace,
+    control: &Control,
+    by_policy: &dyn Fn(&Path) -> bool,
+    mut survey: Option<&mut SurveyBuilder>,
+) -> ProtectedPaths {
     let mut found = ProtectedPaths::default();
     let mut folders = vec![PathBuf::new()];
     let deadline = Instant::now() + TIME_MAX;
@@ -52,7 +77,8 @@ pub fn find(workspace: &Workspace, control: &Control, by_policy: &dyn Fn(&Path) 
             found.is_partial = true;
             break;
         }
-        folders.append(&mut found.look_in(workspace, &folder, by_policy));
+        let survey = survey.as_deref_mut().filter(|survey| !survey.is_full());
+        folders.append(&mut found.look_in(workspace, &folder, by_policy, survey));
     }
     found.in_order()
 }
@@ -64,7 +90,7 @@ pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPat
     let root = WorkspacePath::root();
     for folder in std::iter::once(&root).chain(folders.iter().filter(|folder| !folder.is_root())) {
         let folder = if folder.is_root() { PathBuf::new() } else { folder.as_path().to_owned() };
-        found.look_in(workspace, &folder, &|_| false);
+        found.look_in(workspace, &folder, &|_| false, None);
     }
     found.in_order()
 }
@@ -74,16 +100,6 @@ fn open(workspace: &Workspace, folder: &Path) -> Option<OwnedFd> {
     fs::open_beneath(workspace.root_fd(), &WorkspacePath::new(folder)?, fs::FOLDER).ok()
 }
 
-/// What an entry of an opened folder is; not every file system says so in its lists.
-fn kind_of(folder: &OwnedFd, entry: &DirEntry) -> Option<FileType> {
-    let listed = entry.file_type();
-    if listed != FileType::Unknown {
-        return Some(listed);
-    }
-    let name = OsStr::from_bytes(entry.file_name().to_bytes());
-    fs::stat_at(folder.as_fd(), name).ok().map(|stat| fs::type_of(&stat))
-}
-
 impl ProtectedPaths {
     /// Looks at what is in a folder; answers the folders that are to be looked at as well.
     fn look_in(
@@ -91,26 +107,32 @@ impl ProtectedPaths {
         workspace: &Workspace,
         folder: &Path,
         by_policy: &dyn Fn(&Path) -> bool,
+        survey: Option<&mut SurveyBuilder>,
     ) -> Vec<PathBuf> {
         // What may not be read may not be entered by the command either.
         let Some(opened) = open(workspace, folder) else { return Vec::new() };
-        let Ok(entries) = Dir::read_from(&opened) else { return Vec::new() };
+        let Ok(entries) = names_of(opened.as_fd()) else { return Vec::new() };
+        let mut survey = survey.zip(WorkspacePath::new(folder)).map(|(survey, path)| survey.enter(&path));
+        let mut look = |name: &OsStr, listed: FileType, is_closed: bool| match &mut survey {
+            Some(survey) => survey.add(opened.as_fd(), name, is_closed),
+            None => Some(listed),
+        };
         let mut marks = 0;
         let mut below = Vec::new();
         let known = self.protected.len() + self.states.len();
-        for entry in entries.flatten() {
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." {
-                continue;
-            }
+        for entry in entries.iter() {
+            let name = OsStr::from_bytes(entry.name);
             let path = folder.join(name);
-            let Some(kind) = kind_of(&opened, &entry) else { continue };
+            let (is_protected, is_by_policy) = (protect::is_protected(entry.name), by_policy(&path));
+            // A link with the name of a repository is none: what it leads to is protected.
+            let is_closed = is_by_policy || (is_protected && !entry.kind.is_symlink());
+            let Some(kind) = look(name, entry.kind, is_closed) else { continue };
             marks += usize::from(REPOSITORY_MARKS.iter().any(|mark| name == *mark));
             if name.eq_ignore_ascii_case(STATE_FOLDER) && kind.is_dir() {
                 self.states.push(path);
-            } else if protect::is_protected(name.as_bytes()) {
+            } else if is_protected {
                 self.add(workspace.root(), &opened, path, kind);
-            } else if by_policy(&path) {
+            } else if is_by_policy {
                 self.by_policy.push(path.clone());
                 self.protected.push(path);
             } else if kind.is_dir() {

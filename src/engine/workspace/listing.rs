@@ -82,6 +82,13 @@ impl Listing {
         Ok(listing)
     }
 
+    /// One of names and types that are known already.
+    pub fn of<'n>(entries: impl Iterator<Item = (&'n [u8], FileType)>) -> Self {
+        let mut listing = Self::default();
+        entries.for_each(|(name, kind)| listing.push(name, kind));
+        listing
+    }
+
     /// Takes one name, unless nothing is there any more.
     fn add(&mut self, folder: BorrowedFd<'_>, name: &[u8], kind: FileType) {
         if name == b"." || name == b".." {
@@ -95,6 +102,11 @@ impl Listing {
             },
             known => known,
         };
+        self.push(name, kind);
+    }
+
+    /// Adds one entry.
+    fn push(&mut self, name: &[u8], kind: FileType) {
         let start = self.names.len();
         self.names.extend_from_slice(name);
         self.entries.push((start..self.names.len(), kind));

@@ -17,6 +17,7 @@ pub mod removal;
 pub mod resolve;
 mod resolved;
 pub mod rule_bounds;
+pub mod survey;
 pub mod sync;
 
 use std::ffi::OsStr;

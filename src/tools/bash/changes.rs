@@ -2,19 +2,23 @@
 //! one after it, a snapshot between two others, and a change in the journal.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::sync::Arc;
 
 use super::Bash;
 use super::difference::Difference;
 use super::done::{self, Sides};
 use super::left_out::{KeptFiles, LeftOutFiles};
+use super::limits;
 use super::message::{body, subject};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
+use crate::engine::sandbox::repositories::ProtectedPaths;
 use crate::engine::sandbox::running::Running;
-use crate::engine::sandbox::survey::Survey;
 use crate::engine::snapshot::{Reason, Recorded};
 use crate::engine::store::session;
+use crate::engine::workspace::survey::Survey;
 use crate::error::Error;
 use crate::tools::Tool as _;
 
@@ -25,6 +29,8 @@ const PROTECTED_SHOWN_MAX: usize = 10;
 pub struct Before {
     /// What is known of it; `None` where it could not be scanned.
     known: Option<ScannedTree>,
+    /// What of it a command may not write, where someone has searched.
+    protected: Option<ProtectedPaths>,
     /// Shows others that a command is changing the files.
     running: Running,
 }
@@ -41,8 +47,8 @@ struct ScannedTree {
     tip: Option<String>,
     /// The newest change of each session.
     heads: done::Heads,
-    /// What stands there, and what the command may change of it; `None` where that is too much.
-    survey: Option<(Survey, Reach)>,
+    /// What stands there; `None` where that is too much.
+    survey: Option<Arc<Survey>>,
 }
 
 impl Before {
@@ -54,14 +60,17 @@ impl Before {
         let locked = engine.lock()?;
         let running = Running::begin(&locked.state)?;
         if !engine.policy().has_snapshots() && !engine.require_snapshot {
-            return Ok(Self { known: None, running });
+            return Ok(Self { known: None, protected: None, running });
         }
         let (session, warning) = session::load(&locked.state, engine.session())?;
         engine.warn_if(warning);
         // What is told of a command is its output.
         let control = engine.control.clone();
         engine.control = control.clone().without_reports();
-        let scanned = record::scan_others(engine, session.seq == 0);
+        // One look serves the search for repositories, the scan and the comparison afterwards.
+        let (protected, survey) = limits::look(engine);
+        let survey = survey.map(Arc::new);
+        let scanned = record::scan_others(engine, session.seq == 0, survey.clone());
         engine.control = control;
         let heads = done::Heads::of(&locked.state)?;
         drop(locked);
@@ -71,7 +80,7 @@ impl Before {
                 let left_out = LeftOutFiles::of(&recorded.left_out);
                 let kept = left_out.keep(&engine.workspace);
                 let nested = nested_in(&recorded);
-                Some(ScannedTree { nested, left_out, kept, tip, heads, survey: None })
+                Some(ScannedTree { nested, left_out, kept, tip, heads, survey })
             }
             Err(error) if engine.require_snapshot => return Err(error),
             Err(error) => {
@@ -82,13 +91,17 @@ impl Before {
                 None
             }
         };
-        Ok(Self { known, running })
+        Ok(Self { known, protected: Some(protected), running })
     }
 
-    /// Looks at everything that the command may change; it is about to run.
-    pub fn survey(&mut self, engine: &Engine, reach: &Reach) {
-        if let Some(known) = &mut self.known {
-            known.survey = Survey::of(&engine.workspace, reach).map(|survey| (survey, reach.clone()));
+    /// What a command may not write, where that is known.
+    pub fn take_protected(&mut self) -> Option<ProtectedPaths> {
+        self.protected.take()
+    }
+
+    /// Waits until what the command changes has other times than what was seen; it is about to run.
+    pub fn pass_a_moment(&self) {
+        if self.known.is_some() {
             self.running.pass_a_moment();
         }
     }
@@ -100,15 +113,15 @@ impl Before {
     pub fn compare(
         &self,
         engine: &mut Engine,
-        command: &str,
-        why: Option<&str>,
+        reach: &Reach,
+        message: (&str, Option<&str>),
     ) -> Result<Difference, Error> {
         let Some(known) = &self.known else {
             return Ok(Difference::default());
         };
         // The command has run: whoever cancelled it does not want this to be lost.
         let control = std::mem::take(&mut engine.control);
-        let compared = known.compare(engine, command, why);
+        let compared = known.compare(engine, reach, message);
         engine.control = control;
         compared
     }
@@ -116,20 +129,27 @@ impl Before {
 
 impl ScannedTree {
     /// Records what is different now, as the command's.
-    fn compare(&self, engine: &mut Engine, command: &str, why: Option<&str>) -> Result<Difference, Error> {
+    fn compare(
+        &self,
+        engine: &mut Engine,
+        reach: &Reach,
+        (command, why): (&str, Option<&str>),
+    ) -> Result<Difference, Error> {
+        let closed = reach.protected.iter().chain(&reach.states).map(OsString::as_os_str).collect();
         let later = self
             .survey
-            .as_ref()
-            .and_then(|(survey, reach)| Some((survey, Survey::of(&engine.workspace, reach)?, reach)));
-        if later.as_ref().is_some_and(|(before, after, _)| before.touched(after).is_empty()) {
+            .as_deref()
+            .and_then(|before| Some((before, Arc::new(Survey::of(&engine.workspace, &closed)?))));
+        if later.as_ref().is_some_and(|(before, after)| before.touched(after).is_empty()) {
             // Most commands only look: a scan would find what the one before has found.
-            return Ok(Difference { list: Some(Vec::new()), total: Some(0) });
+            return Ok(Difference::none());
         }
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let seq = change.number();
         let (subject, body) = (subject(command), body(command, why));
-        let scanned =
-            record::scan_as(change.engine(), Some(subject.clone()), body.as_deref(), Bash::NAME, seq);
+        let survey = later.as_ref().map(|(_, after)| Arc::clone(after));
+        let words = (Some(subject.clone()), body.as_deref());
+        let scanned = record::scan_as(change.engine(), words, Bash::NAME, seq, survey);
         let recorded = match scanned {
             Ok(recorded) => recorded,
             Err(error) => {
@@ -142,7 +162,7 @@ impl ScannedTree {
         let left_out = LeftOutFiles::of(&recorded.left_out);
         self.tell(change.engine(), recorded);
         let tips = (self.tip.clone(), tip(change.engine())?);
-        let Some((before, after, reach)) = later else {
+        let Some((before, after)) = later else {
             change.engine().warn(
                 "there are too many files to look at each: undo does not take back what this command changed",
             );

@@ -17,6 +17,11 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// Nothing is different.
+    pub const fn none() -> Self {
+        Self { list: Some(Vec::new()), total: Some(0) }
+    }
+
     /// Leaves as many of them as have room, and one at least.
     pub fn shorten(&mut self, room: AnswerRoom) {
         let mut size = TextSize::default();

@@ -8,10 +8,10 @@ use super::placeholder::GIT_FOLDER;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
-use crate::engine::sandbox::survey::Touched;
 use crate::engine::snapshot::{LeftOut, Reason};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::survey::Touched;
 use crate::engine::workspace::{Workspace, fs};
 
 /// Largest of these files whose bytes are kept while a command runs, in bytes.

@@ -14,6 +14,7 @@ use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::{environment, hidden, known_repositories};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind};
 
 /// What a command may reach and use.
@@ -33,7 +34,7 @@ pub struct Prepared {
 /// # Errors
 /// `command_denied` where the request wants more than the policy allows, or the workspace is the
 /// whole disk.
-pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error> {
+pub fn prepare(engine: &mut Engine, request: &Request, mut found: ProtectedPaths) -> Result<Prepared, Error> {
     let root = engine.workspace.root().to_owned();
     if root.parent().is_none() {
         return Err(Error::new(
@@ -45,7 +46,9 @@ pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error
     let network = network(engine, request.network)?;
     let placeholder = Placeholder::make(engine.workspace.root_fd(), &State::open(&engine.workspace)?);
     let home = hidden::home();
-    let found = protected(engine, request.is_transaction());
+    if placeholder.stands() && !found.protected.iter().any(|path| path.as_os_str() == GIT_FOLDER) {
+        found.protected.insert(0, PathBuf::from(GIT_FOLDER));
+    }
     let writable = writable(engine, home.as_deref());
     let folders: Vec<&Path> = std::iter::once(root.as_path()).chain(writable.iter().map(Path::new)).collect();
     let own = Own::find(&folders, &engine.policy().own_places())?;
@@ -161,20 +164,40 @@ fn writable(engine: &mut Engine, home: Option<&Path>) -> Vec<OsString> {
 
 /// What of the workspace a command may not write, and which states of lbx it does not see. A transaction
 /// looks again where something was found before; what is new since then, its change may not touch.
-fn protected(engine: &mut Engine, is_transaction: bool) -> ProtectedPaths {
-    let policy = engine.policy();
-    let has_globs = policy.has_protected_paths();
+pub fn protected(engine: &mut Engine, is_transaction: bool) -> ProtectedPaths {
+    let has_globs = engine.policy().has_protected_paths();
     let state = State::find(&engine.workspace).ok().flatten();
     let known = state.as_ref().filter(|_| is_transaction && !has_globs).and_then(known_repositories::load);
     if let Some(folders) = known {
         return repositories::find_in(&engine.workspace, &folders);
     }
-    let by_policy = |path: &Path| {
+    let found = repositories::find(&engine.workspace, &engine.control, &by_policy(engine));
+    searched(engine, found)
+}
+
+/// The same of the whole workspace, with a look at everything that a command may change; that is missing
+/// where there is too much.
+pub fn look(engine: &mut Engine) -> (ProtectedPaths, Option<Survey>) {
+    let (found, survey) =
+        repositories::find_and_survey(&engine.workspace, &engine.control, &by_policy(engine));
+    (searched(engine, found), survey)
+}
+
+/// Whether the policy protects a path.
+fn by_policy(engine: &Engine) -> impl Fn(&Path) -> bool {
+    let policy = engine.policy();
+    let has_globs = policy.has_protected_paths();
+    move |path| {
         has_globs
             && WorkspacePath::new(path)
                 .is_some_and(|path| policy.protects(&engine.workspace, &path).is_some())
-    };
-    let found = repositories::find(&engine.workspace, &engine.control, &by_policy);
+    }
+}
+
+/// Takes note of what a search of the whole workspace has found.
+fn searched(engine: &mut Engine, found: ProtectedPaths) -> ProtectedPaths {
+    let state = State::find(&engine.workspace).ok().flatten();
+    let has_globs = engine.policy().has_protected_paths();
     if found.is_partial {
         engine.warn("not every folder was looked at: repositories deep in the workspace may not be protected from this command");
     } else if let Some(state) = &state

@@ -111,9 +111,10 @@ impl Bash {
         let program = shell(command)?;
         let mut recording = Recording::begin(engine, request)?;
         let marks = marks::Marks::of_session(engine)?;
-        let mut prepared = limits::prepare(engine, request)?;
+        let found = recording.protected(engine);
+        let mut prepared = limits::prepare(engine, request, found)?;
         prepared.reach.layer = recording.layer();
-        recording.survey(engine, &prepared.reach);
+        recording.pass_a_moment();
         let plan = SandboxPlan {
             program,
             workdir: workdir(engine, request.workdir.as_deref())?,
@@ -131,7 +132,7 @@ impl Bash {
         let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, &mut *output));
         prepared.placeholder.remove();
         let has_succeeded = ran.as_ref().ok().map(|confined| exit_code(&confined.ran) == 0);
-        let taken = recording.take(engine, request, has_succeeded);
+        let taken = recording.take(engine, request, &plan.reach, has_succeeded);
         let Confined { ran, output: captured, sandbox } = ran?;
         let stale = marks.stale(engine);
         captured.warnings.iter().for_each(|warning| engine.warn(warning.clone()));

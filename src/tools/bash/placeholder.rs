@@ -46,6 +46,12 @@ impl Placeholder {
         Self(Shared::take(root, state).ok().flatten())
     }
 
+    /// Whether it stands there for this command.
+    #[must_use]
+    pub const fn stands(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Gives up the share; the last one removes the folder. Nothing but an empty folder ever is.
     pub fn remove(&mut self) {
         let Some(Shared { root, lock }) = self.0.take() else { return };

@@ -4,11 +4,13 @@
 use super::answer::Ran;
 use super::changes::Before;
 use super::difference::Difference;
+use super::limits;
 use super::request::{OnFailure, Request};
 use super::transaction::Transaction;
 use crate::engine::Engine;
 use crate::engine::sandbox::overlay::Layer;
 use crate::engine::sandbox::plan::Reach;
+use crate::engine::sandbox::repositories::ProtectedPaths;
 use crate::error::Error;
 
 /// How the changes of one command are taken in.
@@ -65,15 +67,24 @@ impl Recording {
         }
     }
 
-    /// Looks at what a command with this reach may change; it is about to run.
-    pub fn survey(&mut self, engine: &Engine, reach: &Reach) {
+    /// What a command may not write.
+    pub fn protected(&mut self, engine: &mut Engine) -> ProtectedPaths {
+        let known = match self {
+            Self::Files(before) => before.take_protected(),
+            Self::Layer(..) => None,
+        };
+        known.unwrap_or_else(|| limits::protected(engine, matches!(self, Self::Layer(..))))
+    }
+
+    /// Waits until what the command changes has other times than what was seen.
+    pub fn pass_a_moment(&self) {
         if let Self::Files(before) = self {
-            before.survey(engine, reach);
+            before.pass_a_moment();
         }
     }
 
-    /// Takes in what a command changed that ended well where `has_succeeded`; `None` for one that did
-    /// not come to its end.
+    /// Takes in what a command with this reach changed that ended well where `has_succeeded`; `None` for
+    /// one that did not come to its end.
     ///
     /// # Errors
     /// `stale_file` for a transaction whose files others changed, `protected_path` for one that would touch
@@ -82,12 +93,13 @@ impl Recording {
         self,
         engine: &mut Engine,
         request: &Request,
+        reach: &Reach,
         has_succeeded: Option<bool>,
     ) -> Result<Taken, Error> {
         let (command, why) = (request.command.as_deref().unwrap_or_default(), request.why.as_deref());
         let (difference, is_discarded) = match (self, has_succeeded) {
             // What was cancelled may have changed files all the same.
-            (Self::Files(before), _) => (before.compare(engine, command, why)?, false),
+            (Self::Files(before), _) => (before.compare(engine, reach, (command, why))?, false),
             (Self::Layer(..), None) => (Difference::default(), true),
             (Self::Layer(transaction, LayerFate::Applied), Some(_))
             | (Self::Layer(transaction, LayerFate::AppliedOnSuccess), Some(true)) => {

@@ -13,11 +13,12 @@ use rustix::io::Errno;
 
 use super::change::FileState;
 use super::names::RULE_FILES;
-use super::racy;
+use super::racy::{self, FileLook};
 use crate::buffer::Buffer;
 use crate::engine::workspace::fs::{is_unchanged, size_of};
-use crate::engine::workspace::listing::{ListedName, Listing, ROOM_BYTES};
+use crate::engine::workspace::listing::{ListedName, Listing};
 use crate::engine::workspace::rule_bounds;
+use crate::engine::workspace::survey::{Survey, SurveyedFolder, names_of};
 
 /// A file as it was read.
 #[derive(Debug)]
@@ -64,23 +65,32 @@ pub type AtHand = BTreeMap<Vec<u8>, HeldFile>;
 type HeldFile = (rustix::fs::Stat, Arc<Buffer>);
 
 /// The workspace, held open.
+#[derive(Clone)]
 pub struct Root {
     /// Its folder.
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// The largest file that is read, in bytes.
     file_bytes_max: u64,
+    /// What stands in it, where someone has just looked.
+    survey: Option<Arc<Survey>>,
 }
 
 impl Root {
     /// Opens the folder at `path`, to read files of at most `file_bytes_max` bytes.
     pub fn open(path: &std::path::Path, file_bytes_max: u64) -> io::Result<Self> {
         let folder = openat(CWD, path, folder_flags(), Mode::empty())?;
-        Ok(Self { folder, file_bytes_max })
+        Ok(Self { folder: Arc::new(folder), file_bytes_max, survey: None })
+    }
+
+    /// The same, where what stands there is known, so that no folder and no file is looked at again.
+    pub fn surveyed(self, survey: Option<Arc<Survey>>) -> Self {
+        Self { survey, ..self }
     }
 
     /// The same with a folder that is open already.
     pub fn of(folder: BorrowedFd<'_>, file_bytes_max: u64) -> io::Result<Self> {
-        Ok(Self { folder: openat(folder, ".", folder_flags(), Mode::empty())?, file_bytes_max })
+        let folder = openat(folder, ".", folder_flags(), Mode::empty())?;
+        Ok(Self { folder: Arc::new(folder), file_bytes_max, survey: None })
     }
 
     /// Reads the file at `path`; `None` where there is none, or a link leads there.
@@ -141,28 +151,38 @@ impl Root {
         Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
     }
 
-    /// Opens the folder at `path`, which ends in a slash, or is empty for the workspace itself.
+    /// The folder at `path`, which ends in a slash, or is empty for the workspace itself: as a survey found
+    /// it, else opened.
     ///
     /// # Errors
     /// What the system says; `ELOOP` or `ENOTDIR` where a link is on the way.
     pub fn folder(&self, path: &[u8]) -> Result<ScannedFolder, Errno> {
-        Ok(ScannedFolder(self.opened(path)?))
+        let known = path.strip_suffix(b"/").unwrap_or(path);
+        if self.survey.as_ref().is_some_and(|survey| survey.folder(known).is_some()) {
+            return Ok(ScannedFolder::Surveyed(self.clone(), path.to_vec()));
+        }
+        Ok(ScannedFolder::Opened(self.opened(path)?))
     }
 
-    /// [`folder`](Self::folder), to work in.
+    /// What the survey has of a folder.
+    fn found(&self, path: &[u8]) -> Option<&SurveyedFolder> {
+        self.survey.as_ref()?.folder(path.strip_suffix(b"/").unwrap_or(path))
+    }
+
+    /// Opens the folder at `path`.
     fn opened(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b"." } else { path };
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{ResolveFlags, openat2};
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            match openat2(&self.folder, path, folder_flags(), Mode::empty(), resolve) {
+            match openat2(&*self.folder, path, folder_flags(), Mode::empty(), resolve) {
                 // Before Linux 5.6, under a system call filter, or for a path that is too long.
                 Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::NAMETOOLONG) => {}
                 other => return other,
             }
         }
-        let mut folder = self.folder.try_clone().map_err(|_| Errno::MFILE)?;
+        let mut folder = self.folder.as_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?;
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             folder = openat(&folder, name, folder_flags(), Mode::empty())?;
         }
@@ -170,8 +190,13 @@ impl Root {
     }
 }
 
-/// A folder of the workspace, held open.
-pub struct ScannedFolder(OwnedFd);
+/// A folder of the workspace.
+pub enum ScannedFolder {
+    /// Held open.
+    Opened(OwnedFd),
+    /// As a survey of the workspace found it, with its path.
+    Surveyed(Root, Vec<u8>),
+}
 
 impl ScannedFolder {
     /// What is in it, but for git's own folder, in the order of [`in_order`]; and whether that is there.
@@ -179,8 +204,12 @@ impl ScannedFolder {
     /// # Errors
     /// What the system says.
     pub fn list(&self) -> io::Result<(Listing, bool)> {
-        let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
-        let mut listing = Listing::read(self.0.as_fd(), room.spare_capacity_mut(), || false)?;
+        let mut listing = match self {
+            Self::Opened(folder) => names_of(folder.as_fd())?,
+            Self::Surveyed(root, path) => {
+                Listing::of(root.found(path).into_iter().flat_map(SurveyedFolder::entries))
+            }
+        };
         let is_repository = listing.forget(b".git");
         listing.sort_by(|one, other| in_order(one.name, one.is_folder(), other.name, other.is_folder()));
         Ok((listing, is_repository))
@@ -190,8 +219,24 @@ impl ScannedFolder {
     ///
     /// # Errors
     /// What the system says.
-    pub fn stat(&self, name: &[u8]) -> Result<rustix::fs::Stat, Errno> {
-        statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
+    pub fn stat(&self, name: &[u8]) -> Result<FileLook, Errno> {
+        match self {
+            Self::Opened(folder) => {
+                statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileLook::now(&stat))
+            }
+            Self::Surveyed(root, path) => {
+                let thing = root.found(path).and_then(|folder| folder.at(name)).ok_or(Errno::NOENT)?;
+                Ok(FileLook::surveyed(thing))
+            }
+        }
+    }
+
+    /// Does `work` with the opened folder; `None` where it cannot be opened.
+    fn opened<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
+        match self {
+            Self::Opened(folder) => Some(work(folder.as_fd())),
+            Self::Surveyed(root, path) => root.opened(path).ok().map(|folder| work(folder.as_fd())),
+        }
     }
 }
 
@@ -199,7 +244,7 @@ impl ScannedFolder {
     /// The bytes of the rule file `name` in it; `None` where it is no regular file, has too many
     /// rules, or cannot be read.
     pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
-        rule_bounds::read(&self.0, name)
+        self.opened(|folder| rule_bounds::read(folder, name)).flatten()
     }
 
     /// The name of a file for rules in it that cannot be read, since it is no file, or holds more than
@@ -208,7 +253,10 @@ impl ScannedFolder {
         let is_odd = |it: &ListedName<'_>| match it.kind {
             FileType::Symlink | FileType::Directory => false,
             FileType::RegularFile => {
-                self.stat(it.name).is_ok_and(|stat| !rule_bounds::fits(&self.0, it.name, size_of(&stat)))
+                let fits = |look: FileLook| {
+                    self.opened(|folder| rule_bounds::fits(folder, it.name, look.size_bytes))
+                };
+                self.stat(it.name).is_ok_and(|look| fits(look) == Some(false))
             }
             _ => true,
         };

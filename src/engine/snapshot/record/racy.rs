@@ -6,6 +6,9 @@ use gix::index::Entry;
 use gix::index::entry::{Mode, Stat};
 use rustix::fs::{FileType, RawMode};
 
+use crate::engine::workspace::fs::size_of;
+use crate::engine::workspace::survey::{Moment, Thing};
+
 /// How far the clock that files are stamped by may lag behind: two of its slowest usual ticks.
 const TICK_MAX: Duration = Duration::from_millis(20);
 /// The same where it counts in seconds, or in two of them.
@@ -44,18 +47,18 @@ impl Clock {
     }
 
     /// Whether a file still is what the index has, by what the file system says of it.
-    pub fn is_same(&self, entry: &Entry, on_disk: &rustix::fs::Stat) -> bool {
-        let kind = FileType::from_raw_mode(on_disk.st_mode as RawMode);
+    pub fn is_same(&self, entry: &Entry, on_disk: &FileLook) -> bool {
+        let kind = FileType::from_raw_mode(on_disk.mode as RawMode);
         let is_kind = match entry.mode {
             Mode::SYMLINK => kind == FileType::Symlink,
             Mode::FILE | Mode::FILE_EXECUTABLE => {
-                let is_executable = on_disk.st_mode & 0o100 != 0;
+                let is_executable = on_disk.mode & 0o100 != 0;
                 kind == FileType::RegularFile
                     && (!self.modes || is_executable == (entry.mode == Mode::FILE_EXECUTABLE))
             }
             _ => return true, // no file, and none of ours to look at
         };
-        let now = noted(on_disk);
+        let now = on_disk.stat;
         let is_as_noted = entry.stat.size == now.size
             && entry.stat.mtime == now.mtime
             && entry.stat.ctime == now.ctime
@@ -63,6 +66,48 @@ impl Clock {
             && (entry.stat.uid, entry.stat.gid) == (now.uid, now.gid);
         is_kind && is_as_noted && !self.is_racy(&entry.stat)
     }
+}
+
+/// What is known of a file that nobody has opened.
+#[derive(Debug, Clone, Copy)]
+pub struct FileLook {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// The rest, as an index notes it.
+    pub stat: Stat,
+}
+
+impl FileLook {
+    /// What the file system says now.
+    pub fn now(stat: &rustix::fs::Stat) -> Self {
+        Self { mode: stat.st_mode, size_bytes: size_of(stat), stat: noted(stat) }
+    }
+
+    /// What a survey found. The device is not known, and no index is compared by it.
+    pub fn surveyed(thing: &Thing) -> Self {
+        let time = |(seconds, nanoseconds): Moment| gix::index::entry::stat::Time {
+            secs: low(seconds.cast_unsigned()),
+            nsecs: low(nanoseconds.cast_unsigned()),
+        };
+        let (uid, gid) = thing.owner();
+        let stat = Stat {
+            mtime: time(thing.modified()),
+            ctime: time(thing.changed()),
+            dev: 0,
+            ino: low(thing.inode()),
+            uid,
+            gid,
+            size: low(thing.size()),
+        };
+        Self { mode: thing.mode(), size_bytes: thing.size(), stat }
+    }
+}
+
+/// The lower 32 bits of a number, as git keeps it.
+fn low(number: u64) -> u32 {
+    u32::try_from(number & 0xffff_ffff).unwrap_or_default()
 }
 
 /// Stat data as an index notes them: numbers cut to 32 bits, as git does.

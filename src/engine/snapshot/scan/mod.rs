@@ -6,6 +6,7 @@ pub mod walk;
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use gix::ObjectId;
@@ -30,6 +31,7 @@ use super::store::{Store, pruning, refs, tree};
 use super::view::compare;
 use super::view::compare::PathChange;
 use crate::control::Control;
+use crate::engine::workspace::survey::Survey;
 use crate::text::counted::counted;
 use scan_index::ScanIndex;
 use untracked::Untracked;
@@ -56,6 +58,8 @@ pub struct Scan<'a> {
     pub bounds: Bounds,
     /// Files that need not be read again.
     pub at_hand: &'a AtHand,
+    /// What stands in the work tree, where someone has just looked.
+    pub survey: Option<Arc<Survey>>,
 }
 
 /// How much one scan takes in; more is refused.
@@ -127,6 +131,7 @@ impl Store {
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder =
             Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let folder = folder.surveyed(scan.survey.clone());
         let work = Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, control };
         let found = self.look(&work, &chain, &index, clock)?;
         let mut taken = self.take_in(&work, &chain, &mut index, found)?;

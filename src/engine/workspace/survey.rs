@@ -1,0 +1,474 @@
+//! What stands in a workspace at one moment: type, mode, owner, size and times of everything, read in one
+//! pass. Two of them tell what a command touched without reading any file, and a scan takes its stat data
+//! from one instead of asking the system for each file again.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FileType, Stat};
+
+use super::listing::{Listing, ROOM_BYTES};
+use super::path::WorkspacePath;
+use super::{Workspace, fs};
+
+/// Most things that are looked at.
+const THINGS_MAX: usize = 500_000;
+/// Longest time of a look.
+const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// When something changed: seconds and nanoseconds.
+pub type Moment = (i64, i64);
+
+/// When a file or folder last changed in any way.
+#[must_use]
+pub fn changed_at(stat: &Stat) -> Moment {
+    (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
+}
+
+/// What a command can have left of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thing {
+    /// Type and permission bits.
+    mode: u32,
+    /// User and group.
+    owner: (u32, u32),
+    /// Its inode.
+    inode: u64,
+    /// Its size in bytes.
+    size: u64,
+    /// When its bytes were last changed.
+    modified: Moment,
+    /// When anything of it was.
+    changed: Moment,
+    /// Whether the command may not change it, nor what is in it.
+    is_closed: bool,
+}
+
+impl Thing {
+    /// What a stat tells.
+    fn of(stat: &Stat, is_closed: bool) -> Self {
+        let modified = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default());
+        Self {
+            mode: stat.st_mode,
+            owner: (stat.st_uid, stat.st_gid),
+            inode: stat.st_ino,
+            size: fs::size_of(stat),
+            modified,
+            changed: changed_at(stat),
+            is_closed,
+        }
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    /// Type and permission bits.
+    #[must_use]
+    pub const fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// Its permission bits; of a symlink the type bits, as the journal has them.
+    #[must_use]
+    pub fn recorded_mode(&self) -> u32 {
+        if self.kind().is_symlink() { fs::SYMLINK_MODE } else { self.mode & 0o7777 }
+    }
+
+    /// User and group.
+    #[must_use]
+    pub const fn owner(&self) -> (u32, u32) {
+        self.owner
+    }
+
+    /// Its inode.
+    #[must_use]
+    pub const fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Its size.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// When its bytes were last changed.
+    #[must_use]
+    pub const fn modified(&self) -> Moment {
+        self.modified
+    }
+
+    /// When anything of it was last changed.
+    #[must_use]
+    pub const fn changed(&self) -> Moment {
+        self.changed
+    }
+
+    /// Whether another look found the very same bytes: nothing but mode and owner may differ.
+    #[must_use]
+    pub fn has_bytes_of(&self, other: &Self) -> bool {
+        (self.inode, self.size, self.modified, self.kind())
+            == (other.inode, other.size, other.modified, other.kind())
+    }
+}
+
+/// Something that differs between two looks.
+#[derive(Debug, Clone)]
+pub struct Touched {
+    /// Where.
+    pub path: WorkspacePath,
+    /// What stood there.
+    pub before: Option<Thing>,
+    /// What stands there now.
+    pub after: Option<Thing>,
+}
+
+/// Everything in a workspace that a command may change.
+#[derive(Debug)]
+pub struct Survey {
+    /// Every folder that was looked into, ordered by the bytes of its path.
+    folders: Vec<SurveyedFolder>,
+}
+
+/// What stands in one folder.
+#[derive(Debug)]
+pub struct SurveyedFolder {
+    /// Its path; empty for the root.
+    path: Vec<u8>,
+    /// The names in it, one after the other.
+    names: Vec<u8>,
+    /// Where each name is among them, and what stands there, ordered by name.
+    things: Vec<(Range<usize>, Thing)>,
+}
+
+impl SurveyedFolder {
+    /// A name in it.
+    fn name(&self, range: &Range<usize>) -> &[u8] {
+        self.names.get(range.clone()).unwrap_or_default()
+    }
+
+    /// Where a name is among its things.
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        self.things.binary_search_by(|(range, _)| self.name(range).cmp(name)).ok()
+    }
+
+    /// What stands at a name.
+    #[must_use]
+    pub fn at(&self, name: &[u8]) -> Option<&Thing> {
+        self.things.get(self.find(name)?).map(|(_, thing)| thing)
+    }
+
+    /// All names, with the types of what stands there.
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
+        self.things.iter().map(|(range, thing)| (self.name(range), thing.kind()))
+    }
+}
+
+impl Survey {
+    /// Looks at everything but the paths that are `closed`; `None` where there is too much.
+    #[must_use]
+    pub fn of(workspace: &Workspace, closed: &HashSet<&OsStr>) -> Option<Self> {
+        let mut survey = SurveyBuilder::begin();
+        let mut folders = vec![WorkspacePath::root()];
+        while let Some(path) = folders.pop() {
+            if survey.is_full() {
+                return None;
+            }
+            // What may not be read may not be entered by the command either.
+            let Ok(folder) = fs::open_beneath(workspace.root_fd(), &path, fs::FOLDER) else { continue };
+            let Ok(listing) = names_of(folder.as_fd()) else { continue };
+            let mut seen = survey.enter(&path);
+            for entry in listing.iter() {
+                let name = OsStr::from_bytes(entry.name);
+                let inner = path.join(name);
+                let is_closed = closed.contains(inner.as_path().as_os_str());
+                let kind = seen.add(folder.as_fd(), name, is_closed);
+                if !is_closed && kind.is_some_and(FileType::is_dir) {
+                    folders.push(inner);
+                }
+            }
+        }
+        survey.finish(std::iter::empty())
+    }
+
+    /// What differs in a later look, ordered by path; of a folder, whether it stands, its mode and owner.
+    #[must_use]
+    pub fn touched(&self, later: &Self) -> Vec<Touched> {
+        let mut touched = Vec::new();
+        let by_path = |one: &SurveyedFolder, other: &SurveyedFolder| one.path.cmp(&other.path);
+        let none = SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() };
+        for (old, new) in paired(&self.folders, &later.folders, by_path) {
+            let path = old.or(new).map_or(&none.path, |folder| &folder.path);
+            let folder = WorkspacePath::new(OsStr::from_bytes(path).as_ref()).unwrap_or_default();
+            let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+            let by_name = |one: &(Range<usize>, Thing), other: &(Range<usize>, Thing)| {
+                old.name(&one.0).cmp(new.name(&other.0))
+            };
+            for (before, after) in paired(&old.things, &new.things, by_name) {
+                let things = (before.map(|it| it.1), after.map(|it| it.1));
+                if is_same(things) {
+                    continue;
+                }
+                let name = before.map(|it| old.name(&it.0)).or(after.map(|it| new.name(&it.0)));
+                let path = folder.join(OsStr::from_bytes(name.unwrap_or_default()));
+                touched.push(Touched { path, before: things.0, after: things.1 });
+            }
+        }
+        touched.sort_by(|one, other| one.path.cmp(&other.path));
+        touched
+    }
+
+    /// What stands at a path.
+    #[must_use]
+    pub fn at(&self, path: &WorkspacePath) -> Option<&Thing> {
+        self.folder(path.parent()?.as_bytes())?.at(path.name()?.as_bytes())
+    }
+
+    /// A folder that was looked into, by its path without a slash at its end.
+    #[must_use]
+    pub fn folder(&self, path: &[u8]) -> Option<&SurveyedFolder> {
+        self.folders.get(self.place_of(path).ok()?)
+    }
+
+    /// Whether a folder held nothing.
+    #[must_use]
+    pub fn is_empty(&self, folder: &WorkspacePath) -> bool {
+        self.folder(folder.as_bytes()).is_none_or(|folder| folder.things.is_empty())
+    }
+
+    /// Where a folder is, or would be.
+    fn place_of(&self, path: &[u8]) -> Result<usize, usize> {
+        self.folders.binary_search_by(|folder| folder.path.as_slice().cmp(path))
+    }
+
+    /// Notes that a command may not change what stands at a path, nor what is in it.
+    fn close(&mut self, path: &Path<'_>) {
+        if let Ok(at) = self.place_of(path.folder)
+            && let Some(folder) = self.folders.get_mut(at)
+            && let Some(at) = folder.find(path.name)
+            && let Some((_, thing)) = folder.things.get_mut(at)
+        {
+            thing.is_closed = true;
+        }
+        let is_in = |folder: &SurveyedFolder| {
+            let rest = folder.path.strip_prefix(path.whole);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        // Folders that begin with the path stand side by side, those in it among them.
+        let first = self.place_of(path.whole).unwrap_or_else(|place| place);
+        let begun = self.folders.get(first..).unwrap_or_default();
+        let count = begun.iter().take_while(|folder| folder.path.starts_with(path.whole)).count();
+        if begun.iter().take(count).any(is_in) {
+            self.folders.retain(|folder| !is_in(folder));
+        }
+    }
+}
+
+/// A path in its parts.
+struct Path<'p> {
+    /// All of it.
+    whole: &'p [u8],
+    /// The folder that holds it.
+    folder: &'p [u8],
+    /// Its name there.
+    name: &'p [u8],
+}
+
+impl<'p> Path<'p> {
+    /// The parts of a path.
+    fn of(whole: &'p [u8]) -> Self {
+        match whole.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => Self {
+                whole,
+                folder: whole.get(..slash).unwrap_or_default(),
+                name: whole.get(slash + 1..).unwrap_or_default(),
+            },
+            None => Self { whole, folder: b"", name: whole },
+        }
+    }
+}
+
+/// A survey under way.
+#[derive(Debug)]
+pub struct SurveyBuilder {
+    /// The folders so far.
+    folders: Vec<SurveyedFolder>,
+    /// The things in them.
+    things: usize,
+    /// When it has taken too long.
+    deadline: Instant,
+}
+
+impl SurveyBuilder {
+    /// Nothing so far.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self { folders: Vec::new(), things: 0, deadline: Instant::now() + TIME_MAX }
+    }
+
+    /// Whether there is too much.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.things > THINGS_MAX || Instant::now() > self.deadline
+    }
+
+    /// Begins with a folder.
+    pub fn enter(&mut self, path: &WorkspacePath) -> Entered<'_> {
+        self.folders.push(SurveyedFolder {
+            path: path.as_bytes().to_vec(),
+            names: Vec::new(),
+            things: Vec::new(),
+        });
+        Entered(self)
+    }
+
+    /// All of it; a command may not change what stands at the paths `closed`. `None` where there was too
+    /// much.
+    #[must_use]
+    pub fn finish<'p>(mut self, closed: impl Iterator<Item = &'p [u8]>) -> Option<Survey> {
+        if self.is_full() {
+            return None;
+        }
+        for folder in &mut self.folders {
+            let SurveyedFolder { names, things, .. } = folder;
+            let name = |range: &Range<usize>| names.get(range.clone()).unwrap_or_default();
+            things.sort_unstable_by(|one, other| name(&one.0).cmp(name(&other.0)));
+        }
+        self.folders.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        let mut survey = Survey { folders: self.folders };
+        closed.for_each(|path| survey.close(&Path::of(path)));
+        Some(survey)
+    }
+}
+
+/// A folder that a survey looks at.
+#[derive(Debug)]
+pub struct Entered<'s>(&'s mut SurveyBuilder);
+
+impl Entered<'_> {
+    /// Looks at a name in the opened folder; answers the type of what stands there, if anything.
+    pub fn add(&mut self, folder: BorrowedFd<'_>, name: &OsStr, is_closed: bool) -> Option<FileType> {
+        let stat = fs::stat_at(folder, name).ok()?;
+        let entered = self.0.folders.last_mut()?;
+        let start = entered.names.len();
+        entered.names.extend_from_slice(name.as_bytes());
+        entered.things.push((start..entered.names.len(), Thing::of(&stat, is_closed)));
+        self.0.things += 1;
+        Some(fs::type_of(&stat))
+    }
+}
+
+/// The names in an opened folder.
+///
+/// # Errors
+/// What the system says.
+pub fn names_of(folder: BorrowedFd<'_>) -> Result<Listing, rustix::io::Errno> {
+    let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
+    Listing::read(folder, room.spare_capacity_mut(), || false)
+}
+
+/// Two ordered lists side by side: what is equal in order comes together.
+fn paired<'l, T>(
+    before: &'l [T],
+    after: &'l [T],
+    order: impl Fn(&T, &T) -> Ordering,
+) -> impl Iterator<Item = (Option<&'l T>, Option<&'l T>)> {
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    std::iter::from_fn(move || {
+        let order = match (before.peek(), after.peek()) {
+            (None, None) => return None,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => order(old, new),
+        };
+        Some((
+            if order.is_le() { before.next() } else { None },
+            if order.is_ge() { after.next() } else { None },
+        ))
+    })
+}
+
+/// Whether nothing of note differs.
+fn is_same(things: (Option<Thing>, Option<Thing>)) -> bool {
+    match things {
+        (before, after) if before.is_some_and(|it| it.is_closed) || after.is_some_and(|it| it.is_closed) => {
+            true
+        }
+        (Some(before), Some(after)) if before.kind().is_dir() && after.kind().is_dir() => {
+            (before.mode, before.owner) == (after.mode, after.owner)
+        }
+        // Whoever writes into a FIFO changes its times.
+        (Some(before), Some(after)) if !has_bytes(before.kind()) => {
+            (before.mode, before.owner, before.inode) == (after.mode, after.owner, after.inode)
+        }
+        (before, after) => before == after,
+    }
+}
+
+/// Whether a file of this type holds bytes of its own.
+fn has_bytes(kind: FileType) -> bool {
+    kind.is_file() || kind.is_symlink()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_touched_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let at = |path: &str| root.join(path);
+        std::fs::create_dir_all(at("kept/.git")).unwrap();
+        std::fs::create_dir_all(at("d/e")).unwrap();
+        for path in ["a", "a.b", "d/e/f", "g", "kept/.git/x"] {
+            std::fs::write(at(path), path).unwrap();
+        }
+        let workspace = Workspace::open(&root).unwrap();
+        let closed = HashSet::from([OsStr::new("kept/.git")]);
+        let before = Survey::of(&workspace, &closed).unwrap();
+        let d = WorkspacePath::new("d".as_ref()).unwrap();
+        assert!(!before.is_empty(&d) && before.is_empty(&d.join("e".as_ref()).join("f".as_ref())));
+        std::fs::write(at("a"), "other").unwrap();
+        std::fs::remove_dir_all(at("d")).unwrap();
+        std::fs::write(at("kept/.git/x"), "other").unwrap();
+        std::fs::create_dir(at("h")).unwrap();
+        let after = Survey::of(&workspace, &closed).unwrap();
+        let touched = before.touched(&after);
+        let paths: Vec<String> = touched.iter().map(|it| it.path.to_string()).collect();
+        assert_eq!(paths, ["a", "d", "d/e", "d/e/f", "h"]);
+        assert!(after.touched(&after).is_empty());
+        assert!(after.at(&d).is_none() && before.at(&d.join("e".as_ref())).is_some());
+    }
+
+    #[test]
+    fn what_is_found_closed_late_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for path in ["a", "a/b/c", "a-b", "a.b", "b/a"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let workspace = Workspace::open(&root).unwrap();
+        let look = |closed: &[&str]| {
+            let mut builder = SurveyBuilder::begin();
+            let whole = Survey::of(&workspace, &HashSet::new()).unwrap();
+            builder.folders = whole.folders;
+            builder.finish(closed.iter().map(|path| path.as_bytes())).unwrap()
+        };
+        let paths = |survey: &Survey| -> Vec<String> {
+            survey.folders.iter().map(|it| String::from_utf8_lossy(&it.path).into_owned()).collect()
+        };
+        assert_eq!(paths(&look(&[])), ["", "a", "a-b", "a.b", "a/b", "a/b/c", "b", "b/a"]);
+        assert_eq!(paths(&look(&["a", "none", "b/a"])), ["", "a-b", "a.b", "b"]);
+        assert!(look(&["b/a"]).at(&WorkspacePath::new("b/a".as_ref()).unwrap()).unwrap().is_closed);
+        assert!(look(&["a"]).touched(&look(&[])).iter().all(|it| it.path.to_string().starts_with("a/")));
+    }
+}

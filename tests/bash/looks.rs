@@ -1,0 +1,33 @@
+//! What a command costs besides itself: how often the files of the workspace are looked at.
+
+use std::process::Command;
+
+use crate::common::{Call, Workspace};
+
+#[test]
+fn a_command_looks_at_each_file_once_before_and_once_after() {
+    let can_trace = Command::new("strace").arg("true").output().is_ok_and(|output| output.status.success());
+    if !can_trace {
+        return;
+    }
+    let ws =
+        Workspace::with(&[("a.txt", "one\n"), ("deep/er/kept.txt", "kept\n"), (".gitignore", "*.log\n")]);
+    ws.write("ignored.log", "log\n");
+    ws.write("untracked.txt", "new\n");
+    ws.lbx(&["bash", "true"]).ok();
+    for (command, changed) in [("true", 0), ("echo more >> a.txt", 1)] {
+        let trace = tempfile::NamedTempFile::new().unwrap();
+        let kinds = "trace=newfstatat,statx,stat,lstat,fstat";
+        let tracing = ["-f", "-e", kinds, "-o", trace.path().to_str().unwrap()];
+        let answer = Call::under("strace", &tracing, &ws.root, &ws.outside.join("home"))
+            .arguments(&["bash", command])
+            .run()
+            .success();
+        assert_eq!(answer["data"]["changed"].as_array().map(Vec::len), Some(changed), "{answer:#}");
+        let calls = std::fs::read_to_string(trace.path()).unwrap();
+        for file in ["kept.txt", "untracked.txt", "ignored.log"] {
+            let looks: Vec<&str> = calls.lines().filter(|line| line.contains(file)).collect();
+            assert_eq!(looks.len(), 2, "{command}: {file}: {looks:#?}");
+        }
+    }
+}
