@@ -19,6 +19,7 @@ mod looks;
 mod podman;
 mod ran;
 mod random;
+mod read_only;
 mod recorded;
 mod server;
 mod support;

@@ -85,10 +85,11 @@ fn arguments(reach: &Reach, own: &Path) -> Vec<OsString> {
     }
     list.0.extend(["--ro-bind".into(), own.into(), OWN_PLACE.into()]);
     let (above, others): (Vec<&Hidden>, Vec<&Hidden>) =
-        reach.hidden.iter().partition(|hidden| reach.is_above_writable(Path::new(&hidden.path)));
+        reach.hidden.iter().partition(|hidden| reach.is_above_own(Path::new(&hidden.path)));
     above.iter().for_each(|hidden| list.paths("--tmpfs", &[&hidden.path]));
-    for folder in reach.writable_folders() {
-        list.paths("--bind", &[&folder, &folder]);
+    for folder in reach.own_folders() {
+        let bind = if reach.is_read_only(&folder) { "--ro-bind" } else { "--bind" };
+        list.paths(bind, &[&folder, &folder]);
     }
     for path in &reach.pinned {
         list.paths("--bind", &[path, path]);

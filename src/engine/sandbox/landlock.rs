@@ -62,7 +62,7 @@ impl Backend for Landlock {
 
     fn command(&self, reach: &Reach) -> Result<Command, String> {
         let below = |hidden: &&super::plan::Hidden| {
-            reach.writable_folders().any(|folder| Path::new(&hidden.path).starts_with(folder))
+            reach.own_folders().any(|folder| Path::new(&hidden.path).starts_with(folder))
         };
         if let Some(hidden) = reach.hidden.iter().find(below) {
             return Err(format!(
@@ -183,8 +183,8 @@ fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
 fn restrict(reach: &Reach, temporary: &Path) -> SetupResult<()> {
     let mut rules = doing(ruleset(reach.network), "Landlock does not work here")?;
     let (read, all) = (AccessFs::from_read(ABI_MOST), AccessFs::from_all(ABI_MOST));
-    for folder in reach.writable_folders() {
-        rules = allow(rules, &folder, all)?;
+    for folder in reach.own_folders() {
+        rules = allow(rules, &folder, if reach.is_read_only(&folder) { read } else { all })?;
     }
     rules = allow(rules, temporary, all)?;
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;

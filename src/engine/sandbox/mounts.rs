@@ -70,6 +70,8 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     let devices: Vec<(&str, OwnedFd)> =
         DEVICES.iter().filter_map(|name| Some((*name, tree(&Path::new("/dev").join(name)).ok()?))).collect();
     make_all_read_only(mount_proc()?)?;
+    // Taken now, it is read-only with all that is mounted in it.
+    let root = reach.read_only.then(|| tree(Path::new(&reach.root))).transpose()?;
     let kept: Vec<(&str, OwnedFd)> =
         RUNTIME_KEPT.iter().filter_map(|path| Some((*path, tree(Path::new(path)).ok()?))).collect();
     mount_temporary()?;
@@ -78,9 +80,12 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     }
     make_devices(devices)?;
     let (above, others): (Vec<&Hidden>, Vec<&Hidden>) =
-        reach.hidden.iter().partition(|hidden| reach.is_above_writable(Path::new(&hidden.path)));
+        reach.hidden.iter().partition(|hidden| reach.is_above_own(Path::new(&hidden.path)));
     for hidden in above {
         mount_tmpfs(Path::new(&hidden.path), FOLDER_MODE)?;
+    }
+    if let Some(tree) = &root {
+        attach(tree, Path::new(&reach.root))?;
     }
     for (path, tree) in &writable {
         attach(tree, path)?;

@@ -31,6 +31,8 @@ pub struct SandboxPlan {
 pub struct Reach {
     /// The workspace root, canonical: writable, save for what is `protected`.
     pub root: OsString,
+    /// Whether the root is read-only all the same, with everything in it.
+    pub read_only: bool,
     /// Paths below the root, relative to it, that are read-only.
     pub protected: Vec<OsString>,
     /// The layer that takes what the command changes below the root; `None` where it changes the files
@@ -81,6 +83,18 @@ impl SandboxPlan {
 impl Reach {
     /// Every folder that is writable; one that holds another comes before it.
     pub fn writable_folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.own_folders().filter(|folder| !self.is_read_only(folder))
+    }
+
+    /// Whether one of the command's own folders is read-only.
+    #[must_use]
+    pub fn is_read_only(&self, folder: &std::path::Path) -> bool {
+        self.read_only && folder.as_os_str() == self.root
+    }
+
+    /// The root and every other folder that is writable: they stand whatever is emptied above them. One that
+    /// holds another comes before it.
+    pub fn own_folders(&self) -> impl Iterator<Item = PathBuf> {
         let is_apart = |folder: &&OsString| {
             // A folder below a layer is part of it.
             self.layer.is_none() || !std::path::Path::new(folder).starts_with(&self.root)
@@ -90,10 +104,10 @@ impl Reach {
         all.into_iter()
     }
 
-    /// Whether a path lies above a writable folder, or is one.
+    /// Whether a path lies above one of the command's own folders, or is one.
     #[must_use]
-    pub fn is_above_writable(&self, path: &std::path::Path) -> bool {
-        self.writable_folders().any(|folder| folder.starts_with(path))
+    pub fn is_above_own(&self, path: &std::path::Path) -> bool {
+        self.own_folders().any(|folder| folder.starts_with(path))
     }
 }
 

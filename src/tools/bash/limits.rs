@@ -34,7 +34,12 @@ pub struct Prepared {
 /// # Errors
 /// `command_denied` where the request wants more than the policy allows, or the workspace is the
 /// whole disk.
-pub fn prepare(engine: &mut Engine, request: &Request, mut found: ProtectedPaths) -> Result<Prepared, Error> {
+pub fn prepare(
+    engine: &mut Engine,
+    request: &Request,
+    mut found: ProtectedPaths,
+    read_only: bool,
+) -> Result<Prepared, Error> {
     let root = engine.workspace.root().to_owned();
     if root.parent().is_none() {
         return Err(Error::new(
@@ -44,13 +49,18 @@ pub fn prepare(engine: &mut Engine, request: &Request, mut found: ProtectedPaths
         .suggest("Name a smaller workspace with --workspace."));
     }
     let network = network(engine, request.network)?;
-    let placeholder = Placeholder::make(engine.workspace.root_fd(), &State::open(&engine.workspace)?);
+    let placeholder = if read_only {
+        Placeholder::none()
+    } else {
+        Placeholder::make(engine.workspace.root_fd(), &State::open(&engine.workspace)?)
+    };
     let home = hidden::home();
     if placeholder.stands() && !found.protected.iter().any(|path| path.as_os_str() == GIT_FOLDER) {
         found.protected.insert(0, PathBuf::from(GIT_FOLDER));
     }
     let writable = writable(engine, home.as_deref());
-    let folders: Vec<&Path> = std::iter::once(root.as_path()).chain(writable.iter().map(Path::new)).collect();
+    let written = (!read_only).then_some(root.as_path());
+    let folders: Vec<&Path> = written.into_iter().chain(writable.iter().map(Path::new)).collect();
     let own = Own::find(&folders, &engine.policy().own_places())?;
     let above = found.by_policy.iter().flat_map(|path| path.ancestors().skip(1));
     let above =
@@ -59,6 +69,7 @@ pub fn prepare(engine: &mut Engine, request: &Request, mut found: ProtectedPaths
     let pinned: BTreeSet<OsString> = own.pinned.into_iter().chain(above).collect();
     let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
     let reach = Reach {
+        read_only,
         protected: list(found.protected),
         states: list(found.states),
         settled: own.settled,
@@ -86,6 +97,7 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
     let home = hidden::home();
     Reach {
         root: engine.workspace.root().as_os_str().to_owned(),
+        read_only: false,
         protected: vec![OsString::from(GIT_FOLDER)],
         states: vec![OsString::from(STATE_FOLDER)],
         writable: Vec::new(),

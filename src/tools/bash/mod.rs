@@ -112,7 +112,7 @@ impl Bash {
         let mut recording = Recording::begin(engine, request)?;
         let marks = marks::Marks::of_session(engine)?;
         let found = recording.protected(engine);
-        let mut prepared = limits::prepare(engine, request, found)?;
+        let mut prepared = limits::prepare(engine, request, found, recording.is_read_only())?;
         prepared.reach.layer = recording.layer();
         recording.pass_a_moment();
         let plan = SandboxPlan {
@@ -221,6 +221,10 @@ fn run_confined(
             reasons.push((backend.name(), "it puts no layer over the workspace".to_owned()));
             continue;
         }
+        if plan.reach.read_only && backend.name() == sandbox::NONE {
+            reasons.push((backend.name(), "it cannot keep a command from writing".to_owned()));
+            continue;
+        }
         let mut log = output::OutputFile::new(engine);
         let mut capture = Capture::new(shown_max, limits::output_bytes_max(engine), &mut log);
         let sink: &mut dyn run::Sink = match output {
@@ -240,7 +244,11 @@ fn run_confined(
             Err(run::Failure::Call(error)) => return Err(error),
         }
     }
-    Err(if has_layer { layer::not_possible(&listed(&reasons)) } else { not_confined(&reasons) })
+    Err(match () {
+        () if has_layer => layer::not_possible(&listed(&reasons)),
+        () if plan.reach.read_only => not_read_only(&reasons),
+        () => not_confined(&reasons),
+    })
 }
 
 /// The backends that the policy allows.
@@ -269,6 +277,16 @@ fn not_confined(reasons: &[(&'static str, String)]) -> Error {
     error.suggest(
         "Use the file tools instead. The user can install bubblewrap, or allow commands without confinement in their own policy: bash.backend = \"none\".",
     )
+}
+
+/// The refusal where lbx cannot write its state, and nothing can keep a command from writing.
+fn not_read_only(reasons: &[(&'static str, String)]) -> Error {
+    let message = format!(
+        "lbx cannot write its state here, and no backend can run a command without write access ({})",
+        listed(reasons)
+    );
+    Error::new(ErrorKind::CommandDenied, message)
+        .suggest("Use the tools that only read, or ask the user to make the workspace writable.")
 }
 
 /// Why each backend does not work.

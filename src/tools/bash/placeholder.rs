@@ -37,6 +37,12 @@ struct Shared {
 }
 
 impl Placeholder {
+    /// None: the command cannot make a repository.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
     /// Makes it, or takes a share in it, where the workspace has no `.git`.
     #[must_use]
     pub fn make(root: BorrowedFd<'_>, state: &State) -> Self {

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::engine::sandbox::overlay::Layer;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::ProtectedPaths;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// How the changes of one command are taken in.
 pub enum Recording {
@@ -19,6 +19,8 @@ pub enum Recording {
     Files(Box<Before>),
     /// It changes a layer.
     Layer(Box<Transaction>, LayerFate),
+    /// It can change nothing, since lbx could not record it: why.
+    ReadOnly(String),
 }
 
 /// What becomes of a layer.
@@ -48,7 +50,13 @@ impl Recording {
     /// then.
     pub fn begin(engine: &mut Engine, request: &Request) -> Result<Self, Error> {
         if !request.is_transaction() {
-            return Before::look(engine).map(|before| Self::Files(Box::new(before)));
+            return match Before::look(engine) {
+                Ok(before) => Ok(Self::Files(Box::new(before))),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    Ok(Self::ReadOnly(error.message().to_owned()))
+                }
+                Err(error) => Err(error),
+            };
         }
         engine.set_dry_run(request.dry_run);
         let outcome = match request.on_failure {
@@ -59,10 +67,15 @@ impl Recording {
         Ok(Self::Layer(Box::new(Transaction::begin(engine)?), outcome))
     }
 
+    /// Whether the command can change nothing.
+    pub const fn is_read_only(&self) -> bool {
+        matches!(self, Self::ReadOnly(_))
+    }
+
     /// The layer, for the sandbox.
     pub fn layer(&self) -> Option<Layer> {
         match self {
-            Self::Files(_) => None,
+            Self::Files(_) | Self::ReadOnly(_) => None,
             Self::Layer(transaction, _) => Some(transaction.layer()),
         }
     }
@@ -71,7 +84,7 @@ impl Recording {
     pub fn protected(&mut self, engine: &mut Engine) -> ProtectedPaths {
         let known = match self {
             Self::Files(before) => before.take_protected(),
-            Self::Layer(..) => None,
+            Self::Layer(..) | Self::ReadOnly(_) => None,
         };
         known.unwrap_or_else(|| limits::protected(engine, matches!(self, Self::Layer(..))))
     }
@@ -100,6 +113,10 @@ impl Recording {
         let (difference, is_discarded) = match (self, has_succeeded) {
             // What was cancelled may have changed files all the same.
             (Self::Files(before), _) => (before.compare(engine, reach, (command, why))?, false),
+            (Self::ReadOnly(why), _) => {
+                engine.warn(format!("the command ran without write access to the workspace: {why}"));
+                (Difference::none(), false)
+            }
             (Self::Layer(..), None) => (Difference::default(), true),
             (Self::Layer(transaction, LayerFate::Applied), Some(_))
             | (Self::Layer(transaction, LayerFate::AppliedOnSuccess), Some(true)) => {

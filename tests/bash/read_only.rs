@@ -1,0 +1,87 @@
+//! A workspace in which lbx cannot write: commands that only read run all the same.
+
+use std::process::Command;
+
+use crate::common::{Call, Workspace};
+use crate::support::{all_backends, backends};
+
+/// Reads, and tries to write.
+const COMMAND: &str = "cat a.txt; echo x > new.txt; echo y > a.txt; echo z > \"${TMPDIR:-/tmp}/t\" && cat \"${TMPDIR:-/tmp}/t\"";
+/// Makes the current folder read-only in a mount namespace, and goes on with the arguments.
+const READ_ONLY: &str = "mount --bind . . && mount -o remount,bind,ro . && cd \"$PWD\" && exec \"$@\"";
+
+/// Whether user namespaces with mounts are to be had.
+#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
+fn can_mount() -> bool {
+    let done = Command::new("unshare").args(["-rm", "mount", "--bind", "/tmp", "/tmp"]).output();
+    let can = done.is_ok_and(|done| done.status.success());
+    if !can {
+        eprintln!("skipped: no user namespace with mounts here");
+    }
+    can
+}
+
+/// A call in a workspace that is mounted read-only.
+fn call(ws: &Workspace) -> Call {
+    let under = ["-rm", "sh", "-c", READ_ONLY, "sh"];
+    Call::under("unshare", &under, &ws.root, &ws.outside.join("home"))
+}
+
+#[test]
+fn a_command_that_reads_runs_where_nothing_can_be_written() {
+    if !can_mount() {
+        return;
+    }
+    let confining: Vec<&str> = all_backends().iter().copied().filter(|name| *name != "none").collect();
+    for backend in confining {
+        for has_state in [false, true] {
+            let ws = Workspace::with(&[("a.txt", "one\n")]);
+            if has_state {
+                ws.lbx(&["read", "a.txt"]).ok();
+            }
+            let setting = format!("bash.backend={backend}");
+            let run = |more: &[&str]| {
+                let arguments = [&["bash", "--set", &setting], more].concat();
+                call(&ws).arguments(&arguments).run()
+            };
+            let answer = run(&[COMMAND]).success();
+            assert_eq!(answer["data"]["stdout"], "one\nz\n", "{backend}: {answer:#}");
+            assert_eq!(answer["data"]["changed"].as_array().map(Vec::len), Some(0), "{backend}: {answer:#}");
+            let warnings = answer["warnings"].to_string();
+            assert!(warnings.contains("without write access to the workspace"), "{backend}: {answer:#}");
+            ws.holds("a.txt", "one\n");
+            assert!(!ws.path("new.txt").exists(), "{backend}");
+            // What would have to be recorded is refused.
+            run(&["--transaction", "true"]).error("permission_denied");
+            run(&["--background", "true"]).error("permission_denied");
+        }
+    }
+}
+
+#[test]
+fn a_folder_without_write_permission_is_read_by_commands() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.chmod(".", 0o555);
+        let setting = format!("bash.backend={backend}");
+        let called = ws.call_unprivileged(&["bash", "--set", &setting, COMMAND]).map(Call::run);
+        ws.chmod(".", 0o755);
+        let Some(answer) = called else { return };
+        let answer = answer.success();
+        assert_eq!(answer["data"]["stdout"], "one\nz\n", "{backend}: {answer:#}");
+        ws.holds("a.txt", "one\n");
+    }
+}
+
+#[test]
+fn what_cannot_be_confined_does_not_run_where_nothing_can_be_recorded() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.chmod(".", 0o555);
+    let arguments = ["bash", "--set", "bash.backend=none", "echo two > a.txt"];
+    let called = ws.call_unprivileged(&arguments).map(Call::run);
+    ws.chmod(".", 0o755);
+    let Some(answer) = called else { return };
+    let error = answer.error("command_denied");
+    assert!(error["message"].as_str().unwrap().contains("cannot keep a command from writing"), "{error:#}");
+    ws.holds("a.txt", "one\n");
+}
