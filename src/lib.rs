@@ -12,6 +12,7 @@
 
 pub mod app;
 pub mod buffer;
+pub mod catalog;
 pub mod cli;
 pub mod clock;
 pub mod control;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use lbx::tools::TOOLS;
+use lbx::catalog::TOOLS;
 use tempfile::TempDir;
 
 /// The binary under test.

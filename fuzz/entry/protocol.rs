@@ -6,13 +6,14 @@ use std::os::unix::ffi::OsStringExt as _;
 use lbx::app::call::Call;
 use lbx::app::called::Called;
 use lbx::app::options::Options;
+use lbx::catalog;
 use lbx::control::Control;
 use lbx::dialect::native::Native;
 use lbx::dialect::{DIALECTS, ForeignTool};
 use lbx::error::ErrorKind;
 use lbx::mcp::message;
 use lbx::request;
-use lbx::tools::{self, ToolEntry};
+use lbx::tools::ToolEntry;
 use serde_json::Value;
 
 use super::SEPARATOR;
@@ -52,7 +53,7 @@ pub fn messages(data: &[u8]) {
 pub fn flags(data: &[u8]) {
     let words: Vec<OsString> =
         data.split(|byte| *byte == SEPARATOR).map(|word| OsString::from_vec(word.to_vec())).collect();
-    let Some(tool) = words.first().and_then(|name| tools::find(name.to_str()?)) else { return };
+    let Some(tool) = words.first().and_then(|name| catalog::find(name.to_str()?)) else { return };
     if let Err(error) = (tool.command)().try_get_matches_from(&words) {
         let refused = request::flag_error(&error);
         assert_eq!(refused.kind(), ErrorKind::InvalidRequest);
@@ -76,7 +77,7 @@ pub fn calls(data: &[u8]) {
 /// The tool and the request in a line.
 fn called(line: &[u8]) -> Option<(&'static ToolEntry, Value)> {
     let Ok(Value::Object(mut line)) = request::read_json(line) else { return None };
-    let tool = tools::find(line.get("tool")?.as_str()?)?;
+    let tool = catalog::find(line.get("tool")?.as_str()?)?;
     let request = line.remove("request").unwrap_or_default();
     (!LEFT_OUT.contains(&tool.name)).then_some((tool, request))
 }

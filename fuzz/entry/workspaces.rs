@@ -13,11 +13,12 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use lbx::app::options::Options;
+use lbx::catalog;
 use lbx::engine::policy::sources::Sources;
 use lbx::engine::workspace::Workspace;
 use lbx::envelope::Frame;
 use lbx::error::{Error, ErrorKind};
-use lbx::tools::{self, Text, ToolEntry};
+use lbx::tools::{Text, ToolEntry};
 use serde_json::{Value, json};
 
 use super::protocol::call;
@@ -140,7 +141,7 @@ fn damaged(data: &[u8], names: &[String]) {
     let groups = groups();
     let Some(calls) = groups.into_iter().nth(usize::from(*group) % 6) else { return };
     for (tool, request) in calls {
-        template.judge(tools::find(tool).expect("a tool of that name"), request);
+        template.judge(catalog::find(tool).expect("a tool of that name"), request);
     }
 }
 
@@ -225,7 +226,7 @@ impl Template {
         fs::remove_dir_all(root.join(".git/hooks")).expect("git makes examples of hooks");
         let mut made = Self { root, all: BTreeMap::new(), objects: Vec::new(), newest: Default::default() };
         for (tool, request) in history() {
-            made.judge(tools::find(tool).expect("a tool of that name"), request);
+            made.judge(catalog::find(tool).expect("a tool of that name"), request);
         }
         made.objects = REPOSITORY[15..].iter().map(|name| made.object(name)).collect();
         let done = made.root.join(format!(".lbx/{}/journal/done/default/00000008.json", state_id()));

@@ -8,11 +8,10 @@ use super::output;
 use crate::app::call::Call;
 use crate::app::called::Called;
 use crate::app::options::Options;
+use crate::catalog::{find, unknown_tool};
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request::{self, REQUEST_BYTES_MAX};
-use crate::tools::find;
-use crate::tools::schema::unknown_tool;
 
 /// Answers every line of stdin; answers 0, or the status of the first failure.
 #[must_use]

@@ -8,10 +8,11 @@ use clap::{Arg, ArgMatches, Args, Command};
 
 use super::words::{self, DIALECT};
 use crate::app::options::{Flags, Results, Settings};
+use crate::catalog::{TOOLS, find};
 use crate::dialect::{self, Dialect, ForeignTool};
 use crate::error::Error;
 use crate::request;
-use crate::tools::{Stdin, TOOLS, ToolEntry, find};
+use crate::tools::{Stdin, ToolEntry};
 
 /// The option of `mcp` for the form of results.
 const RESULTS: &str = "results";

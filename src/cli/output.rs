@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::terminal;
 use crate::app::called::Called;
 use crate::app::options::Options;
+use crate::catalog;
 use crate::engine::CallNotes;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{self, Answered, Effect, Reader, Reply, Text};
+use crate::tools::{Answered, Effect, Reader, Reply, Text};
 
 /// Bytes printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -143,7 +144,7 @@ fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &Ca
     let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run).for_reader(reader);
     reply.text(&mut text);
     // What a change answers is a few lines, which nobody wants to leave a pager for.
-    let is_to_read = tools::find(tool).is_some_and(|tool| tool.effect == Effect::Reads);
+    let is_to_read = catalog::find(tool).is_some_and(|tool| tool.effect == Effect::Reads);
     let is_paged = options.person && is_to_read && terminal::page(&text.out);
     let printed = if is_paged { 0 } else { print(&text.out) };
     // As with stdout: nobody can be told.
@@ -168,7 +169,7 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes
         // The refusal's own status says more than that it could not be printed.
         let _ = print_line(&frame(tool, options, outcome).failure(error));
     }
-    let of_tool = tools::find(tool).filter(|_| options.exit_status).and_then(|tool| tool.refused);
+    let of_tool = catalog::find(tool).filter(|_| options.exit_status).and_then(|tool| tool.refused);
     of_tool.unwrap_or_else(|| error.kind().exit_code())
 }
 

@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
 use super::render::{flag, list, native_request, number, shown, text, texts};
 use super::shell::ExecuteBash;
-use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{Effect, Image};
+use crate::tools::{Effect, Image, append, edit, grep, insert, ls, read, write};
 
 /// The dialect.
 pub const Q: Dialect = Dialect {
@@ -119,7 +119,8 @@ fn read(lbx: &mut Native<'_>, operation: &Operation, images: &mut Vec<Image>) ->
     match operation.mode {
         Mode::Line => {
             let (start, end) = (operation.start_line.unwrap_or(1), operation.end_line.unwrap_or(-1));
-            let data = lbx.call("read", json!({ "path": path, "start_line": start, "end_line": end }))?;
+            let data =
+                lbx.call::<read::Read>(json!({ "path": path, "start_line": start, "end_line": end }))?;
             let content = text(&data, "content").to_owned();
             if !flag(&data, "truncated") {
                 return Ok(content);
@@ -133,7 +134,7 @@ fn read(lbx: &mut Native<'_>, operation: &Operation, images: &mut Vec<Image>) ->
         Mode::Directory => {
             let depth = operation.depth.unwrap_or(0) + 1;
             let data =
-                lbx.call("ls", json!({ "path": path, "depth": depth, "long": true, "hidden": true }))?;
+                lbx.call::<ls::Ls>(json!({ "path": path, "depth": depth, "long": true, "hidden": true }))?;
             Ok(list(&data, "entries").iter().map(entry).collect::<Vec<_>>().join("\n"))
         }
         Mode::Search | Mode::Image => {
@@ -142,7 +143,7 @@ fn read(lbx: &mut Native<'_>, operation: &Operation, images: &mut Vec<Image>) ->
                 "path": path, "pattern": pattern, "literal": true, "ignore_case": true,
                 "context": operation.context_lines.unwrap_or(2)
             };
-            let data = lbx.call("grep", asked)?;
+            let data = lbx.call::<grep::Grep>(asked)?;
             let found: Vec<Value> = list(&data, "matches").iter().map(found).collect();
             serde_json::to_string(&found).map_err(|error| Error::internal(error.to_string()))
         }
@@ -214,14 +215,16 @@ impl Foreign for FsWrite {
         match command {
             Command::Create => {
                 let content = wanted(file_text.as_ref().or(new_str.as_ref()), "file_text")?;
-                lbx.call("write", native_request! { "path": path, "content": content, "why": summary })?;
+                lbx.call::<write::Write>(
+                    native_request! { "path": path, "content": content, "why": summary },
+                )?;
             }
             Command::StrReplace => {
                 let old = wanted(old_str.as_ref(), "old_str")?;
                 let new = new_str.unwrap_or_default();
                 let asked =
                     native_request! { "path": path, "old_string": old, "new_string": new, "why": summary };
-                lbx.call("edit", asked)?;
+                lbx.call::<edit::Edit>(asked)?;
             }
             Command::Insert => {
                 let content = wanted(new_str.as_ref(), "new_str")?;
@@ -230,11 +233,13 @@ impl Foreign for FsWrite {
                 let content = format!("{content}{newline}");
                 let asked =
                     native_request! { "path": path, "line": line, "content": content, "why": summary };
-                lbx.call("insert", asked)?;
+                lbx.call::<insert::Insert>(asked)?;
             }
             Command::Append => {
                 let content = wanted(new_str.as_ref(), "new_str")?;
-                lbx.call("append", native_request! { "path": path, "content": content, "why": summary })?;
+                lbx.call::<append::Append>(
+                    native_request! { "path": path, "content": content, "why": summary },
+                )?;
             }
         }
         Ok(format!("The file {path} was written.").into())

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
 use super::render::{cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet};
-use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
-use crate::tools::Effect;
+use crate::tools::{Effect, edit, insert, ls, read, undo, write};
 
 /// The dialect.
 pub const EDITOR: Dialect = Dialect {
@@ -182,7 +182,7 @@ fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said,
             fields.insert("end_line".to_owned(), (*end).into());
         }
     }
-    let data = lbx.call("read", asked)?;
+    let data = lbx.call::<read::Read>(asked)?;
     let mut said = numbered(&data, cat_n);
     if flag(&data, "truncated") && range.is_none() {
         let (last, total) = (number(&data, "end_line"), number(&data, "total_lines"));
@@ -193,7 +193,7 @@ fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said,
 
 /// Lists a directory two levels deep.
 fn directory(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
-    let data = lbx.call("ls", json!({ "path": path, "depth": VIEW_DEPTH }))?;
+    let data = lbx.call::<ls::Ls>(json!({ "path": path, "depth": VIEW_DEPTH }))?;
     let mut lines = vec![
         format!("Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"),
         path.to_owned(),
@@ -208,13 +208,13 @@ fn directory(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
 
 /// Writes a file.
 fn create(lbx: &mut Native<'_>, path: &str, content: &str) -> Result<Said, Error> {
-    lbx.call("write", json!({ "path": path, "content": content }))?;
+    lbx.call::<write::Write>(json!({ "path": path, "content": content }))?;
     Ok(format!("File created successfully at: {path}").into())
 }
 
 /// Replaces a text, and shows the result.
 fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Said, Error> {
-    let data = lbx.call("edit", json!({ "path": path, "old_string": old, "new_string": new }))?;
+    let data = lbx.call::<edit::Edit>(json!({ "path": path, "old_string": old, "new_string": new }))?;
     edited(lbx, path, &data)
 }
 
@@ -223,7 +223,7 @@ fn insert(lbx: &mut Native<'_>, path: &str, line: u64, text: &str) -> Result<Sai
     // The family's tool puts whole lines there.
     let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     let content = format!("{text}{newline}");
-    let data = lbx.call("insert", json!({ "path": path, "line": line, "content": content }))?;
+    let data = lbx.call::<insert::Insert>(json!({ "path": path, "line": line, "content": content }))?;
     edited(lbx, path, &data)
 }
 
@@ -239,6 +239,6 @@ fn edited(lbx: &mut Native<'_>, path: &str, data: &Value) -> Result<Said, Error>
 
 /// Takes back the last change of a file.
 fn undo(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
-    lbx.call("undo", json!({ "path": path }))?;
+    lbx.call::<undo::Undo>(json!({ "path": path }))?;
     Ok(format!("Last edit to {path} undone successfully.").into())
 }

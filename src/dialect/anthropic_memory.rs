@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::foreign::{Dialect, Failure, Foreign, Said, foreign, refused};
 use super::native::Native;
 use super::render::{cat_n, first_replacement, list, number, shown_path, text};
-use super::{Dialect, Failure, Foreign, Said, foreign, refused};
 use crate::error::{Error, ErrorKind};
-use crate::tools::Effect;
+use crate::tools::{Effect, delete, edit, insert, ls, r#move, read, write};
 
 /// The dialect.
 pub const MEMORY: Dialect = Dialect {
@@ -186,7 +186,7 @@ fn lines(lbx: &mut Native<'_>, real: &str, first: u64, last: Option<u64>) -> Res
         return lbx.facts(real).map(|_| String::new());
     }
     let asked = json!({ "path": real, "offset": first - 1, "limit": count.unwrap_or(0), "max_bytes": 0 });
-    let data = lbx.call("read", asked)?;
+    let data = lbx.call::<read::Read>(asked)?;
     let (content, total) = (text(&data, "content"), number(&data, "total_lines"));
     let mut shown: Vec<&str> = content.split('\n').collect();
     let ends_with_newline = shown.last() == Some(&"");
@@ -200,7 +200,7 @@ fn lines(lbx: &mut Native<'_>, real: &str, first: u64, last: Option<u64>) -> Res
 /// Lists a directory two levels deep, with sizes.
 fn directory(lbx: &mut Native<'_>, path: &str, real: &str) -> Result<Said, Error> {
     let asked = json!({ "path": real, "depth": VIEW_DEPTH, "no_ignore": true, "limit": 0, "max_bytes": 0 });
-    let data = lbx.call("ls", asked)?;
+    let data = lbx.call::<ls::Ls>(asked)?;
     let path = path.trim_end_matches('/');
     let (root, base) = (std::path::PathBuf::from(real), lbx.base()?);
     let mut lines = vec![
@@ -238,14 +238,14 @@ fn create(lbx: &mut Native<'_>, path: &str, content: &str) -> Result<Said, Error
     if lbx.exists(&real)? {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("File {path} already exists")).at(path));
     }
-    lbx.call("write", json!({ "path": real, "content": content, "create_only": true }))?;
+    lbx.call::<write::Write>(json!({ "path": real, "content": content, "create_only": true }))?;
     Ok(format!("File created successfully at: {path}").into())
 }
 
 /// Replaces a text, and shows the change.
 fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Said, Error> {
     let real = below_root(lbx, path)?;
-    let data = lbx.call("edit", json!({ "path": real, "old_string": old, "new_string": new }))?;
+    let data = lbx.call::<edit::Edit>(json!({ "path": real, "old_string": old, "new_string": new }))?;
     if text(&data, "match") == "already_applied" {
         // To this family a text that is gone is an error, whoever replaced it.
         return Err(Error::new(ErrorKind::NoMatch, format!("{old:?} was replaced already")).at(path));
@@ -260,7 +260,7 @@ fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Sai
 /// Inserts text after a line, as whole lines.
 fn insert(lbx: &mut Native<'_>, path: &str, line: i64, content: &str) -> Result<Said, Error> {
     let real = below_root(lbx, path)?;
-    let shown = lbx.call("read", json!({ "path": real, "limit": 1 }))?;
+    let shown = lbx.call::<read::Read>(json!({ "path": real, "limit": 1 }))?;
     let total = number(&shown, "total_lines");
     let Some(line) = u64::try_from(line).ok().filter(|line| *line <= total) else {
         return Err(invalid(
@@ -269,7 +269,7 @@ fn insert(lbx: &mut Native<'_>, path: &str, line: i64, content: &str) -> Result<
         ));
     };
     let content = format!("{}\n", content.trim_end_matches('\n'));
-    lbx.call("insert", json!({ "path": real, "line": line, "content": content }))?;
+    lbx.call::<insert::Insert>(json!({ "path": real, "line": line, "content": content }))?;
     Ok(format!("The file {path} has been edited.").into())
 }
 
@@ -279,7 +279,7 @@ fn delete(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
     if path.trim_end_matches('/') == ROOT {
         return Err(invalid(path, format!("Cannot delete the {ROOT} directory itself")));
     }
-    let deleted = lbx.call("delete", json!({ "path": real, "recursive": true }))?;
+    let deleted = lbx.call::<delete::Delete>(json!({ "path": real, "recursive": true }))?;
     if deleted.get("already_applied").is_some() {
         // To this family a path that is gone is an error, whoever deleted it.
         return Err(Error::new(ErrorKind::NotFound, format!("no such file or folder: {path}")).at(path));
@@ -293,6 +293,6 @@ fn rename(lbx: &mut Native<'_>, old: &str, new: &str) -> Result<Said, Error> {
         return Err(invalid(old, format!("Cannot rename the {ROOT} directory itself")));
     }
     let (from, to) = (below_root(lbx, old)?, below_root(lbx, new)?);
-    lbx.call("move", json!({ "from": from, "to": to }))?;
+    lbx.call::<r#move::Move>(json!({ "from": from, "to": to }))?;
     Ok(format!("Successfully renamed {old} to {new}").into())
 }

@@ -9,15 +9,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
 use super::notebook::{NotebookEdit, read_notebook};
 use super::render::{
     counted, flag, list, native_request, number, numbered, shown, shown_lines, shown_path, text, texts,
 };
 use super::shell::{Bash, BashOutput, KillShell};
-use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
-use crate::tools::Effect;
+use crate::tools::{Effect, edit, glob, grep, ls, read, write};
 
 /// The dialect.
 pub const CLAUDE: Dialect = Dialect {
@@ -138,7 +138,7 @@ impl Foreign for Read {
         let start = request.offset.unwrap_or(1).max(1);
         let asked =
             native_request! { "path": request.file_path, "start_line": start, "limit": request.limit };
-        let data = match lbx.call("read", asked) {
+        let data = match lbx.call::<read::Read>(asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => return image(lbx, &request.file_path),
             data => data?,
         };
@@ -196,7 +196,7 @@ impl Foreign for Write {
 
     fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {
         let path = &request.file_path;
-        let data = lbx.call("write", json!({ "path": path, "content": request.content }))?;
+        let data = lbx.call::<write::Write>(json!({ "path": path, "content": request.content }))?;
         Ok(written(path, flag(&data, "created")))
     }
 }
@@ -240,13 +240,13 @@ impl Foreign for Edit {
         let EditRequest { file_path: path, old_string, new_string, replace_all } = request;
         if old_string.is_empty() {
             let created = json!({ "path": path, "content": new_string, "create_only": true });
-            lbx.call("write", created)?;
+            lbx.call::<write::Write>(created)?;
             return Ok(written(&path, true));
         }
         let asked = json!({
             "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
         });
-        lbx.call("edit", asked)?;
+        lbx.call::<edit::Edit>(asked)?;
         Ok(if replace_all {
             format!("The file {path} has been updated. All occurrences were successfully replaced.").into()
         } else {
@@ -293,7 +293,7 @@ impl Foreign for MultiEdit {
             })
         });
         let edits: Vec<Value> = items.collect();
-        lbx.call("edit", json!({ "path": request.file_path, "edits": edits }))?;
+        lbx.call::<edit::Edit>(json!({ "path": request.file_path, "edits": edits }))?;
         let made = counted(edits.len() as u64, "edit", "edits");
         let lines: Vec<String> = request
             .edits
@@ -330,7 +330,7 @@ impl Foreign for Glob {
             "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true,
             "no_ignore": true, "limit": GLOB_LIMIT
         };
-        let data = lbx.call("glob", asked)?;
+        let data = lbx.call::<glob::Glob>(asked)?;
         let paths = texts(&data, "paths");
         if paths.is_empty() {
             return Ok("No files found".into());
@@ -420,7 +420,7 @@ impl Foreign for Grep {
             "after": request.after, "context": request.context, "only_matching": request.only_matching,
             "output_mode": native, "sort": sort, "hidden": true, "limit": limit, "offset": request.offset
         };
-        let data = lbx.call("grep", asked)?;
+        let data = lbx.call::<grep::Grep>(asked)?;
         let mut said = match mode {
             GrepMode::Content => content(&data, request.line_numbers.unwrap_or(true)),
             GrepMode::FilesWithMatches => files(&data),
@@ -501,7 +501,7 @@ impl Foreign for Ls {
     fn run(lbx: &mut Native<'_>, request: LsRequest) -> Result<Said, Error> {
         let ignored = super::render::globs(request.ignore.as_deref().unwrap_or_default())?;
         let asked = json!({ "path": request.path, "recursive": true, "limit": LS_LIMIT });
-        let data = lbx.call("ls", asked)?;
+        let data = lbx.call::<ls::Ls>(asked)?;
         let root = lbx.absolute(&request.path)?;
         let base = lbx.base()?;
         let mut lines = vec![format!("- {}/", shown_path(&root))];

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::envelope::apply_patch;
+use super::foreign::{Dialect, Foreign, Said, foreign};
 use super::native::Native;
 use super::render::{flag, list, native_request, numbered, shown_lines, shown_path, text, texts};
 use super::shell::{ExecCommand, Shell, ShellCommand};
-use super::{Dialect, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
-use crate::tools::Effect;
+use crate::tools::{Effect, grep, ls, read};
 
 /// The dialect.
 pub const CODEX: Dialect = Dialect {
@@ -124,7 +124,7 @@ impl Foreign for ReadFile {
                 "path": request.file_path, "around_line": block.anchor_line.unwrap_or(offset)
             },
         };
-        let data = lbx.call("read", asked)?;
+        let data = lbx.call::<read::Read>(asked)?;
         if text(&data, "content").is_empty() && offset > 1 {
             return Err(Error::invalid("offset exceeds file length").detail("field", "offset"));
         }
@@ -161,7 +161,7 @@ impl Foreign for ListDir {
             "path": request.dir_path, "depth": request.depth.unwrap_or(2), "hidden": true, "no_ignore": true,
             "offset": request.offset.unwrap_or(1).saturating_sub(1), "limit": request.limit.unwrap_or(25)
         });
-        let data = lbx.call("ls", asked)?;
+        let data = lbx.call::<ls::Ls>(asked)?;
         let (root, base) = (lbx.absolute(&request.dir_path)?, lbx.base()?);
         let mut lines = vec![format!("Absolute path: {}", shown_path(&root))];
         for entry in list(&data, "entries") {
@@ -211,7 +211,7 @@ impl Foreign for GrepFiles {
             "pattern": request.pattern, "include": request.include, "path": request.path,
             "output_mode": "files", "sort": "mtime", "limit": limit
         };
-        let data = lbx.call("grep", asked)?;
+        let data = lbx.call::<grep::Grep>(asked)?;
         let files = texts(&data, "files");
         if files.is_empty() { Ok("No matches found.".into()) } else { Ok(shown_lines(&data, "files").into()) }
     }

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::Said;
+use super::foreign::Said;
 use super::native::Native;
 use super::render::{list, shown, text};
 use crate::error::Error;
+use crate::tools::apply_patch;
 
 /// The names under which models call it in a shell.
 const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
@@ -19,7 +20,7 @@ const BEGIN: &str = "*** Begin Patch";
 /// # Errors
 /// What `apply_patch` refuses.
 pub fn apply_patch(lbx: &mut Native<'_>, patch: &str, folder: Option<&String>) -> Result<Said, Error> {
-    let data = lbx.call_in(folder.map(Path::new), "apply_patch", json!({ "input": patch }))?;
+    let data = lbx.call_in::<apply_patch::ApplyPatch>(folder.map(Path::new), json!({ "input": patch }))?;
     let mut said = "Success. Updated the following files:\n".to_owned();
     for file in list(&data, "files") {
         let letter = match text(file, "action") {

@@ -7,16 +7,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
 use super::render::{
     counted, first_replacement, flag, globs, list, native_request, number, shown, shown_lines, shown_path,
     snippet, text, texts,
 };
 use super::shell::RunShellCommand;
-use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::Effect;
+use crate::tools::{Effect, edit, glob, grep, ls, read, write};
 
 /// The dialect.
 pub const GEMINI: Dialect = Dialect {
@@ -97,7 +97,7 @@ impl Foreign for ReadFile {
         let asked = native_request! {
             "path": request.file_path, "start_line": start, "end_line": request.end_line, "limit": request.limit
         };
-        let data = match lbx.call("read", asked) {
+        let data = match lbx.call::<read::Read>(asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => {
                 let images = lbx.image(&request.file_path)?;
                 return if images.is_empty() { Err(error) } else { Ok(Said { images, ..Said::default() }) };
@@ -160,7 +160,7 @@ impl Foreign for ReadManyFiles {
         for pattern in &request.include {
             let plain = pattern.trim_start_matches("./");
             let asked = json!({ "pattern": plain, "no_ignore": no_ignore, "limit": FILES_MAX });
-            let found = lbx.call("glob", asked)?;
+            let found = lbx.call::<glob::Glob>(asked)?;
             // Without a slash the family means the directory itself, and lbx any depth.
             let is_meant = |path: &&str| plain.contains('/') || !path.contains('/');
             paths.extend(texts(&found, "paths").into_iter().filter(is_meant).map(str::to_owned));
@@ -172,7 +172,7 @@ impl Foreign for ReadManyFiles {
         if paths.is_empty() {
             return Ok("No files matching the criteria were found or all were skipped.".into());
         }
-        let data = lbx.call("read", json!({ "paths": paths }))?;
+        let data = lbx.call::<read::Read>(json!({ "paths": paths }))?;
         let mut blocks: Vec<String> = list(&data, "files").iter().map(block).collect();
         blocks.push("--- End of content ---".to_owned());
         Ok(blocks.join("\n\n").into())
@@ -219,7 +219,7 @@ impl Foreign for WriteFile {
     fn run(lbx: &mut Native<'_>, request: WriteFileRequest) -> Result<Said, Error> {
         let path = &request.file_path;
         let asked = json!({ "path": path, "content": request.content, "line_ending": "keep" });
-        let data = lbx.call("write", asked)?;
+        let data = lbx.call::<write::Write>(asked)?;
         Ok(if flag(&data, "created") {
             format!("Successfully created and wrote to new file: {path}.").into()
         } else {
@@ -261,7 +261,7 @@ impl Foreign for Replace {
             let asked = native_request! {
                 "path": path, "content": request.new_string, "create_only": true, "why": request.instruction
             };
-            lbx.call("write", asked)?;
+            lbx.call::<write::Write>(asked)?;
             return Ok(format!("Created new file: {path} with provided content.").into());
         }
         let asked = native_request! {
@@ -269,7 +269,7 @@ impl Foreign for Replace {
             "replace_all": request.allow_multiple, "expected_replacements": request.expected_replacements,
             "why": request.instruction
         };
-        let data = lbx.call("edit", asked)?;
+        let data = lbx.call::<edit::Edit>(asked)?;
         let made = counted(number(&data, "count"), "replacement", "replacements");
         let shown = snippet(lbx, path, first_replacement(&data))?;
         Ok(format!("Successfully modified file: {path} ({made}).\nHere is the updated code:\n{shown}").into())
@@ -330,7 +330,7 @@ impl Foreign for GrepSearch {
             "limit": request.total_max_matches.unwrap_or(MATCHES_MAX),
             "output_mode": if names_only { "files" } else { "content" }
         };
-        let data = lbx.call("grep", asked)?;
+        let data = lbx.call::<grep::Grep>(asked)?;
         let place = request.dir_path.as_deref().unwrap_or(".");
         let about = format!("for pattern \"{}\" in path \"{place}\"", request.pattern);
         if names_only {
@@ -417,7 +417,7 @@ impl Foreign for Glob {
             "ignore_case": request.case_sensitive != Some(true),
             "no_ignore": request.respect_git_ignore == Some(false)
         };
-        let data = lbx.call("glob", asked)?;
+        let data = lbx.call::<glob::Glob>(asked)?;
         let paths = texts(&data, "paths");
         let place = request.dir_path.as_deref().unwrap_or(".");
         if paths.is_empty() {
@@ -466,7 +466,7 @@ impl Foreign for ListDirectory {
             "path": request.dir_path, "long": true, "hidden": true, "limit": 0,
             "no_ignore": filtering.respect_git_ignore == Some(false)
         });
-        let data = lbx.call("ls", asked)?;
+        let data = lbx.call::<ls::Ls>(asked)?;
         let (mut folders, mut files) = (Vec::new(), Vec::new());
         for entry in list(&data, "entries") {
             let name = text(entry, "path").rsplit('/').next().unwrap_or_default();

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use super::filesystem_texts::{
     Listed, Node, collated, edit_diff, file_facts, file_uri, first_lines, last_lines, mime_of, size_text,
 };
+use super::foreign::{Dialect, Failure, Foreign, Media, Said, foreign, refused};
 use super::native::Native;
 use super::render::{list, relative_globs, text};
-use super::{Dialect, Failure, Foreign, Media, Said, foreign, refused};
 use crate::error::{Error, ErrorKind};
-use crate::tools::Effect;
+use crate::tools::{Effect, edit, ls, mkdir, r#move, read, write};
 
 /// The dialect.
 pub const FILESYSTEM: Dialect = Dialect {
@@ -135,7 +135,7 @@ fn must_have_parent(lbx: &Native<'_>, path: &str, call: &str) -> Result<(), Erro
 
 /// All of a file's text.
 fn whole(lbx: &mut Native<'_>, path: &str) -> Result<String, Error> {
-    let data = lbx.call("read", json!({ "path": path, "limit": 0, "max_bytes": 0 }));
+    let data = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": 0 }));
     data.map(|data| text(&data, "content").to_owned()).map_err(|error| worded(lbx, path, "open", error))
 }
 
@@ -175,7 +175,7 @@ fn read_text(lbx: &mut Native<'_>, request: &ReadTextRequest) -> Result<Said, Er
             json!({ "path": path, "offset": -lines, "limit": 0, "max_bytes": 0 })
         }
     };
-    let data = lbx.call("read", asked).map_err(|error| worded(lbx, path, "open", error))?;
+    let data = lbx.call::<read::Read>(asked).map_err(|error| worded(lbx, path, "open", error))?;
     let content = text(&data, "content");
     Ok(said(match tail {
         Some(lines) => last_lines(content, lines),
@@ -278,7 +278,7 @@ impl Foreign for WriteFile {
     fn run(lbx: &mut Native<'_>, WriteRequest { path, content }: WriteRequest) -> Result<Said, Error> {
         must_have_parent(lbx, &path, "open")?;
         let asked = json!({ "path": path, "content": content });
-        lbx.call("write", asked).map_err(|error| worded(lbx, &path, "open", error))?;
+        lbx.call::<write::Write>(asked).map_err(|error| worded(lbx, &path, "open", error))?;
         Ok(said(format!("Successfully wrote to {path}")))
     }
 }
@@ -322,7 +322,7 @@ impl Foreign for EditFile {
             .map(|edit| json!({ "old_string": edit.old_text, "new_string": edit.new_text, "match": "flexible" }))
             .collect();
         let asked = json!({ "path": path, "edits": items, "dry_run": dry_run, "diff": true, "max_bytes": 0 });
-        let data = lbx.call("edit", asked).map_err(|error| match error.kind() {
+        let data = lbx.call::<edit::Edit>(asked).map_err(|error| match error.kind() {
             ErrorKind::NoMatch => {
                 let at = error.details().get("edit").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1);
                 let edit = usize::try_from(at).ok().and_then(|at| edits.get(at));
@@ -346,7 +346,7 @@ impl Foreign for CreateDirectory {
     type Request = PathRequest;
 
     fn run(lbx: &mut Native<'_>, PathRequest { path }: PathRequest) -> Result<Said, Error> {
-        lbx.call("mkdir", json!({ "path": path })).map_err(|error| match error.kind() {
+        lbx.call::<mkdir::Mkdir>(json!({ "path": path })).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let absolute = lbx.absolute(&path).unwrap_or_default();
                 let words = format!("EEXIST: file already exists, mkdir '{}'", absolute.display());
@@ -371,7 +371,7 @@ fn entries(lbx: &mut Native<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed
         Err(error) => return Err(worded(lbx, path, "scandir", error)),
     }
     let asked = json!({ "path": path, "recursive": is_deep, "hidden": true, "no_ignore": true, "limit": 0, "max_bytes": 0 });
-    let data = lbx.call("ls", asked).map_err(|error| worded(lbx, path, "scandir", error))?;
+    let data = lbx.call::<ls::Ls>(asked).map_err(|error| worded(lbx, path, "scandir", error))?;
     let (base, top) = (lbx.base()?, lbx.real(path)?);
     let below = |entry: &Value| {
         let full = base.join(text(entry, "path"));
@@ -528,22 +528,25 @@ impl Foreign for MoveFile {
         let into_itself =
             |lbx: &Native<'_>| lbx.absolute(&source).is_ok_and(|from| Path::new(&target).starts_with(from));
         must_have_parent(lbx, &destination, "rename").map_err(|_| missing(lbx))?;
-        lbx.call("move", json!({ "from": source, "to": target })).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => missing(lbx),
-            ErrorKind::AlreadyExists => {
-                let words = format!("Destination already exists: {target}");
-                refused(ErrorKind::AlreadyExists, &destination, words)
+        lbx.call::<r#move::Move>(json!({ "from": source, "to": target })).map_err(|error| {
+            match error.kind() {
+                ErrorKind::NotFound => missing(lbx),
+                ErrorKind::AlreadyExists => {
+                    let words = format!("Destination already exists: {target}");
+                    refused(ErrorKind::AlreadyExists, &destination, words)
+                }
+                ErrorKind::OutsideWorkspace => {
+                    let is_source = lbx.exists(&source).is_err();
+                    worded(lbx, if is_source { &source } else { &destination }, "rename", error)
+                }
+                _ if into_itself(lbx) => {
+                    let from = lbx.absolute(&source).unwrap_or_default();
+                    let words =
+                        format!("EINVAL: invalid argument, rename '{}' -> '{target}'", from.display());
+                    refused(error.kind(), &destination, words)
+                }
+                _ => error,
             }
-            ErrorKind::OutsideWorkspace => {
-                let is_source = lbx.exists(&source).is_err();
-                worded(lbx, if is_source { &source } else { &destination }, "rename", error)
-            }
-            _ if into_itself(lbx) => {
-                let from = lbx.absolute(&source).unwrap_or_default();
-                let words = format!("EINVAL: invalid argument, rename '{}' -> '{target}'", from.display());
-                refused(error.kind(), &destination, words)
-            }
-            _ => error,
         })?;
         Ok(said(format!("Successfully moved {source} to {destination}")))
     }

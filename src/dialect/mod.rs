@@ -11,6 +11,7 @@ mod claude;
 mod codex;
 mod envelope;
 mod filesystem_texts;
+mod foreign;
 mod gemini;
 mod mcp_filesystem;
 pub mod native;
@@ -19,36 +20,9 @@ mod opencode;
 mod render;
 mod shell;
 
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-
-use crate::error::{Error, ErrorKind, bounded};
+use crate::error::Error;
 use crate::request;
-use crate::tools::{Effect, Image};
-use native::Native;
-
-/// The tools of one model family.
-pub struct Dialect {
-    /// The value of `--dialect`.
-    pub name: &'static str,
-    /// Whether a model family was trained on it: the name of such a tool alone then picks it.
-    pub is_model_family: bool,
-    /// Its tools, in the order in which clients see them.
-    pub tools: &'static [ForeignTool],
-    /// Words an error as the family's own tool does.
-    error_text: fn(&Failure<'_>) -> String,
-    /// Where it does not do what the family's own tools do, a sentence each.
-    pub differences: &'static [&'static str],
-}
-
-impl Dialect {
-    /// An error in the family's words. They repeat what the request holds, which may be very long.
-    #[must_use]
-    pub fn words_of(&self, error: &Error, request: &Value) -> String {
-        bounded((self.error_text)(&Failure { error, request }))
-    }
-}
+pub use foreign::{Dialect, ForeignTool, Media, MediaKind, Said};
 
 /// Every dialect besides lbx's own.
 pub const DIALECTS: &[Dialect] = &[
@@ -61,184 +35,6 @@ pub const DIALECTS: &[Dialect] = &[
     mcp_filesystem::FILESYSTEM,
     amazon_q::Q,
 ];
-
-/// An error with the request that met it.
-struct Failure<'a> {
-    /// What was wrong.
-    pub error: &'a Error,
-    /// The family's request.
-    pub request: &'a Value,
-}
-
-impl Failure<'_> {
-    /// A field of the request that is text.
-    #[must_use]
-    pub fn text(&self, field: &str) -> &str {
-        self.request.get(field).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    /// A number among the details.
-    #[must_use]
-    pub fn number(&self, detail: &str) -> Option<u64> {
-        self.error.details().get(detail)?.as_u64()
-    }
-
-    /// The lines of the places that matched, as a list in a sentence.
-    #[must_use]
-    pub fn lines(&self) -> String {
-        let places = self.error.details().get("places").and_then(Value::as_array);
-        let lines = places.into_iter().flatten().filter_map(|place| place.get("line"));
-        lines.map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    }
-
-    /// What the family's own tool would say where the error has its words, else the native message and what
-    /// to do next.
-    #[must_use]
-    pub fn words(&self) -> String {
-        if let Some(said) = self.error.details().get(SAID).and_then(Value::as_str) {
-            return said.to_owned();
-        }
-        format!("{}. {}", self.error.message().trim_end_matches('.'), self.error.suggested_action())
-    }
-}
-
-/// The detail of an error that holds what the family's own tool would say.
-const SAID: &str = "said";
-
-/// An error in the words of the family's own tool.
-fn refused(kind: ErrorKind, path: &str, words: impl Into<String>) -> Error {
-    let words = bounded(words.into());
-    Error::new(kind, words.clone()).at(path).detail(SAID, words)
-}
-
-/// What a foreign tool answers.
-#[derive(Debug, Default)]
-pub struct Said {
-    /// The text that the model sees.
-    pub text: String,
-    /// Images, each a block of its own over MCP.
-    pub images: Vec<Image>,
-    /// Other files, each a block of its own over MCP.
-    pub media: Vec<Media>,
-    /// What an MCP client gets as structured content.
-    pub structured: Option<Value>,
-    /// Whether the tool failed, and the text says how: a command that did not succeed.
-    pub is_error: bool,
-}
-
-impl From<String> for Said {
-    fn from(text: String) -> Self {
-        Self { text, ..Self::default() }
-    }
-}
-
-/// A file as a whole.
-#[derive(Debug)]
-pub struct Media {
-    /// Its MIME type.
-    pub mime: String,
-    /// Its bytes, encoded.
-    pub base64: String,
-    /// Where it is.
-    pub uri: String,
-}
-
-/// As what a client is shown a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaKind {
-    /// A picture.
-    Image,
-    /// A sound.
-    Audio,
-    /// Bytes with their address.
-    Resource,
-}
-
-impl Media {
-    /// As what a client is shown it.
-    #[must_use]
-    pub fn kind(&self) -> MediaKind {
-        match self.mime.split('/').next() {
-            Some("image") => MediaKind::Image,
-            Some("audio") => MediaKind::Audio,
-            _ => MediaKind::Resource,
-        }
-    }
-
-    /// The file as a block of MCP: an image, a sound, or a resource.
-    #[must_use]
-    pub fn as_block(&self) -> Value {
-        let Self { mime, base64, uri } = self;
-        match self.kind() {
-            MediaKind::Image => json!({ "type": "image", "data": base64, "mimeType": mime }),
-            MediaKind::Audio => json!({ "type": "audio", "data": base64, "mimeType": mime }),
-            MediaKind::Resource => {
-                json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } })
-            }
-        }
-    }
-}
-
-impl From<&str> for Said {
-    fn from(text: &str) -> Self {
-        text.to_owned().into()
-    }
-}
-
-/// One tool of a family.
-pub trait Foreign {
-    /// Its name in the family.
-    const NAME: &'static str;
-    /// What it may do.
-    const EFFECT: Effect;
-    /// The description that a model sees, where several tools share one shape of request.
-    const ABOUT: Option<&'static str> = None;
-    /// Its parameters; without [`Self::ABOUT`] the doc comment is the description that a model sees.
-    type Request: DeserializeOwned + JsonSchema + 'static;
-
-    /// Carries out a request by native calls.
-    ///
-    /// # Errors
-    /// Those of the native calls.
-    fn run(lbx: &mut Native<'_>, request: Self::Request) -> Result<Said, Error>;
-}
-
-/// A foreign tool with its types erased.
-pub struct ForeignTool {
-    /// Its name in the family.
-    pub name: &'static str,
-    /// What it may do.
-    pub effect: Effect,
-    /// What [`Foreign::ABOUT`] says of it.
-    about: Option<&'static str>,
-    /// The JSON Schema of its request.
-    request_schema: fn() -> Value,
-    /// Carries out a request.
-    pub run: fn(&mut Native<'_>, Value) -> Result<Said, Error>,
-}
-
-/// Erases the types of a tool.
-const fn foreign<T: Foreign>() -> ForeignTool {
-    ForeignTool {
-        name: T::NAME,
-        effect: T::EFFECT,
-        about: T::ABOUT,
-        request_schema: request::schema_of::<T::Request>,
-        run: |lbx, value| T::run(lbx, request::parse::<T::Request>(value)?),
-    }
-}
-
-impl ForeignTool {
-    /// The JSON Schema of its request, with its description.
-    #[must_use]
-    pub fn schema(&self) -> Value {
-        let mut schema = (self.request_schema)();
-        if let (Some(about), Some(schema)) = (self.about, schema.as_object_mut()) {
-            schema.insert("description".to_owned(), about.into());
-        }
-        schema
-    }
-}
 
 /// The dialect that the options name; `None` for lbx's own tools.
 ///
@@ -271,12 +67,4 @@ pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static ForeignTool)> 
     };
     let owner = only(|dialect| dialect.is_model_family).or_else(|| only(|_| true));
     owner.filter(|(_, is_only)| *is_only).map(|(owner, _)| owner)
-}
-
-impl Dialect {
-    /// Its tool of that name.
-    #[must_use]
-    pub fn tool(&self, name: &str) -> Option<&'static ForeignTool> {
-        self.tools.iter().find(|tool| tool.name == name)
-    }
 }

@@ -15,7 +15,7 @@ use crate::engine::change::record;
 use crate::engine::store::calls::CallTally;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{self, Image};
+use crate::tools::{Image, Tool, ToolEntry, entry_of, log, read};
 
 /// Opens the workspace of a call.
 pub type Opener<'a> = &'a dyn Fn() -> Result<Workspace, Error>;
@@ -78,20 +78,33 @@ impl<'a> Native<'a> {
     ///
     /// # Errors
     /// What the tool refuses.
-    pub fn call(&mut self, tool: &str, request: Value) -> Result<Value, Error> {
-        self.call_in(None, tool, request)
+    pub fn call<T: Tool + 'static>(&mut self, request: Value) -> Result<Value, Error> {
+        self.call_entry(None, entry_of::<T>(), request)
     }
 
     /// The same, with paths that count from a folder of the workspace, where one is given.
     ///
     /// # Errors
     /// What the tool refuses, or where there is no such folder.
-    pub fn call_in(&mut self, folder: Option<&Path>, tool: &str, request: Value) -> Result<Value, Error> {
+    pub fn call_in<T: Tool + 'static>(
+        &mut self,
+        folder: Option<&Path>,
+        request: Value,
+    ) -> Result<Value, Error> {
+        self.call_entry(folder, entry_of::<T>(), request)
+    }
+
+    /// The same, with the types of the tool erased.
+    fn call_entry(
+        &mut self,
+        folder: Option<&Path>,
+        entry: &'static ToolEntry,
+        request: Value,
+    ) -> Result<Value, Error> {
         let open = || match folder {
             Some(folder) => (self.open)()?.counting_from(folder),
             None => (self.open)(),
         };
-        let entry = tools::find(tool).ok_or_else(|| Error::internal(format!("there is no tool {tool}")))?;
         if let Some(ask) = self.ask {
             let (options, control) = (self.options, &self.control);
             consent(ask, &Proposal { open: &open, tool: entry, request: &request, options, control })?;
@@ -111,7 +124,7 @@ impl<'a> Native<'a> {
     /// # Errors
     /// What `read` refuses.
     pub fn image(&mut self, path: &str) -> Result<Vec<Image>, Error> {
-        self.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
+        self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
         Ok(std::mem::take(&mut self.images))
     }
 
@@ -121,7 +134,7 @@ impl<'a> Native<'a> {
     /// What `read` refuses.
     pub fn base64_of(&mut self, path: &str) -> Result<String, Error> {
         let data =
-            self.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0, "limit": 0 }))?;
+            self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0, "limit": 0 }))?;
         let text = |field| data.get(field).and_then(Value::as_str);
         let image = std::mem::take(&mut self.images).pop().map(|image| image.base64);
         let base64 = image.or_else(|| text("base64").map(str::to_owned));
@@ -185,7 +198,7 @@ impl<'a> Native<'a> {
     /// `not_found` where there is no such snapshot, or no such file in it.
     pub fn file_in_snapshot(&self, id: &str, path: &Path) -> Result<Vec<u8>, Error> {
         let mut found = None;
-        let entry = tools::find("log").ok_or_else(|| Error::internal("there is no tool log"))?;
+        let entry = entry_of::<log::Log>();
         let call = Call::within((self.open)()?, entry, self.options)?.controlled_by(self.control.clone());
         let called = call.run_with(|engine| {
             found = record::file_at(engine, id, path)?;

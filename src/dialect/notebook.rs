@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::foreign::{Foreign, Said, refused};
 use super::native::Native;
 use super::render::{list, text};
-use super::{Foreign, Said, refused};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::jsonc::{self, Fault};
-use crate::tools::Effect;
+use crate::tools::{Effect, edit, read};
 
 /// How the name of a notebook ends.
 const EXTENSION: &str = ".ipynb";
@@ -276,7 +276,7 @@ fn replace_lines(lbx: &mut Native<'_>, path: &str, before: &str, after: &str) ->
         "path": path, "start_line": start + 1, "end_line": old.len() - same_end,
         "range_sha256": Sha256::of(going.as_bytes()).to_hex(), "new_string": coming
     });
-    lbx.call("edit", asked).map(drop)
+    lbx.call::<edit::Edit>(asked).map(drop)
 }
 
 /// The cells of a notebook; `None` for what is not one.
@@ -287,7 +287,7 @@ pub fn read_notebook(lbx: &mut Native<'_>, path: &str) -> Result<Option<Said>, E
     if !path.ends_with(EXTENSION) {
         return Ok(None);
     }
-    let data = match lbx.call("read", json!({ "path": path, "cell": 0 })) {
+    let data = match lbx.call::<read::Read>(json!({ "path": path, "cell": 0 })) {
         Ok(data) => data,
         // It is read as the text that it is.
         Err(error) if error.kind() == ErrorKind::InvalidRequest => return Ok(None),

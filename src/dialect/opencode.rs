@@ -11,15 +11,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::envelope;
+use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
 use super::render::{
     counted, flag, globs, list, native_request, number, numbered, shown, shown_path, text, texts,
 };
 use super::shell::OpenCodeBash;
-use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::Effect;
+use crate::tools::{Effect, edit, glob, grep, ls, read, write};
 
 /// The dialect.
 pub const OPENCODE: Dialect = Dialect {
@@ -98,7 +98,7 @@ impl Foreign for Read {
     fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
         let path = &request.file_path;
         if lbx.is_folder(path)? {
-            let data = lbx.call("ls", json!({ "path": path, "hidden": true, "no_ignore": true }))?;
+            let data = lbx.call::<ls::Ls>(json!({ "path": path, "hidden": true, "no_ignore": true }))?;
             let names = list(&data, "entries").iter().map(|entry| {
                 let slash = if text(entry, "type") == "dir" { "/" } else { "" };
                 format!(
@@ -111,7 +111,7 @@ impl Foreign for Read {
         }
         let start = request.offset.unwrap_or(1).max(1);
         let asked = native_request! { "path": path, "start_line": start, "limit": request.limit };
-        let data = match lbx.call("read", asked) {
+        let data = match lbx.call::<read::Read>(asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => {
                 let images = lbx.image(path)?;
                 return if images.is_empty() {
@@ -159,7 +159,7 @@ impl Foreign for Write {
     type Request = WriteRequest;
 
     fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {
-        lbx.call("write", json!({ "path": request.file_path, "content": request.content }))?;
+        lbx.call::<write::Write>(json!({ "path": request.file_path, "content": request.content }))?;
         Ok("Wrote file successfully.".into())
     }
 }
@@ -193,12 +193,12 @@ impl Foreign for Edit {
     fn run(lbx: &mut Native<'_>, request: EditRequest) -> Result<Said, Error> {
         let EditRequest { file_path: path, old_string, new_string, replace_all } = request;
         if old_string.is_empty() {
-            lbx.call("write", json!({ "path": path, "content": new_string, "create_only": true }))?;
+            lbx.call::<write::Write>(json!({ "path": path, "content": new_string, "create_only": true }))?;
         } else {
             let asked = native_request! {
                 "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
             };
-            lbx.call("edit", asked)?;
+            lbx.call::<edit::Edit>(asked)?;
         }
         Ok("Edit applied successfully.".into())
     }
@@ -251,7 +251,7 @@ impl Foreign for Grep {
             "pattern": request.pattern, "path": request.path, "include": request.include, "sort": "mtime",
             "hidden": true, "limit": LIMIT
         };
-        let data = lbx.call("grep", asked)?;
+        let data = lbx.call::<grep::Grep>(asked)?;
         let matches = list(&data, "matches");
         if matches.is_empty() {
             return Ok("No files found".into());
@@ -301,7 +301,7 @@ impl Foreign for Glob {
         let asked = native_request! {
             "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true, "limit": LIMIT
         };
-        let data = lbx.call("glob", asked)?;
+        let data = lbx.call::<glob::Glob>(asked)?;
         let base = lbx.base()?;
         let mut lines: Vec<String> =
             texts(&data, "paths").iter().map(|path| shown_path(&base.join(path))).collect();
@@ -338,7 +338,7 @@ impl Foreign for List {
     fn run(lbx: &mut Native<'_>, request: ListRequest) -> Result<Said, Error> {
         let path = request.path.as_deref().unwrap_or(".");
         let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
-        let data = lbx.call("ls", json!({ "path": path, "recursive": true, "limit": LIMIT }))?;
+        let data = lbx.call::<ls::Ls>(json!({ "path": path, "recursive": true, "limit": LIMIT }))?;
         let (root, base) = (lbx.absolute(path)?, lbx.base()?);
         let mut lines = vec![format!("{}/", shown_path(&root))];
         for entry in list(&data, "entries") {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::native::Native;
 use crate::error::Error;
 use crate::text::escaped;
+use crate::tools::read;
 
 /// Lines of context round a change in a snippet.
 const SNIPPET_CONTEXT: u64 = 4;
@@ -91,7 +92,8 @@ pub fn counted(count: u64, noun: &str, plural: &str) -> String {
 pub fn snippet(lbx: &mut Native<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
     let start = changed.0.saturating_sub(SNIPPET_CONTEXT).max(1);
     let end = changed.1.max(changed.0).saturating_add(SNIPPET_CONTEXT);
-    let data = lbx.call("read", serde_json::json!({ "path": path, "start_line": start, "end_line": end }))?;
+    let data =
+        lbx.call::<read::Read>(serde_json::json!({ "path": path, "start_line": start, "end_line": end }))?;
     Ok(numbered(&data, cat_n))
 }
 

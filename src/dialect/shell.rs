@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::envelope::{apply_patch, patch_of_script, patch_of_words};
+use super::foreign::{Foreign, Said};
 use super::native::Native;
 use super::render::{flag, native_request, number, text};
-use super::{Foreign, Said};
 use crate::error::{Error, ErrorKind};
-use crate::tools::Effect;
+use crate::tools::{Effect, bash};
 
 /// What a command came to.
 struct Ran {
@@ -52,7 +52,7 @@ fn run(
 ) -> Result<Ran, Error> {
     let asked =
         native_request! { "command": command, "workdir": folder, "timeout_ms": timeout_ms, "why": why };
-    let data = lbx.call("bash", asked)?;
+    let data = lbx.call::<bash::Bash>(asked)?;
     Ok(Ran {
         stdout: text(&data, "stdout").to_owned(),
         stderr: text(&data, "stderr").to_owned(),
@@ -79,7 +79,7 @@ fn start(
     why: Option<&String>,
 ) -> Result<Started, Error> {
     let asked = native_request! { "command": command, "workdir": folder, "why": why, "background": true };
-    let data = lbx.call("bash", asked)?;
+    let data = lbx.call::<bash::Bash>(asked)?;
     let field = |name| text(&data, name).to_owned();
     Ok(Started { job: field("job"), output_file: field("output_file") })
 }
@@ -166,7 +166,7 @@ impl Foreign for BashOutput {
         /// Bytes of output that are shown.
         const OUTPUT_BYTES: i64 = 24_576;
         let asked = json!({ "job": request.bash_id, "offset": -OUTPUT_BYTES });
-        let data = lbx.call("bash", asked).map_err(|error| no_shell(&request.bash_id, error))?;
+        let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.bash_id, error))?;
         let exit_code = data.get("exit_code").and_then(Value::as_i64);
         let status = match (text(&data, "state"), exit_code) {
             ("running", _) => "running",
@@ -221,7 +221,7 @@ impl Foreign for KillShell {
 
     fn run(lbx: &mut Native<'_>, request: KillShellRequest) -> Result<Said, Error> {
         let asked = json!({ "job": request.shell_id, "stop": true });
-        let data = lbx.call("bash", asked).map_err(|error| no_shell(&request.shell_id, error))?;
+        let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.shell_id, error))?;
         Ok(format!("Successfully killed shell: {} ({})", request.shell_id, text(&data, "command")).into())
     }
 }

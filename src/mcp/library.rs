@@ -17,6 +17,7 @@ use super::answer::RESULT_BYTES_MAX;
 use super::uri::{self, FILE, SNAPSHOT};
 use crate::dialect::native::Native;
 use crate::error::{Error, ErrorKind};
+use crate::tools::{diff, log, ls, read, session};
 
 /// What this session has read and changed.
 const SESSION: &str = "lbx://session";
@@ -69,8 +70,8 @@ pub fn read(lbx: &mut Native<'_>, name: &str) -> Result<ResourceContents, ErrorD
     let json =
         |data: Value| ResourceContents::text(data.to_string(), name).with_mime_type("application/json");
     match name {
-        SESSION => lbx.call("session", json!({ "action": "status" })).map(json),
-        LOG => lbx.call("log", json!({})).map(json),
+        SESSION => lbx.call::<session::Session>(json!({ "action": "status" })).map(json),
+        LOG => lbx.call::<log::Log>(json!({})).map(json),
         _ => match (name.strip_prefix(SNAPSHOT), name.strip_prefix(FILE), uri::file_path(name)) {
             (Some(rest), ..) => in_snapshot(lbx, name, rest),
             (_, Some(path), _) => file(lbx, name, &uri::decoded(path)),
@@ -83,7 +84,7 @@ pub fn read(lbx: &mut Native<'_>, name: &str) -> Result<ResourceContents, ErrorD
 
 /// A file of the workspace.
 fn file(lbx: &mut Native<'_>, name: &str, path: &str) -> Result<ResourceContents, Error> {
-    let read = lbx.call("read", json!({ "path": path, "limit": 0, "max_bytes": FILE_BYTES_MAX }));
+    let read = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": FILE_BYTES_MAX }));
     match read {
         Ok(data) if data.get("truncated") == Some(&Value::Bool(true)) => Err(too_large(name)),
         Ok(data) => {
@@ -140,7 +141,7 @@ pub fn prompt(lbx: &mut Native<'_>, name: &str, from: Option<&str>) -> Result<Ge
     let text = match name {
         "review" => {
             let asked = from.map_or_else(|| json!({}), |from| json!({ "from": from }));
-            let data = lbx.call("diff", asked).map_err(|error| refused(name, &error))?;
+            let data = lbx.call::<diff::Diff>(asked).map_err(|error| refused(name, &error))?;
             let diff = data.get("diff").and_then(Value::as_str).unwrap_or_default();
             format!(
                 "Review these changes: look for errors, for what is missing, and for what was not asked for. Name file \
@@ -148,8 +149,9 @@ pub fn prompt(lbx: &mut Native<'_>, name: &str, from: Option<&str>) -> Result<Ge
             )
         }
         "resume" => {
-            let data =
-                lbx.call("session", json!({ "action": "brief" })).map_err(|error| refused(name, &error))?;
+            let data = lbx
+                .call::<session::Session>(json!({ "action": "brief" }))
+                .map_err(|error| refused(name, &error))?;
             let brief = data.get("brief").and_then(Value::as_str).unwrap_or_default();
             format!("Continue this work. This is what the session has done so far:\n\n{brief}")
         }
@@ -178,7 +180,7 @@ pub fn completions(lbx: &mut Native<'_>, argument: &str, begun: &str) -> Complet
 fn paths(lbx: &mut Native<'_>, begun: &str) -> Vec<String> {
     let (folder, name) = begun.rsplit_once('/').map_or((".", begun), |(folder, name)| (folder, name));
     let asked = json!({ "path": folder, "hidden": name.starts_with('.'), "limit": 0, "max_bytes": 0 });
-    let Ok(data) = lbx.call("ls", asked) else { return Vec::new() };
+    let Ok(data) = lbx.call::<ls::Ls>(asked) else { return Vec::new() };
     let entries = data.get("entries").and_then(Value::as_array).cloned().unwrap_or_default();
     let path = |entry: &Value| {
         let slash = if entry.get("type").is_some_and(|kind| kind == "dir") { "/" } else { "" };
@@ -189,7 +191,7 @@ fn paths(lbx: &mut Native<'_>, begun: &str) -> Vec<String> {
 
 /// Ids of snapshots that begin so, the newest first.
 fn snapshots(lbx: &mut Native<'_>, begun: &str) -> Vec<String> {
-    let Ok(data) = lbx.call("log", json!({ "limit": 1000, "max_bytes": 0 })) else { return Vec::new() };
+    let Ok(data) = lbx.call::<log::Log>(json!({ "limit": 1000, "max_bytes": 0 })) else { return Vec::new() };
     let list = data.get("snapshots").and_then(Value::as_array).cloned().unwrap_or_default();
     let ids = list.iter().filter_map(|snapshot| snapshot.get("id")?.as_str().map(str::to_owned));
     ids.filter(|id| id.starts_with(begun)).collect()

@@ -1,8 +1,9 @@
 //! Which tools clients may see, and which of them a server has (`--tools`).
 
+use crate::catalog::{self, TOOLS};
 use crate::dialect::{Dialect, ForeignTool};
 use crate::error::Error;
-use crate::tools::{self, Effect, TOOLS, ToolEntry};
+use crate::tools::{Effect, ToolEntry};
 
 /// The tools that clients may see.
 pub fn served() -> impl Iterator<Item = &'static ToolEntry> {
@@ -12,7 +13,7 @@ pub fn served() -> impl Iterator<Item = &'static ToolEntry> {
 /// The tool of that name or alias, where clients see it.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ToolEntry> {
-    tools::find(name).filter(|tool| tool.served)
+    catalog::find(name).filter(|tool| tool.served)
 }
 
 /// Which tools a server has.

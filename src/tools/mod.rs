@@ -1,4 +1,4 @@
-//! The tools: one file each, and the one list that every front end walks.
+//! The tools: what one is, and a file each. The list of them is [`crate::catalog`].
 
 pub mod append;
 pub mod apply_patch;
@@ -31,7 +31,6 @@ pub mod review;
 mod revisions;
 pub mod rewind;
 pub mod sandbox;
-pub mod schema;
 pub mod section;
 pub mod session;
 mod sessions;
@@ -475,8 +474,15 @@ impl ToolEntry {
     }
 }
 
+/// A tool with its types erased, by its type.
+#[must_use]
+pub const fn entry_of<T: Tool + 'static>() -> &'static ToolEntry {
+    &const { entry::<T>() }
+}
+
 /// Erases the types of a tool.
-const fn entry<T: Tool + 'static>() -> ToolEntry {
+#[must_use]
+pub const fn entry<T: Tool + 'static>() -> ToolEntry {
     ToolEntry {
         name: T::NAME,
         aliases: T::ALIASES,
@@ -510,54 +516,4 @@ fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> Answer
         engine.settle();
     }
     Ok(Box::new(Typed::<T>(T::run(engine, request)?)))
-}
-
-/// Every tool, in the order in which help and documentation print them.
-pub const TOOLS: &[ToolEntry] = &[
-    entry::<read::Read>(),
-    entry::<write::Write>(),
-    entry::<edit::Edit>(),
-    entry::<patch::Patch>(),
-    entry::<append::Append>(),
-    entry::<prepend::Prepend>(),
-    entry::<insert::Insert>(),
-    entry::<section::Section>(),
-    entry::<grep::Grep>(),
-    entry::<glob::Glob>(),
-    entry::<ls::Ls>(),
-    entry::<bash::Bash>(),
-    entry::<mkdir::Mkdir>(),
-    entry::<delete::Delete>(),
-    entry::<restore::Restore>(),
-    entry::<r#move::Move>(),
-    entry::<undo::Undo>(),
-    entry::<redo::Redo>(),
-    entry::<rewind::Rewind>(),
-    entry::<log::Log>(),
-    entry::<diff::Diff>(),
-    entry::<review::Review>(),
-    entry::<blame::Blame>(),
-    entry::<squash::Squash>(),
-    entry::<watch::Watch>(),
-    entry::<snapshot::Snapshot>(),
-    entry::<audit::Audit>(),
-    entry::<session::Session>(),
-    entry::<trash::Trash>(),
-    entry::<gc::Gc>(),
-    entry::<stats::Stats>(),
-    entry::<doctor::Doctor>(),
-    entry::<sandbox::Sandbox>(),
-    entry::<config::Config>(),
-    entry::<init::Init>(),
-    entry::<apply_patch::ApplyPatch>(),
-    entry::<schema::Schema>(),
-];
-
-/// The tool of that name or alias.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static ToolEntry> {
-    TOOLS
-        .iter()
-        .find(|tool| tool.name == name)
-        .or_else(|| TOOLS.iter().find(|tool| tool.aliases.contains(&name)))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lbx::tools::TOOLS;
+use lbx::catalog::TOOLS;
 use serde_json::{Value, json};
 
 use crate::common::Workspace;

@@ -658,7 +658,7 @@ fn the_page_for_agents_is_short_and_its_calls_are_those_there_are() {
     let page = String::from_utf8(output.stdout).unwrap();
     assert!(page.len() < 2000, "{} bytes", page.len());
     for call in page.split("lbx ").skip(1).filter_map(|rest| rest.split([' ', ',', '`', '\n']).next()) {
-        let is_tool = lbx::tools::find(call).is_some() || call == "TOOL";
+        let is_tool = lbx::catalog::find(call).is_some() || call == "TOOL";
         assert!(is_tool || !call.chars().all(char::is_alphabetic) || call.is_empty(), "{call}");
     }
     let help = run(&ws, "lbx help read", &[]);

@@ -1,56 +1,44 @@
-//! The layers of the engine, and the files within one, as the sources name them.
+//! The order of the crate's parts and of the engine's layers, and the files within them, as the sources name them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The layers, each of which uses only those before it.
+/// The parts of the crate, each of which uses only those before it.
+const PARTS: [&str; 18] = [
+    "buffer", "clock", "sha256", "error", "panics", "control", "json", "text", "engine", "request",
+    "envelope", "search", "tools", "app", "dialect", "catalog", "cli", "mcp",
+];
+
+/// The layers of the engine, likewise.
 const LAYERS: [&str; 8] =
     ["workspace", "store", "journal", "history", "snapshot", "sandbox", "policy", "change"];
 
-/// Adds the sources below a folder, tests aside: what they judge a layer with may stand on it.
-fn add_sources(folder: &Path, text: &mut String) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            add_sources(&path, text);
-        } else if path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("tests.rs") {
-            text.push_str(&std::fs::read_to_string(&path).unwrap());
-        }
+/// The modules of the crate, each with its source, tests and comments aside: these may stand on anything.
+type Modules = BTreeMap<String, String>;
+
+/// Those of the sources.
+fn modules() -> Modules {
+    let mut modules = BTreeMap::new();
+    add_modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "crate", &mut modules);
+    for of_the_crate in ["crate::lib", "crate::main", "crate::random"] {
+        modules.remove(of_the_crate).unwrap();
     }
+    modules
 }
 
-/// Whether a text names something at `path`.
-fn names(text: &str, path: &str) -> bool {
-    let word_ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    text.split(path).skip(1).any(word_ends)
-}
-
-#[test]
-fn each_layer_of_the_engine_uses_only_those_before_it() {
-    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine");
-    for (place, layer) in LAYERS.iter().enumerate() {
-        let mut text = String::new();
-        add_sources(&engine.join(layer), &mut text);
-        let root = std::fs::read_to_string(engine.join(layer).join("mod.rs")).unwrap();
-        assert!(!text.contains("engine::{"), "{layer}: name each layer by a path of its own");
-        for later in &LAYERS[place + 1..] {
-            let is_used =
-                names(&text, &format!("engine::{later}")) || names(&root, &format!("super::{later}"));
-            assert!(!is_used, "engine::{layer} uses engine::{later}, which stands on it");
-        }
-    }
-}
-
-/// Adds the modules below a folder whose module is `module`, each with its source, tests and comments aside.
-fn add_modules(folder: &Path, module: &str, modules: &mut BTreeMap<String, String>) {
+/// Adds the modules below a folder whose module is `module`.
+fn add_modules(folder: &Path, module: &str, modules: &mut Modules) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        if name.ends_with("tests") || path.extension().is_some_and(|kind| kind != "rs") {
+            continue;
+        }
         if path.is_dir() {
             add_modules(&path, &format!("{module}::{name}"), modules);
-        } else if name != "tests" {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap().lines();
+        } else {
+            let text = std::fs::read_to_string(&path).unwrap().replace("r#", "");
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap().lines();
             let code: Vec<&str> = code.map(|line| line.split("//").next().unwrap()).collect();
             let module = if name == "mod" { module.to_owned() } else { format!("{module}::{name}") };
             modules.insert(module, code.join("\n"));
@@ -60,7 +48,9 @@ fn add_modules(folder: &Path, module: &str, modules: &mut BTreeMap<String, Strin
 
 /// The paths that `use` declares, groups taken apart.
 fn paths_of(tree: &str) -> Vec<String> {
-    let Some((before, group)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
+    let Some((before, group)) = tree.split_once('{') else {
+        return tree.split(" as ").take(1).map(|path| path.trim().to_owned()).collect();
+    };
     let (mut depth, mut from, mut paths) = (0, 0, Vec::new());
     for (at, byte) in group.bytes().enumerate() {
         let ends = depth == 0 && matches!(byte, b',' | b'}');
@@ -84,10 +74,14 @@ fn paths_in(code: &str) -> Vec<String> {
     let code = parts.fold(first, |code, part| code + part.split_once(')').unwrap().1);
     let uses = code.split("use ").skip(1).filter_map(|rest| rest.split(';').next());
     let mut paths: Vec<String> = uses.flat_map(paths_of).collect();
-    for start in ["crate::", "super::", "self::"] {
-        for (at, _) in code.match_indices(start).filter(|(at, _)| !code[..*at].ends_with(':')) {
-            let ends = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | ':');
-            let path = code[at..].split(ends).next().unwrap();
+    let below = code.split("mod ").skip(1).filter_map(|rest| rest.split_once(';'));
+    let below = below.map(|(name, _)| format!("{name}::"));
+    let starts = below.chain(["crate::", "super::", "self::"].map(str::to_owned));
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for start in starts {
+        let is_start = |at: usize| !code[..at].ends_with(|before| is_word(before) || before == ':');
+        for (at, _) in code.match_indices(&start).filter(|(at, _)| is_start(*at)) {
+            let path = code[at..].split(|c: char| !is_word(c) && c != ':').next().unwrap();
             // One that a group follows was taken apart above.
             paths.extend((!path.ends_with("::")).then(|| path.to_owned()));
         }
@@ -95,8 +89,8 @@ fn paths_in(code: &str) -> Vec<String> {
     paths
 }
 
-/// The module of `modules` that `path`, named in `module`, leads into.
-fn module_of(path: &str, module: &str, modules: &BTreeMap<String, String>) -> Option<String> {
+/// The module of `modules` that `path`, named in `module`, leads into, and what it names there.
+fn resolved(path: &str, module: &str, modules: &Modules) -> Option<(String, String)> {
     let (mut from, mut rest) = (module.to_owned(), path);
     if rest.starts_with("crate::") {
         from.clear();
@@ -106,33 +100,89 @@ fn module_of(path: &str, module: &str, modules: &BTreeMap<String, String>) -> Op
         rest = above;
     }
     let rest = rest.trim_start_matches("self::");
-    let mut found = if from.is_empty() { rest.to_owned() } else { format!("{from}::{rest}") };
+    let whole = if from.is_empty() { rest.to_owned() } else { format!("{from}::{rest}") };
+    let mut found = whole.clone();
     while !modules.contains_key(&found) {
         found.truncate(found.rfind("::")?);
     }
-    Some(found)
+    let item = whole[found.len()..].trim_start_matches("::").split("::").next().unwrap().to_owned();
+    Some((found, item))
+}
+
+/// Whether a source defines a type of that name.
+fn defines_type(code: &str, name: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    ["struct", "enum", "trait", "type"].iter().any(|kind| {
+        let defined = format!("{kind} {name}");
+        code.match_indices(&defined).any(|(at, _)| ends(&code[at + defined.len()..]))
+    })
+}
+
+/// What each module uses. A folder's front uses its files; they use the types that it defines itself, which is
+/// no circle.
+fn uses(modules: &Modules) -> BTreeMap<&str, BTreeSet<String>> {
+    let of_module = |(module, code): (&String, &String)| {
+        let is_used = |(used, item): &(String, String)| {
+            let is_front = module.starts_with(&format!("{used}::"));
+            used != module && !(is_front && defines_type(&modules[used], item))
+        };
+        let named = paths_in(code);
+        let used = named.iter().filter_map(|path| resolved(path, module, modules));
+        used.filter(is_used).map(|(used, _)| used).collect()
+    };
+    modules.iter().map(|entry| (entry.0.as_str(), of_module(entry))).collect()
+}
+
+/// Asserts that each of some modules below `above` uses only those before it.
+fn must_be_in_order(above: &str, order: &[&str]) {
+    let modules = modules();
+    let uses = uses(&modules);
+    let place_of = |module: &str| {
+        let below = module.strip_prefix(above)?.strip_prefix("::")?;
+        let name = below.split("::").next()?;
+        Some(
+            order
+                .iter()
+                .position(|part| *part == name)
+                .unwrap_or_else(|| panic!("{name} has no place in the order")),
+        )
+    };
+    assert!(order.iter().all(|part| uses.keys().any(|it| it.starts_with(&format!("{above}::{part}")))));
+    for (module, used) in &uses {
+        let Some(place) = place_of(module) else { continue };
+        let later: Vec<&String> =
+            used.iter().filter(|used| place_of(used).is_some_and(|it| it > place)).collect();
+        assert!(later.is_empty(), "{module} uses what stands on it: {later:?}");
+    }
 }
 
 #[test]
-fn no_files_of_a_layer_use_each_other_in_a_circle() {
-    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine");
-    for layer in LAYERS {
-        let mut modules = BTreeMap::new();
-        add_modules(&engine.join(layer), &format!("crate::engine::{layer}"), &mut modules);
-        let mut uses: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for (module, code) in &modules {
-            let named = paths_in(code);
-            let used = named.iter().filter_map(|path| module_of(path, module, &modules));
-            uses.insert(module, used.filter(|used| used != module).collect());
+fn each_part_of_the_crate_uses_only_those_before_it() {
+    must_be_in_order("crate", &PARTS);
+}
+
+#[test]
+fn each_layer_of_the_engine_uses_only_those_before_it() {
+    must_be_in_order("crate::engine", &LAYERS);
+}
+
+#[test]
+fn no_files_use_each_other_in_a_circle() {
+    let modules = modules();
+    let mut uses = uses(&modules);
+    assert!(uses.values().filter(|used| used.len() > 1).count() > 100, "the sources name what they use");
+    // What uses nothing that is left, or is used by nothing, stands in no circle.
+    loop {
+        let left = uses.len();
+        let is_left: BTreeSet<&str> = uses.keys().copied().collect();
+        uses.retain(|_, used| used.iter().any(|used| is_left.contains(used.as_str())));
+        let is_used: BTreeSet<String> = uses.values().flatten().cloned().collect();
+        uses.retain(|module, _| is_used.contains(*module));
+        if uses.len() == left {
+            break;
         }
-        assert!(uses.values().any(|used| !used.is_empty()), "{layer}: nothing uses anything");
-        // What uses nothing that is left, or is used by nothing, stands in no circle.
-        while let Some(free) = uses.keys().copied().find(|module| {
-            let is_used = uses.values().any(|used| used.contains(*module));
-            !is_used || uses[module].iter().all(|it| !uses.contains_key(it.as_str()))
-        }) {
-            uses.remove(free);
-        }
-        assert!(uses.is_empty(), "{layer}: these use each other in a circle: {uses:#?}");
     }
+    let in_circles: BTreeSet<String> = uses.keys().map(|module| (*module).to_owned()).collect();
+    uses.values_mut().for_each(|used| used.retain(|used| in_circles.contains(used)));
+    assert!(uses.is_empty(), "these use each other in a circle: {uses:#?}");
 }

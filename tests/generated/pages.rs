@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 use clap_mangen::Man;
+use lbx::catalog;
 use lbx::cli::commands::{positionals, tree};
 use lbx::dialect::DIALECTS;
 use lbx::engine::policy::settings::{ByWorkspace, SETTINGS};
 use lbx::engine::policy::values::expected;
 use lbx::error::ErrorKind;
 use lbx::request::advertised;
-use lbx::tools::{self, Stdin};
+use lbx::tools::Stdin;
 use serde_json::Value;
 
 use super::examples::{self, Example};
@@ -49,7 +50,7 @@ fn tool_page(command: &Command) -> Vec<u8> {
     page.section("OPTIONS");
     page.options(command);
     page.text("The options of every tool are in lbx(1).");
-    if let Some(tool) = tools::find(command.get_name()) {
+    if let Some(tool) = catalog::find(command.get_name()) {
         page.section("ANSWER");
         page.text("The fields of data, in the envelope that lbx-json(7) describes:");
         page.fields(&(tool.response_schema)(), "", 1);
@@ -198,7 +199,7 @@ fn synopsis(command: &Command) -> String {
         words.push(if argument.is_required_set() { shown } else { format!("[{shown}]") });
     }
     let mut lines = wrapped(&words);
-    if let Some(tool) = tools::find(name) {
+    if let Some(tool) = catalog::find(name) {
         if let Stdin::Bulk { field, .. } = tool.stdin {
             let _ = write!(lines, "\nlbx {name} ... < {}", field.to_uppercase());
         }

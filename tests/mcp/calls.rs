@@ -1,6 +1,6 @@
 //! Calls: answers, refusals, sessions, text.
 
-use lbx::tools::TOOLS;
+use lbx::catalog::TOOLS;
 use serde_json::{Value, json};
 
 use crate::client::{STATE_ID, Workspace};

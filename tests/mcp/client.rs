@@ -228,7 +228,7 @@ impl Client {
         let declared = self.tools().into_iter().find(|declared| declared["name"] == tool).unwrap();
         schema::check(&content, &declared["outputSchema"]).unwrap();
         // Every form of the answer is checked against the full schema, which the list shortens.
-        let entry = lbx::tools::find(tool).unwrap();
+        let entry = lbx::catalog::find(tool).unwrap();
         schema::check(&content, &(entry.response_schema)()).unwrap();
         schema::check(arguments, &declared["inputSchema"]).unwrap();
         self.succeeded.insert(tool.to_owned());

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lbx::tools::{Effect, TOOLS, ToolEntry};
+use lbx::catalog::TOOLS;
+use lbx::tools::{Effect, ToolEntry};
 use serde_json::{Value, json};
 
 use crate::client::Workspace;

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as Socket;
 use std::process::{Child, Command};
 
-use lbx::tools::TOOLS;
+use lbx::catalog::TOOLS;
 use rmcp::model::{CallToolRequestParams, ProtocolVersion};
 use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::{RoleClient, service::RunningService};

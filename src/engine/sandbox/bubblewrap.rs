@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::backend::{Backend, INTERNAL, SELF};
 use super::mounts::{RUNTIME_KEPT, STATE_SHOWN, TEMPORARY};
 use super::plan::{Hidden, Reach};
-use super::{Backend, INTERNAL, SELF};
 
 /// Its program.
 const PROGRAM: &str = "bwrap";

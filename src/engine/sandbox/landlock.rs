@@ -16,9 +16,10 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::backend::{Backend, INTERNAL, LANDLOCK, SELF, part};
 use super::plan::{Reach, SandboxPlan};
+use super::seccomp;
 use super::setup::{SetupResult, doing};
-use super::{Backend, INTERNAL, SELF, part, seccomp};
 
 /// The least that it needs: truncation and moves between folders are told apart.
 const ABI_LEAST: ABI = ABI::V3;
@@ -44,7 +45,7 @@ pub struct Landlock;
 
 impl Backend for Landlock {
     fn name(&self) -> &'static str {
-        super::LANDLOCK
+        LANDLOCK
     }
 
     fn about(&self) -> &'static str {

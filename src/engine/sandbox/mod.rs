@@ -6,6 +6,7 @@
 //! starts the command, takes in all that come of it, and ends with them; where the call dies, the
 //! socket closes, and so does the sandbox. [`run`] is the call's side of it.
 
+pub mod backend;
 mod bubblewrap;
 pub mod capture;
 pub mod environment;
@@ -31,48 +32,15 @@ mod setup;
 mod unconfined;
 pub mod upper;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
-use std::process::{Command, Stdio};
 
+pub use backend::{Backend, LANDLOCK, NONE};
+use backend::{INTERNAL, SELF};
 use plan::{Limits, Reach, SandboxPlan};
 
-/// The first word of the arguments with which lbx starts itself. Users do not call it.
-const INTERNAL: &str = "__sandbox";
-/// The program that a call starts again: itself, even where its file has been replaced meanwhile.
-const SELF: &str = "/proc/self/exe";
-/// The name of the backend that confines nothing.
-pub const NONE: &str = "none";
-/// The name of the backend that confines less than others.
-pub const LANDLOCK: &str = "landlock";
 /// The exit status of a first process that could not tell why it failed.
 const FAILED: u8 = 125;
-
-/// A way to confine a command.
-pub trait Backend: Sync {
-    /// Its name in answers and in the policy.
-    fn name(&self) -> &'static str;
-
-    /// What it promises, in a sentence.
-    fn about(&self) -> &'static str;
-
-    /// Whether it can put a layer over the workspace.
-    fn takes_layers(&self) -> bool {
-        false
-    }
-
-    /// What it does not keep from a command though others do.
-    fn gaps(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// The process that makes the sandbox, without its descriptors.
-    ///
-    /// # Errors
-    /// Why there can be none.
-    fn command(&self, reach: &Reach) -> Result<Command, String>;
-}
 
 /// Every backend, the one that is tried first at the beginning.
 pub static BACKENDS: [&dyn Backend; 4] =
@@ -131,17 +99,4 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
         },
         |()| 0,
     ))
-}
-
-/// A process that runs a part of a sandbox.
-fn part(program: impl AsRef<OsStr>, part: &str) -> Command {
-    let mut command = Command::new(program);
-    command.args([INTERNAL, part]).env_clear();
-    command
-}
-
-/// The same process, with one end of the socket as its stdin.
-fn with_link(mut command: Command, link: OwnedFd) -> Command {
-    command.stdin(Stdio::from(link)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
 }

@@ -10,9 +10,10 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 use rustix::process::Signal;
 
+use super::backend::{Backend, SELF, part};
 use super::plan::{Order, Reach, Report};
 use super::setup::{SetupResult, doing};
-use super::{Backend, SELF, init, part, privileges};
+use super::{init, privileges};
 
 /// The word that lets the command share the machine's network.
 const NETWORK: &str = "LBX_SANDBOX_NETWORK";

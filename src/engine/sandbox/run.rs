@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::backend::{Backend, with_link};
 use super::link::{Link, read_now};
+use super::namespaces;
 use super::plan::{Ended, Order, Report, SandboxPlan};
-use super::{Backend, namespaces, with_link};
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{children, open_files};
 use crate::error::Error;

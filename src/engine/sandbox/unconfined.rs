@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
+use super::backend::{Backend, NONE, SELF, part};
 use super::plan::Reach;
-use super::{Backend, NONE, SELF, part};
 
 /// The backend.
 pub struct Unconfined;

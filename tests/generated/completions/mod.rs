@@ -142,7 +142,7 @@ fn values(tool: &str, argument: &Arg) -> Values {
 fn shared() -> Vec<(&'static str, Vec<String>)> {
     let tools: Vec<String> = tree().get_subcommands().map(|tool| tool.get_name().to_owned()).collect();
     let mut schemas = tools.clone();
-    schemas.retain(|name| lbx::tools::find(name).is_some());
+    schemas.retain(|name| lbx::catalog::find(name).is_some());
     schemas.extend(DIALECTS.iter().flat_map(|family| family.tools.iter().map(|tool| tool.name.to_owned())));
     schemas.sort();
     schemas.dedup();

@@ -1,16 +1,71 @@
-//! `schema`: what every tool takes and answers.
+//! Every tool, in the one list that the front ends walk, and `schema`, the tool that shows them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::common_fields::COMMON_FIELDS;
-use super::{Effect, Stdin, TOOLS, Text, Tool, ToolEntry, find};
 use crate::dialect::{self, Dialect, ForeignTool};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
 use crate::text::likeness;
+use crate::tools::common_fields::COMMON_FIELDS;
+use crate::tools::{Effect, Stdin, Text, Tool, ToolEntry, entry};
+use crate::tools::{
+    append, apply_patch, audit, bash, blame, config, delete, diff, doctor, edit, gc, glob, grep, init,
+    insert, log, ls, mkdir, r#move, patch, prepend, read, redo, restore, review, rewind, sandbox, section,
+    session, snapshot, squash, stats, trash, undo, watch, write,
+};
+
+/// Every tool, in the order in which help and documentation print them.
+pub const TOOLS: &[ToolEntry] = &[
+    entry::<read::Read>(),
+    entry::<write::Write>(),
+    entry::<edit::Edit>(),
+    entry::<patch::Patch>(),
+    entry::<append::Append>(),
+    entry::<prepend::Prepend>(),
+    entry::<insert::Insert>(),
+    entry::<section::Section>(),
+    entry::<grep::Grep>(),
+    entry::<glob::Glob>(),
+    entry::<ls::Ls>(),
+    entry::<bash::Bash>(),
+    entry::<mkdir::Mkdir>(),
+    entry::<delete::Delete>(),
+    entry::<restore::Restore>(),
+    entry::<r#move::Move>(),
+    entry::<undo::Undo>(),
+    entry::<redo::Redo>(),
+    entry::<rewind::Rewind>(),
+    entry::<log::Log>(),
+    entry::<diff::Diff>(),
+    entry::<review::Review>(),
+    entry::<blame::Blame>(),
+    entry::<squash::Squash>(),
+    entry::<watch::Watch>(),
+    entry::<snapshot::Snapshot>(),
+    entry::<audit::Audit>(),
+    entry::<session::Session>(),
+    entry::<trash::Trash>(),
+    entry::<gc::Gc>(),
+    entry::<stats::Stats>(),
+    entry::<doctor::Doctor>(),
+    entry::<sandbox::Sandbox>(),
+    entry::<config::Config>(),
+    entry::<init::Init>(),
+    entry::<apply_patch::ApplyPatch>(),
+    entry::<Schema>(),
+];
+
+/// The tool of that name or alias.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static ToolEntry> {
+    TOOLS
+        .iter()
+        .find(|tool| tool.name == name)
+        .or_else(|| TOOLS.iter().find(|tool| tool.aliases.contains(&name)))
+}
 
 /// Show the JSON Schemas of a tool's request and answer, or of all tools
 ///
