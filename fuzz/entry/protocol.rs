@@ -21,18 +21,6 @@ use super::workspaces::{Template, furnished};
 
 /// Tools that are not called here: they start programs, or write beside the workspace.
 const LEFT_OUT: [&str; 5] = ["bash", "sandbox", "init", "doctor", "review"];
-/// Tools of the dialects that run commands.
-const SHELLS: [&str; 9] = [
-    "Bash",
-    "BashOutput",
-    "KillShell",
-    "shell",
-    "shell_command",
-    "exec_command",
-    "run_shell_command",
-    "bash",
-    "execute_bash",
-];
 /// Requests of one input.
 const REQUESTS_MAX: usize = 4;
 
@@ -88,7 +76,7 @@ pub fn dialects(data: &[u8]) {
     let Some(name) = line.get("tool").and_then(Value::as_str) else { return };
     let template: &Template = furnished();
     let request = line.get("request").cloned().unwrap_or_default();
-    let has_tool = |tool: &&ForeignTool| tool.name == name && !SHELLS.contains(&name);
+    let has_tool = |tool: &&ForeignTool| tool.name == name && !tool.runs_commands;
     for dialect in DIALECTS {
         let Some(tool) = dialect.tools.iter().find(has_tool) else { continue };
         template.put_back();

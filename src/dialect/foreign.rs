@@ -168,6 +168,8 @@ pub trait Foreign {
     const EFFECT: Effect;
     /// The description that a model sees, where several tools share one shape of request.
     const ABOUT: Option<&'static str> = None;
+    /// Whether it runs commands, which may take as long as they like.
+    const RUNS_COMMANDS: bool = false;
     /// Its parameters; without [`Self::ABOUT`] the doc comment is the description that a model sees.
     type Request: DeserializeOwned + JsonSchema + 'static;
 
@@ -184,6 +186,8 @@ pub struct ForeignTool {
     pub name: &'static str,
     /// What it may do.
     pub effect: Effect,
+    /// Whether it runs commands.
+    pub runs_commands: bool,
     /// What [`Foreign::ABOUT`] says of it.
     about: Option<&'static str>,
     /// The JSON Schema of its request.
@@ -197,6 +201,7 @@ pub(super) const fn foreign<T: Foreign>() -> ForeignTool {
     ForeignTool {
         name: T::NAME,
         effect: T::EFFECT,
+        runs_commands: T::RUNS_COMMANDS,
         about: T::ABOUT,
         request_schema: request::schema_of::<T::Request>,
         run: |lbx, value| T::run(lbx, request::parse::<T::Request>(value)?),

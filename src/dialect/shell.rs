@@ -121,6 +121,7 @@ pub struct Bash;
 impl Foreign for Bash {
     const NAME: &'static str = "Bash";
     const EFFECT: Effect = Effect::Writes;
+    const RUNS_COMMANDS: bool = true;
     type Request = BashRequest;
 
     fn run(lbx: &mut Native<'_>, request: BashRequest) -> Result<Said, Error> {
@@ -160,6 +161,7 @@ pub struct BashOutput;
 impl Foreign for BashOutput {
     const NAME: &'static str = "BashOutput";
     const EFFECT: Effect = Effect::Reads;
+    const RUNS_COMMANDS: bool = true;
     type Request = BashOutputRequest;
 
     fn run(lbx: &mut Native<'_>, request: BashOutputRequest) -> Result<Said, Error> {
@@ -217,6 +219,7 @@ pub struct KillShell;
 impl Foreign for KillShell {
     const NAME: &'static str = "KillShell";
     const EFFECT: Effect = Effect::Writes;
+    const RUNS_COMMANDS: bool = true;
     type Request = KillShellRequest;
 
     fn run(lbx: &mut Native<'_>, request: KillShellRequest) -> Result<Said, Error> {
@@ -266,6 +269,7 @@ pub struct Shell;
 impl Foreign for Shell {
     const NAME: &'static str = "shell";
     const EFFECT: Effect = Effect::Writes;
+    const RUNS_COMMANDS: bool = true;
     const ABOUT: Option<&'static str> =
         Some("Runs a command, as a list of words, and returns its output, confined to the workspace.");
     type Request = ShellRequest<Vec<String>>;
@@ -297,6 +301,7 @@ pub struct ShellCommand;
 impl Foreign for ShellCommand {
     const NAME: &'static str = "shell_command";
     const EFFECT: Effect = Effect::Writes;
+    const RUNS_COMMANDS: bool = true;
     const ABOUT: Option<&'static str> =
         Some("Runs a shell script and returns its output, confined to the workspace.");
     type Request = ShellRequest<String>;
@@ -323,6 +328,7 @@ pub struct ExecCommand;
 impl Foreign for ExecCommand {
     const NAME: &'static str = "exec_command";
     const EFFECT: Effect = Effect::Writes;
+    const RUNS_COMMANDS: bool = true;
     type Request = ExecCommandRequest;
 
     fn run(lbx: &mut Native<'_>, request: ExecCommandRequest) -> Result<Said, Error> {
@@ -360,6 +366,7 @@ pub struct RunShellCommand;
 impl Foreign for RunShellCommand {
     const NAME: &'static str = "run_shell_command";
     const EFFECT: Effect = Effect::Writes;
+    const RUNS_COMMANDS: bool = true;
     type Request = RunShellCommandRequest;
 
     fn run(lbx: &mut Native<'_>, request: RunShellCommandRequest) -> Result<Said, Error> {
@@ -400,6 +407,7 @@ pub struct OpenCodeBash;
 impl Foreign for OpenCodeBash {
     const NAME: &'static str = "bash";
     const EFFECT: Effect = Effect::Writes;
+    const RUNS_COMMANDS: bool = true;
     type Request = OpenCodeBashRequest;
 
     fn run(lbx: &mut Native<'_>, request: OpenCodeBashRequest) -> Result<Said, Error> {
@@ -437,6 +445,7 @@ pub struct ExecuteBash;
 impl Foreign for ExecuteBash {
     const NAME: &'static str = "execute_bash";
     const EFFECT: Effect = Effect::Writes;
+    const RUNS_COMMANDS: bool = true;
     type Request = ExecuteBashRequest;
 
     fn run(lbx: &mut Native<'_>, request: ExecuteBashRequest) -> Result<Said, Error> {

@@ -18,6 +18,7 @@ mod queue;
 mod root;
 mod server;
 mod transport;
+mod turn;
 mod uri;
 mod wanted;
 
@@ -102,7 +103,8 @@ async fn serve(server: Server) {
     let is_open = Arc::new(AtomicBool::new(false));
     let connection = Connection { outbox, is_open: is_open.clone(), closing: closing.clone() };
     // What ends the service, a client gone or a handshake refused, has been answered already.
-    if let Ok(service) = server.serve_with_ct(Stdio::new(reader, connection), closing).await {
+    let transport = Stdio::new(reader, connection, server.deeds());
+    if let Ok(service) = server.serve_with_ct(transport, closing).await {
         is_open.store(true, Ordering::Relaxed);
         let _ = service.waiting().await;
     }

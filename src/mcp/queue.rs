@@ -12,6 +12,8 @@ use rmcp::model::{
 };
 use tokio::sync::Notify;
 
+use super::turn::{Deeds, Turn};
+
 /// Calls that the service has at once, running or waiting for a thread.
 const RUNNING_MAX: usize = 32;
 /// Bytes of their messages. A single call may have more.
@@ -28,16 +30,37 @@ const UNSENT_BYTES_MAX: usize = 8 << 20;
 const UNSENT_MESSAGE_BYTES: usize = 4 << 10;
 
 /// The calls of a client.
-#[derive(Default)]
 pub struct Queue {
-    /// Those that wait, with the bytes of each.
-    held: VecDeque<(ClientJsonRpcMessage, usize)>,
+    /// Those that wait.
+    held: VecDeque<Held>,
+    /// What the tools do.
+    deeds: Deeds,
     /// Those that the service has.
     running: Arc<Running>,
     /// The ids of calls that the service has and has not answered.
     unanswered: HashSet<RequestId>,
     /// Those of requests that did not wait and are not answered yet.
     at_once: HashSet<RequestId>,
+}
+
+/// A call that waits.
+struct Held {
+    /// Its message.
+    message: ClientJsonRpcMessage,
+    /// Bytes of it.
+    bytes: usize,
+    /// What it waits for besides room.
+    turn: Turn,
+}
+
+impl Held {
+    /// The id of the request.
+    fn id(&self) -> Option<&RequestId> {
+        match &self.message {
+            JsonRpcMessage::Request(request) => Some(&request.id),
+            _ => None,
+        }
+    }
 }
 
 /// The calls that the service has.
@@ -49,11 +72,11 @@ struct Running {
     ended: Notify,
 }
 
-/// A number of calls and the bytes of their messages.
-#[derive(Default, Clone, Copy)]
+/// Calls and the bytes of their messages.
+#[derive(Default)]
 struct Load {
-    /// How many.
-    calls: usize,
+    /// The turn of each.
+    turns: Vec<Arc<Turn>>,
     /// Bytes.
     bytes: usize,
     /// Bytes of messages to the client that it has not taken.
@@ -91,13 +114,15 @@ struct Ticket {
     running: Arc<Running>,
     /// Bytes of its message.
     bytes: usize,
+    /// Its turn.
+    turn: Arc<Turn>,
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         {
             let mut load = self.running.load();
-            load.calls = load.calls.saturating_sub(1);
+            load.turns.retain(|turn| !Arc::ptr_eq(turn, &self.turn));
             load.bytes = load.bytes.saturating_sub(self.bytes);
         }
         self.running.ended.notify_one();
@@ -105,6 +130,13 @@ impl Drop for Ticket {
 }
 
 impl Queue {
+    /// A queue for tools that do this.
+    #[must_use]
+    pub fn new(deeds: Deeds) -> Self {
+        let (unanswered, at_once) = (HashSet::new(), HashSet::new());
+        Self { held: VecDeque::new(), deeds, running: Arc::default(), unanswered, at_once }
+    }
+
     /// Whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -114,7 +146,7 @@ impl Queue {
     /// Whether another message may be read.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        let bytes: usize = self.held.iter().map(|(_, bytes)| bytes).sum();
+        let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
         self.at_once.len() < AT_ONCE_MAX
             && self.held.len() < HELD_MAX
             && bytes < HELD_BYTES_MAX
@@ -167,7 +199,8 @@ impl Queue {
                 return Err(request.id.clone());
             }
             JsonRpcMessage::Request(request) if !is_answered_at_once(&request.request) => {
-                self.held.push_back((message, bytes));
+                let turn = Turn::of(&message, &self.deeds);
+                self.held.push_back(Held { message, bytes, turn });
                 return Ok(None);
             }
             JsonRpcMessage::Request(request) => {
@@ -184,12 +217,10 @@ impl Queue {
     }
 
     /// Whether a request of that id waits, or is not answered yet.
-    fn is_in_use(&self, id: &RequestId) -> bool {
-        let waits = |(message, _): &(ClientJsonRpcMessage, usize)| match message {
-            JsonRpcMessage::Request(request) => request.id == *id,
-            _ => false,
-        };
-        self.unanswered.contains(id) || self.at_once.contains(id) || self.held.iter().any(waits)
+    #[must_use]
+    pub fn is_in_use(&self, id: &RequestId) -> bool {
+        let waits = || self.held.iter().any(|held| held.id() == Some(id));
+        self.unanswered.contains(id) || self.at_once.contains(id) || waits()
     }
 
     /// Forgets a call that was cancelled while it waited: nobody wants its result, and none is sent.
@@ -198,31 +229,37 @@ impl Queue {
             self.at_once.remove(id);
             self.unanswered.remove(id);
         }
-        self.held.retain(|(message, _)| match message {
-            JsonRpcMessage::Request(request) => Some(&request.id) != cancelled,
-            _ => true,
-        });
+        self.held.retain(|held| held.id() != cancelled);
     }
 
-    /// The next call, if the service may have it.
+    /// The next call, if the service may have it: the first whose turn it is.
     #[must_use]
     pub fn next(&mut self) -> Option<ClientJsonRpcMessage> {
-        let bytes = self.held.front()?.1;
-        {
-            let mut load = self.running.load();
-            let fits = load.calls < RUNNING_MAX && load.bytes + bytes <= RUNNING_BYTES_MAX;
-            if load.unsent >= UNSENT_BYTES_MAX || !fits && load.calls > 0 {
-                return None;
-            }
-            *load = Load { calls: load.calls + 1, bytes: load.bytes + bytes, unsent: load.unsent };
+        let mut load = self.running.load();
+        let at = (0..self.held.len()).find(|at| self.is_its_turn(*at, &load.turns))?;
+        let bytes = self.held.get(at)?.bytes;
+        let fits = load.turns.len() < RUNNING_MAX && load.bytes + bytes <= RUNNING_BYTES_MAX;
+        if load.unsent >= UNSENT_BYTES_MAX || !fits && !load.turns.is_empty() {
+            return None;
         }
-        let ticket = Ticket { running: self.running.clone(), bytes };
-        let (mut message, _) = self.held.pop_front()?;
+        let Held { mut message, turn, .. } = self.held.remove(at)?;
+        let turn = Arc::new(turn);
+        load.turns.push(Arc::clone(&turn));
+        load.bytes += bytes;
+        drop(load);
+        let ticket = Ticket { running: self.running.clone(), bytes, turn };
         if let JsonRpcMessage::Request(request) = &mut message {
             request.request.extensions_mut().insert(Arc::new(ticket));
             self.unanswered.insert(request.id.clone());
         }
         Some(message)
+    }
+
+    /// Whether the call at `at` waits for none of those that run, or came before it.
+    fn is_its_turn(&self, at: usize, running: &[Arc<Turn>]) -> bool {
+        let Some(call) = self.held.get(at) else { return false };
+        let before = self.held.iter().take(at).map(|held| &held.turn);
+        !running.iter().map(AsRef::as_ref).chain(before).any(|earlier| call.turn.waits_for(earlier))
     }
 }
 

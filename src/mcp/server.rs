@@ -17,6 +17,7 @@ use super::confirm::{Person, Questions};
 use super::logging::Logging;
 use super::message::Flaw;
 use super::root::Root;
+use super::turn::{Deed, Deeds};
 use super::wanted::{self, Wanted};
 use super::{answer, declare, library};
 use crate::app::options::{Options, Results, Settings};
@@ -26,6 +27,9 @@ use crate::dialect::native::Native;
 use crate::engine::CallNotes;
 use crate::engine::workspace::Workspace;
 use crate::request::quoted;
+use crate::tools::bash::Bash;
+use crate::tools::read::Read;
+use crate::tools::{Effect, Tool as _};
 
 /// What a model should know before its first call: what holds for every tool, and is therefore in no
 /// tool's own description.
@@ -63,6 +67,23 @@ impl ToolSet {
         }
     }
 
+    /// What the tool of that name does, as far as the turn of a call depends on it.
+    fn deed_of(&self, name: &str) -> Deed {
+        let (effect, runs_commands, reads_files) = match self.find(name) {
+            Some(Target::Native(tool)) => (tool.effect, tool.name == Bash::NAME, tool.name == Read::NAME),
+            Some(Target::Foreign(_, tool)) => {
+                (tool.effect, tool.runs_commands, tool.name.to_ascii_lowercase().contains("read"))
+            }
+            None => return Deed::Other,
+        };
+        match effect {
+            _ if runs_commands => Deed::Other,
+            Effect::Reads if reads_files => Deed::Reads,
+            Effect::Reads => Deed::Other,
+            Effect::Adds | Effect::Writes => Deed::Changes,
+        }
+    }
+
     /// The names of all.
     fn names(&self) -> Vec<&'static str> {
         match self.dialect {
@@ -96,7 +117,7 @@ pub struct Server {
     /// What the client wants to be told of.
     logging: Logging,
     /// The tools that it has.
-    served: ToolSet,
+    served: Arc<ToolSet>,
     /// What `tools/list` answers, made when it is first asked for.
     tools: OnceLock<Vec<Tool>>,
 }
@@ -106,7 +127,16 @@ impl Server {
     #[must_use]
     pub fn new(root: Root, options: Options, settings: &Settings, served: ToolSet) -> Self {
         let (settings, questions, logging) = (settings.clone(), Questions::default(), Logging::default());
+        let served = Arc::new(served);
         Self { root, options, settings, questions, logging, served, tools: OnceLock::new() }
+    }
+
+    /// What the tools do, as far as the turns of calls depend on it. Where a person is asked before each
+    /// change, none waits for another: the person may take long.
+    #[must_use]
+    pub fn deeds(&self) -> Deeds {
+        let (served, confirms) = (Arc::clone(&self.served), self.settings.confirm);
+        Arc::new(move |name| if confirms { Deed::Other } else { served.deed_of(name) })
     }
 
     /// The error for a tool that clients do not see.

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::lines::{Line, Lines};
 use super::message;
 use super::queue::Queue;
+use super::turn::Deeds;
 
 /// Bytes of one message from the client: 10 MB of text fit into it where most of it is escaped.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -58,12 +59,12 @@ pub struct Stdio<R> {
 
 impl<R: AsyncRead + Unpin> Stdio<R> {
     /// A transport that reads from `reader`.
-    pub fn new(reader: R, connection: Connection) -> Self {
+    pub fn new(reader: R, connection: Connection, deeds: Deeds) -> Self {
         Self {
             lines: Lines::new(reader, LINE_BYTES_MAX),
             connection,
             refusal: None,
-            queue: Queue::default(),
+            queue: Queue::new(deeds),
             is_at_end: false,
         }
     }

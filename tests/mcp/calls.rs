@@ -214,6 +214,37 @@ fn parameters_that_do_not_fit_are_invalid_and_their_method_is_known() {
     assert!(client.ask("tools/list", &long).to_string().len() < 1_000);
 }
 
+/// A client need not wait for the answer of a read to send the edit of what it will show.
+#[test]
+fn calls_that_come_at_once_take_effect_in_the_order_in_which_they_came() {
+    /// Edits of one file.
+    const EDITS: usize = 100;
+    let workspace = Workspace::with(&[("n.txt", "0\n"), ("other.txt", "x\n")]);
+    for (options, read, edit, path) in
+        [(&[][..], "read", "edit", "path"), (&["--dialect", "claude"], "Read", "Edit", "file_path")]
+    {
+        workspace.write("n.txt", "0\n");
+        let mut client = workspace.serve(options);
+        let at = |name: &str| json!({ path: workspace.path(name).to_str().unwrap() });
+        let mut ids = Vec::new();
+        for number in 0..EDITS {
+            ids.push(client.begin_call(read, &at("n.txt")));
+            let mut arguments = at("n.txt");
+            arguments["old_string"] = json!(format!("{number}\n"));
+            arguments["new_string"] = json!(format!("{}\n", number + 1));
+            ids.push(client.begin_call(edit, &arguments));
+            ids.push(client.begin_call(read, &at("other.txt")));
+        }
+        for (at, id) in ids.into_iter().enumerate() {
+            let result = client.answer_to(id)["result"].clone();
+            assert_ne!(result["isError"], true, "call {at}: {result}");
+            let text = result["content"][0]["text"].as_str().unwrap_or_default();
+            assert!(at % 3 != 0 || text.contains(&(at / 3).to_string()), "call {at}: {text}");
+        }
+        workspace.holds("n.txt", &format!("{EDITS}\n"));
+    }
+}
+
 #[test]
 fn paths_count_from_the_root_wherever_the_server_stands() {
     let workspace = Workspace::with(&[("a.txt", "root\n"), ("sub/a.txt", "sub\n")]);
