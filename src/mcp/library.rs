@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CompletionInfo, GetPromptResult, Prompt, PromptArgument, PromptMessage, Resource, ResourceContents,
-    ResourceTemplate, Role,
+    CompletionInfo, GetPromptResult, Prompt, PromptArgument, PromptMessage, Reference, Resource,
+    ResourceContents, ResourceTemplate, Role,
 };
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ use super::answer::RESULT_BYTES_MAX;
 use super::uri::{self, FILE, SNAPSHOT};
 use crate::dialect::native::Native;
 use crate::error::{Error, ErrorKind};
+use crate::request::quoted;
 use crate::tools::{diff, log, ls, read, session};
 
 /// What this session has read and changed.
@@ -125,7 +126,7 @@ fn too_large(name: &str) -> Error {
 
 /// An error as the protocol has it.
 fn refused(name: &str, error: &Error) -> ErrorData {
-    let data = Some(json!({ "uri": name, "kind": error.kind().name() }));
+    let data = Some(json!({ "uri": quoted(name), "kind": error.kind().name() }));
     match error.kind() {
         ErrorKind::NotFound => ErrorData::resource_not_found(error.message().to_owned(), data),
         ErrorKind::Internal => ErrorData::internal_error(error.message().to_owned(), data),
@@ -155,9 +156,42 @@ pub fn prompt(lbx: &mut Native<'_>, name: &str, from: Option<&str>) -> Result<Ge
             let brief = data.get("brief").and_then(Value::as_str).unwrap_or_default();
             format!("Continue this work. This is what the session has done so far:\n\n{brief}")
         }
-        _ => return Err(ErrorData::invalid_params(format!("there is no prompt {name:?}"), None)),
+        _ => return Err(no_prompt(name)),
     };
     Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
+}
+
+/// The error for a prompt that is not there.
+fn no_prompt(name: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("there is no prompt {:?}", quoted(name)), None)
+}
+
+/// Checks that there is such a prompt or resource.
+///
+/// # Errors
+/// Where there is none, or it has no such argument.
+pub fn must_take(reference: &Reference, argument: &str) -> Result<(), ErrorData> {
+    let takes = match (reference.as_prompt_name(), reference.as_resource_uri()) {
+        (Some(name), _) => {
+            let prompt = prompts().into_iter().find(|prompt| prompt.name == name);
+            let arguments = prompt.ok_or_else(|| no_prompt(name))?.arguments.unwrap_or_default();
+            arguments.iter().any(|known| known.name == argument)
+        }
+        (None, uri) => {
+            let uri = uri.unwrap_or_default();
+            let is_whole = resources().iter().any(|resource| resource.uri == uri);
+            let template = templates().into_iter().find(|template| template.uri_template == uri);
+            if template.is_none() && !is_whole {
+                let message = format!("there is no resource or template {:?}", quoted(uri));
+                return Err(ErrorData::invalid_params(message, None));
+            }
+            template.is_some_and(|template| template.uri_template.contains(&format!("{{{argument}}}")))
+        }
+    };
+    if takes {
+        return Ok(());
+    }
+    Err(ErrorData::invalid_params(format!("there is no argument {:?}", quoted(argument)), None))
 }
 
 /// What an argument of a resource may be, where `begun` is what it begins with.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions as _, RequestId, ServerJsonRpcMessage};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::method;
@@ -18,15 +19,30 @@ use crate::request;
 #[derive(Clone)]
 pub struct Flaw(pub Arc<Error>);
 
+/// What a line holds.
+#[derive(Debug, Serialize)]
+pub enum Parsed {
+    /// A message.
+    One(Box<ClientJsonRpcMessage>),
+    /// Several, each with the error that answers it where it is none.
+    Batch(Vec<Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>>>),
+}
+
 /// Parses a line.
 ///
 /// # Errors
 /// The answer to the line: -32700 where it is not JSON, -32600 where the JSON is not a message.
-pub fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
+pub fn parse(line: &[u8]) -> Result<Parsed, Box<ServerJsonRpcMessage>> {
     match request::read_json(line) {
-        Ok(value) => message_of(value, None),
+        Ok(Value::Array(list)) if !list.is_empty() => {
+            Ok(Parsed::Batch(list.into_iter().map(|value| message_of(value, None)).collect()))
+        }
+        Ok(value) => message_of(value, None).map(one),
         Err(error) => match serde_json::from_slice(line) {
-            Ok(value) => message_of(value, Some(error)),
+            Ok(Value::Array(_)) => {
+                Err(refusal(ErrorData::invalid_request(error.message().to_owned(), None), None))
+            }
+            Ok(value) => message_of(value, Some(error)).map(one),
             Err(error) => {
                 Err(refusal(ErrorData::parse_error(format!("not valid JSON: {error}"), None), None))
             }
@@ -34,11 +50,22 @@ pub fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessa
     }
 }
 
+/// A message that comes alone.
+fn one(message: ClientJsonRpcMessage) -> Parsed {
+    Parsed::One(Box::new(message))
+}
+
 /// The answer to a line that was longer than allowed.
 #[must_use]
 pub fn too_long(bytes_max: usize, id: Option<RequestId>) -> Box<ServerJsonRpcMessage> {
     let message = format!("the message has more than {bytes_max} bytes");
     refusal(ErrorData::invalid_request(message, None), id)
+}
+
+/// The answer to a batch that is not taken.
+#[must_use]
+pub fn no_batch(why: &str) -> Box<ServerJsonRpcMessage> {
+    refusal(ErrorData::invalid_request(format!("{why}: send each message by itself"), None), None)
 }
 
 /// The answer to a request whose id another one has that is not answered yet: two answers with one id could
@@ -52,9 +79,16 @@ pub fn id_in_use(id: RequestId) -> Box<ServerJsonRpcMessage> {
 /// The message in a JSON value; `flaw` is what its text did wrong.
 fn message_of(value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
     let id = id_of(&value)?;
+    if !value.is_object() {
+        let message = "not a JSON-RPC message: it must be a JSON object";
+        return Err(refusal(ErrorData::invalid_request(message, None), None));
+    }
     let invalid = |message: String| Err(refusal(ErrorData::invalid_request(message, None), id.clone()));
     if value.get("jsonrpc").is_none_or(|version| version != "2.0") {
         return invalid("not a JSON-RPC message: `jsonrpc` must be \"2.0\"".to_owned());
+    }
+    if value.get("params").is_some_and(|params| !params.is_object() && !params.is_null()) {
+        return invalid("not a JSON-RPC message: `params` must be an object".to_owned());
     }
     let message = match value {
         Value::Object(fields) => method::message_of(fields, id.clone()),

@@ -5,6 +5,7 @@
 //! messages themselves come and go through `transport`, by way of `lines` and `message`.
 
 mod answer;
+mod batch;
 mod call;
 mod confirm;
 mod declare;

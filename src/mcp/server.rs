@@ -142,6 +142,7 @@ impl Server {
     /// The error for a tool that clients do not see.
     fn unknown_tool(&self, name: &str) -> ErrorData {
         let names = self.served.names().join(", ");
+        let name = quoted(name);
         ErrorData::invalid_params(format!("unknown tool {name:?} (there are: {names})"), None)
     }
 }
@@ -295,6 +296,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let argument = request.argument;
+        library::must_take(&request.r#ref, &argument.name)?;
         let found = self
             .with_native(&context, move |lbx| library::completions(lbx, &argument.name, &argument.value))
             .await?;
@@ -325,17 +327,24 @@ impl ServerHandler for Server {
         if let Some((_, wanted)) = PARAMETERS.iter().find(|(known, _)| *known == method) {
             return Err(ErrorData::invalid_params(format!("{method} wants {wanted}"), None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("no method {method}"), None))
+        let message = format!("no method {}", quoted(method));
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 }
 
-/// What the methods with required parameters want.
-const PARAMETERS: [(&str, &str); 6] = [
+/// What the methods that list something want.
+const PAGE: &str = "no parameters, or `cursor`, a text";
+/// What the methods with parameters want.
+const PARAMETERS: [(&str, &str); 10] = [
     (
         "initialize",
         "`protocolVersion`, a text, `capabilities`, an object, and `clientInfo` with `name` and `version`",
     ),
     ("tools/call", "`name`, a text, and `arguments`, a JSON object"),
+    ("tools/list", PAGE),
+    ("resources/list", PAGE),
+    ("resources/templates/list", PAGE),
+    ("prompts/list", PAGE),
     ("resources/read", "`uri`, a text"),
     ("prompts/get", "`name`, a text, and `arguments`, a JSON object"),
     ("completion/complete", "`ref` with its `type`, and `argument` with `name` and `value`"),

@@ -4,13 +4,16 @@
 //! at a notification that comes before the handshake; this one answers the first and drops the
 //! second.
 
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
+};
 use rmcp::transport::Transport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
@@ -18,8 +21,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::batch::{Batches, MESSAGES_MAX, has_batches};
 use super::lines::{Line, Lines};
-use super::message;
+use super::message::{self, Parsed};
 use super::queue::Queue;
 use super::turn::Deeds;
 
@@ -49,10 +53,16 @@ pub struct Stdio<R> {
     lines: Lines<R>,
     /// The rest of the server.
     connection: Connection,
-    /// The answer to a line that was no message, until it is in the outbox.
-    refusal: Option<Vec<u8>>,
+    /// Answers that the service knows nothing of, until they are in the outbox: to lines that were no message.
+    refusals: VecDeque<Vec<u8>>,
     /// Calls that wait for their turn.
     queue: Queue,
+    /// Messages of a batch that need not wait.
+    ready: VecDeque<ClientJsonRpcMessage>,
+    /// Batches that are not answered yet.
+    batches: Batches,
+    /// Whether the revision that was settled on has batches.
+    has_batches: bool,
     /// Whether the client has closed its end.
     is_at_end: bool,
 }
@@ -63,8 +73,11 @@ impl<R: AsyncRead + Unpin> Stdio<R> {
         Self {
             lines: Lines::new(reader, LINE_BYTES_MAX),
             connection,
-            refusal: None,
+            refusals: VecDeque::new(),
             queue: Queue::new(deeds),
+            ready: VecDeque::new(),
+            batches: Batches::default(),
+            has_batches: false,
             is_at_end: false,
         }
     }
@@ -72,6 +85,74 @@ impl<R: AsyncRead + Unpin> Stdio<R> {
     /// Whether the service can take a message now: before the handshake only requests.
     fn is_wanted(&self, message: &ClientJsonRpcMessage) -> bool {
         self.connection.is_open.load(Ordering::Relaxed) || matches!(message, ClientJsonRpcMessage::Request(_))
+    }
+
+    /// Takes what a line held: gives back a message that need not wait, and keeps the answer to what is none.
+    fn take(&mut self, parsed: Parsed, bytes: usize) -> Option<ClientJsonRpcMessage> {
+        match parsed {
+            Parsed::One(message) => match self.take_message(*message, bytes) {
+                Ok(message) => message,
+                Err(refusal) => {
+                    self.refusals.extend(line_of(&refusal));
+                    None
+                }
+            },
+            Parsed::Batch(messages) => {
+                let answer = self.take_batch(messages, bytes);
+                self.refusals.extend(answer);
+                self.ready.pop_front()
+            }
+        }
+    }
+
+    /// Takes a message; gives it back where it need not wait.
+    ///
+    /// # Errors
+    /// The answer to one that is not taken.
+    fn take_message(
+        &mut self,
+        message: ClientJsonRpcMessage,
+        bytes: usize,
+    ) -> Result<Option<ClientJsonRpcMessage>, Box<ServerJsonRpcMessage>> {
+        if !self.is_wanted(&message) {
+            return Ok(None);
+        }
+        if let Some(id) = cancelled(&message) {
+            // Its batch may have waited for nothing else.
+            self.refusals.extend(self.batches.forget(id));
+        }
+        self.queue.take(message, bytes).map_err(message::id_in_use)
+    }
+
+    /// Takes the messages of a batch; gives the line that answers them where nothing is waited for.
+    fn take_batch(
+        &mut self,
+        messages: Vec<Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>>>,
+        bytes: usize,
+    ) -> Option<Vec<u8>> {
+        let why = match messages.len() {
+            _ if !self.has_batches => "this protocol revision has no batches".to_owned(),
+            count if count > MESSAGES_MAX => format!("a batch has at most {MESSAGES_MAX} messages"),
+            _ => String::new(),
+        };
+        if !why.is_empty() {
+            return line_of(&message::no_batch(&why)).ok();
+        }
+        let (mut waiting, mut errors) = (HashSet::new(), Vec::new());
+        let bytes_each = bytes / messages.len().max(1);
+        for message in messages {
+            let id = message.as_ref().ok().and_then(request_id).cloned();
+            match message.and_then(|message| self.take_message(message, bytes_each)) {
+                Ok(message) => {
+                    waiting.extend(id);
+                    self.ready.extend(message);
+                }
+                Err(refusal) => errors.extend(line_of(&refusal)),
+            }
+        }
+        // One that the same batch has cancelled is gone.
+        waiting.retain(|id| self.queue.is_in_use(id));
+        self.batches.begin(waiting, errors)
     }
 
     /// Lets the running calls end by themselves, then asks them to.
@@ -92,26 +173,37 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let outbox = self.connection.outbox.clone();
-        let line = line_of(&message);
-        match &message {
-            JsonRpcMessage::Response(response) => self.queue.answered(&response.id),
-            JsonRpcMessage::Error(error) => {
-                error.id.iter().for_each(|id| self.queue.answered(id));
-            }
-            _ => {}
+        if let JsonRpcMessage::Response(response) = &message
+            && let ServerResult::InitializeResult(settled) = &response.result
+        {
+            self.has_batches = has_batches(&settled.protocol_version);
         }
-        let unsent = self.queue.unsent(line.as_ref().map_or(0, Vec::len));
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        let line = line_of(&message).map(|line| match answered {
+            Some(id) => {
+                self.queue.answered(id);
+                self.batches.answered(id, line)
+            }
+            None => Some(line),
+        });
+        let unsent = self.queue.unsent(line.iter().flatten().map(Vec::len).sum());
         async move {
-            let sent = outbox.send(line?).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
+            if let Some(line) = line? {
+                outbox.send(line).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
+            }
             drop(unsent);
-            sent
+            Ok(())
         }
     }
 
     // May be dropped at each `await`: what is read or refused by then stays in `self`.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if self.refusal.is_some() {
+            while !self.refusals.is_empty() {
                 let place = tokio::select! {
                     place = self.connection.outbox.reserve() => place.ok()?,
                     () = tokio::time::sleep(STALL_TIME_MAX) => {
@@ -122,9 +214,12 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
                         continue;
                     }
                 };
-                if let Some(refusal) = self.refusal.take() {
+                if let Some(refusal) = self.refusals.pop_front() {
                     place.send(refusal);
                 }
+            }
+            if let Some(message) = self.ready.pop_front() {
+                return Some(message);
             }
             if let Some(call) = self.queue.next() {
                 return Some(call);
@@ -156,14 +251,15 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
                     continue;
                 }
             };
-            match parsed {
-                Ok(message) if self.is_wanted(&message) => match self.queue.take(message, bytes) {
-                    Ok(Some(message)) => return Some(message),
-                    Ok(None) => {}
-                    Err(id) => self.refusal = line_of(&message::id_in_use(id)).ok(),
-                },
-                Ok(_) => {}
-                Err(refusal) => self.refusal = line_of(&refusal).ok(),
+            let taken = match parsed {
+                Ok(parsed) => self.take(parsed, bytes),
+                Err(refusal) => {
+                    self.refusals.extend(line_of(&refusal));
+                    None
+                }
+            };
+            if taken.is_some() {
+                return taken;
             }
         }
     }
@@ -180,6 +276,25 @@ fn has_hung_up() -> bool {
     let is_ready = poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
     is_ready
         && polled.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR))
+}
+
+/// The id of a request.
+fn request_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(&request.id),
+        _ => None,
+    }
+}
+
+/// The id of the request that a message cancels.
+fn cancelled(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Notification(told) => match &told.notification {
+            ClientNotification::CancelledNotification(cancelled) => cancelled.params.request_id.as_ref(),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A message as a line.

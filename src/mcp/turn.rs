@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     /// The turn of a call; the tool's name says what it does.
-    fn turn(tool: &str, arguments: Value) -> Turn {
+    fn turn(tool: &str, arguments: &Value) -> Turn {
         let deeds: Deeds = Arc::new(|name| match name {
             "read" => Deed::Reads,
             "bash" => Deed::Other,
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn a_read_and_a_change_of_one_file_and_all_changes_keep_their_order() {
-        let read = turn("read", json!({ "path": "./src/a.rs", "limit": 5 }));
-        let other = turn("read", json!({ "paths": ["b.rs", "c.rs"] }));
-        let edit = turn("edit", json!({ "path": "src/a.rs", "old_string": "x", "new_string": "y" }));
+        let read = turn("read", &json!({ "path": "./src/a.rs", "limit": 5 }));
+        let other = turn("read", &json!({ "paths": ["b.rs", "c.rs"] }));
+        let edit = turn("edit", &json!({ "path": "src/a.rs", "old_string": "x", "new_string": "y" }));
         let long = format!("--- a/src/a.rs\n+++ b/src/a.rs\n@@ -1 +1 @@\n-x\n+y\n{}", " b.rs\n".repeat(2000));
-        let patch = turn("patch", json!({ "patch": long }));
-        let undo = turn("undo", json!({ "steps": 2 }));
-        let elsewhere = turn("edit", json!({ "path": "src/a.rs", "sandbox": "box" }));
-        let bash = turn("bash", json!({ "command": "cat src/a.rs" }));
+        let patch = turn("patch", &json!({ "patch": long }));
+        let undo = turn("undo", &json!({ "steps": 2 }));
+        let elsewhere = turn("edit", &json!({ "path": "src/a.rs", "sandbox": "box" }));
+        let bash = turn("bash", &json!({ "command": "cat src/a.rs" }));
         for (later, earlier, waits) in [
             (&edit, &read, true),
             (&read, &edit, true),

@@ -203,6 +203,8 @@ fn parameters_that_do_not_fit_are_invalid_and_their_method_is_known() {
         ("logging/setLevel", json!({ "level": "loud" })),
         ("initialize", json!({})),
         ("tools/list", json!({ "cursor": "1" })),
+        ("tools/list", json!({ "cursor": 1 })),
+        ("prompts/list", json!({ "cursor": {} })),
         ("resources/list", json!({ "cursor": "1" })),
         ("resources/templates/list", json!({ "cursor": "1" })),
         ("prompts/list", json!({ "cursor": "1" })),
@@ -210,8 +212,49 @@ fn parameters_that_do_not_fit_are_invalid_and_their_method_is_known() {
         let answer = client.ask(method, &params);
         assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
     }
-    let long = json!({ "cursor": "x".repeat(100_000) });
-    assert!(client.ask("tools/list", &long).to_string().len() < 1_000);
+    let long = "x".repeat(100_000);
+    for (method, params) in [
+        ("tools/list", json!({ "cursor": long })),
+        ("prompts/get", json!({ "name": long })),
+        ("tools/call", json!({ "name": long })),
+        ("resources/read", json!({ "uri": format!("lbx://{long}") })),
+        ("completion/complete", completion(&json!({ "type": "ref/prompt", "name": long }), "from")),
+        (&long, json!({})),
+    ] {
+        let answer = client.ask(method, &params);
+        assert!(
+            answer["error"]["code"].is_number() && answer.to_string().len() < 5_000,
+            "{:.200}",
+            answer.to_string()
+        );
+    }
+}
+
+/// Parameters that ask for the values of an argument.
+fn completion(reference: &Value, argument: &str) -> Value {
+    json!({ "ref": reference, "argument": { "name": argument, "value": "" } })
+}
+
+#[test]
+fn only_arguments_that_there_are_are_completed() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    let resource = |uri: &str| json!({ "type": "ref/resource", "uri": uri });
+    let prompt = |name: &str| json!({ "type": "ref/prompt", "name": name });
+    for (reference, argument, is_there) in [
+        (resource("lbx://file/{path}"), "path", true),
+        (resource("lbx://snapshot/{id}/{path}"), "id", true),
+        (prompt("review"), "from", true),
+        (resource("lbx://file/{path}"), "id", false),
+        (resource("lbx://nothing/{path}"), "path", false),
+        (resource("lbx://session"), "path", false),
+        (prompt("review"), "path", false),
+        (prompt("nothing"), "from", false),
+    ] {
+        let answer = client.ask("completion/complete", &completion(&reference, argument));
+        let is_error = answer["error"]["code"] == -32602;
+        assert_eq!(!is_error, is_there, "{reference} {argument}: {answer}");
+    }
 }
 
 /// A client need not wait for the answer of a read to send the edit of what it will show.

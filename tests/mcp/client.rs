@@ -112,7 +112,9 @@ impl Client {
             for line in stdout.lines() {
                 // Nothing but MCP is on stdout.
                 let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
-                assert_eq!(message["jsonrpc"], "2.0");
+                let mut each =
+                    message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice).iter();
+                assert!(each.all(|message| message["jsonrpc"] == "2.0"), "{message}");
                 if sender.send(message).is_err() {
                     break;
                 }

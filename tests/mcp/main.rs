@@ -6,6 +6,7 @@
     reason = "a test may fail, and its name says what it is about"
 )]
 
+mod batches;
 mod calls;
 mod client;
 mod confirm;
