@@ -437,7 +437,7 @@ complete -c lbx -n '__lbx_in squash' -l keep-history -d 'Keep each change as a c
 complete -c lbx -n '__lbx_in squash' -l dry-run -d 'Show what would be committed without committing anything'
 complete -c lbx -n '__lbx_at 1+ squash' -F
 complete -c lbx -n '__lbx_at 0' -a watch -d 'Follow the calls that change something or are refused, as they land'
-complete -c lbx -n '__lbx_in watch' -l after -x -d 'Only calls after this cursor, which an earlier answer named'
+complete -c lbx -n '__lbx_in watch' -l after -x -d 'Only calls after this cursor, which an earlier response named'
 complete -c lbx -n '__lbx_in watch' -l all -d 'Begin with the oldest call that the log has'
 complete -c lbx -n '__lbx_at 0' -a snapshot -d 'Commit whatever changed in the work tree to the snapshot branch'
 complete -c lbx -n '__lbx_at 0' -a audit -d 'Show the audit log, newest first, or check that nobody has altered it'
@@ -486,7 +486,7 @@ complete -c lbx -n '__lbx_in init' -l why -x -d 'Reason for the change, recorded
 complete -c lbx -n '__lbx_at 0' -a apply_patch -d 'Apply a patch as Codex models call it'
 complete -c lbx -n '__lbx_in apply_patch' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in apply_patch' -l why -x -d 'Reason for the change, recorded in the snapshot'
-complete -c lbx -n '__lbx_at 0' -a schema -d 'Show the JSON Schemas of a tool’s request and answer, or of all tools'
+complete -c lbx -n '__lbx_at 0' -a schema -d 'Show the JSON Schemas of a tool’s request and response, or of all…'
 complete -c lbx -n '__lbx_in schema' -l aliases -d 'List the other field names that are accepted, instead of the schemas'
 complete -c lbx -n '__lbx_in schema' -l list -d 'List the tools and what each does, without the schemas'
 complete -c lbx -n '__lbx_at 1 schema' -a '$__lbx_schemas'

@@ -67,7 +67,7 @@ pub fn find(name: &str) -> Option<&'static ToolEntry> {
         .or_else(|| TOOLS.iter().find(|tool| tool.aliases.contains(&name)))
 }
 
-/// Show the JSON Schemas of a tool's request and answer, or of all tools
+/// Show the JSON Schemas of a tool's request and response, or of all tools
 ///
 /// Those of all tools are some 130 kB, for programs; --list names the tools in 5 kB.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
@@ -306,7 +306,10 @@ pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     let question = near.first().map(|near| format!("Did you mean `{near}`?"));
     let advice = instead.map(str::to_owned).or(question);
     let name = request::quoted(name);
-    Error::invalid(format!("unknown tool `{name}` (there are: {})", names.join(", ")))
+    // Where the right tool is known, its name alone is worth an agent's tokens.
+    let listed =
+        if instead.is_some() { String::new() } else { format!(" (there are: {})", names.join(", ")) };
+    Error::invalid(format!("unknown tool `{name}`{listed}"))
         .suggest(advice.unwrap_or_else(|| "Use one of the tools named.".to_owned()))
         .on_command_line("`lbx --help` lists the tools.")
         .detail("tool", name)

@@ -189,7 +189,7 @@ impl ErrorKind {
                 "Include more surrounding lines in old_string; to change every match, set replace_all."
             }
             Self::PatchInvalid => "Correct the patch at the line named and send it again.",
-            Self::PatchConflict => "Read the file and make the patch anew against what is there.",
+            Self::PatchConflict => "Read the file and make the patch again from its current content.",
             Self::OutsideWorkspace => "Use a path inside the workspace, or start lbx in another one.",
             Self::ProtectedPath => "Leave this path alone: git and lbx keep their own state there.",
             Self::IsADirectory => "Name a file; `ls` shows what the folder holds.",
@@ -206,7 +206,7 @@ impl ErrorKind {
             Self::LockTimeout => "Another lbx call is at work: try again.",
             Self::Timeout => "Narrow the path or the pattern and try again.",
             Self::NoSpace => "Tell the user that the disk is full; repeat the call once there is room.",
-            Self::IoError => "Look at the disk; nothing was half-written, so the call can be repeated.",
+            Self::IoError => "Check the disk, then repeat the call: no file was left half-written.",
             Self::SnapshotFailed => {
                 "The change is on disk: repair what the message names, or go on without require_snapshot."
             }

@@ -71,7 +71,7 @@ pub struct NotASha256;
 
 impl fmt::Display for NotASha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected a SHA-256 of 64 hex digits, as `read` answers it")
+        f.write_str("expected a SHA-256 of 64 hex digits, as `read` returns it")
     }
 }
 

@@ -327,3 +327,15 @@ fn lines_that_do_not_match_across_lines_are_counted_as_they_are_shown() {
     let counted = data(&lbx(tree.path(), &["grep", "-U", "-v", "-c", "-m2", "\\n\\n", "f"]));
     assert_eq!(counted["counts"][0]["count"], 2, "{counted}");
 }
+
+#[test]
+fn a_pattern_that_only_a_folder_matches_says_so() {
+    let tree = tree();
+    let answer = |call: &[&str]| -> Value { serde_json::from_slice(&lbx(tree.path(), call).stdout).unwrap() };
+    let empty = answer(&["glob", "su*"]);
+    assert_eq!(empty["data"]["total"], 0);
+    assert_eq!(empty["warnings"][0], "no file matches, but a folder does (sub); type dir finds folders");
+    assert_eq!(answer(&["glob", "su*", "--type", "dir"])["data"]["paths"][0], "sub");
+    assert!(answer(&["glob", "su*", "--type", "file"])["warnings"].is_null());
+    assert!(answer(&["glob", "nothing*"])["warnings"].is_null());
+}

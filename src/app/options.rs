@@ -75,7 +75,7 @@ pub struct Flags {
     /// Indent the JSON
     #[arg(long, global = true)]
     pub pretty: bool,
-    /// Report the result in the exit status too: 1 if grep or glob found nothing, or diff found differences
+    /// Report the result in the exit status too: 1 if grep or glob found nothing, diff a difference or doctor a problem; of bash, the command's own status
     #[arg(long, global = true)]
     pub exit_status: bool,
 }

@@ -247,8 +247,8 @@ impl Remote {
 
     /// The refusal where nobody answers inside.
     fn unreachable(&self, why: &str) -> Error {
-        Error::new(ErrorKind::IoError, format!("no answer from the sandbox {}: {why}", self.name))
-            .suggest("See that the container runs; `lbx sandbox list` shows how it is reached.")
+        Error::new(ErrorKind::IoError, format!("no response from the sandbox {}: {why}", self.name))
+            .suggest("Check that the container is running; `lbx sandbox list` shows how it is reached.")
             .detail("sandbox", self.name.clone())
     }
 }
@@ -295,7 +295,7 @@ fn called(mut answer: Map<String, Value>) -> Called {
     let answered = match (answer.remove("data"), answer.remove("error")) {
         (Some(data), _) => Ok(Box::new(Answer(data)) as Box<dyn Reply>),
         (None, Some(error)) => Err(refusal(&error)),
-        (None, None) => Err(Error::internal("the container gave no answer")),
+        (None, None) => Err(Error::internal("the container did not respond")),
     };
     Called { answered, outcome, tally: None }
 }

@@ -132,8 +132,7 @@ fn root() -> Command {
         .long_about(
             "The file tools that coding agents work with: gated, atomic, undoable, visible\n\nOnly a caller that \
              has read a file's current bytes can change it; every change is atomic, backed up, journaled, and one commit on the branch lbx-snapshots.\n\n\
-             Every tool takes its request as flags, as --json, or as JSON on stdin, and answers with one JSON \
-             object on stdout. `lbx TOOL --help` describes a tool; `lbx help agents` prints a page that teaches a \
+             Every tool takes its request as flags, as --json, or as JSON on stdin, and prints one JSON object on stdout. `lbx TOOL --help` describes a tool; `lbx help agents` prints a page that teaches a \
              model all of them.",
         )
         .disable_help_subcommand(true)
@@ -216,9 +215,7 @@ fn foreign(tool: &ForeignTool) -> Command {
 /// `batch`.
 fn batch() -> Command {
     Command::new("batch").about("Carry out many requests, one JSON object per line on stdin").long_about(
-        "Carry out many requests, one JSON object per line on stdin\n\nAll in one process. A line is \
-         {\"tool\":\"read\",\"request\":{…},\"id\":…}; each is answered by one line, in order. Exits 0, or with the \
-         status of the first request that failed.",
+        "Carry out many requests, one JSON object per line on stdin\n\nAll in one process: each line of stdin gets one line of output, in order. Exits 0, or with the status of the first request that failed.",
     )
 }
 

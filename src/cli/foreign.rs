@@ -90,7 +90,7 @@ fn from_words(tool: &ForeignTool, words: Vec<String>) -> Result<Value, Error> {
     let names = required(tool);
     if words.len() > names.len() {
         let count = counted(words.len(), "argument");
-        return Err(Error::invalid(format!("`{}` does not take {count}", tool.name)).suggest(ways(tool)));
+        return Err(Error::invalid(format!("`{}` takes fewer than {count}", tool.name)).suggest(ways(tool)));
     }
     Ok(Value::Object(names.into_iter().zip(words.into_iter().map(Value::String)).collect()))
 }

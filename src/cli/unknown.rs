@@ -8,7 +8,11 @@ use crate::app::options::Flags;
 use crate::error::Error;
 use crate::request;
 use crate::text::likeness;
-use crate::tools::{Stdin, ToolEntry};
+use crate::tools::bash::Bash;
+use crate::tools::{Stdin, Tool as _, ToolEntry};
+
+/// What to do where the words of a command came as arguments of their own.
+const WHOLE_COMMAND: &str = "Quote the whole command: `bash 'COMMAND ARGUMENTS'`.";
 
 /// Flags of other programs that hands reach for, and what does their work here.
 const ELSEWHERE: [(&str, &str, &str); 16] = [
@@ -21,10 +25,10 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     ("grep", "--replace", "`grep` only finds: `edit` replaces text in files."),
     ("grep", "--null-data", "Lines end in LF or CRLF only."),
     ("grep", "-z", "Lines end in LF or CRLF only."),
-    ("grep", "--iglob", "Use --include, with the letters as they are."),
+    ("grep", "--iglob", "--include is case-sensitive: write '*.[rR][sS]' for both cases."),
     ("glob", "--follow", "Symlinks are never followed: name what they lead to as a path."),
     ("glob", "--name", "Give the pattern as the first argument: `glob '*.rs'`."),
-    ("ls", "--reverse", "Entries come in one order; --sort names it."),
+    ("ls", "--reverse", "There is no reverse order; --sort chooses path, mtime or size."),
     ("edit", "--in-place", "`edit` always changes the file itself."),
     ("edit", "-i", "`edit` always changes the file itself."),
     ("patch", "-i", "Give the patch as `patch FILE`, in --patch, or on stdin."),
@@ -67,7 +71,7 @@ fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     });
     Some(match shadowed.and_then(|(short, global)| Some((short, global.get_long()?))) {
         Some((short, long)) => refusal.on_command_line(format!(
-            "In `{}`, -{short} is {flag}; the option of every tool is --{long}.",
+            "In `{}`, -{short} is {flag}: write --{long} for the option of every tool.",
             tool.name
         )),
         None => refusal,
@@ -127,9 +131,20 @@ fn word(tool: &ToolEntry, given: &str) -> Error {
         "unexpected argument `{given}`; `{}` takes {takes}; give everything else as flags",
         tool.name
     ))
-    .suggest("Quote a text with spaces, and give each other field as a flag.")
+    .suggest(word_advice(tool))
     .on_command_line(format!("`lbx {} --help` lists the arguments.", tool.name))
     .detail("argument", given)
+}
+
+/// Where a word belongs that is one too many.
+fn word_advice(tool: &ToolEntry) -> String {
+    match tool.stdin {
+        _ if tool.name == Bash::NAME => WHOLE_COMMAND.to_owned(),
+        Stdin::Bulk { field, .. } => {
+            format!("Give the text on stdin or in --{}, and all other fields as flags.", kebab(field))
+        }
+        _ => "Quote text that has spaces, and give all other fields as flags.".to_owned(),
+    }
 }
 
 /// A positional field as help shows it.
@@ -177,7 +192,9 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
     near.truncate(3);
     let hint = ELSEWHERE.iter().find(|(of, flag, _)| *of == tool.name && *flag == given);
     let question = (!near.is_empty()).then(|| format!("Did you mean {}?", near.join(" or ")));
-    let advice = text_elsewhere.or(in_json).or(hint.map(|(.., hint)| (*hint).to_owned())).or(question);
+    let unquoted = (tool.name == Bash::NAME && near.is_empty()).then(|| WHOLE_COMMAND.to_owned());
+    let hint = hint.map(|(.., hint)| (*hint).to_owned());
+    let advice = text_elsewhere.or(in_json).or(hint).or(question).or(unquoted);
     let message = format!("`{}` has no flag `{given}` (flags: {})", tool.name, own.join(", "));
     Error::invalid(message)
         .suggest(advice.unwrap_or_else(|| "Leave it out, or use one of the flags named.".to_owned()))

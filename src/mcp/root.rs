@@ -71,7 +71,7 @@ impl Root {
     /// What an answer says where the client's root cannot be used.
     fn warning(&self, why: &str) -> String {
         format!(
-            "{why}: paths count from {}, where the server was started; `lbx mcp --workspace DIR` names another folder",
+            "{why}: relative paths start at {}, where the server was started; `lbx mcp --workspace DIR` names another folder",
             escaped::line(&self.own.display().to_string())
         )
     }

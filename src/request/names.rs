@@ -60,7 +60,7 @@ pub fn field_of(given: &str, schema: &Value) -> Option<String> {
 }
 
 /// What the words of names from other tools mean here.
-const SYNONYMS: [(&str, &str); 9] = [
+const SYNONYMS: [(&str, &str); 10] = [
     ("head", "limit"),
     ("top", "limit"),
     ("max", "limit"),
@@ -68,6 +68,7 @@ const SYNONYMS: [(&str, &str); 9] = [
     ("skip", "offset"),
     ("from", "start_line"),
     ("lines", "limit"),
+    ("lines", "ranges"),
     ("folder", "path"),
     ("dir", "path"),
 ];

@@ -196,9 +196,9 @@ impl Running<'_, '_> {
         let shown = || self.search.workspace.shown(&target.path());
         notes.push(|| {
             if target.is_named() {
-                format!("{} is binary (NUL at byte {offset}): NULs were taken for line endings", shown())
+                format!("{} is binary (NUL at byte {offset}): NULs were treated as line endings", shown())
             } else {
-                format!("{} is binary (NUL at byte {offset}): matches behind that are not shown", shown())
+                format!("{} is binary (NUL at byte {offset}): matches after that are not shown", shown())
             }
         });
     }

@@ -178,7 +178,7 @@ fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
     let message = if near.is_empty() {
         format!("unknown type: {unknown}")
     } else {
-        format!("unknown type: {unknown}; near it: {}", near.join(", "))
+        format!("unknown type: {unknown} (similar: {})", near.join(", "))
     };
     Error::invalid(message)
         .suggest("Use one of ripgrep's types, such as rust, py, ts, or a glob in include.")
@@ -189,7 +189,10 @@ fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
 /// Refuses what is too long to be a glob.
 fn must_be_bounded(glob: &str) -> Result<(), Error> {
     if glob.len() > GLOB_BYTES_MAX {
-        return Err(Error::invalid(format!("a glob of {} bytes; at most {GLOB_BYTES_MAX}", glob.len())));
+        return Err(Error::invalid(format!(
+            "a glob has {} bytes; the limit is {GLOB_BYTES_MAX}",
+            glob.len()
+        )));
     }
     Ok(())
 }

@@ -51,7 +51,9 @@ pub struct Pattern {
 pub fn compile(patterns: &[String], reading: &Reading) -> Result<Pattern, Error> {
     let bytes: usize = patterns.iter().map(String::len).sum();
     if bytes > PATTERN_BYTES_MAX {
-        return Err(Error::invalid(format!("a pattern of {bytes} bytes; at most {PATTERN_BYTES_MAX}")));
+        return Err(Error::invalid(format!(
+            "the pattern has {bytes} bytes; the limit is {PATTERN_BYTES_MAX}"
+        )));
     }
     if patterns.iter().any(String::is_empty) {
         return Err(Error::invalid("pattern is empty").suggest("Use `^` to match every line."));
@@ -125,7 +127,7 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
     let shown = quoted(&shown);
     if matches!(error.kind(), grep_regex::ErrorKind::NotAllowed(_)) && !reading.multiline {
         return Error::invalid(format!(
-            "the pattern {shown} has a line ending, and the search goes line by line"
+            "the pattern {shown} contains a line ending, but the search is line by line"
         ))
         .suggest("Set multiline to match across lines.");
     }
@@ -166,7 +168,7 @@ fn advice(patterns: &[String], reason: &str) -> String {
             .to_owned();
     }
     match basic::as_extended(only).filter(|extended| is_regex(extended)) {
-        Some(extended) => format!("In the syntax of `grep` without -E? Here that is `{extended}`."),
+        Some(extended) => format!("Is that the syntax of `grep` without -E? Here it is `{extended}`."),
         None => {
             "Put a backslash before each character that stands for itself, or set literal to search for plain text."
                 .to_owned()

@@ -31,7 +31,7 @@ pub enum Beginning {
 /// for.
 pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> Result<Vec<Root>, Error> {
     if paths.len() > PATHS_MAX {
-        return Err(Error::invalid(format!("{}; at most {PATHS_MAX}", counted(paths.len(), "path"))));
+        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", counted(paths.len(), "path"))));
     }
     if paths.is_empty() {
         return Ok(vec![root(workspace, Path::new("."), beginning)?]);

@@ -229,7 +229,7 @@ impl RuleFolder<'_> {
         if *patterns + own > PATTERNS_MAX {
             return self.unused(
                 name,
-                &format!("with them more than {PATTERNS_MAX} patterns would hold"),
+                &format!("with it there would be more than {PATTERNS_MAX} patterns"),
                 notes,
             );
         }

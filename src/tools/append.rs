@@ -109,7 +109,7 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
             if is_cut_off && !text.is_empty() {
                 change
                     .engine()
-                    .warn(format!("the last line of {shown} had no newline: the text goes on in that line"));
+                    .warn(format!("the last line of {shown} had no newline: the text continues that line"));
             }
             content.body.extend_from_slice(&text);
         }
@@ -119,7 +119,7 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
             if goes_on {
                 let shown = current.place().shown().to_owned();
                 change.engine().warn(format!(
-                    "the text has no newline at its end: the first line of {shown} goes on in its last line"
+                    "the text does not end in a newline: its last line now continues with the first line of {shown}"
                 ));
             }
             content.body.splice(0..0, text.iter().copied());

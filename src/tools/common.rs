@@ -159,7 +159,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
     };
     let text = String::from_utf8_lossy(text).into_owned();
     let message = format!(
-        "line {line} of {field} stands for text left out, `{text}`: that text would be gone from {shown}, and this line there instead"
+        "line {line} of {field} is a placeholder for omitted text, `{text}`: it would replace that text in {shown}"
     );
     Err(Error::invalid(message)
         .at(shown)
@@ -167,7 +167,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
         .detail("line", line)
         .detail("text", text)
         .suggest(
-            "Give all of the text; or give it as the sketch of an edit, which keeps what such lines stand for; or set allow_omission to true where the line is meant as it stands.",
+            "Give the whole text, or use the sketch of edit, which keeps what such lines stand for. If the line is meant literally, set allow_omission to true.",
         ))
 }
 

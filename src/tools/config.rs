@@ -19,7 +19,7 @@ use crate::text::likeness;
 /// Show every setting of the policy and where its value came from
 ///
 /// The policy is .lbx/config.toml in the workspace over lbx/config.toml in the user's configuration
-/// folder, under environment variables and --set. A fault in it is answered with its file and line.
+/// folder, under environment variables and --set. An error in it is reported with its file and line.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {

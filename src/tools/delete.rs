@@ -57,7 +57,7 @@ pub enum Response {
     One(Deleted),
     /// Several, in the order asked for.
     Several {
-        /// One answer a path.
+        /// One response a path.
         deleted: Vec<Deleted>,
         /// Whether that is all.
         #[serde(flatten)]
@@ -89,7 +89,7 @@ pub struct Deleted {
     pub trash_id: Option<String>,
     /// Files in it
     pub files: u64,
-    /// Bytes in them
+    /// Bytes in all of its files
     pub bytes: u64,
     /// True where this session made this very request before and its result still stands
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -122,7 +122,7 @@ impl Tool for Delete {
             );
         }
         if request.path.len() > 1 && request.expected_sha256.is_some() {
-            return Err(Error::invalid("expected_sha256 is that of one file: delete the files one by one"));
+            return Err(Error::invalid("expected_sha256 is for a single file: delete the files one by one"));
         }
         let named: Vec<(&str, &Path)> = request.path.iter().map(|path| ("path", path.as_path())).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;

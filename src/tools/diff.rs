@@ -199,9 +199,8 @@ impl Tool for Diff {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         if request.of.is_some() && (request.from.is_some() || request.to.is_some()) {
-            return Err(
-                Error::invalid("field `of` stands alone: leave `from` and `to` out").detail("field", "of")
-            );
+            return Err(Error::invalid("field `of` cannot be combined with `from` and `to`: leave them out")
+                .detail("field", "of"));
         }
         let Some(store) = record::find(engine)? else {
             let named = request.of.as_ref().or(request.from.as_ref()).or(request.to.as_ref());
@@ -300,7 +299,7 @@ impl Who {
 fn is_by_session(engine: &Engine, request: &Request, store: &Store, who: &Who) -> Result<bool, Error> {
     let names_any = request.of.is_some() || request.from.is_some() || request.to.is_some();
     if request.by_session && names_any {
-        return Err(Error::invalid("by_session stands alone: leave from, to and of out")
+        return Err(Error::invalid("by_session cannot be combined with from, to and of: leave them out")
             .detail("field", "by_session"));
     }
     if request.by_session || names_any || who.is_named || !engine.is_for_a_person() {
@@ -314,7 +313,7 @@ fn is_by_session(engine: &Engine, request: &Request, store: &Store, who: &Who) -
 fn warn_of_cut_lines(engine: &mut Engine, response: &Response) {
     if response.cut_lines > 0 {
         engine.warn(format!(
-            "only the beginning of {} is shown, which has no room in max_bytes: git apply does not take this diff",
+            "{} cut at max_bytes: git apply rejects this diff",
             counted(response.cut_lines, "line")
         ));
     }

@@ -22,6 +22,11 @@ use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
 use crate::text::counted::counted;
 
+/// Folders that a note names.
+const FOLDERS_NAMED_MAX: usize = 3;
+/// How long they are looked for.
+const FOLDERS_TIME: Duration = Duration::from_secs(2);
+
 /// Find files by name
 ///
 /// `*` and `?` stay within one component, `**` goes across, `{a,b}` and `[a-z]` choose. A pattern
@@ -146,6 +151,7 @@ impl Tool for Glob {
         if total == 0 {
             let empty = Empty { workspace, roots, selection, control, left_out };
             notes.extend(empty.advice(|found| found.count() as u64));
+            notes.extend(request.r#type.is_none().then(|| folders(&empty)).flatten());
         }
         if paths.iter().any(|path| path.contains(char::REPLACEMENT_CHARACTER)) {
             notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
@@ -203,6 +209,17 @@ impl Request {
             bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
         }
     }
+}
+
+/// The folders of that name, where only files and symlinks were looked for and there are none.
+fn folders(empty: &Empty<'_>) -> Option<String> {
+    let selection = Selection { kinds: Kinds::FOLDERS, ..empty.selection.clone() };
+    let control = empty.control.clone().within(FOLDERS_TIME);
+    let walk = Walk::new(empty.workspace, empty.roots.clone(), selection, control);
+    let named: Vec<String> =
+        walk.take(FOLDERS_NAMED_MAX).map(|found| empty.workspace.shown(&found.path())).collect();
+    (!named.is_empty())
+        .then(|| format!("no file matches, but a folder does ({}); type dir finds folders", named.join(", ")))
 }
 
 /// The refusal of a walk that did not come to its end.

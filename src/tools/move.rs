@@ -81,7 +81,7 @@ impl Tool for Move {
         }
         if to.path().is_within(from.path()) && to.path() != from.path() {
             return Err(Error::invalid(format!(
-                "{} lies within {}, which cannot hold itself",
+                "{} is inside {}: a folder cannot be moved into itself",
                 to.shown(),
                 from.shown()
             ))

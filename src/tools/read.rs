@@ -37,7 +37,7 @@ use wanted::{Range, Selection};
 /// A file must be read before edit, write or patch may change it.
 ///
 /// Very long lines are clipped: `clipped` names each with its `next_column`, which `column` takes beside
-/// `start_line`. The answer has the text with the file's own line endings, and the sha256 of all its bytes. A long
+/// `start_line`. The response has the text with the file's own line endings, and the sha256 of all its bytes. A long
 /// file comes in parts: if `truncated` is true, continue at `next_offset`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -144,7 +144,7 @@ impl Tool for Read {
                     several_as_text(file, text);
                 }
                 if *not_read > 0 {
-                    text.note(format!("the last {} not read: the answer is full", were(*not_read)));
+                    text.note(format!("the last {} not read: the response is full", were(*not_read)));
                 }
             }
         }

@@ -116,7 +116,7 @@ impl Tool for Rewind {
         response.conflicts.iter().for_each(|conflict| conflict.as_text(text));
         if let Some(first) = response.conflicts.first() {
             let count = counted(response.conflicts.len(), "file");
-            text.note(format!("nothing was changed, and {count} would stop it. {}", first.suggested_action));
+            text.note(format!("nothing was changed: {count} would conflict. {}", first.suggested_action));
         } else if text.is_of_a_dry_run() {
             let (count, yes) =
                 (counted(response.end.total.unwrap_or(response.undone.len()), "change"), text.switch("yes"));
@@ -138,12 +138,12 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     match store.session_at(&id, named).map_err(|error| unreadable(&error))? {
         Some(at) => Ok((id, at)),
         None => Err(Error::invalid(match named {
-            Some(_) => format!("the commit {name} is no snapshot"),
-            None => format!("the commit {name} is no session's: name the session to rewind"),
+            Some(_) => format!("the commit {name} is not a snapshot"),
+            None => format!("the commit {name} belongs to no session: name the session to rewind"),
         })
         .suggest(match named {
             Some(_) => "`log` shows the snapshots.",
-            None => "Add the field session: `log` shows which there are.",
+            None => "Name it in session; `log` shows the sessions.",
         })
         .detail("field", if named.is_some() { "id" } else { "session" })),
     }
@@ -156,7 +156,7 @@ fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<Journa
             ErrorKind::NotFound,
             format!("session {} has changed nothing since that snapshot", at.session),
         )
-        .suggest("`log` shows the changes of all sessions; the field session names another one.")
+        .suggest("`log` shows the changes of all sessions; session (--session) names another one.")
     };
     let Some(state) = change.state() else {
         return Err(nothing());

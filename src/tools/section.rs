@@ -346,7 +346,7 @@ fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usi
             let error = Error::new(
                 ErrorKind::NoMatch,
                 format!(
-                    "header {:?} stands {} times in {shown}: there is no occurrence {number}",
+                    "header {:?} occurs {} times in {shown}: there is no occurrence {number}",
                     shortened(&request.header),
                     several.len()
                 ),
@@ -366,8 +366,10 @@ fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -
     if let (Some(level), Some(marked)) = (request.level, name.level)
         && level != marked
     {
-        return Err(Error::invalid(format!("header has level {marked} by its marks, and level is {level}"))
-            .detail("field", "level"));
+        return Err(Error::invalid(format!(
+            "the # marks of header mean level {marked}, but level is {level}"
+        ))
+        .detail("field", "level"));
     }
     let parent_level = under.and_then(|at| document.headings.get(at)).map(|heading| heading.level);
     let level = request.level.or(name.level).or(parent_level.map(|level| level + 1));
@@ -539,7 +541,7 @@ fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
                 .map(|heading| shortened(&heading.as_written()))
                 .collect();
             Error::invalid(format!(
-                "content leaves a code fence, a comment or an HTML block open: {} header(s) outside the section would be none any more, the first of them {}",
+                "content leaves a code fence, a comment or an HTML block open: {} header(s) after the section would no longer be headers, the first of them {}",
                 lost.len(),
                 lost_headers.first().map_or("", String::as_str)
             ))

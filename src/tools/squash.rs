@@ -122,9 +122,11 @@ impl Tool for Squash {
         }
         engine.set_dry_run(request.dry_run);
         let Squashed { commits, base, is_new, files, index_is_old, .. } = squashed;
-        engine.warn_if(index_is_old.map(|why| {
-            format!("the commit is made, but {why}: `git reset` makes the index that of the commit")
-        }));
+        engine.warn_if(
+            index_is_old.map(|why| {
+                format!("the commit was made, but {why}: `git reset` brings the index up to date")
+            }),
+        );
         let author = format!("{} <{}>", author.name, author.email);
         let checked_out = request.checked_out;
         Ok(Response {
@@ -155,7 +157,7 @@ impl Tool for Squash {
 /// Refuses a request that asks for two forms at once, or for a commit without a message.
 fn must_be_one_form(request: &Request) -> Result<(), Error> {
     if request.per_file && request.keep_history {
-        return Err(Error::invalid("per_file and keep_history are two forms: give one of them")
+        return Err(Error::invalid("per_file and keep_history exclude each other: give one of them")
             .detail("field", "keep_history"));
     }
     if request.message.trim().is_empty() {
@@ -222,7 +224,7 @@ fn nothing_missing(session: &str, branch: &str) -> Error {
 /// The developer.
 fn author_of(store: &Store) -> Result<Author, Error> {
     store.developer().ok_or_else(|| {
-        refused("git does not know who you are")
+        refused("git has no name and address for you")
             .suggest("Set it with git config user.name NAME and git config user.email ADDRESS, or by GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL.")
     })
 }

@@ -88,7 +88,7 @@ pub struct TrashItem {
     pub r#type: &'static str,
     /// Files in it
     pub files: u64,
-    /// Bytes in them
+    /// Bytes in all of its files
     pub bytes: u64,
     /// Session that deleted it
     pub session: String,

@@ -27,7 +27,7 @@ const TIME_OF_DAY: std::ops::Range<usize> = 11..19;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Only calls after this cursor, which an earlier answer named; without it, those from now on
+    /// Only calls after this cursor, which an earlier response named; without it, those from now on
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
     /// Begin with the oldest call that the log has
@@ -97,7 +97,7 @@ impl Tool for Watch {
         let cursor = match &request.after {
             Some(text) => Some(text.parse::<Cursor>().map_err(|()| {
                 Error::invalid(format!(
-                    "field `after`: expected a cursor that an earlier answer named, got {text:?}"
+                    "field `after`: expected a cursor that an earlier response named, got {text:?}"
                 ))
                 .detail("field", "after")
             })?),

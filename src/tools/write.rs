@@ -225,9 +225,10 @@ fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8]) {
         }
         let has_bom = bytes.starts_with(crate::text::content::UTF8_BOM);
         if old.encoding != Encoding::Utf8 {
-            warnings.push(format!("{shown} was {} and is now utf-8", old.encoding.name()));
+            let before = if old.encoding == Encoding::Bytes { "not UTF-8" } else { old.encoding.name() };
+            warnings.push(format!("{shown} was {before} and is UTF-8 now"));
         } else if old.bom && !has_bom {
-            warnings.push(format!("{shown} began with a byte-order mark and now does not"));
+            warnings.push(format!("{shown} no longer begins with a byte-order mark"));
         }
     }
     for warning in warnings {

@@ -137,7 +137,7 @@ fn check(scenario: &Scenario, sides: &Sides, errno: &str, point: &Point) -> Resu
         }
     }
     // Without the fault all goes on; that a snapshot may be missing was told.
-    let tellings = ["no snapshot", "not in the snapshot", "private repository", "the snapshot lacks"];
+    let tellings = ["no snapshot", "not in the snapshot", "private repository"];
     let is_told = tellings.iter().any(|telling| out.contains(telling));
     if errno == "EINTR" && is_told {
         return Err(format!("EINTR costs the snapshot: {out}"));

@@ -35,7 +35,7 @@ const USES: &[(&str, &str, Use)] = &[
     ("squash: WHAT IS COMMITTED", "git checkout", git_alone_commits_what_was_done),
     ("batch: LINES", "{\"tool\"", a_line_is_answered),
     ("json: REQUESTS", "lbx read", three_forms_of_a_request_have_one_answer),
-    ("json: ANSWERS", "{\"ok\":true", answers_have_those_fields),
+    ("json: RESPONSES", "{\"ok\":true", answers_have_those_fields),
     ("policy: SOURCES", "the default", a_later_source_is_stronger),
     ("policy: EXAMPLE", "protect", what_the_example_names_is_protected),
     ("dialects: DESCRIPTION", "lbx mcp", each_call_of_a_dialect_works),

@@ -20,8 +20,8 @@ use super::prose;
 
 /// The heading of the options that every tool has.
 const GLOBAL: &str = "Options of every tool";
-/// How deep the fields of an answer are told.
-const DEPTH_MAX: usize = 2;
+/// How deep the fields of a response are told.
+const DEPTH_MAX: usize = 3;
 
 /// Every page, by its file's name.
 pub fn all() -> Vec<(String, Vec<u8>)> {
@@ -51,9 +51,9 @@ fn tool_page(command: &Command) -> Vec<u8> {
     page.options(command);
     page.text("The options of every tool are in lbx(1).");
     if let Some(tool) = catalog::find(command.get_name()) {
-        page.section("ANSWER");
+        page.section("RESPONSE");
         page.text("The fields of data, in the envelope that lbx-json(7) describes:");
-        page.fields(&(tool.response_schema)(), "", 1);
+        page.fields(&(tool.response_schema)(), "", 1, &[]);
     }
     for (title, text) in prose::sections_of(command.get_name()) {
         page.section(title);
@@ -62,9 +62,12 @@ fn tool_page(command: &Command) -> Vec<u8> {
     page.examples(command.get_name());
     page.section("EXIT STATUS");
     page.text(
-        "0 where the answer has ok: true, else the status of the error's kind, from 2 to 18, or 70: \
-         lbx-json(7) lists them. --exit-status reports the result too.",
+        "0 if the response has ok: true, otherwise the status of the error's kind, from 2 to 18, or 70: \
+         lbx-json(7) lists them.",
     );
+    if let Some((_, status)) = prose::EXIT_STATUS.iter().find(|(tool, _)| *tool == command.get_name()) {
+        page.text(status);
+    }
     page.see_also(&["lbx(1)", "lbx-json(7)", "lbx-policy(5)"]);
     page.finish()
 }
@@ -99,7 +102,7 @@ fn main_page(tree: &Command) -> Vec<u8> {
 
 /// The page of requests, answers and kinds of error.
 fn json_page() -> Vec<u8> {
-    let mut page = Page::new("lbx-json", 7, "requests, answers and errors of lbx as JSON");
+    let mut page = Page::new("lbx-json", 7, "requests, responses and errors of lbx as JSON");
     for (title, text) in prose::JSON {
         page.section(title);
         page.prose(text);
@@ -159,7 +162,7 @@ fn policy_page() -> Vec<u8> {
         let default = lbx::engine::policy::layers::shown(&setting.default);
         page.entry(
             setting.name,
-            &format!("{}\nTakes {takes}; by default {default}. {workspace}", setting.about),
+            &format!("{}\n.br\nTakes {takes}. Default: {default}. {workspace}", setting.about),
         );
     }
     page.see_also(&["lbx(1)", "lbx-config(1)"]);
@@ -292,7 +295,11 @@ impl Page {
     fn options(&mut self, command: &Command) {
         let own = command.clone().mut_args(|argument| {
             let hide = argument.is_hide_set() || is_global(&argument);
-            argument.hide(hide)
+            let argument = argument.hide(hide);
+            // The generator does not show that a word may be repeated.
+            let repeats = argument.get_num_args().is_some_and(|range| range.max_values() > 1);
+            let several: &'static str = format!("{}...", value_of(&argument)).leak();
+            if argument.is_positional() && repeats { argument.value_name(several) } else { argument }
         });
         self.rendered(own);
     }
@@ -313,16 +320,26 @@ impl Page {
         }
     }
 
-    /// The fields of an answer, with those of what it lists.
-    fn fields(&mut self, schema: &Value, prefix: &str, depth: usize) {
+    /// The fields of a response, with those of what it lists. `forms` are the forms of the whole response:
+    /// where a list has items of such a form, the page names it instead of telling all its fields again.
+    fn fields(&mut self, schema: &Value, prefix: &str, depth: usize, forms: &[Value]) {
+        let fields_of = |form: &Value| form.get("properties").cloned().unwrap_or_default();
+        if let Some(number) = (1..).zip(forms).find(|(_, form)| **form == fields_of(schema)).map(|(at, _)| at)
+            && depth > 1
+        {
+            self.entry(&format!("{prefix}*"), &format!("The fields of form {number}"));
+            return;
+        }
         if let Some(one_of) = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array()) {
+            let of_whole: Vec<Value> = one_of.iter().map(fields_of).collect();
+            let forms = if depth == 1 { &of_whole } else { forms };
             for (form, number) in one_of.iter().zip(1..) {
                 if let Some(what) = form.get("description").and_then(Value::as_str)
                     && depth == 1
                 {
                     let _ = writeln!(self.0, ".PP\n\\fIForm {number}\\fR: {}", escaped(&in_words(what)));
                 }
-                self.fields(form, prefix, depth);
+                self.fields(form, prefix, depth, forms);
             }
         }
         let required: Vec<&str> = schema
@@ -340,14 +357,14 @@ impl Page {
             if depth < DEPTH_MAX {
                 let items = field.get("items").map(|items| (items, "[]."));
                 let (inner, joint) = items.unwrap_or((field, "."));
-                self.fields(inner, &format!("{whole}{joint}"), depth + 1);
+                self.fields(inner, &format!("{whole}{joint}"), depth + 1, forms);
             }
         }
     }
 
     /// Every kind of error with its exit status.
     fn statuses(&mut self) {
-        self.entry("0", "The answer has ok: true.");
+        self.entry("0", "The response has ok: true.");
         let mut by_status: BTreeMap<u8, Vec<ErrorKind>> = BTreeMap::new();
         for kind in ErrorKind::ALL {
             by_status.entry(kind.exit_code()).or_default().push(kind);

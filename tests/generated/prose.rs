@@ -33,6 +33,20 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ),
 ];
 
+/// What `--exit-status` reports for a tool that has more to say than success.
+pub const EXIT_STATUS: &[(&str, &str)] = &[
+    ("grep", "With --exit-status or --quiet, 1 if nothing matched."),
+    ("glob", "With --exit-status, 1 if nothing was found."),
+    ("diff", "With --exit-status, 1 if there is a difference."),
+    ("doctor", "With --exit-status, 1 if there is a problem."),
+    (
+        "bash",
+        "With --exit-status, the command's own status: 124 at the time limit, 128 + N where signal N ended it, \
+         and 125 where lbx itself failed.",
+    ),
+    ("batch", "The status of a batch is 0, or that of the first request that failed."),
+];
+
 /// Files that lbx keeps, as a page shows them.
 pub const FILES: &[(&str, &str)] = &[
     (".lbx/", "What lbx keeps at the workspace root; git ignores it."),
@@ -280,12 +294,12 @@ With git alone, as long as nothing was uncommitted before and only one session w
 const BATCH: &[Section] = &[(
     "LINES",
     "
-Each line of stdin is one call:
+Each line of stdin is one call; id may be left out:
 
     {\"tool\": \"read\", \"request\": {\"path\": \"src/main.rs\"}, \"id\": 1}
 
-Each is answered by one line with the same id, in order; a line that cannot be read is answered too. The exit status
-is 0, or that of the first call that failed.
+Each gets one line of output with the same id, in order, also a line that is not valid. A failed call does not stop
+those after it.
 ",
 )];
 
@@ -305,25 +319,28 @@ Every tool takes one request. It can be given as flags, as JSON after --json (th
     lbx read --json '{\"path\":\"src/main.rs\",\"offset\":40,\"limit\":20}'
     echo '{\"path\":\"src/main.rs\",\"offset\":40,\"limit\":20}' | lbx read
 
-lbx schema TOOL prints the JSON Schema of a tool's request and answer. Spellings that models are trained on
+lbx schema TOOL prints the JSON Schemas of a tool's request and response. Spellings that models are trained on
 (file_path, old_str, newText, ...) are accepted; lbx schema --aliases lists them. A field that does not exist, a
 wrong type or a duplicate is invalid_request.
 
-Over JSON and MCP the fields workspace, session, sandbox and require_snapshot stand beside the tool's own.
+Over JSON and MCP the fields workspace, session, sandbox and require_snapshot stand beside the tool's own. Every tool
+that changes something takes why, the reason that its snapshot records; most take dry_run, which shows what would change
+and changes nothing.
 ",
     ),
     (
-        "ANSWERS",
+        "RESPONSES",
         "
-A call answers with exactly one JSON object on stdout:
+Each call writes exactly one JSON object to stdout:
 
     {\"ok\":true,\"tool\":\"edit\",\"data\":{...},\"warnings\":[\"...\"],\"snapshot\":\"ID\"}
     {\"ok\":false,\"tool\":\"edit\",\"error\":{\"kind\":\"stale_file\",\"message\":\"...\",
      \"path\":\"...\",\"suggested_action\":\"...\",\"details\":{...}}}
 
-ok: false means that nothing was changed; where a step after the change failed, error.applied is true. warnings and
-snapshot are absent where there are none. The fields of data are on the page of each tool. With --text the payload
-alone goes to stdout, and everything else to stderr.
+ok: false means that nothing was changed, unless error.applied is true: then a step after the change failed. warnings
+and snapshot are absent where there are none; dry_run: true stands beside data if nothing was changed on purpose. The
+fields of data are on the page of each tool. already_applied: true in them means that the result of this very request was
+in place before. With --text the payload alone goes to stdout, and everything else to stderr.
 ",
     ),
     (
@@ -337,9 +354,9 @@ text. Paths are ordered by component.
     (
         "BOUNDS",
         "
-The payload of an answer has at most max_bytes bytes, 24,576 unless the request or the policy says otherwise. A longer
-one ends at a whole line, match or entry, says truncated, and names where to go on (next_offset, next_column). What was
-cut away does not count as read. limit: 0 lifts a limit.
+The payload of a response has at most max_bytes bytes, 24,576 unless the request or the policy says otherwise. A longer
+one ends at a whole line, match or entry, says truncated, and names where to continue (next_offset, next_column). What
+was left out does not count as read. max_bytes: 0 and limit: 0 lift these bounds; over MCP a message stays under 4 MB.
 ",
     ),
     (
@@ -347,8 +364,8 @@ cut away does not count as read. limit: 0 lifts a limit.
         "
 A change to a file needs proof that its caller has seen the bytes that it changes: a read in the same session, or
 expected_sha256. A file that was not read is not_read. One that somebody else has changed since is stale_file, with
-the diff; rebase: true lets edit go on where that change lies elsewhere. New files need no proof; neither do append
-and prepend, which overwrite nothing.
+the diff; with rebase: true, edit applies all the same if that change is elsewhere in the file. New files need no proof.
+Neither do append, prepend and section, nor delete and move, whose old bytes are kept.
 ",
     ),
 ];

@@ -136,7 +136,7 @@ fn an_empty_append_checks_what_was_named_and_prepend_warns_where_it_joins_lines(
         ws.lbx(&[tool, "a.txt", "--content", "", "--expected-sha256", &wrong]).error("stale_file");
         assert_eq!(ws.lbx(&[tool, "a.txt", "--content", ""]).ok()["already_applied"], true);
     }
-    ws.lbx(&["prepend", "a.txt", "--content", "zero "]).warned("goes on in its last line");
+    ws.lbx(&["prepend", "a.txt", "--content", "zero "]).warned("now continues with the first line");
     ws.holds("a.txt", "zero one\n");
     let answer = ws.lbx(&["prepend", "a.txt", "--content", "top\n"]).success();
     assert_eq!(answer["warnings"], Value::Null, "{answer}");

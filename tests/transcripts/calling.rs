@@ -608,7 +608,7 @@ fn what_hands_reach_for_is_taken() {
     assert_eq!(error["message"], "field `path` is empty");
     let said = ws.lbx(&["grep", "one", "-t"]).stderr();
     assert!(said.contains("`--type` needs a value"), "{said}");
-    assert!(said.contains("-t is --type; the option of every tool is --text"), "{said}");
+    assert!(said.contains("-t is --type: write --text for the option of every tool"), "{said}");
     let advice = |call: &[&str]| {
         ws.lbx(call).error("invalid_request")["suggested_action"].as_str().unwrap().to_owned()
     };
@@ -616,6 +616,11 @@ fn what_hands_reach_for_is_taken() {
     assert!(said.starts_with("Did you mean --edits or"), "{said}");
     let said = ws.lbx(&["undo", "3"]).error("not_found")["suggested_action"].to_string();
     assert!(said.contains("--steps 3"), "{said}");
+    for call in [["bash", "python3", "--version"], ["bash", "ls", "src"]] {
+        assert!(advice(&call).starts_with("Quote the whole command"), "{call:?}");
+    }
+    assert!(advice(&["write", "c.txt", "hello"]).starts_with("Give the text on stdin or in --content"));
+    assert!(advice(&["read", "a.txt", "--lines", "2-2"]).starts_with("Did you mean --limit or --ranges?"));
     let said = advice(&["grep", "x", "--headlimit", "3"]);
     assert!(said.starts_with("Did you mean --limit?"), "{said}");
     for flag in ["-c", "-lc"] {
@@ -656,4 +661,13 @@ fn every_field_has_a_flag() {
             assert!(!said.contains("has no flag"), "{name} {field}: {said}");
         }
     }
+}
+
+#[test]
+fn a_word_of_another_program_is_answered_without_the_list_of_tools() {
+    let ws = Workspace::with(&[]);
+    let message =
+        |tool: &str| ws.lbx(&[tool]).error("invalid_request")["message"].as_str().unwrap().to_owned();
+    assert_eq!(message("cat"), "unknown tool `cat`");
+    assert!(message("frobnicate").starts_with("unknown tool `frobnicate` (there are: read, "));
 }

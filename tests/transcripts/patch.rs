@@ -222,7 +222,7 @@ fn strict_takes_counts_and_line_numbers_at_their_word() {
     let wrong_line = UNIFIED.replace("-1,3 +1,3", "-2,3 +2,3");
     let ws = numbers();
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch", "--strict"], &wrong_line).error("patch_conflict"));
-    assert!(error["message"].as_str().unwrap().contains("its lines stand at line 1,"), "{error:#}");
+    assert!(error["message"].as_str().unwrap().contains("its lines are at line 1,"), "{error:#}");
     // Elsewhere in the file it is found all the same, and the answer says where.
     let ws = read_workspace(&[("a.txt", &format!("x\ny\n{NUMBERS}"))]);
     let data = ws.lbx_stdin(&["patch"], UNIFIED).ok();

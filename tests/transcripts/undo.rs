@@ -738,7 +738,7 @@ fn a_rewind_lists_every_file_that_would_stop_it() {
         out.contains("\nconflict: d.txt has changed since this session changed it: it is gone\n"),
         "{out}"
     );
-    assert!(notes.contains("nothing was changed, and 3 files would stop it"), "{notes}");
+    assert!(notes.contains("nothing was changed: 3 files would conflict"), "{notes}");
     // The refusal names all of them as well; so does the undo of several changes.
     let all = json!(["a.txt", "b.txt", "d.txt"]);
     let refused =

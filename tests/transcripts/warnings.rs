@@ -37,7 +37,10 @@ fn what_a_whole_new_text_loses_is_told() {
     };
     write("crlf.txt")
         .warned("crlf.txt had CRLF line endings and now has LF; line_ending \"keep\" would keep them");
-    write("wide.txt").warned("wide.txt was utf-16le and is now utf-8");
+    write("wide.txt").warned("wide.txt was utf-16le and is UTF-8 now");
+    ws.write("latin.txt", b"caf\xe9\n");
+    ws.lbx(&["read", "latin.txt"]).warned("is not UTF-8");
+    ws.lbx(&["write", "latin.txt", "--content", "cafe"]).warned("latin.txt was not UTF-8 and is UTF-8 now");
     ws.lbx(&["section", "a.md", "--header", "# B", "--content", "text"])
         .warned("the replaced text defined link references that a.md still uses: [x]");
 }

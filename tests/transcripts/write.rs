@@ -149,7 +149,7 @@ fn content_is_stored_exactly_and_changes_of_form_are_told() {
         (b"a\r\nb\n", "a\nc\n", None),
         (b"\xff\xfea\0", "b", Some("utf-16le")),
         (b"\xfe\xff\0a", "b", Some("utf-16be")),
-        (b"caf\xe9\n", "café\n", Some("bytes")),
+        (b"caf\xe9\n", "café\n", Some("was not UTF-8")),
         (b"\xef\xbb\xbfa\n", "b\n", Some("byte-order mark")),
         (b"\xef\xbb\xbfa\n", "\u{feff}b\n", None),
     ];

@@ -115,7 +115,7 @@ impl Change<'_> {
                     "{shown} has several hard links, and the policy refuses to change such a file (hard_links = \"refuse\", {source})"
                 );
                 Err(Error::new(ErrorKind::ProtectedPath, message).at(shown).suggest(format!(
-                    "Leave {shown} as it is, and tell the user: only a copy of its own may be changed."
+                    "Leave {shown} as it is and tell the user: the policy only allows changes to files with a single name."
                 )))
             }
         }
@@ -312,8 +312,7 @@ impl Change<'_> {
                 error
             }
             Err(_) => error.applied().suggest(
-                "The change is recorded, and the next call of lbx completes it or takes it back, once the system \
-                 lets it: look at the files then.",
+                "The change is recorded: the next lbx call completes it or rolls it back. Check the files after that.",
             ),
         }
     }

@@ -176,7 +176,7 @@ impl Change<'_> {
         match noted {
             Ok(warning) => self.engine.warn_if(warning),
             Err(error) => {
-                self.engine.warn(format!("the session could not note its change: {}", error.message()));
+                self.engine.warn(format!("the session could not record its change: {}", error.message()));
             }
         }
     }

@@ -130,7 +130,7 @@ impl Change<'_> {
     /// Commits a change that stands to the snapshots.
     fn record(&mut self, state: &State, ahead: AllAhead) -> Result<(), Error> {
         let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
-            self.engine.warn(format!("the snapshot lacks what moved: {}", error.message()));
+            self.engine.warn(format!("the moved files are not in the snapshot: {}", error.message()));
             ForSnapshot::default()
         });
         let files = moved.files_with(snapshot_files(&self.files, &self.state_path));
@@ -148,7 +148,7 @@ impl Change<'_> {
         match updated {
             Ok(warning) => self.engine.warn_if(warning),
             Err(error) => self.engine.warn(format!(
-                "the change stands, but the session could not note it, so read the file again before the next change: {}",
+                "the change was made, but the session could not record it, so read the file again before the next change: {}",
                 error.message()
             )),
         }

@@ -65,7 +65,7 @@ impl Change<'_> {
             if fs::is_folder(stat) {
                 return Ok(false);
             }
-            let message = format!("{} exists already, and is not a folder", place.shown());
+            let message = format!("{} exists already and is not a folder", place.shown());
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(place.shown()));
         }
         self.make_way(place.path())?;

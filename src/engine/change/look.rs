@@ -178,7 +178,7 @@ impl Change<'_> {
             return Err(names_what_a_link_leads_to(&place));
         }
         if place.path().is_root() {
-            let message = "the workspace root is neither deleted nor moved";
+            let message = "the workspace root cannot be deleted or moved";
             return Err(Error::new(ErrorKind::ProtectedPath, message)
                 .at(place.shown())
                 .suggest("Name a file or folder inside it; ls shows what there is."));
@@ -204,7 +204,7 @@ impl Change<'_> {
             None => Ok(()),
             Some(why) => Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}"))
                 .at(shown)
-                .suggest("Leave it as it is, and tell the user what you would change there.")),
+                .suggest("Leave it as it is and tell the user what you would change there.")),
         }
     }
 
@@ -248,10 +248,8 @@ impl Change<'_> {
 fn names_what_a_link_leads_to(place: &ResolvedPath) -> Error {
     let shown = place.shown();
     Error::invalid(format!(
-        "{shown} is a symlink, and with a slash at its end the path means the folder that it leads to"
+        "{shown} is a symlink; with a trailing slash, the path means the folder that it leads to"
     ))
     .at(shown)
-    .suggest(format!(
-        "Write {shown} without the slash for the link itself, or name the folder that it leads to."
-    ))
+    .suggest("Leave out the slash to mean the link itself, or name the folder that it leads to.")
 }

@@ -176,7 +176,7 @@ pub fn scan_as(
 ) -> Result<Recorded, Error> {
     if !engine.policy().has_snapshots() {
         return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
-            .suggest("Go on without: undo needs no snapshots. Only the user can turn them on."));
+            .suggest("Continue without it: undo does not need snapshots. Only the user can turn them on."));
     }
     let session = engine.session().to_string();
     let scan = Scan {

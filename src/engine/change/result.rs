@@ -73,7 +73,7 @@ impl Change<'_> {
                     format!("{shown} cannot be a symlink, since what lies below it is protected: {why}");
                 Err(Error::new(ErrorKind::ProtectedPath, message)
                     .at(shown)
-                    .suggest("Leave it as it is, and tell the user what you would change there."))
+                    .suggest("Leave it as it is and tell the user what you would change there."))
             }
         }
     }
@@ -86,7 +86,7 @@ fn makes_repository(shown: &str) -> Error {
     );
     Error::new(ErrorKind::ProtectedPath, message)
         .at(shown)
-        .suggest("Leave out HEAD, or give it another name; a repository is made with git init, by the user.")
+        .suggest("Leave out HEAD or give it another name; only the user makes repositories, with git init.")
 }
 
 /// The tree as the change leaves it, over the one on disk.

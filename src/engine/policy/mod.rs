@@ -208,7 +208,7 @@ impl Policy {
         Duration::from_secs(self.number(Key::LockSeconds))
     }
 
-    /// Whether a change is on the disk before its answer.
+    /// Whether a change is on disk before its response.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.switch(Key::Durable)

@@ -236,7 +236,7 @@ mod tests {
             ("protect = [\n 'x',\n 7]", "3:2 `protect`: expected a list of globs, got 7"),
             (
                 "protect = ['a', '!b']",
-                "1:17 `protect`: \"!b\": nothing takes a path out again (write \\! for a name that begins with !)",
+                "1:17 `protect`: \"!b\": exceptions are not supported (write \\! for a name that begins with !)",
             ),
             ("protect = ['']", "1:12 `protect`: the glob \"\" names nothing"),
             ("snapshot.exclude = ['']", "1:21 `snapshot.exclude`: the glob \"\" names nothing"),

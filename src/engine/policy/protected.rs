@@ -27,7 +27,7 @@ impl Policy {
     #[must_use]
     pub fn protects(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
         if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
-            return Some("it is lbx's own file of its user".to_owned());
+            return Some("it is the user's own lbx file".to_owned());
         }
         let own =
             || protected_by(self.protect_globs(), &self.loaded.globs, path, |glob| self.source_of_glob(glob));
@@ -42,7 +42,7 @@ impl Policy {
     #[must_use]
     pub fn protects_below(&self, workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
         if self.own_paths(workspace).iter().any(|own| own != link && own.is_within(link)) {
-            return Some("lbx's own file of its user lies there".to_owned());
+            return Some("one of the user's own lbx files is in it".to_owned());
         }
         let begun = |globs: &[String], link: &WorkspacePath| {
             let names: Vec<&OsStr> = link.components().collect();

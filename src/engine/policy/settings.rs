@@ -179,7 +179,7 @@ settings! {
         "What to do with a file that has several hard links: refuse the change, or replace this name, \
          while the others keep the old bytes.";
     Durable "durable", MoreStrictly, Switch, Value::Switch(true),
-        "Whether a change is on the disk before its answer. If false, a change still survives a killed \
+        "Whether a change is on disk before its response. If false, a change still survives a killed \
          process, but a power failure or a crash of the system can lose what was written in the last half \
          minute, with its backups and snapshots: files may come back empty, and git may find damaged \
          objects on the snapshot branch.";
@@ -191,7 +191,7 @@ settings! {
         "Settings that neither a workspace nor the environment nor a flag can loosen, such as \"gate\". \
          Only the user's own file sets it.";
     MaxBytes "limits.max_bytes", Freely, number(1024, 1_000_000, "bytes"), Value::Number(24_576),
-        "Default bound on the payload of an answer.";
+        "Default maximum bytes of a response's payload.";
     ReadLimit "limits.read", Freely, shown("lines"), Value::Number(2000),
         "Default number of lines that read shows.";
     GrepLimit "limits.grep", Freely, shown("matches"), Value::Number(250),
@@ -222,10 +222,10 @@ settings! {
         "Whether a change without a snapshot counts as failed, as with --require-snapshot.";
     SnapshotFileBytes "snapshot.file_bytes", MoreStrictlyUpTo(256 << 20), number(1, 1 << 30, "bytes"),
         Value::Number(FILE_BYTES_MAX),
-        "Largest file that enters a snapshot; the answer names files left out.";
+        "Largest file that enters a snapshot; the response names files left out.";
     SnapshotExclude "snapshot.exclude", MoreStrictly, Globs, NONE,
         "Untracked files that stay out of the snapshots, beside those with names that secrets have \
-         (.env*, *.pem, *.key, id_rsa and the like): globs as for protect. The answer names what is left \
+         (.env*, *.pem, *.key, id_rsa and the like): globs as for protect. The response names what is left \
          out, and undo works all the same.";
     GitDirs "snapshot.git_dirs", Never, Folders, NONE,
         "Git folders outside the workspace, as absolute paths, that snapshots may go to where .git \

@@ -131,14 +131,14 @@ pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
 fn glob_fault(pattern: &str) -> Option<String> {
     let shown = || clipped(pattern);
     if pattern.trim_matches('/').is_empty() {
-        return Some(format!("the glob {:?} names nothing", shown()));
+        return Some(format!("the glob {:?} is empty", shown()));
     }
     if pattern.len() > GLOB_BYTES_MAX {
         return Some(format!("a glob is {} bytes long, more than {GLOB_BYTES_MAX}", pattern.len()));
     }
     if pattern.starts_with('!') {
         return Some(format!(
-            "{:?}: nothing takes a path out again (write \\! for a name that begins with !)",
+            "{:?}: exceptions are not supported (write \\! for a name that begins with !)",
             shown()
         ));
     }

@@ -80,7 +80,7 @@ impl ResolvedPath {
         let written = format!("{}/", self.shown);
         Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}"))
             .at(written)
-            .suggest("Name a file in it, which makes the folder, or leave the slash at the end out."))
+            .suggest("Name a file in it (the folder is created), or leave out the trailing slash."))
     }
 
     /// Refuses a place with a name in it that no file tool may write.

@@ -6,7 +6,7 @@ use zlib_rs::{Inflate, InflateFlush, Status};
 pub const BINARY_BYTES_MAX: usize = 256 << 20;
 
 /// Why a binary change does not apply.
-const OTHER_CONTENT: &str = "the file does not hold the bytes that the binary patch replaces";
+const OTHER_CONTENT: &str = "the file does not have the bytes that the binary patch replaces";
 
 /// How much is inflated at once.
 const CHUNK_BYTES: usize = 64 << 10;

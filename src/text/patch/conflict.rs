@@ -188,7 +188,7 @@ impl fmt::Display for Failure {
             // Strict, or behind another hunk that comes later in the patch.
             return write!(
                 f,
-                "does not match at line {line}; its lines stand at line {}, where it must not go",
+                "does not match at line {line}; its lines are at line {}, where it cannot apply",
                 nearest.line
             );
         }
@@ -238,7 +238,7 @@ impl fmt::Display for Reason {
                 write!(f, "matches several places (lines {}): add context lines", lines.join(", "))
             }
             Self::AnchorNotFound { anchor } => {
-                write!(f, "has an anchor that is nowhere: `{}`", visible(anchor))
+                write!(f, "has an anchor that does not occur in the file: `{}`", visible(anchor))
             }
             Self::NoPlace => write!(f, "only adds lines and does not say where: add context lines"),
             Self::Overlaps { line } => write!(f, "changes line {line}, which another hunk changes too"),
@@ -248,7 +248,7 @@ impl fmt::Display for Reason {
                 write!(f, "deletes the file, but {lines} lines of it are not in the patch")
             }
             Self::Irreversible => {
-                write!(f, "cannot be reversed: the patch does not hold what was there before")
+                write!(f, "cannot be reversed: the patch does not contain the old content")
             }
             Self::TooLarge { bytes, bytes_max } => {
                 write!(f, "would make a file of {bytes} bytes; the limit is {bytes_max} (limits.file_bytes)")

@@ -96,7 +96,7 @@ pub fn foreign(text: &[u8]) -> Option<String> {
     }
     if text.starts_with(b"Binary files ") && text.ends_with(b" differ") {
         let message = String::from_utf8_lossy(text).into_owned();
-        return Some(format!("{message}, but the patch does not hold the bytes (git diff --binary does)"));
+        return Some(format!("{message}, but the patch does not contain the bytes (git diff --binary does)"));
     }
     None
 }

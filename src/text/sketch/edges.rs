@@ -122,8 +122,7 @@ fn must_say_what_stays(
         Some(line) if marker.is_none() && goes_on => Err(Refusal::Ambiguous {
             part: part.which(),
             why: format!(
-                "its line `{}` is new and at the end of the sketch, while the file goes on: put a marker there for what \
-                 stays, or go on to the unchanged line beyond what is to go",
+                "its last line `{}` is new, but the file continues after it: end the sketch with a marker, or with the unchanged line after the last replaced one",
                 shown(line)
             ),
             lines: vec![anchor + 1],
@@ -150,8 +149,7 @@ fn must_be_an_insertion<'a>(
             return Err(Refusal::Ambiguous {
                 part: part.which(),
                 why: format!(
-                    "its line `{line}` is new and stands beside a marker, under which `{older}` stays: to replace that \
-                     line, go on in the sketch to the unchanged line beyond it; to keep it, name it in the sketch"
+                    "its new line `{line}` is next to a marker that keeps `{older}`: to replace that line, continue the sketch to the unchanged line after it; to keep it, include it"
                 ),
                 lines: vec![anchor + 1],
             });
@@ -177,8 +175,7 @@ fn in_doubt(part: &Part<'_>, line: &[u8], at: &[usize]) -> Refusal {
     Refusal::Ambiguous {
         part: part.which(),
         why: format!(
-            "it is in doubt which line of the file its `{}` is: give the part an unchanged line that stands in the file \
-             once, at its start and at its end",
+            "its line `{}` could be several lines of the file: begin and end the part with unchanged lines that occur once",
             shown(line)
         ),
         lines: numbers(at),

@@ -87,7 +87,7 @@ pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<Part<'a>>, Refu
     }
     finish(lines, first_line, before, None);
     if parts.is_empty() {
-        let why = "there is nothing in it but markers and blank lines".to_owned();
+        let why = "it contains only markers and blank lines".to_owned();
         return Err(Refusal::Unreadable { line: 1, why });
     }
     Ok(parts)

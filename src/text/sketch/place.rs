@@ -103,14 +103,13 @@ fn without_place(index: &Index<'_>, part: &Part<'_>, window: &Range<usize>) -> R
     match found {
         None => Refusal::NoPlace {
             part: part.which(),
-            why:
-                "none of its lines stands in the file where it should: begin and end it with unchanged lines"
-                    .to_owned(),
+            why: "none of its lines is in the file where it should be: begin and end it with unchanged lines"
+                .to_owned(),
         },
         Some((line, at)) => Refusal::Ambiguous {
             part: part.which(),
             why: format!(
-                "its line `{}` stands {} times there, and no other line tells which: add unchanged lines round it",
+                "its line `{}` occurs {} times there, and no other line tells which one is meant: add unchanged lines around it",
                 shown(line),
                 at.len()
             ),
@@ -124,8 +123,7 @@ fn out_of_order(part: &Part<'_>, core: &Core) -> Refusal {
     Refusal::NoPlace {
         part: part.which(),
         why: format!(
-            "its lines stand in the file in another order than in the sketch (line {} comes too early there): keep \
-             the file's order",
+            "its lines are in another order in the file (line {} comes too early there): keep the file's order",
             core.file.0.min(core.file.1) + 1
         ),
     }

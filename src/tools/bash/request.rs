@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// The command can write in the workspace, except .git and .lbx. The rest of the disk is read-only,
 /// secrets such as ~/.ssh are hidden, /tmp is empty, and there is no network unless the policy
-/// allows it. The answer lists changed files. Every process ends with the command. Undo takes back
+/// allows it. The response lists changed files. Every process ends with the command. Undo takes back
 /// what it changed; with transaction, files that git ignores too.
 #[derive(Debug, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

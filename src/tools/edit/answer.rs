@@ -22,7 +22,7 @@ pub enum Response {
     One(FileEdited),
     /// In several, in the order asked for.
     Several {
-        /// One answer a file.
+        /// One response a file.
         files: Vec<FileEdited>,
         /// Whether that is all.
         #[serde(flatten)]

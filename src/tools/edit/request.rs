@@ -204,10 +204,10 @@ impl Request {
         ];
         match others.iter().find(|(_, given)| *given) {
             None => Ok(()),
-            Some((field, _)) => Err(Error::invalid(format!(
-                "a sketch says itself what to change: leave {field} out, or the sketch"
-            ))
-            .detail("field", *field)),
+            Some((field, _)) => {
+                Err(Error::invalid(format!("sketch cannot be combined with {field}: give one of them"))
+                    .detail("field", *field))
+            }
         }
     }
 
@@ -296,7 +296,7 @@ impl Request {
         }
         if files.len() > 1 && self.expected_sha256.is_some() {
             return Err(Error::invalid(
-                "expected_sha256 is that of one file: read the files instead, or edit one",
+                "expected_sha256 is for a single file: read the files instead, or edit one",
             ));
         }
         Ok(files)

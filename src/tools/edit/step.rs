@@ -61,16 +61,13 @@ impl EditStep {
         let count = item.count(named)?;
         let step = |what| Self { what, lines, range_sha256: item.range_sha256, named };
         if item.range_sha256.is_some() && lines.is_none() {
-            return Err(named.invalid(
-                "range_sha256",
-                "range_sha256 is that of lines: name them with start_line and end_line",
-            ));
+            return Err(named.invalid("range_sha256", "range_sha256 needs start_line and end_line"));
         }
         let Some(old) = item.old_string else {
             return match item.range_sha256 {
                 Some(_) if item.word || count != Count::One => Err(named.invalid(
                     "old_string",
-                    "lines are replaced as they are: word, replace_all, expected_replacements and occurrence go with old_string",
+                    "lines are replaced as they are: word, replace_all, expected_replacements and occurrence need old_string",
                 )),
                 Some(_) => Ok(step(What::Lines { new: item.new_string })),
                 None if lines.is_some() => Err(named
@@ -91,10 +88,7 @@ impl EditStep {
     pub fn of_sketch(item: &EditItem, sketch: String) -> Result<Self, Error> {
         let lines = item.lines(Named(None))?;
         if item.range_sha256.is_some() && lines.is_none() {
-            return Err(Named(None).invalid(
-                "range_sha256",
-                "range_sha256 is that of lines: name them with start_line and end_line",
-            ));
+            return Err(Named(None).invalid("range_sha256", "range_sha256 needs start_line and end_line"));
         }
         Ok(Self { what: What::Sketch { sketch }, lines, range_sha256: item.range_sha256, named: Named(None) })
     }

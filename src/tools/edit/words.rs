@@ -20,7 +20,7 @@ use crate::text::sketch::{Refusal, Which};
 /// Places listed in a refusal.
 const PLACES_LISTED: usize = 20;
 /// Why a text that was shown is not found.
-const NO_TEXT: &str = "The file is not UTF-8: what was shown as \u{fffd} are bytes that no text names.";
+const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} stands for bytes that old_string cannot contain.";
 /// How much of a new text, blanks aside, must stand in a file before a refusal speaks of it.
 const TELLING_BYTES_MIN: usize = 4;
 /// Places of a shorter one that a refusal lists.
@@ -106,7 +106,7 @@ impl Text<'_> {
         match near {
             None if hints.is_empty() => {
                 hints.push(format!(
-                    "Nothing in {shown} is like it: read the file, or find the text with grep."
+                    "Nothing in {shown} is similar: read the file, or find the text with grep."
                 ));
             }
             None => hints.push("Take old_string from the file as `read` shows it.".to_owned()),
@@ -299,7 +299,7 @@ pub struct Shas {
 
 /// The refusal of lines whose bytes are not those named.
 pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
-    let message = format!("{lines} of {shown} are not those that range_sha256 names");
+    let message = format!("{lines} of {shown} do not have this range_sha256");
     let text = String::from_utf8_lossy(there);
     let cut = text.char_indices().map(|(at, _)| at).find(|&at| at >= THERE_BYTES);
     let text = match cut {
@@ -309,7 +309,7 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
     named
         .refusal(ErrorKind::StaleFile, &message, shown)
         .suggest(format!(
-            "Read {lines} of {shown} anew, and repeat the edit for the lines now meant with their range_sha256."
+            "Read {lines} of {shown} again, and repeat the edit with the lines meant now and their range_sha256."
         ))
         .detail("expected_sha256", shas.expected.to_hex())
         .detail("actual_sha256", shas.actual.to_hex())

@@ -30,7 +30,7 @@ const DIFF_BYTES_MAX: usize = 20_000;
 ///
 /// Writes the client's own file in the workspace and, where it has hooks, one that tells lbx when the
 /// context is compacted. Everything else in the files stays as it is, comments included. A file that
-/// cannot be understood is not changed. The answer has the diff; --dry-run shows it without changing
+/// cannot be understood is not changed. The response has the diff; --dry-run shows it without changing
 /// anything, a second call changes nothing, and --remove removes what init added. Without --client it
 /// lists the clients.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]

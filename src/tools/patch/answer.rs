@@ -41,7 +41,7 @@ pub fn refused(refusals: &[Refusal]) -> Error {
     let error = if path.is_empty() { error } else { error.at(path.clone()) };
     match &first.reason {
         RefusalReason::Conflict(_) => error.suggest(format!(
-            "Nothing was changed. Read {path}, mend the hunks that details.refused names, and send the whole patch again."
+            "Nothing was changed. Read {path}, correct the hunks that details.refused lists, and send the whole patch again."
         )),
         RefusalReason::NoPath => error.suggest("Name the file in the patch, or with path."),
         _ => error,

@@ -22,9 +22,9 @@ pub enum Response {
     One(Box<FileRead>),
     /// Of several, in the order asked for.
     Several {
-        /// One answer a file.
+        /// One response a file.
         files: Vec<FileOrRefusal>,
-        /// How many paths at the end of the list were not read, because the answer is full.
+        /// How many paths at the end of the list were not read, because the response is full.
         #[serde(skip_serializing_if = "is_zero")]
         not_read: usize,
     },

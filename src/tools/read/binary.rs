@@ -101,7 +101,9 @@ pub fn read(
         .at(shown)
         .detail("size", size)
         .suggest(if encoded_size > MESSAGE_BYTES {
-            format!("Set max_bytes to {encoded_size} on the command line; over MCP no answer holds as much.")
+            format!(
+                "Set max_bytes to {encoded_size} on the command line; over MCP no response can be that long."
+            )
         } else {
             format!("Set max_bytes to {encoded_size}, or to 0 for no bound.")
         }));

@@ -80,9 +80,9 @@ pub fn slices(
         known = is_cut_right.then_some((pass.sha256, pass.sliced.total_lines));
         terminator = pass.sliced.line_ending.terminator();
     }
-    Err(Error::new(ErrorKind::IoError, format!("{} changes while it is read", place.shown()))
+    Err(Error::new(ErrorKind::IoError, format!("{} was changed while it was being read", place.shown()))
         .at(place.shown())
-        .suggest("Read it again once whatever writes it has ended."))
+        .suggest("Wait until the program that writes it has finished, then read it again."))
 }
 
 /// Reads a whole file in pieces: its SHA-256, its size, and the lines wanted.

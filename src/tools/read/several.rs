@@ -35,7 +35,7 @@ pub fn read_several(
     room: AnswerRoom,
 ) -> Result<Response, Error> {
     if paths.len() > PATHS_MAX {
-        return Err(Error::invalid(format!("{}; at most {PATHS_MAX}", counted(paths.len(), "path")))
+        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", counted(paths.len(), "path")))
             .detail("field", "paths"));
     }
     let mut room = Room::new(engine, paths, room);

@@ -236,7 +236,7 @@ impl Request {
             return wrong("view_range: expected the first and the last line, such as [10, 20]");
         };
         if self.start_line.is_some() || self.end_line.is_some() {
-            return wrong("view_range says which lines: leave out start_line and end_line");
+            return wrong("view_range cannot be combined with start_line and end_line: leave them out");
         }
         (self.start_line, self.end_line) = (Some(*first), Some(*last));
         Ok(())
@@ -268,20 +268,23 @@ impl Request {
         if self.ranges.is_some() && (others || self.limit.is_some()) {
             return wrong(
                 "ranges",
-                "ranges say which lines: leave out offset, limit, start_line, end_line, column",
+                "ranges cannot be combined with offset, limit, start_line, end_line and column: leave them out",
             );
         }
         if self.ranges.as_ref().is_some_and(|ranges| ranges.is_empty() || ranges.len() > RANGES_MAX) {
             return wrong("ranges", "ranges: expected 1 to 100 of them");
         }
         if self.around_line.is_some() && (others || self.ranges.is_some()) {
-            return wrong("around_line", "around_line says which lines: leave out the other fields of lines");
+            return wrong(
+                "around_line",
+                "around_line cannot be combined with the other fields for lines: leave them out",
+            );
         }
         if self.cell.is_some() && (from || to || self.ranges.is_some() || self.around_line.is_some()) {
-            return wrong("cell", "cell says what to show: leave out the fields of lines");
+            return wrong("cell", "cell cannot be combined with the fields for lines: leave them out");
         }
         if self.cell == Some(0) && self.column.is_some() {
-            return wrong("column", "column is of one cell: name it");
+            return wrong("column", "column needs a single cell: name it with cell");
         }
         Ok(())
     }

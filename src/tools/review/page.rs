@@ -55,7 +55,7 @@ pub fn write(engine: &Engine, path: &Path, response: &Response) -> Result<String
     if !is_replaceable(&mut file).map_err(io)? {
         return Err(Error::new(
             ErrorKind::AlreadyExists,
-            format!("{shown} exists, and is not the page of a review"),
+            format!("{shown} exists and is not a page of lbx review"),
         )
         .at(&shown)
         .suggest("Name another file."));

@@ -119,7 +119,7 @@ pub fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict) -> Error
     let (path, what, suggestion) = match conflict {
         ReplayConflict::Missing(path) => (
             path,
-            "is no longer there, so it cannot go back",
+            "no longer exists, so it cannot be moved back",
             "Bring it back to where this session left it, and repeat the call.",
         ),
         ReplayConflict::Taken(path) => (

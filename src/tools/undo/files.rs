@@ -226,9 +226,9 @@ impl<'p, 'c> Planner<'p, 'c> {
             (Some(from), Some(mode)) if same_bytes => {
                 format!("its mode is {} and was {}", fs::mode_text(mode), fs::mode_text(from.mode))
             }
-            (None, Some(_)) => "there was none, and now there is".to_owned(),
+            (None, Some(_)) => "it did not exist, and now it does".to_owned(),
             (Some(_), None) => "it is gone".to_owned(),
-            _ => "its bytes are others".to_owned(),
+            _ => "its content is different".to_owned(),
         };
         let (message, suggestion) = match self.manner.single {
             Some(seq) => (

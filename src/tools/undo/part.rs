@@ -50,7 +50,7 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
     if changed.is_empty() && has_files {
         return Err(Error::new(
             ErrorKind::NotFound,
-            format!("nothing of change {seq} is left to take back in {}", undone.path),
+            format!("nothing of change {seq} is left to undo in {}", undone.path),
         )
         .suggest("`log` lists the changes that are there."));
     }

@@ -142,16 +142,16 @@ impl fmt::Display for Reason {
             Self::TooLarge { size_bytes, bytes_max } => {
                 write!(f, "its {size_bytes} bytes are more than the {bytes_max} that a snapshot takes")
             }
-            Self::NoRoom => f.write_str("one scan takes in no more bytes"),
+            Self::NoRoom => f.write_str("the scan has reached its limit (snapshot.scan_bytes)"),
             Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
             Self::Name => f.write_str("git or lbx keeps such a name for itself"),
             Self::NestedRepository(path) => {
                 write!(f, "it belongs to the repository in `{}`", short_path(path))
             }
-            Self::Unreadable => f.write_str("it may not be read"),
-            Self::Depth => write!(f, "it lies in more than {DEPTH_MAX} folders"),
+            Self::Unreadable => f.write_str("it cannot be read: permission denied"),
+            Self::Depth => write!(f, "it is more than {DEPTH_MAX} folders deep"),
             Self::Rules(path) => {
-                write!(f, "`{}` is not a regular file of as many rules as are read", short_path(path))
+                write!(f, "`{}` is not a regular file, or has too many rules", short_path(path))
             }
         }
     }

@@ -209,7 +209,9 @@ impl Store {
     /// The branch of that name, and the commit that it is at or would begin at.
     fn onto(&self, name: &str) -> Result<Onto, SnapshotError> {
         if name == self.branch() || name == "HEAD" || name.starts_with('-') {
-            return Err(SnapshotError::new(format!("`{name}` is not the name of a branch of yours")));
+            return Err(SnapshotError::new(format!(
+                "`{name}` cannot be the target of a squash: name a branch of your own"
+            )));
         }
         let branch = Branch::new(name, None)?;
         let tip = branch.tip(&self.repo)?;

@@ -32,7 +32,9 @@ pub fn folders(objects: &HeldFolder) -> Result<Vec<HeldFolder>, SnapshotError> {
             continue;
         }
         if depth > DEPTH_MAX || found.len() >= FOLDERS_MAX {
-            return Err(SnapshotError::new("the repository borrows objects from too many others"));
+            return Err(SnapshotError::new(
+                "the repository borrows objects from too many others (objects/info/alternates)",
+            ));
         }
         let Ok(folder) = HeldFolder::open(&path) else { continue };
         ordinary::check_packs(&folder)?;
@@ -47,9 +49,11 @@ fn named_by(folder: &HeldFolder, depth: usize) -> Result<Vec<(PathBuf, usize)>, 
     let shown = || format!("`{}` is not a regular file of its size", folder.path().join(LIST).display());
     let Some(list) = folder.read(LIST, LIST_BYTES_MAX).untold(shown)? else { return Ok(Vec::new()) };
     let parsed = gix::odb::alternate::parse(&list)
-        .untold(|| format!("`{}` is not of git's form", folder.path().join(LIST).display()))?;
+        .untold(|| format!("`{}` is not in git's format", folder.path().join(LIST).display()))?;
     if parsed.len() > FOLDERS_MAX {
-        return Err(SnapshotError::new("the repository borrows objects from too many others"));
+        return Err(SnapshotError::new(
+            "the repository borrows objects from too many others (objects/info/alternates)",
+        ));
     }
     Ok(parsed.iter().map(|path: &PathBuf| (folder.path().join(Path::new(path)), depth + 1)).collect())
 }

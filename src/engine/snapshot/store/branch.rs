@@ -151,14 +151,15 @@ impl Branch {
             None => false,
         };
         if is_packed || has_files(repo.common(), &self.loose())? {
-            return Err(self.refused("would lie in the way of the branches below it"));
+            return Err(self.refused("conflicts with branches whose names continue it after a slash"));
         }
         let name = self.name.as_bstr();
         let parents = name.char_indices().filter(|(_, _, c)| *c == '/').map(|(at, _, _)| name.get(..at));
         for parent in parents.flatten().filter(|parent| parent.len() > "refs/heads".len()) {
-            let parent = FullName::try_from(BStr::new(parent)).doing(|| "a branch name is odd".into())?;
+            let parent =
+                FullName::try_from(BStr::new(parent)).doing(|| "the name of a branch is not valid".into())?;
             if refs::find(repo, parent.as_ref())?.is_some() {
-                return Err(self.refused(&format!("would lie below the branch `{}`", parent.shorten())));
+                return Err(self.refused(&format!("conflicts with the branch `{}`", parent.shorten())));
             }
         }
         Ok(())

@@ -191,7 +191,7 @@ impl Store {
                 return Ok(done);
             }
         }
-        Err(SnapshotError::new("the branch was moved by someone else again and again"))
+        Err(SnapshotError::new("another program kept moving the branch"))
     }
 
     /// What the branch's log says of the commit `newest`.

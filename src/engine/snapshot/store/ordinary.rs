@@ -55,7 +55,7 @@ pub fn check_folder(own: &HeldFolder, common: &HeldFolder) -> Result<(), Snapsho
 /// # Errors
 /// Where something else is there, or more than rules may be.
 pub fn rules(folder: &HeldFolder, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
-    let what = "a regular file of as many rules as are read";
+    let what = "a regular file within the limits";
     // Opened at once: without waiting for a FIFO, and what is no regular file is not read.
     let rules = folder.read_regular(name, rule_bounds::FILE_BYTES_MAX);
     let rules = rules.untold(|| refusal(folder, name, what))?;

@@ -140,7 +140,7 @@ pub fn adopt_rules(own: &HeldFolder, unusable: &Located) -> Result<Vec<BString>,
         let named = ordinary::resolved(&path.join("config"), &value.to_path_lossy());
         if name.ends_with("File") && !ordinary::may_be_rules(&named) {
             return Err(SnapshotError::new(format!(
-                "`{name}` names something that is not a regular file of as many rules as are read"
+                "`{name}` names something that is not a regular file, or has too many rules"
             )));
         }
         settings.push(BString::from(format!("{name}={value}")));

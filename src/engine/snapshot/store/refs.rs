@@ -97,13 +97,13 @@ pub fn find_at(
         None => packed(repo, name),
         Some(bytes) => target(repo, &bytes)
             .map(Some)
-            .ok_or_else(|| SnapshotError::new(format!("{} is not of git's form", shown()))),
+            .ok_or_else(|| SnapshotError::new(format!("{} is not in git's format", shown()))),
     }
 }
 
 /// The reference among the packed ones.
 fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
-    let doing = || "`packed-refs` is not of git's form".into();
+    let doing = || "`packed-refs` is not in git's format".into();
     let Some(packed) = repo.packed_refs()? else { return Ok(None) };
     let found = packed.try_find(name).untold(doing)?;
     Ok(found.map(|found| RefTarget::Id(found.target())))
@@ -137,7 +137,7 @@ pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, Snap
             Some(RefTarget::Symbolic(next)) => name = next,
         }
     }
-    Err(SnapshotError::new("a reference leads from one to the next without an end"))
+    Err(SnapshotError::new("symbolic references form a loop"))
 }
 
 /// The object behind the tags that `id` may be.
@@ -155,7 +155,7 @@ pub fn peeled(repo: &Repo, id: ObjectId) -> Result<ObjectId, SnapshotError> {
             .target_id()
             .untold(|| format!("the tag {id} is damaged"))?;
     }
-    Err(SnapshotError::new("a tag leads from one to the next without an end"))
+    Err(SnapshotError::new("tags form a loop"))
 }
 
 /// The object that a short name leads to, as git would find it; `None` where there is none.

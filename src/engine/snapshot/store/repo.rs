@@ -230,7 +230,7 @@ impl Repo {
     /// # Errors
     /// Where their file is not a regular one of its size, or not of git's form.
     pub fn packed_refs(&self) -> Result<Option<packed::Buffer>, SnapshotError> {
-        let doing = || "`packed-refs` is not of git's form".into();
+        let doing = || "`packed-refs` is not in git's format".into();
         let Some(bytes) = self.common.read("packed-refs", PACKED_REFS_BYTES_MAX).untold(doing)? else {
             return Ok(None);
         };

@@ -60,14 +60,14 @@ impl Settings {
     /// `key=value`, above all of them.
     ///
     /// # Errors
-    /// Where a file cannot be read or is not of git's form, or where lbx would misread the repository.
+    /// Where a file cannot be read or is not in git's format, or where lbx would misread the repository.
     pub fn read(common: &HeldFolder, own: &HeldFolder, overrides: &[BString]) -> Result<Self, SnapshotError> {
         let opening = || format!("the repository `{}` cannot be opened", own.path().display());
         let bytes = common.read("config", CONFIG_BYTES_MAX);
         let bytes = bytes.doing(|| "its configuration cannot be read".into())?.unwrap_or_default();
         ordinary::check_includes(&common.path().join("config"), &bytes)?;
         let mut local = parsed(&bytes, Source::Local, common.path().join("config"))
-            .untold(|| "its configuration is not of git's form".into())?;
+            .untold(|| "its configuration is not in git's format".into())?;
         check_extensions(&local)?;
         let hash = hash_of(&local).untold(opening)?;
         if local.boolean(Extensions::WORKTREE_CONFIG).ok().flatten().unwrap_or(false) {
@@ -162,7 +162,7 @@ impl Settings {
             let Ok(Some(path)) = self.path(root, setting) else { continue };
             if !ordinary::may_be_rules(&path) {
                 return Err(SnapshotError::new(format!(
-                    "`{setting}` names something that is not a regular file of as many rules as are read"
+                    "`{setting}` names something that is not a regular file, or has too many rules"
                 )));
             }
         }
