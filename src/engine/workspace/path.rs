@@ -48,8 +48,12 @@ impl Ord for WorkspacePath {
         let (ours, theirs) = (self.as_bytes(), other.as_bytes());
         let groups = zip(ours.as_chunks::<AT_ONCE>().0, theirs.as_chunks::<AT_ONCE>().0);
         let alike = groups.take_while(|(ours, theirs)| ours == theirs).count() * AT_ONCE;
-        let key = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-        ours.iter().skip(alike).map(key).cmp(theirs.iter().skip(alike).map(key))
+        let mut rest = zip(ours.iter().skip(alike), theirs.iter().skip(alike));
+        let key = |byte: u8| if byte == b'/' { 0 } else { byte };
+        match rest.find(|(ours, theirs)| ours != theirs) {
+            Some((ours, theirs)) => key(*ours).cmp(&key(*theirs)),
+            None => ours.len().cmp(&theirs.len()),
+        }
     }
 }
 
