@@ -407,3 +407,22 @@ fn very_many_places_are_replaced_by_several_edits() {
     let error = ws.lbx(&flexible).error("ambiguous_match");
     assert!(error["message"].as_str().unwrap().contains("appears at least 1000 times"), "{error}");
 }
+
+#[test]
+fn a_blank_line_is_removed_though_its_whitespace_is_damaged() {
+    for (before, old) in [
+        ("a = 1\n\nb = 2\n", "a = 1\n   \nb = 2"),
+        ("a = 1\n \t\nb = 2\n", "a = 1\n\nb = 2"),
+        ("a = 1\n\nb = 2\n", "a = 1 \n\nb = 2"),
+    ] {
+        let ws = Workspace::with(&[("f.txt", before)]);
+        ws.lbx(&["read", "f.txt"]).ok();
+        let edit =
+            ["edit", "f.txt", "--match", "flexible", "--old-string", old, "--new-string", "a = 1\nb = 2"];
+        ws.lbx(&edit).ok();
+        ws.holds("f.txt", "a = 1\nb = 2\n");
+        // Once it is made it is not made again.
+        ws.lbx(&["append", "f.txt", "--content", "c = 3\n"]).ok();
+        ws.lbx(&edit).error("no_match");
+    }
+}

@@ -143,7 +143,7 @@ fn flexibly(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Resul
     }
     // A tier may find the old text within the new one, where the edit was made before.
     let is_around = |place: &Range<usize>| place.start <= only.start && only.end <= place.end;
-    if new_text(body, wanted, within).iter().any(is_around) {
+    if places_of_new(body, wanted, within, Some(found.tier)).iter().any(is_around) {
         return Err(nowhere(body, wanted, within));
     }
     match found.new_text {
@@ -161,11 +161,24 @@ fn flexibly(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Resul
 
 /// The places at which the new text stands, exactly or as the edit may match.
 pub fn new_text(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Vec<Range<usize>> {
+    places_of_new(body, wanted, within, None)
+}
+
+/// The same, where `old` is the tier by which the old text was found: where the new one differs more from what
+/// stands there, it is not the one that stands there.
+fn places_of_new(
+    body: &[u8],
+    wanted: &TextToReplace,
+    within: &Range<usize>,
+    old: Option<Tier>,
+) -> Vec<Range<usize>> {
     let places = exact(body, &wanted.new, wanted.word, within);
     if !places.is_empty() || !wanted.flexible || wanted.word || wanted.new.trim().is_empty() {
         return places;
     }
-    by_tier(body, &wanted.new, &wanted.old, within).map_or_else(Vec::new, |found| found.ranges)
+    let found = by_tier(body, &wanted.new, &wanted.old, within);
+    let found = found.filter(|found| old.is_none_or(|old| found.tier <= old));
+    found.map_or_else(Vec::new, |found| found.ranges)
 }
 
 /// What the first tier that finds the old text finds; its places are those of the file's own bytes.
