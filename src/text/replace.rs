@@ -213,7 +213,23 @@ pub fn replace_each<'a>(
     changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
     bytes_max: usize,
 ) -> Result<Replaced, Fault> {
-    let style = LazyCell::new(|| LineEnding::of(body));
+    replace_each_as(body, changes, LineEnding::None, bytes_max)
+}
+
+/// The same; where `body` has no line ending, new lines get the `usual` one.
+///
+/// # Errors
+/// As [`replace_each`].
+pub fn replace_each_as<'a>(
+    body: &'a [u8],
+    changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
+    usual: LineEnding,
+    bytes_max: usize,
+) -> Result<Replaced, Fault> {
+    let style = LazyCell::new(|| match LineEnding::of(body) {
+        LineEnding::None => usual,
+        own => own,
+    });
     let (mut pieces, mut ranges) = (Vec::new(), Vec::new());
     let (mut copied, mut length) = (0, 0);
     let mut changes = changes.peekable();

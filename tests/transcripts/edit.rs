@@ -409,6 +409,29 @@ fn very_many_places_are_replaced_by_several_edits() {
 }
 
 #[test]
+fn new_lines_get_the_ending_that_the_file_had_before_the_call() {
+    for (before, edits, after) in [
+        (
+            "a\r\nb",
+            r#"[{"old_string":"a\n","new_string":""},{"old_string":"b","new_string":"b\nc"}]"#,
+            "b\r\nc",
+        ),
+        (
+            "a\r\nb",
+            r#"[{"old_string":"a\nb","new_string":"ab"},{"old_string":"ab","new_string":"x\ny\n"}]"#,
+            "x\r\ny\r\n",
+        ),
+        ("a\nb", r#"[{"old_string":"a\n","new_string":""},{"old_string":"b","new_string":"b\nc"}]"#, "b\nc"),
+        ("a\rb", r#"[{"old_string":"a\n","new_string":""},{"old_string":"b","new_string":"b\nc"}]"#, "b\rc"),
+    ] {
+        let ws = Workspace::with(&[("f.txt", before)]);
+        ws.lbx(&["read", "f.txt"]).ok();
+        ws.lbx(&["edit", "f.txt", "--edits", edits]).ok();
+        ws.holds("f.txt", after);
+    }
+}
+
+#[test]
 fn a_blank_line_is_removed_though_its_whitespace_is_damaged() {
     for (before, old) in [
         ("a = 1\n\nb = 2\n", "a = 1\n   \nb = 2"),

@@ -7,7 +7,7 @@ use super::edited::{Body, Edited, Matched};
 use super::find;
 use super::many;
 use super::miss::{Miss, Why};
-use super::replacement::{Replacement, replacement};
+use super::replacement::{Replacement, Text, replacement};
 use super::step::{EditStep, TextToReplace, What};
 use super::words::Shas;
 use crate::control::Control;
@@ -66,6 +66,10 @@ fn applied<'a>(
         left_out: Vec::new(),
         removed: Vec::new(),
     };
+    let usual = match LineEnding::of(original) {
+        LineEnding::Mixed => LineEnding::None,
+        uniform => uniform,
+    };
     let mut touched: Vec<Range<usize>> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let scope = scopes.get(index).cloned().unwrap_or(0..edited.body.len());
@@ -73,10 +77,11 @@ fn applied<'a>(
             let why = Why::OutOfTime(index, steps.len());
             return Err(Miss::of(step, edited.body, why));
         }
-        let replacement = match replacement(&edited.body, step, &scope, &touched, bytes_max) {
-            Ok(replacement) => replacement,
-            Err(why) => return Err(Miss::of(step, edited.body, why)),
-        };
+        let replacement =
+            match replacement(Text { body: &edited.body, usual }, step, &scope, &touched, bytes_max) {
+                Ok(replacement) => replacement,
+                Err(why) => return Err(Miss::of(step, edited.body, why)),
+            };
         match replacement {
             Replacement::None(range) => edited.ranges.push(range),
             Replacement::All(replaced) if steps.len() == 1 => {

@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use super::edited::{Body, Edited, Matched};
 use super::item::Count;
 use super::miss::Miss;
-use super::replacement::replacement;
+use super::replacement::{Text, replacement};
 use super::step::{EditStep, What};
 use crate::text::checked::Fault;
 use crate::text::lines::LineEnding;
@@ -221,7 +221,8 @@ impl<'a> List<'a> {
         bytes_max: usize,
     ) -> Result<(), Box<Miss<'s>>> {
         let text = self.pieces.whole();
-        let applied = replacement(&text, step, scope, &self.ranges, bytes_max);
+        let flat = Text { body: &text, usual: LineEnding::Lf };
+        let applied = replacement(flat, step, scope, &self.ranges, bytes_max);
         applied.map(|_| ()).map_err(|why| Miss::of(step, Body::Owned(text.into()), why))
     }
 

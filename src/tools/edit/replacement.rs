@@ -32,41 +32,57 @@ pub enum Replacement {
     All(ReplacedAll),
 }
 
+/// A text that is being edited.
+#[derive(Debug, Clone, Copy)]
+pub struct Text<'b> {
+    /// It as it is now.
+    pub body: &'b [u8],
+    /// The line ending that it had before all edits, where that was one: of a text that has none left, new lines
+    /// get it.
+    pub usual: LineEnding,
+}
+
 /// Carries out one edit within a range of the text.
 pub fn replacement<'a>(
-    body: &[u8],
+    text: Text<'_>,
     step: &'a EditStep,
     scope: &Range<usize>,
     touched: &[Range<usize>],
     bytes_max: usize,
 ) -> Result<Replacement, Why<'a>> {
+    let body = text.body;
     match &step.what {
-        What::Text(wanted) => of_text(body, wanted, scope, bytes_max),
+        What::Text(wanted) => of_text(text, wanted, scope, bytes_max),
         What::Lines { new } => {
             if touched.iter().any(|earlier| earlier.start < scope.end && scope.start < earlier.end) {
                 return Err(Why::Touched);
             }
             let old = body.get(scope.clone()).unwrap_or_default();
-            let new = line_range::ending_like(new.as_bytes(), old, LineEnding::of(body));
+            let style = match LineEnding::of(body) {
+                LineEnding::None => text.usual,
+                own => own,
+            };
+            let new = line_range::ending_like(new.as_bytes(), old, style);
             let places = vec![scope.clone()];
-            Ok(changed(body, Matched::Lines, places, &[new.as_ref()], bytes_max)?)
+            Ok(changed(text, Matched::Lines, places, &[new.as_ref()], bytes_max)?)
         }
-        What::Sketch { sketch } => of_sketch(body, step, sketch, scope, bytes_max),
+        What::Sketch { sketch } => of_sketch(text, step, sketch, scope, bytes_max),
     }
 }
 
 /// Replaces a text.
 fn of_text<'a>(
-    body: &[u8],
+    text: Text<'_>,
     wanted: &'a TextToReplace,
     scope: &Range<usize>,
     bytes_max: usize,
 ) -> Result<Replacement, Why<'a>> {
+    let body = text.body;
     let found = find::find(body, wanted, scope).map_err(|missed| Why::Text(wanted, missed, scope.clone()))?;
     let new = wanted.new.as_bytes();
-    let text = Searched::of(body, scope);
+    let searched = Searched::of(body, scope);
     let needle = replace::flat_needle(wanted.old.as_bytes(), body);
-    let apart = || replace::apart(text.each(&needle, wanted.word));
+    let apart = || replace::apart(searched.each(&needle, wanted.word));
     let places: Vec<Range<usize>> = match found {
         MatchedPlaces::Places(places) => places,
         MatchedPlaces::All(count) if count <= PLACES_MAX => apart().collect(),
@@ -75,21 +91,22 @@ fn of_text<'a>(
             return Ok(Replacement::All(replaced));
         }
         MatchedPlaces::Fitted(tier, place, new) => {
-            return Ok(changed(body, tier.into(), vec![place], &[&new], bytes_max)?);
+            return Ok(changed(text, tier.into(), vec![place], &[&new], bytes_max)?);
         }
     };
     let news = vec![new; places.len()];
-    Ok(changed(body, Matched::Exact, places, &news, bytes_max)?)
+    Ok(changed(text, Matched::Exact, places, &news, bytes_max)?)
 }
 
 /// Brings lines into the form of a sketch.
 fn of_sketch<'a>(
-    body: &[u8],
+    text: Text<'_>,
     step: &'a EditStep,
     sketch: &str,
     scope: &Range<usize>,
     bytes_max: usize,
 ) -> Result<Replacement, Why<'a>> {
+    let body = text.body;
     let flat = Flat::of(body);
     let sketch = replace::flat_needle(sketch.as_bytes(), body);
     let within = flat.flattened(scope.start)..flat.flattened(scope.end);
@@ -104,7 +121,7 @@ fn of_sketch<'a>(
     }
     let news: Vec<&[u8]> = changes.iter().map(|change| change.new.as_slice()).collect();
     let left_out = changes.iter().flat_map(|change| change.left_out.iter().copied()).collect();
-    Ok(match changed(body, Matched::Sketch, places, &news, bytes_max)? {
+    Ok(match changed(text, Matched::Sketch, places, &news, bytes_max)? {
         Replacement::Places { matched, places, replaced, .. } => {
             Replacement::Places { matched, places, replaced, left_out }
         }
@@ -114,14 +131,15 @@ fn of_sketch<'a>(
 
 /// Puts each new text at its place.
 fn changed(
-    body: &[u8],
+    text: Text<'_>,
     matched: Matched,
     places: Vec<Range<usize>>,
     news: &[&[u8]],
     bytes_max: usize,
 ) -> Result<Replacement, Fault> {
+    let body = text.body;
     let changes = places.iter().cloned().zip(news.iter().copied());
-    let replaced = replace::replace_each(body, changes, bytes_max)?;
+    let replaced = replace::replace_each_as(body, changes, text.usual, bytes_max)?;
     if let ([old], [new]) = (places.as_slice(), replaced.ranges.as_slice())
         && body.get(old.clone()) == replaced.body.get(new.clone())
     {
