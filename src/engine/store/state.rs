@@ -223,14 +223,16 @@ impl State {
     }
 
     /// What a layer above notes in a value of its own while the call lasts, which is empty at first.
+    ///
+    /// `work` may ask for other values, and even for this one, which is empty for it then: no lock is held
+    /// meanwhile.
     pub fn in_call<T: Any + Send + Default, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        let mut noted = locked(&self.noted);
-        let value = noted.entry(TypeId::of::<T>()).or_insert_with(|| Box::<T>::default());
-        match value.downcast_mut() {
-            Some(value) => work(value),
-            // Its type is its name.
-            None => work(&mut T::default()),
-        }
+        let taken = locked(&self.noted).remove(&TypeId::of::<T>());
+        // Its type is its name.
+        let mut value = taken.and_then(|value| value.downcast::<T>().ok()).unwrap_or_default();
+        let outcome = work(&mut value);
+        locked(&self.noted).insert(TypeId::of::<T>(), value);
+        outcome
     }
 
     /// Whether calls follow to which it is of use what this one keeps.
@@ -508,4 +510,23 @@ pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
 /// What a lock holds, whatever became of others that held it.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_notes_may_be_asked_for_while_it_is_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(folder.path()).unwrap();
+        let state = State::open(&workspace).unwrap();
+        let inner = state.in_call(|count: &mut u32| {
+            *count = 7;
+            state.in_call(|text: &mut String| text.push('x'));
+            state.in_call(|count: &mut u32| *count)
+        });
+        assert_eq!((inner, state.in_call(|count: &mut u32| *count)), (0, 7));
+        assert_eq!(state.in_call(|text: &mut String| text.clone()), "x");
+    }
 }
