@@ -37,6 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Engine;
 use super::history::replay::Pieces;
@@ -57,7 +58,7 @@ use super::workspace::resolve::must_be_a_path;
 use crate::buffer::Buffer;
 use crate::clock::seconds_now;
 use crate::engine::journal;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 pub use current::{CheckedFile, Current};
 use first_lock::FirstLock;
@@ -115,21 +116,46 @@ pub struct Locked {
     lock: Lock,
 }
 
-/// Tries to lock a state whose folder others remove or replace meanwhile.
+/// Tries to lock a state whose folder others remove or replace meanwhile, before inodes are doubted.
 const LOCK_TRIES: usize = 20;
+/// The nap between two tries after these.
+const LOCK_NAP: Duration = Duration::from_millis(50);
+/// How long the root must have been as it is for nobody to have replaced a folder in it.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Opens the state and takes its lock, again where others remove or replace the state's folder meanwhile: a
 /// lock in a folder that has lost its name excludes nobody.
+///
+/// The folder is known by its inode. Some file systems give the same folder another number at each look; there the
+/// times of the root decide: whoever replaces a folder in it changes them. Where they are young, somebody may be
+/// at it, and no lock is taken.
 fn lock_in_place(workspace: &Workspace) -> Result<Locked, Error> {
-    let mut tries = LOCK_TRIES;
-    loop {
-        tries -= 1;
+    let asked = Instant::now();
+    for tries in 0_usize.. {
         let state = State::open(workspace)?;
         let lock = state.lock_workspace();
-        if state.is_in_place(workspace) || tries == 0 {
+        let is_doubted = tries >= LOCK_TRIES;
+        if state.is_in_place(workspace) || (is_doubted && is_settled(workspace, SystemTime::now())) {
             return Ok(Locked { state, lock: lock? });
         }
+        if is_doubted {
+            if asked.elapsed() > workspace.lock_wait() {
+                break;
+            }
+            drop(lock);
+            std::thread::sleep(LOCK_NAP);
+        }
     }
+    Err(Error::new(ErrorKind::LockTimeout, format!("another program keeps replacing {STATE_FOLDER}")))
+}
+
+/// Whether nothing was added to the root, removed from it or replaced in it for a while before `now`.
+fn is_settled(workspace: &Workspace, now: SystemTime) -> bool {
+    let Ok(stat) = rustix::fs::fstat(workspace.root_fd()) else { return false };
+    let changed = stat.st_mtime.max(stat.st_ctime);
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let settled = now.saturating_sub(SETTLED_AFTER);
+    u64::try_from(changed).unwrap_or(0) < settled.as_secs()
 }
 
 impl Engine {
@@ -155,7 +181,10 @@ impl Engine {
             && let Ok(Some(_lock)) = state.try_lock_workspace()
             && let Err(error) = recover::recover(self, &state)
         {
-            self.warn(format!("an earlier call was killed half-way and is not settled: {}", error.message()));
+            self.warn(format!(
+                "an earlier call was killed or failed half-way and is not settled: {}",
+                error.message()
+            ));
         }
         self.count_in(&state);
         self.found = Some(state);
@@ -442,5 +471,21 @@ impl Change<'_> {
     /// Plans the end of a file.
     pub fn remove(&mut self, seen: CheckedFile) {
         self.files.push(Planned { seen, after: None, origin: None });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_that_was_changed_a_moment_ago_is_not_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(folder.path()).unwrap();
+        let now = SystemTime::now();
+        assert!(!is_settled(&workspace, now));
+        assert!(is_settled(&workspace, now + Duration::from_secs(5)));
+        std::fs::create_dir(folder.path().join("new")).unwrap();
+        assert!(!is_settled(&workspace, SystemTime::now()));
     }
 }
