@@ -303,18 +303,21 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// What to answer when a rename failed: the change is rolled back, or, failing that, left to
-    /// the next call.
-    fn after_failure(&self, state: &State, error: Error) -> Error {
-        match recover::take_back(Ground { workspace: &self.engine.workspace, state }, &self.entry) {
-            Ok(()) => {
-                across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, false);
-                error
-            }
-            Err(_) => error.applied().suggest(
-                "The change is recorded: the next lbx call completes it or rolls it back. Check the files after that.",
-            ),
+    /// What to answer when a rename failed: the change is rolled back; or, where others have changed its files
+    /// meanwhile, put aside; or left to the next call.
+    fn after_failure(&mut self, state: &State, error: Error) -> Error {
+        if recover::take_back(Ground { workspace: &self.engine.workspace, state }, &self.entry).is_ok() {
+            across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, false);
+            return error;
         }
+        if recover::give_up(self.engine, state, &self.entry) {
+            return error.applied().suggest(
+                "Another program changed the same files, so only a part of the change was made. Check the files; a warning names where the bytes are kept.",
+            );
+        }
+        error.applied().suggest(
+            "The change is recorded: the next lbx call completes it or rolls it back. Check the files after that.",
+        )
     }
 
     /// Notes for the audit log what the change did.

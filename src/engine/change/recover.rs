@@ -52,7 +52,7 @@ pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
         }
     }
     for name in &open.damaged {
-        set_aside(engine, state, name, None)?;
+        set_aside(engine, state, name, Unfinished::Damaged)?;
     }
     for name in &open.newer {
         engine.warn(format!(
@@ -105,7 +105,7 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
             Err(_) => {}
         }
     }
-    set_aside(engine, state, &entry.name(), Some(entry))
+    set_aside(engine, state, &entry.name(), Unfinished::Earlier(entry))
 }
 
 /// How far the steps of an entry were carried out.
@@ -207,6 +207,14 @@ pub fn take_back(ground: Ground<'_>, entry: &JournalEntry) -> Result<(), Error> 
     }
 }
 
+/// Puts the entry of this very call aside where others have changed its files so that it can be neither completed
+/// nor taken back; whether it did. Where the next call can still complete it, it stays.
+pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool {
+    let found = look(Ground { workspace: &engine.workspace, state }, &entry.steps);
+    let is_hopeless = found.is_ok_and(|found| found.forth.is_none() && found.back.is_none());
+    is_hopeless && set_aside(engine, state, &entry.name(), Unfinished::Hindered(entry)).is_ok()
+}
+
 /// Takes back the first `done` steps of an entry, the last one first, and drops it.
 fn roll_back(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
@@ -255,7 +263,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
     audit_late(engine, state, entry, snapshot);
     match entry.close(state) {
         Err(error) if ends_the_call(&error) => Err(error),
-        Err(_) => set_aside(engine, state, &entry.name(), Some(entry)),
+        Err(_) => set_aside(engine, state, &entry.name(), Unfinished::Unclosed(entry)),
         Ok(()) => Ok(()),
     }
 }
@@ -353,39 +361,69 @@ fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Resul
     fs::read_to_end(file, fs::size_of(&stat), fs::FILE_BYTES_MAX).map(Some).map_err(io)
 }
 
+/// A change that is neither to be completed nor taken back.
+#[derive(Clone, Copy)]
+enum Unfinished<'e> {
+    /// An earlier call ended before it was done, and others have changed its files since.
+    Earlier(&'e JournalEntry),
+    /// Others have changed the files of this call while it was at work.
+    Hindered(&'e JournalEntry),
+    /// The change is done, and its number in the history is taken.
+    Unclosed(&'e JournalEntry),
+    /// Its entry cannot be read.
+    Damaged,
+}
+
+impl<'e> Unfinished<'e> {
+    /// Its entry, where that can be read.
+    const fn entry(self) -> Option<&'e JournalEntry> {
+        match self {
+            Self::Earlier(entry) | Self::Hindered(entry) | Self::Unclosed(entry) => Some(entry),
+            Self::Damaged => None,
+        }
+    }
+
+    /// What happened to it.
+    fn words(self) -> String {
+        match self {
+            Self::Earlier(entry) => format!(
+                "an earlier call ({}) was killed or failed half-way, and its files have changed since ({}): it was neither completed nor undone",
+                entry.subject,
+                paths_of(entry)
+            ),
+            Self::Hindered(entry) => format!(
+                "another program changed files while this call was changing them ({}): the change was neither completed nor undone",
+                paths_of(entry)
+            ),
+            Self::Unclosed(entry) => format!(
+                "the change of an earlier call ({}) stands ({}), but undo does not know it: its number in the history is taken",
+                entry.subject,
+                paths_of(entry)
+            ),
+            Self::Damaged => "the journal entry of an unfinished change is damaged".to_owned(),
+        }
+    }
+}
+
+/// The first paths of a change.
+fn paths_of(entry: &JournalEntry) -> String {
+    let files = entry.audit_files();
+    let named = files.iter().map(|file| short_path(&file.path).into_owned()).take(PATHS_NAMED);
+    let more = (files.len() > PATHS_NAMED).then(|| "…".to_owned());
+    named.chain(more).collect::<Vec<_>>().join(", ")
+}
+
 /// Puts an entry aside that is neither to be completed nor rolled back, with everything that waits for
 /// it, and says so: for a person to look at.
-fn set_aside(
-    engine: &mut Engine,
-    state: &State,
-    name: &str,
-    entry: Option<&JournalEntry>,
-) -> Result<(), Error> {
+fn set_aside(engine: &mut Engine, state: &State, name: &str, what: Unfinished<'_>) -> Result<(), Error> {
+    let entry = what.entry();
     if let Some(entry) = entry {
         // For a person; without them the bytes are in the entry.
         let _ = backup::spread(state, entry.kept.iter());
     }
     let moved = move_aside(&engine.workspace, state, name, entry);
     let place = state.path_of(STUCK_FOLDER);
-    let what = match entry {
-        Some(entry) => {
-            let mut paths: Vec<String> = entry
-                .audit_files()
-                .into_iter()
-                .map(|file| short_path(&file.path).into_owned())
-                .take(PATHS_NAMED)
-                .collect();
-            if entry.audit_files().len() > PATHS_NAMED {
-                paths.push("…".to_owned());
-            }
-            format!(
-                "an earlier call ({}) was killed half-way and its files have changed since ({}): it was neither completed nor undone",
-                entry.subject,
-                paths.join(", ")
-            )
-        }
-        None => "the journal entry of an unfinished change is damaged".to_owned(),
-    };
+    let what = what.words();
     match moved {
         Ok(()) => {
             engine.warn(format!(
