@@ -6,7 +6,7 @@
 //! back is found nothing is done but looking. Anyone could have made the pointer, but only who may write in the
 //! repository can make the way back.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ pub struct Located {
     /// The folder of the whole repository, where `path` is a linked worktree's.
     pub common: Option<PathBuf>,
     /// The name of the linked worktree, where it is one.
-    pub worktree: Option<String>,
+    pub worktree: Option<OsString>,
 }
 
 /// Looks at `.git` in `folder`, the work tree. `allowed` are the git folders elsewhere that the user
@@ -157,7 +157,7 @@ fn linked_worktree(root: &Path, path: PathBuf, folder: &HeldFolder) -> GitDir {
             path.display()
         ));
     }
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = path.file_name().map(OsStr::to_owned);
     GitDir::Here(Located { path, common, worktree: name })
 }
 

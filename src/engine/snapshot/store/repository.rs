@@ -1,5 +1,6 @@
 //! Opening the repository that holds the snapshots.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub struct Opened {
     /// The repository; its work tree is the workspace, whatever its configuration says.
     pub repo: Repo,
     /// The name of the linked worktree, where the workspace is one.
-    pub worktree: Option<String>,
+    pub worktree: Option<OsString>,
     /// Whether it is lbx's own, under the state folder.
     pub private: bool,
     /// Why it is not the one that the workspace has, where it is not.
