@@ -16,6 +16,7 @@ mod common;
 
 mod errors;
 mod everything_back;
+mod git_locks;
 mod hammer;
 mod inject;
 mod judge;

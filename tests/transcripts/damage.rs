@@ -44,10 +44,46 @@ fn journal(ws: &Workspace) -> Option<Value> {
     data["findings"].as_array().unwrap().iter().find(|found| found["check"] == "journal").cloned()
 }
 
-/// The command that a remedy has in backticks.
+/// The command of git's that a remedy has in backticks.
 fn command(remedy: &str) -> Vec<&str> {
-    remedy.split('`').nth(1).unwrap().split(' ').skip(1).collect()
+    remedy.split('`').find(|text| text.starts_with("git ")).unwrap().split(' ').skip(1).collect()
 }
+
+/// What `doctor --fix` says of the snapshots: whether they are repaired, and how.
+fn fixed(ws: &Workspace) -> (bool, String) {
+    let data = ws.lbx(&["doctor", "--fix"]).ok();
+    let findings = data["findings"].as_array().unwrap();
+    let found = findings.iter().find(|found| found["check"] == "snapshots").unwrap();
+    (found["fixed"] == true, found["remedy"].as_str().unwrap_or_default().to_owned())
+}
+
+/// The bytes that a repair has kept under names that begin so.
+fn kept(ws: &Workspace, name: &str) -> Vec<Vec<u8>> {
+    let folder = ws.path(&state("damaged"));
+    let entries = fs::read_dir(folder).map(|all| all.map(|entry| entry.unwrap().path()).collect());
+    let paths: Vec<PathBuf> = entries.unwrap_or_default();
+    let is_one = |path: &&PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(name);
+    paths.iter().filter(is_one).map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// What a power failure, or a person, does to a file.
+fn harm(path: &Path, how: &str) {
+    let size = fs::metadata(path).unwrap().len();
+    fs::remove_file(path).unwrap();
+    match how {
+        "empty" => fs::write(path, "").unwrap(),
+        "zeros" => fs::write(path, vec![0; usize::try_from(size).unwrap()]).unwrap(),
+        _ => {}
+    }
+}
+
+/// What git finds wrong with the repository.
+fn fsck(ws: &Workspace) -> String {
+    ws.git(&["fsck", "--no-dangling", "--no-progress"])
+}
+
+/// What can happen to a file.
+const HARMS: [&str; 3] = ["empty", "zeros", "gone"];
 
 #[test]
 fn a_damaged_snapshot_stops_no_change_and_doctor_says_how_to_repair_it() {
@@ -59,7 +95,8 @@ fn a_damaged_snapshot_stops_no_change_and_doctor_says_how_to_repair_it() {
         assert_eq!(level, "problem", "{revision}");
         assert!(message.starts_with("the newest snapshot of lbx-snapshots is damaged: "), "{message}");
         assert!(
-            remedy.starts_with("Changes can be undone all the same. In the workspace, `git "),
+            remedy
+                .contains("`lbx doctor --fix` repairs what can be proven. By hand, in the workspace: `git "),
             "{remedy}"
         );
         let change = |old: &str, new: &str| {
@@ -106,8 +143,8 @@ fn a_damaged_private_repository_is_moved_aside_as_doctor_says() {
     let folder = ws.path(&state("repo.git"));
     empty(&folder.join("objects").join(&id[..2]).join(id[2..].trim()));
     let (level, _, remedy) = snapshots(&ws);
-    let moved = format!("Move {} aside: the next change begins a new one.", state("repo.git"));
-    assert!(level == "problem" && remedy.starts_with(&moved), "{level}: {remedy}");
+    let moved = format!("move {} aside: the next change begins a new one.", state("repo.git"));
+    assert!(level == "problem" && remedy.ends_with(&moved), "{level}: {remedy}");
     ws.lbx(&["edit", "a.txt", "--old-string", "three", "--new-string", "four"]).warned("no snapshot: ");
     fs::rename(&folder, ws.path("aside.git")).unwrap();
     let edit = ["edit", "a.txt", "--old-string", "four", "--new-string", "five"];
@@ -141,6 +178,7 @@ fn a_repository_that_does_not_serve_is_named_with_the_reason() {
     assert!(remedy.contains(" aside, then `git update-ref refs/heads/lbx-snapshots "), "{remedy}");
     fs::write(ws.path(".git/HEAD"), "").unwrap();
     fs::remove_file(ws.path(".git/refs/heads/lbx-snapshots")).unwrap();
+    fs::remove_file(ws.path(".git/logs/refs/heads/lbx-snapshots")).unwrap();
     let (level, message, remedy) = snapshots(&ws);
     assert!(level == "notice" && message.starts_with("snapshots go to the private repository"), "{message}");
     assert!(remedy.starts_with("Snapshots are made all the same; repair or allow"), "{remedy}");
@@ -183,4 +221,133 @@ fn empty_state_files_lose_no_bytes() {
             ws.lbx(&["audit", "--verify"]).error("verification_failed");
         }
     }
+}
+
+#[test]
+fn a_damaged_commit_or_tree_is_left_for_the_newest_whole_snapshot() {
+    for revision in ["lbx-snapshots", "lbx-snapshots^{tree}"] {
+        for how in HARMS {
+            let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
+            let (tip, before) =
+                (ws.git(&["rev-parse", "lbx-snapshots"]), ws.git(&["rev-parse", "lbx-snapshots~1"]));
+            harm(&object(&ws, revision), how);
+            let (is_fixed, said) = fixed(&ws);
+            assert!(is_fixed && said.contains(&format!("branch is at {}", before.trim())), "{said}");
+            assert!(said.contains(&format!("is kept in {}", state("damaged"))), "{said}");
+            assert_eq!(ws.git(&["rev-parse", "lbx-snapshots"]), before, "{revision} {how}");
+            assert_eq!(kept(&ws, "branch"), [format!("{tip}\n").as_bytes()], "{revision} {how}");
+            let of_commit = kept(&ws, "object").iter().any(|bytes| bytes.starts_with(b"x"));
+            assert_eq!(of_commit, revision.ends_with('}'), "{revision} {how}");
+            assert_eq!((fsck(&ws).as_str(), snapshots(&ws).0.as_str()), ("", "ok"), "{revision} {how}");
+            // What the lost snapshot had is recorded anew.
+            ws.lbx(&["snapshot"]).ok();
+            assert_eq!(ws.git(&["show", "lbx-snapshots:new.txt"]), "new");
+            ws.lbx(&["edit", "a.txt", "--old-string", "three", "--new-string", "four"]).ok();
+            assert_eq!(fsck(&ws), "", "{revision} {how}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_a_snapshot_is_written_again_from_the_work_tree() {
+    for how in HARMS {
+        let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
+        let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
+        harm(&object(&ws, "lbx-snapshots:new.txt"), how);
+        // Damage stays damage when newer snapshots lie on top of it.
+        if how == "zeros" {
+            ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
+            assert_eq!(snapshots(&ws).0, "problem");
+        }
+        let (is_fixed, said) = fixed(&ws);
+        assert!(is_fixed && said.contains("1 object written again from your files"), "{said}");
+        assert_eq!(ws.git(&["show", "lbx-snapshots:new.txt"]), "new");
+        assert_eq!(ws.git(&["rev-parse", "lbx-snapshots"]) == tip, how != "zeros");
+        assert_eq!((fsck(&ws).as_str(), snapshots(&ws).0.as_str()), ("", "ok"), "{how}");
+    }
+}
+
+#[test]
+fn a_damaged_or_missing_branch_is_set_to_its_newest_snapshot() {
+    for how in HARMS {
+        for has_log in [true, false] {
+            let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
+            let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
+            harm(&ws.path(".git/refs/heads/lbx-snapshots"), how);
+            if !has_log {
+                if how == "gone" {
+                    continue; // as git removes a branch
+                }
+                // The audit log names the snapshots too.
+                harm(&ws.path(".git/logs/refs/heads/lbx-snapshots"), how);
+            }
+            assert_eq!(snapshots(&ws).0, "problem", "{how}");
+            let (is_fixed, said) = fixed(&ws);
+            assert!(is_fixed && said.contains(&format!("branch is at {}", tip.trim())), "{said}");
+            assert_eq!(ws.git(&["rev-parse", "lbx-snapshots"]), tip, "{how} {has_log}");
+            assert_eq!((fsck(&ws).as_str(), snapshots(&ws).0.as_str()), ("", "ok"), "{how} {has_log}");
+        }
+    }
+}
+
+#[test]
+fn a_private_repository_is_repaired_too() {
+    let ws = changed(Workspace::bare(&[("a.txt", "one\n")]));
+    let reference = ws.path(&state("repo.git/refs/heads/lbx-snapshots"));
+    let id = fs::read_to_string(&reference).unwrap();
+    let folder = ws.path(&state("repo.git"));
+    harm(&folder.join("objects").join(&id[..2]).join(id[2..].trim()), "zeros");
+    assert!(fixed(&ws).0);
+    assert_eq!(snapshots(&ws).0, "ok");
+    let edit = ["edit", "a.txt", "--old-string", "three", "--new-string", "four"];
+    assert!(ws.lbx(&edit).success()["snapshot"].is_string());
+}
+
+#[test]
+fn what_cannot_be_proven_stays_as_it_is_and_is_told() {
+    let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
+    let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
+    for id in ws.git(&["rev-list", "--first-parent", "-3", "lbx-snapshots"]).lines() {
+        harm(&ws.path(&format!(".git/objects/{}/{}", &id[..2], &id[2..])), "gone");
+    }
+    let (is_fixed, said) = fixed(&ws);
+    assert!(!is_fixed && said.contains("No whole snapshot is known"), "{said}");
+    assert_eq!(fs::read_to_string(ws.path(".git/refs/heads/lbx-snapshots")).unwrap().trim(), tip);
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).warned("`lbx doctor` says what to do");
+}
+
+#[test]
+fn a_branch_that_vanished_is_told_by_the_change_that_begins_it_anew() {
+    let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
+    let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
+    fs::remove_file(ws.path(".git/refs/heads/lbx-snapshots")).unwrap();
+    let told = format!("its log says that it was at {}", tip.trim());
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).warned(&told);
+    // One that git removed is none.
+    ws.git(&["branch", "-D", "lbx-snapshots"]);
+    assert_eq!(snapshots(&ws).0, "ok");
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+}
+
+#[test]
+fn what_git_has_to_repair_is_named() {
+    let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
+    ws.git(&["branch", "other"]);
+    let repository = || {
+        let data = ws.lbx(&["doctor"]).ok();
+        let found = data["findings"].as_array().unwrap().iter().find(|found| found["check"] == "repository");
+        found.map(|found| found["message"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(repository(), None);
+    harm(&ws.path(".git/refs/heads/other"), "zeros");
+    assert_eq!(repository().unwrap(), "the reference `refs/heads/other` is not of git's form");
+    harm(&ws.path(".git/refs/heads/other"), "gone");
+    assert_eq!(repository().unwrap(), "the reference `refs/heads/other` is missing, though its log is there");
+    ws.git(&["branch", "other"]);
+    fs::write(ws.path(".git/packed-refs"), vec![0; 100]).unwrap();
+    assert_eq!(repository().unwrap(), "`packed-refs` is not of git's form");
+    fs::remove_file(ws.path(".git/packed-refs")).unwrap();
+    harm(&ws.path(".git/index"), "zeros");
+    assert_eq!(repository().unwrap(), "the index cannot be read");
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
 }

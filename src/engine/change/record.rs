@@ -11,9 +11,11 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AllAhead, AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange,
-    LeftOut, Ready, Reason, Recorded, RepositoryPaths, Scan, SnapshotError, Store,
+    LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SnapshotError, Store,
 };
+use crate::engine::store::audit;
 use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect;
 use crate::engine::workspace::survey::Survey;
@@ -21,6 +23,8 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::visible::short_path;
 
+/// Where a repair keeps what it replaces, below the state folder.
+pub const DAMAGED_FOLDER: &str = "damaged";
 /// Owner's permission to execute, which git keeps.
 const OWNER_MAY_EXECUTE: u32 = 0o100;
 /// Paths left out that a warning names.
@@ -235,17 +239,66 @@ pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
         .map_err(|error| unreadable(&error))
 }
 
-/// The repository in which the newest snapshot is damaged, and how; `None` where it is whole, or there is none.
+/// The repository in which one of the newest snapshots is damaged, and how; `None` where they are whole, or there
+/// are none.
 ///
 /// # Errors
 /// `io_error` where they cannot be opened.
 pub fn damage(engine: &Engine) -> Result<Option<(Store, Damage)>, Error> {
+    let named = named_by_audit(engine);
     let look = || -> Result<_, SnapshotError> {
-        let found = with_place(engine, |place| Store::find_damaged(place, engine.policy().branch()))?;
-        let Some(store) = found else { return Ok(None) };
-        Ok(store.damage()?.map(|damage| (store, damage)))
+        let Some(store) = find_damaged(engine)? else { return Ok(None) };
+        Ok(store.damage(&named)?.map(|damage| (store, damage)))
     };
     uninterrupted(look).map_err(|error| unreadable(&error))
+}
+
+/// What else of the workspace's repository is damaged, and git's to repair.
+///
+/// # Errors
+/// As [`damage`].
+pub fn damage_of_git(engine: &Engine) -> Result<Vec<String>, Error> {
+    let look = || match find_damaged(engine)? {
+        Some(store) if !store.is_private() => store.damage_of_git(),
+        _ => Ok(Vec::new()),
+    };
+    uninterrupted(look).map_err(|error| unreadable(&error))
+}
+
+/// Repairs what [`damage`] finds, as far as that can be proven; what it replaces goes to [`DAMAGED_FOLDER`].
+///
+/// # Errors
+/// `lock_timeout`; `io_error` where it cannot be repaired.
+pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
+    let locked = engine.lock()?;
+    let state = &locked.state;
+    let named = named_by_audit(engine);
+    let keep = |name: &str, bytes: &[u8]| -> Result<(), Error> {
+        let folder = state.folder(DAMAGED_FOLDER)?;
+        let name = unique_name(name);
+        let file = state.replace(folder.as_fd(), name.as_ref(), bytes, &unique_name("damaged"))?;
+        let io = |source| Error::io("write", state.shown(DAMAGED_FOLDER), source);
+        file.sync_all().map_err(io)?;
+        rustix::io::retry_on_intr(|| rustix::fs::fsync(&*folder)).map_err(|errno| io(errno.into()))
+    };
+    let keep = |name: &str, bytes: &[u8]| keep(name, bytes).map_err(|error| SnapshotError::of(&error));
+    let work = || match find_damaged(engine)? {
+        Some(store) => store.repair(&named, &keep),
+        None => Ok(Repaired::default()),
+    };
+    uninterrupted(work).map_err(|error| unreadable(&error))
+}
+
+/// The snapshots for reading, whatever is damaged in the repository of the workspace.
+fn find_damaged(engine: &Engine) -> Result<Option<Store>, SnapshotError> {
+    with_place(engine, |place| Store::find_damaged(place, engine.policy().branch()))
+}
+
+/// The snapshots that the newest records of the audit log name, the newest first.
+fn named_by_audit(engine: &Engine) -> Vec<String> {
+    let Ok(Some(state)) = State::find(&engine.workspace) else { return Vec::new() };
+    let newest = audit::newest(&state, |record| record.snapshot.is_some()).unwrap_or_default();
+    newest.into_iter().filter_map(|record| record.snapshot).collect()
 }
 
 /// The bytes of a file in a snapshot; `None` where there is no such snapshot, or no such file in it.

@@ -6,7 +6,7 @@ use rustix::fs::{Access, AtFlags};
 
 use super::Finding;
 use crate::engine::Engine;
-use crate::engine::change::record;
+use crate::engine::change::record::{self, DAMAGED_FOLDER};
 use crate::engine::journal::gc;
 use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::policy::settings::Key;
@@ -46,7 +46,9 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
         found.extend(damaged_changes(engine, state));
         found.extend([session(engine, state, fix), audit_log(state), size(engine, state)]);
     }
-    found.push(snapshots(engine));
+    found.push(snapshots(engine, fix));
+    found.extend(locks_left(engine, fix));
+    found.extend(repository(engine));
     found.extend(disk(engine));
     found.push(backends());
     found
@@ -157,7 +159,7 @@ fn stuck(state: &State) -> Option<Finding> {
     Some(Finding::notice(
         "journal",
         format!(
-            "{} of killed calls could not be settled, because the files changed meanwhile: {}",
+            "{} of earlier calls could not be settled: {}",
             counted(names.len(), "change"),
             some_of(&names)
         ),
@@ -255,8 +257,8 @@ fn size(engine: &Engine, state: &State) -> Finding {
     Finding::ok("size", message)
 }
 
-/// Where the snapshots go.
-fn snapshots(engine: &Engine) -> Finding {
+/// Where the snapshots go, and whether the newest ones are whole.
+fn snapshots(engine: &mut Engine, fix: bool) -> Finding {
     if !engine.policy().has_snapshots() {
         return Finding::notice(
             "snapshots",
@@ -266,39 +268,116 @@ fn snapshots(engine: &Engine) -> Finding {
     }
     match record::damage(engine) {
         Ok(None) => where_snapshots_go(engine),
+        Ok(Some((_, damage))) if fix => repaired(engine, &damage),
         Ok(Some((store, damage))) => damaged(engine, &store, &damage),
         Err(error) => Finding::of("snapshots", &error),
     }
 }
 
-/// The newest snapshot cannot be read: what a power failure leaves of objects that were not on disk.
+/// What a damaged snapshot is told as.
+fn words_of(damage: &Damage, branch: &str) -> String {
+    let which = if damage.is_older { "an older" } else { "the newest" };
+    format!("{which} snapshot of {branch} is damaged: {}", damage.message)
+}
+
+/// Damaged snapshots, repaired as far as can be proven.
+fn repaired(engine: &mut Engine, damage: &Damage) -> Finding {
+    let branch = engine.policy().branch().to_owned();
+    let done = match record::repair(engine) {
+        Ok(done) => done,
+        Err(error) => return Finding::of("snapshots", &error),
+    };
+    let kept = State::find(&engine.workspace).ok().flatten().map(|state| state.shown(DAMAGED_FOLDER));
+    let mut said = Vec::new();
+    if done.moved_out > 0 {
+        said.push(format!("{} moved out of the repository", counted(done.moved_out, "unreadable object")));
+    }
+    if done.rewritten > 0 {
+        said.push(format!("{} written again from your files", counted(done.rewritten, "object")));
+    }
+    if let Some(whole) = &done.moved_to {
+        said.push(format!(
+            "the branch is at {whole}, the newest whole snapshot. `lbx snapshot` records what your files have since"
+        ));
+    }
+    if done.moved_out > 0 || done.moved_to.is_some() {
+        said.extend(kept.map(|kept| format!("what was replaced is kept in {kept}")));
+    }
+    let said = said.iter().map(|text| capital(text) + ".").collect::<Vec<_>>().join(" ");
+    match &done.left {
+        None => Finding { fixed: true, ..Finding::problem("snapshots", words_of(damage, &branch), said) },
+        Some(left) if left.is_older => {
+            let newer = "The snapshots after it are whole, and changes can be undone; `lbx log` ends there.";
+            Finding::notice("snapshots", words_of(left, &branch), format!("{said} {newer}").trim())
+        }
+        Some(left) => {
+            let none = "No whole snapshot is known, so the branch was left as it is: move its file aside, and the next change begins it anew. Changes can be undone all the same.";
+            Finding::problem("snapshots", words_of(left, &branch), format!("{said} {none}").trim())
+        }
+    }
+}
+
+/// `text` with a capital letter.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Locks among git's files that a killed call left: git waits for them in vain.
+fn locks_left(engine: &Engine, fix: bool) -> Option<Finding> {
+    let store = record::find(engine).ok()??;
+    let left = store.locks_left_behind(fix);
+    if left.is_empty() {
+        return None;
+    }
+    let message = format!("a killed call of lbx left {}: git refuses to work there", left.join(", "));
+    Some(if fix {
+        Finding { fixed: true, ..Finding::notice("lock", message, "They are removed now.") }
+    } else {
+        Finding::notice("lock", message, "lbx doctor --fix removes what nobody holds any more.")
+    })
+}
+
+/// What of the developer's repository is damaged and is git's to repair.
+fn repository(engine: &Engine) -> Option<Finding> {
+    if !engine.policy().has_snapshots() {
+        return None;
+    }
+    match record::damage_of_git(engine) {
+        Ok(found) if found.is_empty() => None,
+        Ok(found) => Some(Finding::problem(
+            "repository",
+            found.join("; "),
+            "Ask the user to repair it with git: `git fsck` names what is damaged, the files in .git/logs name earlier values of references, and without .git/index `git reset` makes a new one.",
+        )),
+        Err(error) => Some(Finding::of("repository", &error)),
+    }
+}
+
+/// One of the newest snapshots cannot be read: what a power failure leaves of objects that were not on disk.
 fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
-    let message = format!("the newest snapshot of {} is damaged: {}", store.branch(), damage.message);
+    let message = words_of(damage, &store.branch());
+    let fix = "Changes can be undone all the same. `lbx doctor --fix` repairs what can be proven";
+    if damage.is_older {
+        let remedy = format!("{fix}. The snapshots after it are whole.");
+        return Finding::notice("snapshots", message, remedy);
+    }
     if store.is_private() {
         let folder = store.folder();
         let folder = folder.strip_prefix(engine.workspace.root()).unwrap_or(&folder).display();
-        return Finding::problem(
-            "snapshots",
-            message,
-            format!(
-                "Move {folder} aside: the next change begins a new one. Changes can be undone all the same."
-            ),
-        );
+        let remedy = format!("{fix}; else move {folder} aside: the next change begins a new one.");
+        return Finding::problem("snapshots", message, remedy);
     }
     let reference = format!("refs/heads/{}", store.branch());
     let aside = format!("move {} aside", damage.reference);
-    let remedy = match (&damage.last_whole, damage.is_reference) {
+    let by_hand = match (&damage.last_whole, damage.is_reference) {
         (Some(id), false) => format!("`git update-ref {reference} {id}` goes back to the last whole one"),
         (Some(id), true) => {
             format!("{aside}, then `git update-ref {reference} {id}` goes back to the last whole one")
         }
         (None, _) => format!("{aside}: the next change begins the branch anew"),
     };
-    Finding::problem(
-        "snapshots",
-        message,
-        format!("Changes can be undone all the same. In the workspace, {remedy}."),
-    )
+    Finding::problem("snapshots", message, format!("{fix}. By hand, in the workspace: {by_hand}."))
 }
 
 /// Where the snapshots go.

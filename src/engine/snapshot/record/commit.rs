@@ -11,7 +11,7 @@ use crate::engine::snapshot::store::branch::Moved;
 use crate::engine::snapshot::store::chain::{Chain, EXTERNAL, Stamp, seconds};
 use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::store::tree::TreeEdit;
-use crate::engine::snapshot::store::{Store, objects, pruning, refs, tree};
+use crate::engine::snapshot::store::{Store, objects, pruning, reflog, refs, tree};
 use crate::text::counted::counted;
 
 impl Store {
@@ -76,6 +76,7 @@ impl Store {
         let tree = tree::apply(&self.repo, chain.tree(), &prepared.change)?;
         let id = chain.commit(tree, &change.subject, change.why, change.tool)?;
         let mut warnings = self.warnings.clone();
+        warnings.extend(self.lost_branch(tip));
         warnings.extend(prepared.warnings);
         let recorded = Recorded {
             id: id.map(|id| id.to_string()),
@@ -85,6 +86,17 @@ impl Store {
         };
         let (newest, seconds) = (chain.newest(), stamp.seconds);
         Ok(Made { tip, newest, seconds, packed: prepared.packed, recorded })
+    }
+
+    /// What is said where the branch is missing, and git's log of it is there: whoever deletes a branch with git
+    /// deletes that too.
+    fn lost_branch(&self, tip: Option<ObjectId>) -> Option<String> {
+        let was_at =
+            tip.is_none().then(|| reflog::values(&self.repo, &self.branch.loose()))?.into_iter().next()?;
+        let name = self.branch.short_name();
+        Some(format!(
+            "the snapshot branch `{name}` was missing and begins anew; its log says that it was at {was_at}: `git branch NAME {was_at}` keeps the earlier snapshots"
+        ))
     }
 
     /// Commits what others changed on the paths of a change.

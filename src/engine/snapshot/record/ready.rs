@@ -8,10 +8,11 @@ use gix::ObjectId;
 
 use super::change::Recorded;
 use crate::engine::snapshot::store::Store;
-use crate::engine::snapshot::store::branch::{LogLine, NewValue};
+use crate::engine::snapshot::store::branch::NewValue;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::objects::{Aside, Packed};
+use crate::engine::snapshot::store::reflog::LogLine;
 use crate::engine::workspace::file_system::FileSystem;
 
 /// The commits of a change, in memory.

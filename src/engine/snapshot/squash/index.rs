@@ -16,6 +16,7 @@ use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::chain;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::held::HeldFolder;
+use crate::engine::snapshot::store::own_lock::OwnLock;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
 use crate::engine::snapshot::view::compare::{PathChange, Version};
@@ -31,6 +32,8 @@ const STAGED_NAMED: usize = 5;
 pub(super) struct NewIndex<'r> {
     /// The folder that it lies in.
     folder: &'r HeldFolder,
+    /// What says that the lock is lbx's, where the file system allows that.
+    _own: Option<OwnLock>,
     /// Whether it is still beside its place.
     waits: bool,
 }
@@ -69,9 +72,14 @@ impl Store {
                 folder.path().join(LOCK).display()
             )
         };
-        let lock = folder.create(LOCK, 0o666).doing(doing)?;
+        let own = OwnLock::new(&self.repo).doing(|| "git's index cannot be locked".into())?;
+        let (lock, own) = if own.place(folder, LOCK).doing(doing)? {
+            (own.file.try_clone().doing(doing)?, Some(own))
+        } else {
+            (folder.create(LOCK, 0o666).doing(doing)?, None)
+        };
         // From here on the lock goes with this value.
-        let new = NewIndex { folder, waits: true };
+        let new = NewIndex { folder, _own: own, waits: true };
         let mut index = self.index()?;
         let tree = chain::tree_of(&self.repo, commit)?;
         let changes = compare::trees(&self.repo, base_tree, tree, usize::MAX)?;

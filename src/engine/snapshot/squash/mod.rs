@@ -16,9 +16,10 @@ use gix::objs::{Commit, Kind};
 use gix::refs::FullName;
 
 use super::store::Store;
-use super::store::branch::{Branch, LogLine, Moved, append_head_log};
+use super::store::branch::{Branch, Moved};
 use super::store::chain;
 use super::store::error::{Doing as _, SnapshotError};
+use super::store::reflog::{self, LogLine};
 use super::store::refs::RefTarget;
 use super::store::tree::{self, TreeEdit, TreeItem};
 use super::store::{objects, refs};
@@ -162,6 +163,10 @@ impl Store {
     /// Where the branch is checked out, is lbx's own, cannot be a branch or was moved meanwhile; what the
     /// disk says. The branch has not moved then.
     pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
+        if !squash.dry_run {
+            // Of a killed squash: the caller holds lbx's lock, and who holds one of these is asked.
+            self.locks_left_behind(true);
+        }
         let Onto { branch, tip, at: base } = self.onto(squash.branch)?;
         if !squash.checked_out {
             branch.check_free(&self.repo, refs::head_target(&self.repo)?.as_ref())?;
@@ -189,7 +194,7 @@ impl Store {
             return Err(SnapshotError::new(format!("the branch `{}` was moved meanwhile", squash.branch)));
         }
         if let Some(index) = index {
-            append_head_log(&self.repo, tip, newest, &line);
+            reflog::append_to_head(&self.repo, tip, newest, &line);
             squashed.index_is_old = index.put().err().map(|error| error.to_string());
         }
         Ok(squashed)

@@ -22,15 +22,17 @@ use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::message;
 use super::ordinary::REF_BYTES_MAX;
+use super::own_lock::{self, OwnLock};
+use super::reflog::{self, LogLine};
 use super::refs;
 use super::refs::RefTarget;
 use super::repo::Repo;
 use crate::engine::workspace::fs::{
     is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
 };
+use crate::sha256::Sha256;
 
 /// Name of the snapshot branch where nothing else is configured.
-use crate::sha256::Sha256;
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
 /// How often a lock that someone holds is tried again.
 const LOCK_TRIES: u32 = 100;
@@ -45,12 +47,12 @@ const LOCK_NAP: Duration = Duration::from_millis(10);
 const LOCK_BYTES_MAX: u64 = 65;
 /// Most linked worktrees whose HEAD is looked at.
 const WORKTREES_MAX: usize = 10_000;
-/// Most folders below a branch's name that are looked into for other branches.
-const FOLDERS_MAX: usize = 1000;
 /// Longest name of a worktree that is part of a branch's name whole, in bytes.
 const WORKTREE_BYTES_MAX: usize = 150;
 /// So many characters of a longer one are.
 const WORKTREE_CHARS_KEPT: usize = 40;
+/// Most folders below a branch's name that are looked into for other branches.
+const FOLDERS_MAX: usize = 1000;
 
 /// The branch that snapshots are put on.
 #[derive(Debug)]
@@ -107,6 +109,14 @@ impl Branch {
             Some(RefTarget::Id(id)) => Ok(Some(id)),
             Some(RefTarget::Symbolic(_)) => Err(self.refused("is a symbolic reference to another")),
         }
+    }
+
+    /// The bytes of its file, whatever they say; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where it is reached through a link, is not a regular file, or is larger than any reference.
+    pub fn raw(&self, repo: &Repo) -> Result<Option<Vec<u8>>, SnapshotError> {
+        repo.common().read(self.loose(), REF_BYTES_MAX).untold(|| self.unreadable())
     }
 
     /// What is said where it cannot be read.
@@ -187,7 +197,7 @@ impl Branch {
         to: ObjectId,
         log: &LogLine,
     ) -> Result<Moved, SnapshotError> {
-        let value = self.write_value(repo, to)?;
+        let value = self.write_own_value(repo, to)?;
         let moved = value.file.sync_all().doing(|| self.cannot_move()).and_then(|()| {
             let Some(folder) = self.move_to(repo, from, &value, log)? else { return Ok(Moved::Overtaken) };
             folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
@@ -195,6 +205,20 @@ impl Branch {
         });
         value.discard(repo);
         moved
+    }
+
+    /// The same as [`Self::write_value`], where the lock is to be known as lbx's whatever the value is: that may be
+    /// a commit like the developer's own.
+    fn write_own_value(&self, repo: &Repo, to: ObjectId) -> Result<NewValue, SnapshotError> {
+        let content = format!("{to}\n");
+        let write = || -> io::Result<NewValue> {
+            let own = OwnLock::new(repo)?;
+            (&own.file).write_all(content.as_bytes())?;
+            let file = own.file.try_clone()?;
+            let (own, is_placed) = (Some(own), Cell::new(false));
+            Ok(NewValue { to, name: String::new(), content: content.clone(), file, is_placed, own })
+        };
+        write().doing(|| self.cannot_move())
     }
 
     /// Writes what is to be the branch's new value beside its place, to be synced.
@@ -219,7 +243,7 @@ impl Branch {
             Some(file) => (reused_name, file),
             None => (name.clone(), write().doing(|| self.cannot_move())?),
         };
-        Ok(NewValue { to, name, content, file, is_placed: Cell::new(false) })
+        Ok(NewValue { to, name, content, file, is_placed: Cell::new(false), own: None })
     }
 
     /// Takes the file of an earlier value for a new one; `None` where there is none that is fit.
@@ -261,6 +285,43 @@ impl Branch {
         value: &NewValue,
         log: &LogLine,
     ) -> Result<Option<Arc<HeldFolder>>, SnapshotError> {
+        let is_expected = || Ok(self.tip(repo)? == from);
+        let folder = self.put_where(repo, value, is_expected)?;
+        if folder.is_some() {
+            self.append_log(repo, from, value.to, log);
+        }
+        Ok(folder)
+    }
+
+    /// Moves the branch to `to`, though its file is damaged or missing: from `from`, as far as that is known.
+    ///
+    /// The objects must be durable already, and the caller holds lbx's lock.
+    pub fn replace(
+        &self,
+        repo: &Repo,
+        from: Option<ObjectId>,
+        to: ObjectId,
+        log: &LogLine,
+    ) -> Result<(), SnapshotError> {
+        let value = self.write_value(repo, to)?;
+        let put = value.file.sync_all().doing(|| self.cannot_move()).and_then(|()| {
+            let folder = self.put_where(repo, &value, || Ok(true))?;
+            folder.map_or(Ok(()), |folder| folder.sync()).doing(|| self.cannot_move())
+        });
+        value.discard(repo);
+        put?;
+        self.append_log(repo, from, to, log);
+        Ok(())
+    }
+
+    /// Puts a durable value in the branch's place, under git's lock for it, where `is_expected` says so then;
+    /// answers the folder that is to be synced.
+    fn put_where(
+        &self,
+        repo: &Repo,
+        value: &NewValue,
+        is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
+    ) -> Result<Option<Arc<HeldFolder>>, SnapshotError> {
         let path = self.loose();
         let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
         let doing = || {
@@ -272,13 +333,12 @@ impl Branch {
         let kept = if parent == Path::new("refs/heads") { repo.heads().doing(doing)? } else { None };
         let folder = kept.map_or_else(|| repo.common().make_folder(parent).map(Arc::new), Ok).doing(doing)?;
         let mut lock = self.lock(repo, &folder, value)?;
-        if self.tip(repo)? != from {
+        if !is_expected()? {
             return Ok(None);
         }
         self.put(repo, &lock)?;
         lock.held = false;
         drop(lock);
-        self.append_log(repo, from, value.to, log);
         Ok(Some(folder))
     }
 
@@ -292,7 +352,8 @@ impl Branch {
         let (folder, name) = (lock.folder, self.last_name());
         let doing = || self.cannot_move();
         let is_there = folder.stat(name).is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
-        if is_there && folder.exchange(&lock.name, folder, name).is_ok() {
+        // A lock that is known by its second name would then be one with the old value, which has none.
+        if is_there && !lock.is_own && folder.exchange(&lock.name, folder, name).is_ok() {
             // The lock has the old value now. It is let go of, whatever becomes of that file.
             if folder.rename(&lock.name, repo.objects_folder(), SPARE).is_err() {
                 let _ = folder.remove(&lock.name);
@@ -319,10 +380,14 @@ impl Branch {
         let name = format!("{}.lock", self.last_name());
         let shown = folder.path().join(&name).display().to_string();
         let doing = || format!("cannot lock the snapshot branch by `{shown}`");
-        let held = |name| Lock { folder, name, held: true };
+        let held = |name| Lock { folder, name, held: true, is_own: value.own.is_some() };
         for _ in 0..LOCK_TRIES {
             match value.place(repo, folder, &name) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => thread::sleep(LOCK_NAP),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if !own_lock::remove_left_behind(repo.objects_folder(), folder, name.as_ref()) {
+                        thread::sleep(LOCK_NAP);
+                    }
+                }
                 other => return other.doing(doing).map(|()| held(name)),
             }
         }
@@ -337,17 +402,12 @@ impl Branch {
 
     /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
     fn append_log(&self, repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
-        append_log(repo, repo.common(), &self.loose(), (from, to), log);
+        reflog::append(repo, repo.common(), &self.loose(), (from, to), log);
     }
 
     /// The path of the loose reference in the folder of the repository.
     pub fn loose(&self) -> String {
         self.name.as_bstr().to_string()
-    }
-
-    /// The path of its log in the folder of the repository.
-    pub fn log(&self) -> String {
-        format!("logs/{}", self.loose())
     }
 
     /// The last component of it.
@@ -359,42 +419,6 @@ impl Branch {
     /// A refusal that concerns this branch.
     fn refused(&self, why: &str) -> SnapshotError {
         SnapshotError::new(format!("the branch `{}` {why}", self.short_name()))
-    }
-}
-
-/// Writes the line of a move to the log of HEAD, which is on that branch.
-pub fn append_head_log(repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
-    append_log(repo, repo.own(), "HEAD", (from, to), log);
-}
-
-/// Writes a line to the log of a reference; a convenience, so failure is silent.
-fn append_log(
-    repo: &Repo,
-    holder: &HeldFolder,
-    reference: &str,
-    (from, to): (Option<ObjectId>, ObjectId),
-    log: &LogLine,
-) {
-    let last = reference.rsplit('/').next().unwrap_or_default();
-    let path = format!("logs/{reference}");
-    let config = repo.settings();
-    let bare = config.boolean("core.bare").unwrap_or(false);
-    let wanted = config.boolean("core.logAllRefUpdates").unwrap_or(!bare);
-    let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
-    let folder = match holder.folder(parent) {
-        Ok(None) if wanted => holder.make_folder(parent).ok(),
-        found => found.ok().flatten(),
-    };
-    let Some(folder) = folder else { return };
-    let Ok(found) = folder.stat(last) else { return };
-    // One that is there is added to, whatever the settings say.
-    if found.map_or(wanted, |stat| is_regular(&stat))
-        && let Ok(mut file) = folder.append(last)
-    {
-        let from = from.unwrap_or_else(|| ObjectId::null(to.kind()));
-        let line =
-            format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);
-        let _ = file.write_all(line.as_bytes());
     }
 }
 
@@ -422,15 +446,6 @@ fn has_files(common: &HeldFolder, name: &str) -> Result<bool, SnapshotError> {
     Ok(false)
 }
 
-/// What the branch's log says about a move.
-#[derive(Debug)]
-pub struct LogLine {
-    /// Subject of the commit, one line.
-    pub subject: String,
-    /// When, in seconds since 1970.
-    pub seconds: i64,
-}
-
 /// A held lock; dropping it lets go of it.
 struct Lock<'f> {
     /// The folder of the reference.
@@ -439,6 +454,8 @@ struct Lock<'f> {
     name: String,
     /// Whether it is still there, and not the reference already.
     held: bool,
+    /// Whether it has a second name by which it is known.
+    is_own: bool,
 }
 
 impl Drop for Lock<'_> {
@@ -470,11 +487,20 @@ pub struct NewValue {
     pub file: File,
     /// Whether its name is another by now.
     is_placed: Cell<bool>,
+    /// What says that the lock is lbx's, where its content may not; it has the name then.
+    own: Option<OwnLock>,
 }
 
 impl NewValue {
     /// Renames it to `name` in `to` unless that exists.
     fn place(&self, repo: &Repo, to: &HeldFolder, name: &str) -> io::Result<()> {
+        if let Some(own) = &self.own {
+            return if own.place(to, name)? {
+                Ok(())
+            } else {
+                write_new(to, name, &self.content)?.sync_all()
+            };
+        }
         match repo.objects_folder().rename_new(&self.name, to, name) {
             Ok(()) => {
                 self.is_placed.set(true);
@@ -490,7 +516,7 @@ impl NewValue {
 
     /// Removes it, unless it is in place.
     pub fn discard(&self, repo: &Repo) {
-        if !self.is_placed.get() {
+        if !self.is_placed.get() && self.own.is_none() {
             let _ = repo.objects_folder().remove(&self.name);
         }
     }

@@ -60,6 +60,12 @@ impl SnapshotError {
         Self { message: message.into(), interrupted: false, short: None, timeout: false }
     }
 
+    /// What an error of lbx's own says.
+    #[must_use]
+    pub fn of(error: &crate::error::Error) -> Self {
+        Self { timeout: error.kind() == crate::error::ErrorKind::Timeout, ..Self::new(error.message()) }
+    }
+
     /// `message`, with what may be told of `cause`.
     #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
     fn because(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {

@@ -304,6 +304,15 @@ impl HeldFolder {
         })
     }
 
+    /// Gives the file `old` in it another name as well, `new` in `to`, where nothing has that yet.
+    ///
+    /// # Errors
+    /// What the system says; not every file system can.
+    pub fn link(&self, old: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> Result<(), Errno> {
+        let (old, new) = (old.as_ref(), new.as_ref());
+        rustix::io::retry_on_intr(|| rustix::fs::linkat(&self.fd, old, &to.fd, new, AtFlags::empty()))
+    }
+
     /// Exchanges what has the two names, at once.
     ///
     /// # Errors

@@ -13,10 +13,12 @@ pub mod message;
 pub mod object;
 pub mod objects;
 pub mod ordinary;
+pub mod own_lock;
 pub mod pack;
 pub mod private;
 pub mod pruning;
 pub mod recent;
+pub mod reflog;
 pub mod refs;
 pub mod repo;
 pub mod repository;
@@ -34,11 +36,12 @@ use std::time::Duration;
 use gix::ObjectId;
 
 use ahead::AllAhead;
-use branch::{Branch, LogLine, Moved};
+use branch::{Branch, Moved};
 use chain::{Chain, Stamp};
 use error::{Doing as _, SnapshotError};
 use excluded::Excluded;
 use gitdir::RepositoryPaths;
+use reflog::LogLine;
 use repo::Repo;
 
 /// Largest file that enters a snapshot where nothing else is configured, in bytes.
@@ -88,7 +91,11 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_whole(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        Self::of(repository::open(place, &|opened| check(opened, branch))?, branch)
+        let mut store = Self::of(repository::open(place, &|opened| check(opened, branch))?, branch)?;
+        if let Some(warning) = store.warnings.first_mut() {
+            warning.push_str("; `lbx doctor` says what to do");
+        }
+        Ok(store)
     }
 
     /// Opens the snapshots of a workspace for reading: nothing is made where there are none.
@@ -224,6 +231,13 @@ impl Store {
         let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
         self.tidy();
         Ok(moved)
+    }
+
+    /// The locks among git's files that a killed call of lbx's left, as messages name them; with `remove` they are
+    /// removed.
+    #[must_use]
+    pub fn locks_left_behind(&self, remove: bool) -> Vec<String> {
+        own_lock::left_behind(&self.repo, remove)
     }
 
     /// Packs some objects of the private repository, where they are many.

@@ -237,6 +237,12 @@ impl Repo {
         packed::Buffer::from_bytes(&bytes, self.object_hash()).map(Some).untold(doing)
     }
 
+    /// Forgets what was read: it may be gone by now.
+    pub fn forget_read(&self) {
+        let mut read = self.read.borrow_mut();
+        *read = ReadObjects { bytes_max: read.bytes_max, ..ReadObjects::default() };
+    }
+
     /// The objects that were written and are not stored yet; there are none any more then.
     pub fn take_new(&self) -> NewObjects {
         self.new.take()

@@ -1,0 +1,154 @@
+//! Locks that are taken as git takes them, by a file `….lock` that must not exist yet, and that are known as
+//! lbx's own by whoever finds them.
+//!
+//! Such a file has a second name among the objects, and its holder keeps it locked (`flock`). Where a call was
+//! killed, the second name says that the lock is lbx's, and the lock that nobody holds any more says that the call
+//! is dead, whatever process has its number by now. A file system without hard links has neither: what a killed
+//! call leaves there looks like a lock of git's.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{FlockOperation, Stat};
+use rustix::io::Errno;
+
+use super::held::HeldFolder;
+use super::repo::Repo;
+use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
+
+/// How the second names begin; `git gc` clears such files away once they are old.
+const PREFIX: &str = "tmp_lbx_lock_";
+/// How the names of locks end.
+const SUFFIX: &str = ".lock";
+/// Most folders of branches that are looked into.
+const FOLDERS_MAX: usize = 1000;
+
+/// A file that is to be a lock, under its second name. Dropped, that name is removed.
+#[derive(Debug)]
+pub struct OwnLock {
+    /// The folder of objects.
+    objects: Arc<HeldFolder>,
+    /// The name there.
+    name: String,
+    /// The file, which is locked.
+    pub file: File,
+}
+
+impl OwnLock {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(repo: &Repo) -> io::Result<Self> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let objects = Arc::clone(repo.objects_folder());
+        let name = format!("{PREFIX}{}_{}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        // Of a dead process that had this id.
+        let _ = objects.remove(&name);
+        let file = objects.create(&name, 0o666)?;
+        let lock = Self { objects, name, file };
+        match rustix::fs::flock(&lock.file, FlockOperation::NonBlockingLockExclusive) {
+            // Without such locks the file is an ordinary one: nobody takes it for a dead call's.
+            Ok(()) | Err(Errno::NOSYS | Errno::NOTSUP | Errno::INVAL | Errno::NOLCK) => Ok(lock),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Takes the lock `name` in `folder`; one that a killed call left is removed first. Whether it could be tried:
+    /// not every file system has hard links, and `folder` may lie on another one.
+    ///
+    /// # Errors
+    /// `EEXIST` where someone else has it; what the system says.
+    pub fn place(&self, folder: &HeldFolder, name: &str) -> Result<bool, Errno> {
+        let mut placed = self.objects.link(&self.name, folder, name);
+        if placed == Err(Errno::EXIST) && remove_left_behind(&self.objects, folder, OsStr::new(name)) {
+            placed = self.objects.link(&self.name, folder, name);
+        }
+        match placed {
+            Ok(()) => Ok(true),
+            Err(Errno::XDEV | Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::MLINK) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl Drop for OwnLock {
+    fn drop(&mut self) {
+        let _ = self.objects.remove(&self.name);
+    }
+}
+
+/// Removes the lock `name` where a call of lbx's left it that is dead by now; whether it did.
+pub fn remove_left_behind(objects: &HeldFolder, folder: &HeldFolder, name: &OsStr) -> bool {
+    let Some(second) = second_name(objects, folder, name) else { return false };
+    let Ok(file) = folder.open_over(name) else { return false };
+    let is_dead = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    // While this call holds it nobody else removes it: it is looked at once more.
+    let is_it = || {
+        let stands = folder.stat(name).ok().flatten().zip(rustix::fs::fstat(&file).ok());
+        stands.is_some_and(|(stands, opened)| is_same_file(&stands, &opened))
+    };
+    let is_removed = is_dead && is_it() && folder.remove(name).is_ok();
+    if is_removed {
+        let _ = objects.remove(second);
+    }
+    is_removed
+}
+
+/// The locks that calls of lbx's left which are dead by now, as messages name them; with `remove` they are removed.
+pub fn left_behind(repo: &Repo, remove: bool) -> Vec<String> {
+    let objects = repo.objects_folder();
+    if second_names(objects).is_empty() {
+        return Vec::new();
+    }
+    let mut waiting: Vec<HeldFolder> = [repo.own().folder("."), repo.common().folder("refs/heads")]
+        .into_iter()
+        .filter_map(|folder| folder.ok().flatten())
+        .collect();
+    let (mut found, mut folders) = (Vec::new(), 0);
+    while let Some(folder) = waiting.pop() {
+        folders += 1;
+        let is_of_branches = folder.path() != repo.own().path();
+        for name in folder.names().unwrap_or_default() {
+            let is_lock = name.to_string_lossy().ends_with(SUFFIX);
+            if is_lock && is_left_behind(objects, &folder, &name) {
+                let shown = folder.path().join(&name).display().to_string();
+                if !remove || remove_left_behind(objects, &folder, &name) {
+                    found.push(shown);
+                }
+            } else if is_of_branches
+                && folders < FOLDERS_MAX
+                && folder.stat(&name).is_ok_and(|stat| stat.is_some_and(|stat| is_folder(&stat)))
+            {
+                waiting.extend(folder.folder(&name).ok().flatten());
+            }
+        }
+    }
+    found
+}
+
+/// Whether a lock is lbx's own, and its holder dead.
+fn is_left_behind(objects: &HeldFolder, folder: &HeldFolder, name: &OsStr) -> bool {
+    second_name(objects, folder, name).is_some()
+        && folder
+            .open_over(name)
+            .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
+/// The second name of a lock, where it is lbx's own.
+fn second_name(objects: &HeldFolder, folder: &HeldFolder, name: &OsStr) -> Option<OsString> {
+    let lock: Stat = folder.stat(name).ok().flatten().filter(|stat| is_regular(stat) && stat.st_nlink > 1)?;
+    let is_it = |name: &OsString| {
+        objects.stat(name).is_ok_and(|stat| stat.is_some_and(|stat| is_same_file(&stat, &lock)))
+    };
+    second_names(objects).into_iter().find(is_it)
+}
+
+/// All second names there are.
+fn second_names(objects: &HeldFolder) -> Vec<OsString> {
+    let names = objects.names().unwrap_or_default();
+    names.into_iter().filter(|name| name.to_string_lossy().starts_with(PREFIX)).collect()
+}

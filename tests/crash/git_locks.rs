@@ -1,0 +1,80 @@
+//! Locks of git's kind that a killed call leaves: whoever comes next knows that they are lbx's.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::Workspace;
+use crate::inject::{can_inject, each, is_thorough, kill_at, points, sample};
+use crate::killed::CHANGING;
+
+/// Points at which a call is killed, unless all are tried.
+const POINTS: usize = 24;
+
+/// A workspace in which a session has changed two files.
+fn changed() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.git(&["config", "user.name", "Dev"]);
+    ws.git(&["config", "user.email", "dev@example.org"]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n", "--session", "s"]).ok();
+    ws.lbx(&["write", "c.txt", "--content", "c\n", "--session", "s"]).ok();
+    ws
+}
+
+/// The locks of git's kind below a folder.
+fn locks(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(locks(&path));
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_killed_squash_leaves_no_lock_that_stays() {
+    if !can_inject() {
+        return;
+    }
+    let before = changed();
+    for onto in [&["--onto", "feature"][..], &["--checked-out"]] {
+        let squash = [&["squash", "-m", "Do it", "--session", "s"], onto].concat();
+        let squash = squash.as_slice();
+        let all = points(&before.copy(), CHANGING, squash);
+        let chosen = if is_thorough() { all } else { sample(all, POINTS) };
+        let left = std::sync::atomic::AtomicUsize::new(0);
+        let wrong = each(&chosen, |point| {
+            let ws = before.copy();
+            kill_at(&ws, point, squash);
+            let stays = locks(&ws.path(".git"));
+            left.fetch_add(stays.len(), std::sync::atomic::Ordering::Relaxed);
+            let fixing = ws.copy();
+            let _ = fixing.lbx(&["doctor", "--fix"]);
+            let after_fix = locks(&fixing.path(".git"));
+            let again = ws.lbx(squash).envelope();
+            let is_done = again["ok"] == true || again["error"]["kind"] == "not_found";
+            let after_call = locks(&ws.path(".git"));
+            let is_whole = ws.git_command(&["fsck", "--strict"]).output().unwrap().status.success();
+            if is_done && is_whole && after_fix.is_empty() && after_call.is_empty() {
+                return Ok(());
+            }
+            Err(format!("{onto:?} {point:?}: {stays:?}, fixed {after_fix:?}, then {after_call:?}: {again}"))
+        });
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(left.into_inner() > 0, "{onto:?}: no kill left a lock");
+    }
+}
+
+#[test]
+fn a_lock_of_gits_own_is_left_alone() {
+    let ws = changed();
+    let lock = ws.path(".git/refs/heads/feature.lock");
+    std::fs::write(&lock, ws.git(&["rev-parse", "HEAD"]) + "\n").unwrap();
+    let squash = ["squash", "-m", "Do it", "--session", "s", "--onto", "feature"];
+    let error = ws.lbx(&squash).envelope()["error"]["message"].to_string();
+    assert!(error.contains("if no git runs, delete that file"), "{error}");
+    ws.lbx(&["doctor", "--fix"]).ok();
+    assert!(lock.exists());
+}
