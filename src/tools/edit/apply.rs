@@ -17,6 +17,7 @@ use crate::text::content::View;
 use crate::text::line_diff;
 use crate::text::line_range::{self, LineSpan};
 use crate::text::lines;
+use crate::text::lines::LineEnding;
 use crate::text::replace::{self, Replaced};
 
 /// Time for a list of edits that must be done one by one.

@@ -235,7 +235,6 @@ impl Store {
 
     /// The locks among git's files that a killed call of lbx's left, as messages name them; with `remove` they are
     /// removed.
-    #[must_use]
     pub fn locks_left_behind(&self, remove: bool) -> Vec<String> {
         own_lock::left_behind(&self.repo, remove)
     }
