@@ -14,6 +14,8 @@ fn a_command_looks_at_each_file_once_before_and_once_after() {
         Workspace::with(&[("a.txt", "one\n"), ("deep/er/kept.txt", "kept\n"), (".gitignore", "*.log\n")]);
     ws.write("ignored.log", "log\n");
     ws.write("untracked.txt", "new\n");
+    // What was written just before a scan is read again by the next one.
+    std::thread::sleep(std::time::Duration::from_millis(100));
     ws.lbx(&["bash", "true"]).ok();
     for (command, changed) in [("true", 0), ("echo more >> a.txt", 1)] {
         let trace = tempfile::NamedTempFile::new().unwrap();
