@@ -117,7 +117,7 @@ fn what_works_less_well_is_a_notice_with_its_remedy() {
             None,
             Some("snapshot.enabled=false"),
             "snapshots",
-            "the policy has switched them off",
+            "the policy has switched them off: no commit shows a change, and what bash changes cannot be undone",
             "Remove snapshot.enabled = false",
         ),
         (None, Some("gc.keep_bytes=1"), "size", "for undo and restore", "lbx gc frees what the policy"),

@@ -262,7 +262,7 @@ fn snapshots(engine: &mut Engine, fix: bool) -> Finding {
     if !engine.policy().has_snapshots() {
         return Finding::notice(
             "snapshots",
-            "the policy has switched them off: changes can be undone, but no commit shows them",
+            "the policy has switched them off: no commit shows a change, and what bash changes cannot be undone unless it is a transaction",
             "Remove snapshot.enabled = false from the policy; lbx config shows the file.",
         );
     }
