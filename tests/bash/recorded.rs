@@ -400,3 +400,27 @@ fn fifos_and_sockets_that_a_command_removes_come_back() {
         assert_eq!(ws.tree(), before, "{backend}");
     }
 }
+
+#[test]
+fn owners_and_attributes_that_a_command_changes_are_told() {
+    for backend in backends() {
+        let ws =
+            Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("d/x.txt", "x\n"), ("c.txt", "c\n")]);
+        let set =
+            "python3 -c 'import os, sys; [os.setxattr(it, \"user.note\", b\"1\") for it in sys.argv[1:]]'";
+        let answer = bash(&ws, backend, &format!("{set} b.txt d && touch c.txt")).success();
+        assert_eq!(answer["data"]["changed"], json!([]), "{backend}: {answer:#}");
+        if answer["data"]["exit_code"] == 0 {
+            let told = "extended attributes may have changed, which undo does not take back: b.txt, d";
+            assert_eq!(answer["warnings"], json!([told]), "{backend}: {answer:#}");
+        }
+        let answer = bash(&ws, backend, "chown 1:1 a.txt && echo two >> a.txt && chown 1 d").success();
+        if answer["data"]["exit_code"] == 0 {
+            let told = "owner or group changed, which undo does not take back: a.txt, d";
+            assert_eq!(answer["warnings"], json!([told]), "{backend}: {answer:#}");
+            assert_eq!(answer["data"]["changed"][0]["path"], "a.txt", "{backend}: {answer:#}");
+        }
+        // What others had done is not the command's.
+        assert!(bash(&ws, backend, "cat a.txt b.txt").success()["warnings"].is_null(), "{backend}");
+    }
+}

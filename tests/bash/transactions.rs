@@ -110,8 +110,17 @@ fn a_transaction_says_which_attributes_it_does_not_take_over() {
     let set = "python3 -c 'import os, sys; os.setxattr(sys.argv[1], \"user.note\", b\"kept\")'";
     let answer = with(&ws, "namespaces", &transaction(&format!("{set} a.txt"))).success();
     assert_eq!(answer["data"]["changed"], json!([]), "{answer:#}");
-    let told = "owner and extended attributes of existing files stay as they were in a transaction: a.txt; run the command without one to change them";
-    assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
+    let told = |names: &str| {
+        format!(
+            "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}; run the command without one to change them"
+        )
+    };
+    assert_eq!(answer["warnings"], json!([told("a.txt")]), "{answer:#}");
+    // So are those of folders; one in which something else changed has them still.
+    let answer =
+        with(&ws, "namespaces", &transaction(&format!("{set} src; {set} build; echo x > build/out")));
+    assert_eq!(answer.success()["warnings"][0], told("build, src"));
+    ws.lbx(&["undo"]).success();
     // Nothing was changed, so there is nothing to take back.
     ws.lbx(&["undo"]).error("not_found");
     // A new file has its attributes, also after an undo and a redo.

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::layer;
 use crate::control::Control;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::{Workspace, fs};
+use crate::engine::workspace::{Workspace, fs, identity};
 use crate::error::Error;
 
 /// The attribute of a folder that hides what lies below it.
@@ -35,6 +35,8 @@ pub struct Difference {
     pub lower: Option<Stat>,
     /// What the layer has there; `None` where the command removed it.
     pub upper: Option<Stat>,
+    /// Whether it is a folder on both sides, with another owner or other extended attributes.
+    pub is_undressed: bool,
 }
 
 impl Difference {
@@ -97,7 +99,12 @@ fn hidden(folder: &Waiting, names: &[OsString]) -> Result<Vec<Difference>, Errno
     let mut gone = Vec::new();
     for name in fs::names_in(lower)?.iter().filter(|name| !kept.contains(name)) {
         let stat = fs::stat_at(lower.as_fd(), name)?;
-        gone.push(Difference { path: folder.path.join(name), lower: Some(stat), upper: None });
+        gone.push(Difference {
+            path: folder.path.join(name),
+            lower: Some(stat),
+            upper: None,
+            is_undressed: false,
+        });
     }
     Ok(gone)
 }
@@ -111,11 +118,12 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         Some(stat) => Some(stat?),
     };
     if is_whiteout(&upper) {
-        let gone = lower.map(|lower| Difference { path, lower: Some(lower), upper: None });
+        let gone =
+            lower.map(|lower| Difference { path, lower: Some(lower), upper: None, is_undressed: false });
         return Ok((gone, None));
     }
     if !fs::is_folder(&upper) {
-        return Ok((Some(Difference { path, lower, upper: Some(upper) }), None));
+        return Ok((Some(Difference { path, lower, upper: Some(upper), is_undressed: false }), None));
     }
     let opened = layer::enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
     let lower_folder = match (&folder.lower, &lower) {
@@ -124,11 +132,17 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         }
         _ => None,
     };
+    let is_undressed = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(stat, folder)| {
+        (stat.st_uid, stat.st_gid) != (upper.st_uid, upper.st_gid)
+            || identity::own(&**folder) != identity::own(&opened)
+    });
     let is_changed = lower_folder.is_none()
+        || is_undressed
         || lower.as_ref().is_some_and(|lower| fs::mode_of(lower) != fs::mode_of(&upper));
     let is_opaque = is_opaque(&opened);
     let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
-    Ok((is_changed.then_some(Difference { path, lower, upper: Some(upper) }), Some(inner)))
+    let difference = Difference { path, lower, upper: Some(upper), is_undressed };
+    Ok((is_changed.then_some(difference), Some(inner)))
 }
 
 /// Whether overlayfs keeps a removed name so.

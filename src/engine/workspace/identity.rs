@@ -1,5 +1,6 @@
 //! What a file or folder is besides its bytes: owner, extended attributes (access control lists among them), mode.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -52,6 +53,19 @@ impl Identity {
         keep_attributes(file, values, warnings);
         Ok(())
     }
+}
+
+/// The extended attributes that a user gives an open file or folder, access control lists among them, with
+/// their values; without those that the system and overlay file systems keep for themselves.
+#[must_use]
+pub fn own(file: impl AsFd) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let file = file.as_fd();
+    let is_own = |name: &Vec<u8>| {
+        (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."))
+            || name.starts_with(b"system.posix_acl_")
+    };
+    let names = names_of(file).into_iter().filter(is_own);
+    names.filter_map(|name| Some((name.clone(), value_of(file, &name).ok()?))).collect()
 }
 
 /// Gives a folder the mode and the identity that it is to have, as far as that is allowed.

@@ -112,7 +112,7 @@ impl Thing {
         self.changed
     }
 
-    /// Whether another look found the very same bytes: nothing but mode and owner may differ.
+    /// Whether another look found the very same bytes: nothing but mode, owner and attributes may differ.
     #[must_use]
     pub fn has_bytes_of(&self, other: &Self) -> bool {
         (self.inode, self.size, self.modified, self.kind())
@@ -199,7 +199,7 @@ impl Survey {
         survey.finish(std::iter::empty())
     }
 
-    /// What differs in a later look, ordered by path; of a folder, whether it stands, its mode and owner.
+    /// What differs in a later look, ordered by path; of a folder, whether it stands, its mode, owner and attributes.
     #[must_use]
     pub fn touched(&self, later: &Self) -> Vec<Touched> {
         let mut touched = Vec::new();
@@ -402,8 +402,11 @@ fn is_same(things: (Option<Thing>, Option<Thing>)) -> bool {
         (before, after) if before.is_some_and(|it| it.is_closed) || after.is_some_and(|it| it.is_closed) => {
             true
         }
+        // A folder in which names come and go has other times. Where only one of them differs, something
+        // else of the folder does.
         (Some(before), Some(after)) if before.kind().is_dir() && after.kind().is_dir() => {
             (before.mode, before.owner) == (after.mode, after.owner)
+                && (before.changed == after.changed || before.modified != after.modified)
         }
         // Whoever writes into a FIFO changes its times.
         (Some(before), Some(after)) if !has_bytes(before.kind()) => {

@@ -11,6 +11,7 @@ use super::done::{self, Sides};
 use super::left_out::{KeptFiles, LeftOutFiles};
 use super::limits;
 use super::message::{body, subject};
+use super::undressed::Undressed;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
@@ -171,7 +172,9 @@ impl ScannedTree {
             return Ok(Difference::default());
         };
         warn_of_protected(change.engine(), before, &after);
-        left_out.tell(reach, change.engine(), &before.touched(&after));
+        let touched = before.touched(&after);
+        left_out.tell(reach, change.engine(), &touched);
+        Undressed::of(change.workspace(), &touched).tell(change.engine());
         let sides = Sides {
             before,
             after: &after,

@@ -192,8 +192,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 self.take_file(path, Some(before), Some(after))
             }
             (Some(before), Some(after)) if before.kind().is_dir() && after.kind().is_dir() => {
-                if !self.theirs.folders.contains(path) {
-                    let (before, after) = (before.recorded_mode(), after.recorded_mode());
+                let (before, after) = (before.recorded_mode(), after.recorded_mode());
+                if before != after && !self.theirs.folders.contains(path) {
                     self.done.modes.push(FolderMode { path: path.clone(), before, after });
                     self.list.insert(path.clone(), (Action::Modify, None));
                 }

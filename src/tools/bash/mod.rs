@@ -15,6 +15,7 @@ mod recording;
 mod request;
 mod told;
 mod transaction;
+mod undressed;
 
 use std::ffi::OsString;
 use std::path::Path;

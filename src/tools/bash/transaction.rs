@@ -10,6 +10,7 @@ use super::Bash;
 use super::answer::{Action, Changed};
 use super::difference::{Difference, LISTED_MAX};
 use super::message::{body, subject};
+use super::undressed::named;
 use crate::clock::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::{Change, Current, moves};
@@ -146,7 +147,7 @@ struct Applying<'a, 'c, 'e> {
     vacated: Vec<WorkspacePath>,
     /// Files whose times are to be those in the layer.
     times: Vec<(WorkspacePath, Stat)>,
-    /// Files whose new owner or attributes are not taken over.
+    /// Files and folders whose new owner or attributes are not taken over.
     undressed: Vec<WorkspacePath>,
     /// Bytes that may still be copied.
     bytes_left: u64,
@@ -185,7 +186,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Plans one difference; `is_whole` where it is a folder that moves to its place with all in it.
     fn plan_one(&mut self, differing: &Differing, is_whole: bool) -> Result<(), Error> {
-        let Differing { path, lower, upper } = differing;
+        let Differing { path, lower, upper, is_undressed } = differing;
         let Some(upper) = upper else {
             return lower.as_ref().map_or(Ok(()), |lower| self.dispose(path, lower, false));
         };
@@ -203,7 +204,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             None if is_whole => self.bring(path, true),
             None => self.make(path, upper),
             Some(lower) => {
-                if (lower.st_uid, lower.st_gid) != (upper.st_uid, upper.st_gid) {
+                if *is_undressed {
                     self.undressed.push(path.clone());
                 }
                 self.change.set_folder_mode(path.clone(), fs::mode_of(lower), fs::mode_of(upper));
@@ -224,19 +225,12 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(self.times)
     }
 
-    /// Says which files keep their owner and attributes, though the command gave them others.
+    /// Says which files and folders keep their owner and attributes, though the command gave them others.
     fn warn_of_undressed(&mut self) {
-        /// Files named.
-        const NAMED: usize = 5;
         let engine = self.change.engine();
-        let names: Vec<String> =
-            self.undressed.iter().take(NAMED).map(|path| engine.workspace.shown(path)).collect();
-        let more = self.undressed.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        if !names.is_empty() {
+        if let Some(names) = named(&engine.workspace, &self.undressed) {
             engine.warn(format!(
-                "owner and extended attributes of existing files stay as they were in a transaction: {}{more}; run the command without one to change them",
-                names.join(", ")
+                "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}; run the command without one to change them"
             ));
         }
     }
@@ -417,7 +411,7 @@ fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<(), Error> {
 
 /// Refuses what others have changed since the command began.
 fn must_be_as_it_was(workspace: &Workspace, began: Moment, differing: &Differing) -> Result<(), Error> {
-    let Differing { path, lower, upper } = differing;
+    let Differing { path, lower, upper, .. } = differing;
     let now = match fs::open_beneath(workspace.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
         Ok(now) => Some(now),
         // What lies on the way may be a link below the layer.
@@ -443,7 +437,7 @@ fn must_be_as_it_was(workspace: &Workspace, began: Moment, differing: &Differing
 /// Whether others have removed a file that the command changed: nothing stands below it, though it is not
 /// new, and something has changed in its folder.
 fn was_removed(workspace: &Workspace, layer: &LayerFolder, differing: &Differing) -> bool {
-    let Differing { path, lower: None, upper: Some(upper) } = differing else { return false };
+    let Differing { path, lower: None, upper: Some(upper), .. } = differing else { return false };
     let has_origin = || {
         let file = upper::open(layer.upper(), path).ok();
         file.is_some_and(|file| rustix::fs::fgetxattr(&file, ORIGIN, &mut [0_u8; 0][..]).is_ok())
@@ -514,7 +508,7 @@ struct Listing<'a> {
 impl Listing<'_> {
     /// Adds a difference; `holders` are the folders in which something differs.
     fn add(&mut self, differing: &Differing, holders: &BTreeSet<WorkspacePath>) -> Result<(), Error> {
-        let Differing { path, lower, upper } = differing;
+        let Differing { path, lower, upper, .. } = differing;
         let Some(upper) = upper else {
             return self.add_gone(path);
         };
@@ -536,10 +530,13 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Whether a file has its bytes and its mode still.
+    /// Whether a file has its bytes and its mode still, and a folder its mode.
     fn is_untouched(&self, path: &WorkspacePath, lower: &Stat, upper: &Stat) -> bool {
         if fs::recorded_mode(lower) != fs::recorded_mode(upper) || fs::type_of(lower) != fs::type_of(upper) {
             return false;
+        }
+        if fs::is_folder(upper) {
+            return true;
         }
         if fs::is_symlink(upper) {
             let target = |root: std::os::fd::BorrowedFd<'_>| {
