@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, kill};
+use crate::common::{Workspace, kill, state};
 use crate::ended::{FORKS, mark, marked, none_left};
 use crate::server::Server;
-use crate::support::{all_backends, with};
+use crate::support::{all_backends, backends, with};
 
 /// Starts a job; answers its name.
 fn start(ws: &Workspace, backend: &str, request: &Value) -> String {
@@ -206,4 +206,59 @@ fn a_job_over_mcp_runs_on_and_belongs_to_the_session() {
     assert_eq!((&end["state"], &end["stopped"]), (&json!("ended"), &json!(true)), "{end:#}");
     none_left(&mark, "mcp");
     server.close();
+}
+
+/// Copies a job that has ended, as if it had run again under the numbers.
+fn repeat(ws: &Workspace, job: &str, numbers: std::ops::RangeInclusive<usize>) {
+    let folder = |name: &str| ws.path(&state(&format!("jobs/{name}")));
+    for number in numbers {
+        let copy = folder(&format!("j{number}"));
+        fs::create_dir(&copy).unwrap();
+        for name in ["job.json", "end.json", "output.txt"] {
+            fs::copy(folder(job).join(name), copy.join(name)).unwrap();
+        }
+    }
+}
+
+/// The jobs of the session.
+fn listed(ws: &Workspace) -> Vec<Value> {
+    look(ws, &["--list"])["jobs"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_output_of_a_job_stays_until_it_was_read() {
+    let Some(backend) = backends().first().copied() else { return };
+    let ws = Workspace::with(&[]);
+    let long = format!("touch started; sleep 0.1; echo out; : {}", "x".repeat(500));
+    let job = start(&ws, backend, &json!({ "command": long }));
+    wait_for(&ws, "started");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while listed(&ws)[0]["state"] == "running" {
+        assert!(Instant::now() < deadline, "{:#?}", listed(&ws));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(job, "j1");
+    repeat(&ws, &job, 2..=25);
+    let run = |_: usize| {
+        let answer = with(&ws, "auto", &json!({ "command": "true", "background": true })).success();
+        let job = answer["data"]["job"].as_str().unwrap().to_owned();
+        look(&ws, &["--job", &job, "--timeout-ms", "20000"]);
+        answer
+    };
+    assert!(run(0)["warnings"].is_null());
+    for number in 1..=25 {
+        assert_eq!(look(&ws, &["--job", &format!("j{number}")])["output"], "out\n");
+    }
+    // What was read makes room.
+    run(1);
+    let names: Vec<Value> = listed(&ws).into_iter().map(|job| job["job"].clone()).collect();
+    assert_eq!(names.len(), 20, "{names:?}");
+    assert_eq!((&names[0], &names[19]), (&json!("j8"), &json!("j27")), "{names:?}");
+    // What was not has a bound, and what goes is named.
+    repeat(&ws, "j25", 28..=107);
+    let answer = run(2);
+    let told = "job j28 was removed with its output, which nobody had read: 80 such jobs are kept";
+    assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
+    let list = ws.lbx(&["bash", "--list"]).success().to_string().len();
+    assert!(list < 30_000, "{list} bytes");
 }

@@ -80,7 +80,8 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub stop: bool,
-    /// List the jobs of this session
+    /// List the jobs of this session. Of those that have ended, the newest 20 whose output was read
+    /// and the newest 80 whose output was not are kept
     #[arg(long)]
     #[serde(default)]
     pub list: bool,

@@ -23,8 +23,12 @@ const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of a job's command in an answer about it.
 const COMMAND_BYTES_MAX: usize = 1000;
-/// The same in a list, which has up to 36 jobs.
+/// The same in a list.
 const LISTED_COMMAND_BYTES_MAX: usize = 400;
+/// What is left of it in the longest list.
+const LISTED_COMMAND_BYTES_MIN: usize = 40;
+/// Bytes of a listed job besides its command, and of what is around the list.
+const LISTED_BYTES: usize = 140;
 
 /// The beginning of a command that takes at most `bytes_max` bytes in an answer.
 fn beginning(command: &str, bytes_max: usize) -> String {
@@ -44,20 +48,27 @@ fn beginning(command: &str, bytes_max: usize) -> String {
 /// # Errors
 /// Where the state cannot be read.
 pub fn list(engine: &Engine) -> Result<Jobs, Error> {
-    let own = |folder: &JobFolder| folder.about().filter(|about| about.session == engine.session().as_str());
-    let listed = |folder: JobFolder| {
-        let About { command, started, .. } = own(&folder)?;
+    let own = |folder: JobFolder| {
+        let about = folder.about().filter(|about| about.session == engine.session().as_str())?;
+        Some((folder, about))
+    };
+    let jobs: Vec<(JobFolder, About)> = JobFolder::all(engine)?.into_iter().filter_map(own).collect();
+    let share = engine.policy().max_bytes() / (jobs.len() + 1);
+    let command_bytes =
+        share.saturating_sub(LISTED_BYTES).clamp(LISTED_COMMAND_BYTES_MIN, LISTED_COMMAND_BYTES_MAX);
+    let listed = |(folder, about): (JobFolder, About)| {
+        let About { command, started, .. } = about;
         let (state, end) = folder.standing();
-        Some(ListedJob {
+        ListedJob {
             output_bytes: size_of_output(&folder),
             job: folder.name,
-            command: beginning(&command, LISTED_COMMAND_BYTES_MAX),
+            command: beginning(&command, command_bytes),
             state,
             started,
             exit_code: end.and_then(|end| end.data.get("exit_code")?.as_i64()),
-        })
+        }
     };
-    Ok(Jobs { jobs: JobFolder::all(engine)?.into_iter().filter_map(listed).collect() })
+    Ok(Jobs { jobs: jobs.into_iter().map(listed).collect() })
 }
 
 /// Shows a job with its output from an offset; ends it before where the request says so.
@@ -138,6 +149,9 @@ pub fn shown(
     warnings.into_iter().for_each(|warning| engine.warn(warning));
     if let Some(id) = snapshot {
         engine.set_snapshot(id);
+    }
+    if state != JobState::Running && next_offset >= size {
+        folder.note_read();
     }
     let path = folder.output_path();
     Ok(Job {

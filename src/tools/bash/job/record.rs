@@ -28,6 +28,8 @@ const ABOUT: &str = "job.json";
 const END: &str = "end.json";
 /// Asks the supervisor to end it.
 const STOP: &str = "stop";
+/// Shows that its output was read to the end after the job had ended.
+const READ: &str = "read";
 /// Its output.
 const OUTPUT: &str = "output.txt";
 /// Bytes of a record.
@@ -190,6 +192,17 @@ impl JobFolder {
             Ok(_) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(Error::io("stop", &self.name, errno)),
         }
+    }
+
+    /// Notes that the output was read to its end. Where that cannot be, the job only stays longer.
+    pub fn note_read(&self) {
+        let _ = fs::create_at(self.opened.as_fd(), OsStr::new(READ), 0o600);
+    }
+
+    /// Whether the output was read to its end.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        fs::stat_at(self.opened.as_fd(), OsStr::new(READ)).is_ok()
     }
 
     /// What tells whether someone asked for its end.

@@ -23,8 +23,10 @@ pub(super) const INTERNAL: &str = "__job";
 pub(super) const SELF: &str = "/proc/self/exe";
 /// Jobs that run at once in a workspace.
 const RUNNING_MAX: usize = 16;
-/// Jobs that are kept after their end.
+/// Jobs that are kept after their end, once their output was read to its end.
 const KEPT: usize = 20;
+/// Those that are kept whose output nobody has read.
+const KEPT_UNREAD: usize = 80;
 /// Time between two looks at whether the call was cancelled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes of what a supervisor says first.
@@ -91,7 +93,7 @@ pub fn start(engine: &mut Engine, request: &Request) -> Result<Job, Error> {
 }
 
 /// Removes the oldest jobs that have ended; refuses where too many run.
-fn make_room(engine: &Engine) -> Result<(), Error> {
+fn make_room(engine: &mut Engine) -> Result<(), Error> {
     let (running, others): (Vec<JobFolder>, Vec<JobFolder>) =
         JobFolder::all(engine)?.into_iter().partition(JobFolder::is_alive);
     if running.len() >= RUNNING_MAX {
@@ -102,9 +104,18 @@ fn make_room(engine: &Engine) -> Result<(), Error> {
         .suggest("Stop one with `lbx bash --job ID --stop`, or wait for its end."));
     }
     // One without a record is another call's that is about to start.
-    let ended: Vec<JobFolder> = others.into_iter().filter(|folder| folder.about().is_some()).collect();
-    let old = ended.len().saturating_sub(KEPT - 1);
-    ended.into_iter().take(old).for_each(JobFolder::remove);
+    let ended = others.into_iter().filter(|folder| folder.about().is_some());
+    let (read, unread): (Vec<JobFolder>, Vec<JobFolder>) = ended.partition(JobFolder::is_read);
+    let old = read.len().saturating_sub(KEPT - 1);
+    read.into_iter().take(old).for_each(JobFolder::remove);
+    let old = unread.len().saturating_sub(KEPT_UNREAD - 1);
+    for folder in unread.into_iter().take(old) {
+        engine.warn(format!(
+            "job {} was removed with its output, which nobody had read: {KEPT_UNREAD} such jobs are kept",
+            folder.name
+        ));
+        folder.remove();
+    }
     Ok(())
 }
 
