@@ -170,7 +170,7 @@ fn a_folder_of_a_container_moves_and_is_deleted_and_comes_back() {
     );
     let Some(output) = on_overlay(&ws, &script) else { return };
     let answers = answers(&output);
-    assert_eq!(answers.len(), 6, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(answers.len(), 7, "{}", String::from_utf8_lossy(&output.stderr));
     for answer in answers {
         assert_eq!((&answer["ok"], &answer["warnings"]), (&Value::Bool(true), &Value::Null), "{answer}");
     }
@@ -185,6 +185,75 @@ fn a_folder_of_a_container_moves_and_is_deleted_and_comes_back() {
         "{gone}{restored}"
     );
     assert_eq!((after, again), (before, restored));
+}
+
+#[test]
+fn a_transaction_in_a_container_is_one_change_and_leaves_no_memory() {
+    let ws = Workspace::with(&[
+        ("a.txt", "a\n"),
+        ("b.txt", "b\n"),
+        ("tree/one.txt", "one\n"),
+        ("tree/deep/two.txt", "two\n"),
+        (".gitignore", "*.log\n"),
+    ]);
+    if ws.root.starts_with("/dev/shm") {
+        eprintln!("skipped: it needs a /dev/shm of its own");
+        return;
+    }
+    let command = "echo more >> a.txt; rm -r tree; mkdir n; echo n > n/x; chmod 600 b.txt; echo log > x.log; \
+                   head -c 5000000 /dev/zero > big; mkdir many; for i in $(seq 1100); do echo $i > many/$i; done";
+    let listing = "find . -path ./.git -prune -o -path ./.lbx -prune -o -mindepth 1 \
+                   \\( -type d -printf '%P %M\\n' -o -printf '%P %M %s %l\\n' \\) | sort";
+    let run = format!("$LBX bash --set bash.backend=namespaces --transaction '{command}'");
+    let script = format!(
+        r"
+        mount -t tmpfs -o size=100m tmpfs /dev/shm
+        {listing} > ../before
+        {run}
+        {listing} > ../done
+        cat n/x a.txt many/1100 > ../content
+        $LBX undo
+        {listing} > ../after
+        $LBX redo
+        {listing} > ../again
+        $LBX bash --set bash.backend=namespaces --dry-run 'rm -r many'
+        ls -A /dev/shm > ../left
+        $LBX bash --set bash.backend=namespaces --transaction 'echo > made; sleep 60' >/dev/null 2>&1 &
+        for i in $(seq 1000); do [ -e /dev/shm/*/upper/made ] && break; sleep 0.02; done
+        kill -9 $!
+        ls -A /dev/shm | wc -l > ../killed
+        $LBX bash --set bash.backend=namespaces --transaction true
+        ls -A /dev/shm >> ../left
+        mount -t tmpfs -o size=2m tmpfs /dev/shm
+        $LBX bash --set bash.backend=namespaces --transaction 'head -c 3000000 /dev/zero > full; rm full; head -c 2500000 /dev/zero > full'
+        mount -t ramfs ramfs /dev/shm
+        $LBX bash --set bash.backend=namespaces --transaction true
+    "
+    );
+    let Some(output) = on_overlay(&ws, &script) else { return };
+    let answers = answers(&output);
+    assert_eq!(answers.len(), 7, "{}", String::from_utf8_lossy(&output.stderr));
+    for answer in &answers[..5] {
+        assert_eq!(answer["ok"], true, "{answer:#}");
+    }
+    let files = ["before", "done", "after", "again", "content", "killed", "left"];
+    let [before, done, after, again, content, killed, left] =
+        files.map(|name| fs::read_to_string(ws.outside.join(name)).unwrap());
+    assert_eq!(content, "n\na\nmore\n1100\n");
+    assert!(done.contains("b.txt -rw-------") && done.contains("big -rw-r--r-- 5000000"), "{done}");
+    assert!(!done.contains("tree"), "{done}");
+    assert_eq!((&after, &again), (&before, &done));
+    assert_eq!(
+        (killed.trim(), left.as_str()),
+        ("1", ""),
+        "what is in memory goes with the call, or the next one"
+    );
+    let told = answers[5]["warnings"].to_string();
+    assert!(told.contains("used up 2 MiB of memory in /dev/shm"), "{:#}", answers[5]);
+    let error = &answers[6]["error"];
+    assert_eq!(error["kind"], "invalid_request", "{error:#}");
+    assert!(error["message"].as_str().unwrap().contains("/dev/shm is not in memory"), "{error:#}");
+    assert!(error["suggested_action"].as_str().unwrap().contains("volume of the container"), "{error:#}");
 }
 
 #[test]

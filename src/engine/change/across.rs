@@ -69,6 +69,18 @@ impl Change<'_> {
     }
 }
 
+/// Copies whatever has a name in a folder to a name in another, on any file system; `shown` is what messages
+/// call it.
+///
+/// # Errors
+/// As [`Change::copy_across`]; nothing is left at the new name then.
+pub fn copy(from: (BorrowedFd<'_>, &OsStr), to: (BorrowedFd<'_>, &OsStr), shown: &str) -> Result<(), Error> {
+    copied(from, to).map(drop).map_err(|fault| {
+        remove_tree(to.0, to.1);
+        fault.into_error(shown)
+    })
+}
+
 /// Removes what a change has copied, once it stands, or the copies, where it does not.
 pub(in crate::engine) fn clear(ground: Ground<'_>, moves: &[Move], stands: bool) {
     for across in moves.iter().filter_map(|moved| moved.across.as_ref()) {

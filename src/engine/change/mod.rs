@@ -7,7 +7,7 @@
 //! Until the journal entry is in force nothing is visible; from then on the change is completed,
 //! or rolled back whole, by this call or by the next one.
 
-pub(in crate::engine) mod across;
+pub mod across;
 mod aside;
 pub(in crate::engine) mod commit;
 mod current;

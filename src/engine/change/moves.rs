@@ -18,6 +18,7 @@ use crate::engine::journal::{FolderEntry, JournalEntry};
 use crate::engine::snapshot::{LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::file_system::is_on_overlay;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
@@ -174,15 +175,6 @@ impl ExistingEntry<'_> {
         let bytes = fs::read_at(self.folder, self.name, SNAPSHOT_BYTES_MAX)?;
         Ok((fs::mode_of(self.stat), bytes.unwrap_or_default()))
     }
-}
-
-/// Whether a folder is on an overlay file system, as in most containers: there a folder of the image gets no
-/// other name (`EXDEV`), so its files move one by one.
-fn is_on_overlay(folder: BorrowedFd<'_>) -> bool {
-    /// The kernel's number for it (`OVERLAYFS_SUPER_MAGIC`).
-    const OVERLAY: u64 = 0x794c_7630;
-    rustix::io::retry_on_intr(|| rustix::fs::fstatfs(folder))
-        .is_ok_and(|found| u64::try_from(found.f_type) == Ok(OVERLAY))
 }
 
 /// Visits whatever stands at `top` and, in a folder, all below it: each folder is opened from the one

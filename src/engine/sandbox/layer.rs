@@ -4,18 +4,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
 
+use super::memory;
 use super::overlay::Layer;
 use crate::engine::store::lock::Lock;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
 use crate::engine::store::unique::unique_name;
+use crate::engine::workspace::file_system::is_on_overlay;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::survey::{Moment, changed_at};
@@ -43,6 +45,9 @@ const TICK: Duration = Duration::from_millis(1);
 /// How often to wait for it: some clocks tick every 10 ms.
 const TICKS_MAX: usize = 50;
 
+/// A name in an opened folder.
+pub type NameIn<'f> = (BorrowedFd<'f>, &'f OsStr);
+
 /// A layer's folder; dropped, it is removed.
 #[derive(Debug)]
 pub struct LayerFolder {
@@ -54,8 +59,10 @@ pub struct LayerFolder {
     folder: OwnedFd,
     /// What takes the changes.
     upper: OwnedFd,
-    /// The absolute path of the folder.
+    /// The absolute path of the folder that holds it.
     place: PathBuf,
+    /// Whether that is in memory, since the file system of the workspace cannot hold a layer.
+    in_memory: bool,
     /// What changed in the workspace after this moment was changed by others.
     began: Moment,
     /// Shows that the call lives.
@@ -76,10 +83,19 @@ impl LayerFolder {
         let lock = state.try_lock(layers.as_fd(), &lock_name(&name))?;
         let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
         let folder = new_folder(layers.as_fd(), &name).map_err(io)?;
-        let upper = new_folder(folder.as_fd(), UPPER).map_err(io)?;
-        new_folder(folder.as_fd(), WORK).map_err(io)?;
-        let place = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
-        let mut layer = Self { layers, name, folder, upper, place, began: (0, 0), _lock: lock };
+        let in_memory = is_on_overlay(layers.as_fd());
+        let (own, place);
+        let holder = if in_memory {
+            own = made_in_memory(&name)?;
+            place = Path::new(memory::PLACE).join(name_in_memory(&name));
+            &own
+        } else {
+            place = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
+            &folder
+        };
+        let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
+        new_folder(holder.as_fd(), WORK).map_err(io)?;
+        let mut layer = Self { layers, name, folder, upper, place, in_memory, began: (0, 0), _lock: lock };
         layer.must_take_attributes()?;
         layer.look_like(workspace).map_err(io)?;
         layer.began = pass_a_moment(&layer.folder).map_err(io)?;
@@ -105,19 +121,34 @@ impl LayerFolder {
         self.began
     }
 
+    /// The bytes that a layer in memory may hold, where they are used up.
+    #[must_use]
+    pub fn full_size(&self) -> Option<u64> {
+        if self.in_memory { memory::full_size(&self.upper) } else { None }
+    }
+
     /// Takes what stands at `path` in the layer to the trash entry `id`, from where a change can bring
-    /// it to its place. It is noted first, so that a kill leaves nothing in the trash.
+    /// it to its place; `copy` copies it there from a layer that is on another file system. It is noted
+    /// first, so that a kill leaves nothing in the trash.
     ///
     /// # Errors
-    /// The system's.
-    pub fn take_to_trash(&self, state: &State, path: &WorkspacePath, id: &str) -> Result<(), Error> {
+    /// The system's, or those of `copy`.
+    pub fn take_to_trash(
+        &self,
+        state: &State,
+        (path, id): (&WorkspacePath, &str),
+        copy: impl FnOnce(NameIn<'_>, NameIn<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let io = |errno: Errno| Error::io("move", path.to_string(), errno);
         self.note_taken(id).map_err(|source| Error::io("write", state.shown(FOLDER), source))?;
         let entry = state.folder(&format!("{}/{id}", trash::FOLDER))?;
         let parent = path.parent().unwrap_or_default();
         let parent = fs::open_beneath(self.upper.as_fd(), &parent, fs::FOLDER).map_err(io)?;
         let name = path.name().unwrap_or_default();
-        fs::rename_at(&parent, name, &entry, trash::CONTENT).map_err(io)
+        match fs::rename_at(&parent, name, &entry, trash::CONTENT) {
+            Err(Errno::XDEV) => copy((parent.as_fd(), name), (entry.as_fd(), OsStr::new(trash::CONTENT))),
+            renamed => renamed.map_err(io),
+        }
     }
 
     /// Removes what was taken to the trash and was not brought from there, since the change failed.
@@ -140,7 +171,11 @@ impl LayerFolder {
     fn must_take_attributes(&self) -> Result<(), Error> {
         let set = rustix::fs::fsetxattr(&self.upper, PROBE, b"y", XattrFlags::empty());
         set.and_then(|()| rustix::fs::fremovexattr(&self.upper, PROBE)).map_err(|errno| {
-            not_possible(&format!("the file system of the workspace takes no extended attributes ({errno})"))
+            let reason = format!("takes no extended attributes ({errno})");
+            if self.in_memory {
+                return not_on_overlay(&format!("{} {reason}, as before Linux 6.6", memory::PLACE));
+            }
+            not_possible(&format!("the file system of the workspace {reason}"))
         })
     }
 
@@ -159,7 +194,7 @@ impl LayerFolder {
 impl Drop for LayerFolder {
     fn drop(&mut self) {
         // Best effort: the next transaction sweeps what is left.
-        let _ = remove(self.layers.as_fd(), &self.name);
+        remove(self.layers.as_fd(), &self.name);
     }
 }
 
@@ -168,6 +203,12 @@ impl Drop for LayerFolder {
 pub fn not_possible(reason: &str) -> Error {
     Error::invalid(format!("a transaction is not possible here: {reason}"))
         .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded, and undo takes them back except for files that git ignores.")
+}
+
+/// The refusal where the workspace is on an overlay file system, and there is no memory for a layer either.
+fn not_on_overlay(reason: &str) -> Error {
+    not_possible(&format!("the workspace is on an overlay file system, which cannot hold a layer, and {reason}"))
+        .suggest("Put the workspace on a volume of the container (docker run -v DIR:DIR), or run the command without transaction, on_failure and dry_run: undo takes its changes back except for files that git ignores.")
 }
 
 /// Waits until the clock of the file system of `folder`, whose times change, has gone on: what changed
@@ -204,7 +245,7 @@ pub fn sweep(state: &State) -> Result<(), Error> {
         if let Ok(folder) = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER) {
             drop_taken(state, folder.as_fd());
         }
-        let _ = remove(layers.as_fd(), name);
+        remove(layers.as_fd(), name);
     }
     Ok(())
 }
@@ -232,17 +273,44 @@ fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 }
 
 /// Removes a layer and its lock.
-fn remove(layers: BorrowedFd<'_>, name: &str) -> Removed {
-    let mut removed = removal::remove(layers, OsStr::new(name));
-    if removed.is_partial {
-        // A command may have closed its folders, and overlayfs closes one of its own.
-        open_up(layers, OsStr::new(name));
-        removed = removal::remove(layers, OsStr::new(name));
+fn remove(layers: BorrowedFd<'_>, name: &str) {
+    if is_on_overlay(layers)
+        && let Ok(memory) = memory::open()
+        && fs::stat_at(memory.as_fd(), OsStr::new(&name_in_memory(name))).is_ok_and(|stat| is_mine(&stat))
+    {
+        remove_all(memory.as_fd(), OsStr::new(&name_in_memory(name)));
     }
-    if !removed.is_partial {
+    if !remove_all(layers, OsStr::new(name)).is_partial {
         let _ = fs::unlink_at(layers, lock_name(name), AtFlags::empty());
     }
-    removed
+}
+
+/// Removes a folder with all that it holds, whatever its permissions are.
+fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
+    let removed = removal::remove(parent, name);
+    if !removed.is_partial {
+        return removed;
+    }
+    // A command may have closed its folders, and overlayfs closes one of its own.
+    open_up(parent, name);
+    removal::remove(parent, name)
+}
+
+/// Makes the folder that holds a layer in memory.
+fn made_in_memory(name: &str) -> Result<OwnedFd, Error> {
+    let memory = memory::open().map_err(|reason| not_on_overlay(&reason))?;
+    new_folder(memory.as_fd(), &name_in_memory(name))
+        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", memory::PLACE)))
+}
+
+/// The name of the folder in memory that holds a layer.
+fn name_in_memory(name: &str) -> String {
+    format!("lbx-{name}")
+}
+
+/// Whether something belongs to this account.
+fn is_mine(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
 /// Makes a folder and all in it writable for this account.

@@ -16,6 +16,7 @@ pub mod known_repositories;
 mod landlock;
 pub mod layer;
 mod link;
+mod memory;
 mod mount_list;
 mod mounts;
 mod namespaces;

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, Stat};
@@ -96,6 +96,16 @@ impl FileSystem {
         let _ = &self.folder;
         Err(rustix::io::Errno::NOSYS.into())
     }
+}
+
+/// Whether a folder is on an overlay file system, as in most containers: there a folder of the image gets no
+/// other name (`EXDEV`), and no layer can be held.
+#[must_use]
+pub fn is_on_overlay(folder: BorrowedFd<'_>) -> bool {
+    /// The kernel's number for it (`OVERLAYFS_SUPER_MAGIC`).
+    const OVERLAY: u64 = 0x794c_7630;
+    rustix::io::retry_on_intr(|| rustix::fs::fstatfs(folder))
+        .is_ok_and(|found| u64::try_from(found.f_type) == Ok(OVERLAY))
 }
 
 /// Whether the file system of a folder has a log; `None` where its kind is not known.

@@ -110,6 +110,9 @@ impl Recording {
         has_succeeded: Option<bool>,
     ) -> Result<Taken, Error> {
         let (command, why) = (request.command.as_deref().unwrap_or_default(), request.why.as_deref());
+        if let Self::Layer(transaction, _) = &self {
+            transaction.tell_full(engine);
+        }
         let (difference, is_discarded) = match (self, has_succeeded) {
             // What was cancelled may have changed files all the same.
             (Self::Files(before), _) => (before.compare(engine, reach, (command, why))?, false),

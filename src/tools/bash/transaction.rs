@@ -13,7 +13,7 @@ use super::message::{body, subject};
 use super::undressed::named;
 use crate::clock::seconds_now;
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, moves};
+use crate::engine::change::{Change, Current, across, moves};
 use crate::engine::journal::FolderEntry;
 use crate::engine::sandbox::known_repositories;
 use crate::engine::sandbox::layer::LayerFolder;
@@ -59,6 +59,16 @@ impl Transaction {
     /// Where the layer is, for the sandbox.
     pub fn layer(&self) -> Layer {
         self.layer.layer()
+    }
+
+    /// Says that a layer in memory was too small for what the command wrote.
+    pub fn tell_full(&self, engine: &mut Engine) {
+        if let Some(bytes) = self.layer.full_size() {
+            engine.warn(format!(
+                "the transaction used up {} MiB of memory in /dev/shm, where its changes are kept since the workspace is on an overlay file system: put the workspace on a volume, or give the container a larger /dev/shm",
+                bytes >> 20
+            ));
+        }
     }
 
     /// What the command would change.
@@ -289,7 +299,8 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         let mut entry = self.trash_entry(path, is_folder);
         let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
         let content = entry.content(Some(state));
-        self.layer.take_to_trash(state, path, &entry.id)?;
+        let shown = self.change.workspace().shown(path);
+        self.layer.take_to_trash(state, (path, &entry.id), |from, to| across::copy(from, to, &shown))?;
         strip_all(self.change.workspace(), &content)?;
         let sum = self.change.move_whole(&content, path)?;
         (entry.files, entry.bytes) = (sum.files, sum.bytes);
