@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::common::ChangeOptions;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::workspace::fs;
+use crate::engine::workspace::resolve::ResolvedPath;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
@@ -88,12 +89,7 @@ impl Tool for Move {
             .at(to.shown()));
         }
         if to.stat().is_some() {
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!("{} exists already, and move never overwrites", to.shown()),
-            )
-            .at(to.shown())
-            .suggest("Choose another name in `to`."));
+            return Err(occupied(change.workspace(), &from, &to));
         }
         if !from.stat().is_some_and(fs::is_folder) {
             to.must_take_a_file()?;
@@ -109,4 +105,19 @@ impl Tool for Move {
         let already = if response.already_applied { " (already applied)" } else { "" };
         text.change(&format!("move: {from} -> {to}{already}"));
     }
+}
+
+/// The refusal of a place where something stands. A folder there is asked about: `mv` moves into it.
+fn occupied(workspace: &Workspace, from: &ResolvedPath, to: &ResolvedPath) -> Error {
+    let shown = to.shown();
+    let within = from.path().name().filter(|_| to.stat().is_some_and(fs::is_folder));
+    let advice = within.map_or_else(
+        || "Choose another name in `to`.".to_owned(),
+        |name| {
+            format!("Did you mean {}? `to` is the new path itself.", workspace.shown(&to.path().join(name)))
+        },
+    );
+    Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already, and move never overwrites"))
+        .at(shown)
+        .suggest(advice)
 }

@@ -226,7 +226,8 @@ fn a_move_makes_folders_and_never_overwrites() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("sub/c.txt", "c\n")]);
     ws.unchanged(|| {
         ws.lbx(&["move", "a.txt", "b.txt"]).error("already_exists");
-        ws.lbx(&["move", "a.txt", "sub"]).error("already_exists");
+        let error = ws.lbx(&["move", "a.txt", "sub"]).error("already_exists");
+        assert_eq!(error["suggested_action"], "Did you mean sub/a.txt? `to` is the new path itself.");
         ws.lbx(&["move", "none", "x"]).error("not_found");
         ws.lbx(&["move", "sub", "sub/deep/sub"]).error("invalid_request");
         ws.lbx(&["move", "a.txt", "b.txt/x"]).error("not_a_directory");
