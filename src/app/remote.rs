@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -188,25 +189,7 @@ impl Remote {
     ) -> Result<(Option<i32>, Vec<u8>, String), Error> {
         let text = request.to_string();
         let is_tied = tool.name == Bash::NAME && text.len() <= INLINE_BYTES_MAX;
-        let mut words = vec![
-            self.container.binary.clone(),
-            "--workspace".to_owned(),
-            self.sandbox.root.clone(),
-            tool.name.to_owned(),
-            "--json".to_owned(),
-            if is_tied { text.clone() } else { "-".to_owned() },
-        ];
-        if let Some(session) = &options.session {
-            words.splice(1..1, ["--session".to_owned(), session.clone()]);
-        }
-        words.extend(of_environment(options));
-        words.extend(options.policy.flags.iter().flat_map(|setting| [SET.to_owned(), setting.clone()]));
-        if options.require_snapshot {
-            words.push("--require-snapshot".to_owned());
-        }
-        if is_tied {
-            words.insert(1, tied::WORD.to_owned());
-        }
+        let words = self.words_of(tool, &text, options, is_tied);
         let unreachable = |source: std::io::Error| self.unreachable(&source.to_string());
         let mut child = container::command(&self.container, &words)
             .stdin(Stdio::piped())
@@ -219,30 +202,29 @@ impl Remote {
             // lbx takes the whole request before it answers; where it is not there, the status tells.
             let _ = stdin.write_all(text.as_bytes());
         }
-        let id = child.id();
-        let (sender, done) = std::sync::mpsc::channel();
-        let waiter = std::thread::spawn(move || {
-            let output = child.wait_with_output();
-            let _ = sender.send(());
-            output
-        });
-        while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = done.recv_timeout(LOOK_INTERVAL) {
-            if control.should_stop() {
-                // What is tied ends by this, anything else with its client.
-                if stdin.take().is_some() {
-                    let _ = done.recv_timeout(END_TIME_MAX);
-                }
-                let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
-                if let Some(pid) = pid {
-                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-                }
-                control.check()?;
-            }
-        }
-        let lost = || self.unreachable("the call was lost");
-        let output = waiter.join().map_err(|_| lost())?.map_err(unreachable)?;
+        let output = ended(child, stdin, control)?;
+        let output = output.ok_or_else(|| self.unreachable("the call was lost"))?.map_err(unreachable)?;
         let said = container::words_of(&output);
         Ok((output.status.code(), output.stdout, said))
+    }
+
+    /// The words that call lbx inside with a JSON request: in the last of them where it is tied, else on stdin.
+    fn words_of(&self, tool: &ToolEntry, text: &str, options: &Options, is_tied: bool) -> Vec<String> {
+        let mut words = vec![self.container.binary.clone()];
+        if is_tied {
+            words.push(tied::WORD.to_owned());
+        }
+        if let Some(session) = &options.session {
+            words.extend(["--session".to_owned(), session.clone()]);
+        }
+        words.extend(["--workspace", self.sandbox.root.as_str(), tool.name, "--json"].map(str::to_owned));
+        words.push(if is_tied { text } else { "-" }.to_owned());
+        words.extend(of_environment(options));
+        words.extend(options.policy.flags.iter().flat_map(|setting| [SET.to_owned(), setting.clone()]));
+        if options.require_snapshot {
+            words.push("--require-snapshot".to_owned());
+        }
+        words
     }
 
     /// The refusal where nobody answers inside.
@@ -251,6 +233,38 @@ impl Remote {
             .suggest("Check that the container is running; `lbx sandbox list` shows how it is reached.")
             .detail("sandbox", self.name.clone())
     }
+}
+
+/// Waits for the end of a call inside, and ends it where it is cancelled; `None` where it is lost.
+///
+/// # Errors
+/// `cancelled`.
+fn ended(
+    child: Child,
+    mut stdin: Option<ChildStdin>,
+    control: &Control,
+) -> Result<Option<std::io::Result<Output>>, Error> {
+    let id = child.id();
+    let (sender, done) = mpsc::channel();
+    let waiter = std::thread::spawn(move || {
+        let output = child.wait_with_output();
+        let _ = sender.send(());
+        output
+    });
+    while let Err(mpsc::RecvTimeoutError::Timeout) = done.recv_timeout(LOOK_INTERVAL) {
+        if control.should_stop() {
+            // What is tied ends by this, anything else with its client.
+            if stdin.take().is_some() {
+                let _ = done.recv_timeout(END_TIME_MAX);
+            }
+            let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+            control.check()?;
+        }
+    }
+    Ok(waiter.join().ok())
 }
 
 /// Whether an engine says by its exit status that the program is not there.

@@ -112,55 +112,94 @@ pub fn fitted(
         }
         return Ok((place.range.clone(), as_given(text, place, old, new)?));
     }
-    let core = |lines: &[&[u8]], edges: Edges, breaks: bool| -> Result<(Vec<u8>, bool), Unfit> {
-        let core = items(lines, edges.head..lines.len() - edges.tail)?;
-        let is_broken = !core.is_empty() && (edges.tail > 0 || breaks);
-        Ok(([core.join(&b'\n').as_slice(), if is_broken { b"\n" } else { b"" }].concat(), is_broken))
-    };
-    let (old_core, old_broken) = core(&old_lines, old_edges, old_breaks)?;
-    let (new_core, new_broken) = core(&new_lines, new_edges, new_breaks)?;
-    let lines = items(&place.lines, old_edges.head..old_lines.len() - old_edges.tail)?.to_vec();
-    let gaps = items(&place.gaps, old_edges.head..old_lines.len() - old_edges.tail)?.to_vec();
+    let old = Sides { lines: &old_lines, edges: old_edges, breaks: old_breaks };
+    let new = Sides { lines: &new_lines, edges: new_edges, breaks: new_breaks };
+    fitted_between_edges(text, place, &old, &new)
+}
+
+/// A text looked for, or its new text, with its edges.
+struct Sides<'a> {
+    /// Its lines.
+    lines: &'a [&'a [u8]],
+    /// How many of them are edges.
+    edges: Edges,
+    /// Whether the last one ends in a break.
+    breaks: bool,
+}
+
+impl Sides<'_> {
+    /// The lines between the edges, as one text.
+    fn core(&self) -> Result<Vec<u8>, Unfit> {
+        let core = items(self.lines, self.edges.head..self.lines.len() - self.edges.tail)?;
+        let is_broken = !core.is_empty() && (self.edges.tail > 0 || self.breaks);
+        Ok([core.join(&b'\n').as_slice(), if is_broken { b"\n" } else { b"" }].concat())
+    }
+
+    /// Blank lines at the end: the indentation of a line that is not there is none.
+    fn blanks(&self) -> usize {
+        let Self { lines, edges, breaks } = *self;
+        edges.tail - usize::from(edges.tail > 0 && !breaks && lines.len() > edges.head)
+    }
+}
+
+/// The same where the text looked for has blank lines at its edges.
+fn fitted_between_edges(
+    text: &[u8],
+    place: &MatchedLines,
+    old: &Sides<'_>,
+    new: &Sides<'_>,
+) -> Result<(Range<usize>, Vec<u8>), Unfit> {
+    let (old_core, new_core) = (old.core()?, new.core()?);
+    let within = old.edges.head..old.lines.len() - old.edges.tail;
+    let lines = items(&place.lines, within.clone())?.to_vec();
+    let gaps = items(&place.gaps, within)?.to_vec();
     let first = lines.iter().flatten().next().map_or(place.range.start, |line| line.start);
     let last = lines.iter().flatten().last().map_or(place.range.end, |line| line.end);
     let bare = at(text, &(first..last)).strip_suffix(b"\n").map_or(last, |body| first + body.len());
     let broken = with_ending(text, &(first..bare));
+    must_keep_blanks(text, first, broken.end, old, new)?;
     // Nobody means to join lines who looks for whole ones and gives one without its break.
-    let takes_break = old_broken && (new_core.is_empty() || new_broken || old_edges.tail == 0);
+    let gives_break = new_core.is_empty() || new_core.ends_with(b"\n") || old.edges.tail == 0;
+    let takes_break = old_core.ends_with(b"\n") && gives_break;
     let range = if takes_break { broken } else { first..bare };
-    let fewer = |new: usize, old: usize, there: &[u8]| new < old && there.first() == Some(&b'\n');
-    let before = slice(text, ..first)?.strip_suffix(b"\n").unwrap_or_default();
-    let is_blank_before = before.is_empty() && first > 0 || before.ends_with(b"\n");
-    let after = slice(text, with_ending(text, &(first..bare)).end..)?;
-    if (new_edges.head < old_edges.head && !new_lines.is_empty() && is_blank_before)
-        || (!new_lines.is_empty() && fewer(new_edges.tail, old_edges.tail, after))
-    {
-        return Err(Unfit("it removes blank lines of which the file has others than old_string".to_owned()));
-    }
     let place = MatchedLines { range: range.clone(), lines, gaps };
-    let mut fitted = Vec::with_capacity(new.len());
-    for line in items(&new_lines, 0..new_edges.head.saturating_sub(old_edges.head))? {
-        fitted.extend_from_slice(line);
-        fitted.push(b'\n');
-    }
+    let mut fitted = Vec::new();
+    let add = |fitted: &mut Vec<u8>, lines: Range<usize>| {
+        for line in items(new.lines, lines)? {
+            fitted.extend_from_slice(line);
+            fitted.push(b'\n');
+        }
+        Ok::<(), Unfit>(())
+    };
+    add(&mut fitted, 0..new.edges.head.saturating_sub(old.edges.head))?;
     let old_core =
         if takes_break { old_core } else { old_core.strip_suffix(b"\n").unwrap_or(&old_core).to_vec() };
     fitted.extend(as_given(text, &place, &old_core, &new_core)?);
-    // Blank lines alone: the indentation of a line that is not there is none.
-    let blanks = |lines: &[&[u8]], edges: Edges, breaks: bool| {
-        edges.tail - usize::from(edges.tail > 0 && !breaks && lines.len() > edges.head)
-    };
-    let more =
-        blanks(&new_lines, new_edges, new_breaks).saturating_sub(blanks(&old_lines, old_edges, old_breaks));
-    if new_core.is_empty() {
-        return Ok((range, fitted));
-    }
-    let tail = new_lines.len() - new_edges.tail;
-    for line in items(&new_lines, tail..tail + more)? {
-        fitted.extend_from_slice(line);
-        fitted.push(b'\n');
+    if !new_core.is_empty() {
+        let tail = new.lines.len() - new.edges.tail;
+        add(&mut fitted, tail..tail + new.blanks().saturating_sub(old.blanks()))?;
     }
     Ok((range, fitted))
+}
+
+/// Refuses a new text that takes away blank lines of the edges, where the file has some of them before `first`
+/// or from `end` on.
+fn must_keep_blanks(
+    text: &[u8],
+    first: usize,
+    end: usize,
+    old: &Sides<'_>,
+    new: &Sides<'_>,
+) -> Result<(), Unfit> {
+    let before = slice(text, ..first)?.strip_suffix(b"\n").unwrap_or_default();
+    let is_blank_before = before.is_empty() && first > 0 || before.ends_with(b"\n");
+    let is_blank_after = slice(text, end..)?.first() == Some(&b'\n');
+    let has_fewer = new.edges.head < old.edges.head && is_blank_before
+        || new.edges.tail < old.edges.tail && is_blank_after;
+    if has_fewer && !new.lines.is_empty() {
+        return Err(Unfit("it removes blank lines of which the file has others than old_string".to_owned()));
+    }
+    Ok(())
 }
 
 /// One search.

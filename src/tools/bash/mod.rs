@@ -26,6 +26,7 @@ pub use job::run_internal;
 use recording::{Recording, Taken, with_output};
 
 use answer::{BackendShown, Backends, Ran, Response};
+use placeholder::Placeholder;
 use request::Request;
 
 use super::{Effect, Text, Tool};
@@ -112,18 +113,7 @@ impl Bash {
         let program = shell(command)?;
         let mut recording = Recording::begin(engine, request)?;
         let marks = marks::Marks::of_session(engine)?;
-        let found = recording.protected(engine);
-        let mut prepared = limits::prepare(engine, request, found, recording.is_read_only())?;
-        prepared.reach.layer = recording.layer();
-        recording.pass_a_moment();
-        let plan = SandboxPlan {
-            program,
-            workdir: workdir(engine, request.workdir.as_deref())?,
-            environment: prepared.environment,
-            reach: prepared.reach,
-            limits: prepared.limits,
-            grace_ms: GRACE_MS,
-        };
+        let (plan, mut placeholder) = plan_of(engine, request, program, &mut recording)?;
         let bounds = run::Bounds {
             time: time_limit(engine, request)?,
             control: engine.control.clone(),
@@ -131,50 +121,50 @@ impl Bash {
         };
         let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
         let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, &mut *output));
-        prepared.placeholder.remove();
+        placeholder.remove();
         let has_succeeded = ran.as_ref().ok().map(|confined| exit_code(&confined.ran) == 0);
         let taken = recording.take(engine, request, &plan.reach, has_succeeded);
-        let Confined { ran, output: captured, sandbox } = ran?;
+        let confined = ran?;
         let stale = marks.stale(engine);
-        captured.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
-        let Ended { cpu_ms, peak_memory_bytes, left_running, had_too_many, .. } = ran.ended;
-        if had_too_many {
-            engine.warn(format!(
-                "the command was ended: it had more than {} processes at once (bash.processes)",
-                plan.limits.processes
-            ));
-        }
-        let mut answer = Ran {
-            stdout: captured.stdout,
-            stderr: captured.stderr,
-            exit_code: exit_code(&ran),
-            signal: ran.ended.signal.filter(|_| !ran.timed_out),
-            timed_out: ran.timed_out,
-            stopped: ran.stopped,
-            duration_ms: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
-            cpu_ms,
-            peak_memory_bytes,
-            truncated: captured.truncated,
-            output_bytes: captured.truncated.then_some(captured.bytes),
-            output_file: captured.file,
-            changed_total: None,
-            changed: None,
-            discarded: false,
-            stale,
-            left_running: Some(left_running).filter(|count| *count > 0),
-            sandbox,
-        };
+        confined.tell(engine, &plan);
+        let answer = Ran { stale, ..confined.answer() };
+        let room = output.room_for_changes(shown_max, &answer);
         match taken {
-            Ok(Taken { mut difference, is_discarded }) => {
-                difference.shorten(output.room_for_changes(shown_max, &answer));
-                answer.changed_total = difference.total.filter(|total| *total > difference.listed());
-                answer.changed = difference.list;
-                answer.discarded = is_discarded;
-                Ok(Response::Ran(Box::new(answer)))
-            }
+            Ok(taken) => Ok(Response::Ran(Box::new(with_changes(answer, taken, room)))),
             Err(error) => Err(with_output(error, &answer)),
         }
     }
+}
+
+/// The answer with what the command changed, as far as there is room.
+fn with_changes(answer: Ran, taken: Taken, room: AnswerRoom) -> Ran {
+    let Taken { mut difference, is_discarded } = taken;
+    difference.shorten(room);
+    let changed_total = difference.total.filter(|total| *total > difference.listed());
+    Ran { changed_total, changed: difference.list, discarded: is_discarded, ..answer }
+}
+
+/// What is to run and how it is confined, with what stands in the place of a repository meanwhile. What others
+/// see of the command begins here.
+fn plan_of(
+    engine: &mut Engine,
+    request: &Request,
+    program: Vec<OsString>,
+    recording: &mut Recording,
+) -> Result<(SandboxPlan, Placeholder), Error> {
+    let found = recording.protected(engine);
+    let mut prepared = limits::prepare(engine, request, found, recording.is_read_only())?;
+    prepared.reach.layer = recording.layer();
+    recording.pass_a_moment();
+    let plan = SandboxPlan {
+        program,
+        workdir: workdir(engine, request.workdir.as_deref())?,
+        environment: prepared.environment,
+        reach: prepared.reach,
+        limits: prepared.limits,
+        grace_ms: GRACE_MS,
+    };
+    Ok((plan, prepared.placeholder))
 }
 
 impl Output<'_> {
@@ -205,6 +195,45 @@ struct Confined {
     output: capture::Output,
     /// What confined it.
     sandbox: &'static str,
+}
+
+impl Confined {
+    /// Says what its output and its end tell beside the answer.
+    fn tell(&self, engine: &mut Engine, plan: &SandboxPlan) {
+        self.output.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
+        if self.ran.ended.had_too_many {
+            engine.warn(format!(
+                "the command was ended: it had more than {} processes at once (bash.processes)",
+                plan.limits.processes
+            ));
+        }
+    }
+
+    /// The answer, without what it changed.
+    fn answer(self) -> Ran {
+        let Self { ran, output, sandbox } = self;
+        let Ended { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
+        Ran {
+            stdout: output.stdout,
+            stderr: output.stderr,
+            exit_code: exit_code(&ran),
+            signal: ran.ended.signal.filter(|_| !ran.timed_out),
+            timed_out: ran.timed_out,
+            stopped: ran.stopped,
+            duration_ms: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
+            cpu_ms,
+            peak_memory_bytes,
+            truncated: output.truncated,
+            output_bytes: output.truncated.then_some(output.bytes),
+            output_file: output.file,
+            changed_total: None,
+            changed: None,
+            discarded: false,
+            stale: Vec::new(),
+            left_running: Some(left_running).filter(|count| *count > 0),
+            sandbox,
+        }
+    }
 }
 
 /// Runs a plan by the first backend that works and is allowed.

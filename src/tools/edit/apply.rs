@@ -16,8 +16,7 @@ use crate::text::checked::must_fit;
 use crate::text::content::View;
 use crate::text::line_diff;
 use crate::text::line_range::{self, LineSpan};
-use crate::text::lines;
-use crate::text::lines::LineEnding;
+use crate::text::lines::{self, LineEnding};
 use crate::text::replace::{self, Replaced};
 
 /// Time for a list of edits that must be done one by one.
@@ -46,72 +45,119 @@ fn applied<'a>(
     bytes_max: usize,
 ) -> Result<Edited<'a>, Box<Miss<'a>>> {
     let original = file.body.as_ref();
-    let missed = |step, why| Miss::of(step, Body::Borrowed(original), why);
+    let scopes =
+        checked_scopes(file, steps).map_err(|(step, why)| Miss::of(step, Body::Borrowed(original), why))?;
+    match many::apply(original, steps, &scopes, bytes_max)? {
+        Some(edited) => Ok(edited),
+        None => one_by_one(original, steps, scopes, bytes_max),
+    }
+}
+
+/// The bytes to which each edit is narrowed, where all may be done.
+fn checked_scopes<'a>(
+    file: &View<'_>,
+    steps: &'a [EditStep],
+) -> Result<Vec<Range<usize>>, (&'a EditStep, Why<'a>)> {
     let mut scopes = Vec::with_capacity(steps.len());
     for step in steps {
-        scopes.push(scope(original, step).map_err(|why| missed(step, why))?);
+        scopes.push(scope(&file.body, step).map_err(|why| (step, why))?);
     }
-    must_be_apart(steps, &scopes).map_err(|(step, why)| missed(step, why))?;
+    must_be_apart(steps, &scopes)?;
     for (step, scope) in steps.iter().zip(&scopes) {
-        guard(file, step, scope).map_err(|why| missed(step, why))?;
+        guard(file, step, scope).map_err(|why| (step, why))?;
     }
-    if let Some(edited) = many::apply(original, steps, &scopes, bytes_max)? {
-        return Ok(edited);
-    }
+    Ok(scopes)
+}
+
+/// Does the edits one by one, each in the text that those before it have made.
+fn one_by_one<'a>(
+    original: &'a [u8],
+    steps: &'a [EditStep],
+    scopes: Vec<Range<usize>>,
+    bytes_max: usize,
+) -> Result<Edited<'a>, Box<Miss<'a>>> {
     let control = Control::default().within(TIME);
-    let mut edited = Edited {
-        body: Body::Borrowed(original),
-        ranges: Vec::new(),
-        count: 0,
-        matched: Matched::AlreadyApplied,
-        left_out: Vec::new(),
-        removed: Vec::new(),
-    };
+    let mut text = TextSoFar::new(original, scopes);
     let usual = match LineEnding::of(original) {
         LineEnding::Mixed => LineEnding::None,
         uniform => uniform,
     };
-    let mut touched: Vec<Range<usize>> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
-        let scope = scopes.get(index).cloned().unwrap_or(0..edited.body.len());
-        if index >= UNTIMED_STEPS && control.should_stop() {
-            let why = Why::OutOfTime(index, steps.len());
-            return Err(Miss::of(step, edited.body, why));
+        let done = if index >= UNTIMED_STEPS && control.should_stop() {
+            Err(Why::OutOfTime(index, steps.len()))
+        } else {
+            let scope = text.scopes.get(index).cloned().unwrap_or(0..text.edited.body.len());
+            let body = Text { body: &text.edited.body, usual };
+            replacement(body, step, &scope, &text.touched, bytes_max)
+                .and_then(|replacement| text.take(replacement, steps.len() == 1))
+        };
+        if let Err(why) = done {
+            return Err(Miss::of(step, text.edited.body, why));
         }
-        let replacement =
-            match replacement(Text { body: &edited.body, usual }, step, &scope, &touched, bytes_max) {
-                Ok(replacement) => replacement,
-                Err(why) => return Err(Miss::of(step, edited.body, why)),
-            };
+    }
+    Ok(text.finish())
+}
+
+/// A text between two edits of a list.
+struct TextSoFar<'a> {
+    /// What the edits so far have made.
+    edited: Edited<'a>,
+    /// What they have put there.
+    touched: Vec<Range<usize>>,
+    /// The bytes to which each edit of the list is narrowed, as they lie now.
+    scopes: Vec<Range<usize>>,
+}
+
+impl<'a> TextSoFar<'a> {
+    /// A text before the first of them.
+    fn new(original: &'a [u8], scopes: Vec<Range<usize>>) -> Self {
+        let edited = Edited {
+            body: Body::Borrowed(original),
+            ranges: Vec::new(),
+            count: 0,
+            matched: Matched::AlreadyApplied,
+            left_out: Vec::new(),
+            removed: Vec::new(),
+        };
+        Self { edited, touched: Vec::new(), scopes }
+    }
+
+    /// Takes in what an edit replaces. Only one that is alone may replace more places than are kept.
+    fn take<'s>(&mut self, replacement: Replacement, is_alone: bool) -> Result<(), Why<'s>> {
+        let edited = &mut self.edited;
         match replacement {
             Replacement::None(range) => edited.ranges.push(range),
-            Replacement::All(replaced) if steps.len() == 1 => {
+            Replacement::All(replaced) if is_alone => {
                 edited.ranges = replaced.first;
                 edited.count = replaced.count;
                 edited.body = Body::Owned(replaced.body);
                 edited.matched = Matched::Exact;
             }
-            Replacement::All(replaced) => {
-                return Err(Miss::of(step, edited.body, Why::TooManyPlaces(replaced.count)));
-            }
+            Replacement::All(replaced) => return Err(Why::TooManyPlaces(replaced.count)),
             Replacement::Places { matched, places, replaced, left_out } => {
                 if matched == Matched::Sketch {
                     edited.removed.extend(removed_lines(&edited.body, &places, &replaced));
                 }
                 edited.ranges = moved(&edited.ranges, &places, &replaced);
-                touched = moved(&touched, &places, &replaced);
-                scopes = moved(&scopes, &places, &replaced);
+                self.touched = moved(&self.touched, &places, &replaced);
+                self.scopes = moved(&self.scopes, &places, &replaced);
                 edited.ranges.extend(replaced.ranges.iter().cloned());
-                touched.extend(replaced.ranges);
+                self.touched.extend(replaced.ranges);
                 edited.body = Body::Owned(replaced.body);
                 edited.matched = edited.matched.max(matched);
                 edited.left_out.extend(left_out);
             }
         }
+        Ok(())
     }
-    edited.ranges.sort_unstable_by_key(|range| (range.start, range.end));
-    edited.count = edited.count.max(edited.ranges.len());
-    Ok(edited)
+
+    /// The text after the last of them.
+    fn finish(self) -> Edited<'a> {
+        let mut edited = self.edited;
+        edited.ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        edited.count = edited.count.max(edited.ranges.len());
+        edited
+    }
 }
 
 /// The lines of `body` that are not among those that replace them.

@@ -100,28 +100,30 @@ impl Text<'_> {
         let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
         if is_lossy {
             hints.push(format!(
-            "{NO_TEXT} Give the text beside them, or replace lines by start_line, end_line and range_sha256."
-        ));
+                "{NO_TEXT} Give the text beside them, or replace lines by start_line, end_line and range_sha256."
+            ));
         }
-        match near {
+        let source = match &near {
+            Some(near) => self.nearest_lines(near, is_lossy),
             None if hints.is_empty() => {
-                hints.push(format!(
-                    "Nothing in {shown} is similar: read the file, or find the text with grep."
-                ));
+                format!("Nothing in {shown} is similar: read the file, or find the text with grep.")
             }
-            None => hints.push("Take old_string from the file as `read` shows it.".to_owned()),
-            Some(near) => {
-                let (first, last) = (near.start_line, near.end_line);
-                let lines = if first == last {
-                    format!("Line {first} of {shown} is")
-                } else {
-                    format!("Lines {first} to {last} of {shown} are")
-                };
-                let advice = if is_lossy { "" } else { ": take old_string from there" };
-                hints.push(format!("{lines} nearest{advice} (details.nearest shows what differs)."));
-            }
-        }
+            None => "Take old_string from the file as `read` shows it.".to_owned(),
+        };
+        hints.push(source);
         error.suggest(hints.join(" "))
+    }
+
+    /// The sentence that leads to the lines most like the text; these are no text where it is lossy.
+    fn nearest_lines(&self, near: &Nearest, is_lossy: bool) -> String {
+        let (first, last) = (near.start_line, near.end_line);
+        let lines = if first == last {
+            format!("Line {first} of {} is", self.shown)
+        } else {
+            format!("Lines {first} to {last} of {} are", self.shown)
+        };
+        let advice = if is_lossy { "" } else { ": take old_string from there" };
+        format!("{lines} nearest{advice} (details.nearest shows what differs).")
     }
 
     /// Where the text stands outside the lines to which the edit is narrowed.

@@ -12,9 +12,9 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::common::{ListEnd, Unread, subject};
+use super::common::{DiffWanted, ListEnd, Unread, subject};
 use super::{Effect, Stdin, Text, Tool};
-use crate::control::Progress;
+use crate::control::{Control, Progress};
 use crate::engine::Engine;
 use crate::engine::policy::PatchGate;
 use crate::engine::workspace::path::WorkspacePath;
@@ -174,19 +174,15 @@ pub fn run(
     let named = names(&patch, &options, request);
     let named: Vec<(&str, &Path)> =
         named.iter().map(|(field, name)| (*field, Path::new(OsStr::from_bytes(name)))).collect();
-    let (control, total) = (engine.control.clone(), u64::try_from(patch.files.len()).ok());
+    let control = engine.control.clone();
     let change = engine.begin(tool, &named, request.options.change.dry_run)?;
     let whole = Whole::of(&patch, &options);
     let leaving = whole.leaving.clone();
-    let mut looked_at = 0;
     let mut files = Files::new(change, whole, request.expected_sha256_by_path.as_ref())?;
     options.removed = files.removed_before(leaving)?;
     let is_repeated = files.is_repeated(request.digest())?;
-    let outcomes = match compose(&patch, &options, &mut |path: &[u8], look| {
-        looked_at += 1;
-        control.report(Progress { done: looked_at, total });
-        files.before(path, look)
-    }) {
+    let composed = composed(&patch, &options, &mut files, &control);
+    let outcomes = match composed {
         Ok(outcomes) => outcomes,
         Err(PlanError::Refused(_)) if is_repeated => Files::all_applied(&patch, &options)?,
         Err(refused) => return Err(files.refuse(refused, proof)),
@@ -194,8 +190,39 @@ pub fn run(
     let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
     files.check_expected()?;
     files.check_result(&outcomes)?;
+    let (done, changed) = planned(&mut files, outcomes, proof, wanted)?;
+    if !changed.is_empty() {
+        let vacates = matches!(patch.format, Format::Git | Format::Unified);
+        files.commit(subject(tool, &changed), request.options.change.why.clone(), vacates)?;
+    }
+    // What stood already has left no folder empty, so there is nothing that an undo could take back.
+    Ok(Response { files: done, end: ListEnd::default() })
+}
+
+/// What the patch makes of the files; each that is looked at is reported.
+fn composed(
+    patch: &Patched<'_>,
+    options: &PlanOptions,
+    files: &mut Files<'_>,
+    control: &Control,
+) -> Result<Vec<FileOutcome>, PlanError<Error>> {
+    let (mut done, total) = (0, u64::try_from(patch.files.len()).ok());
+    compose(patch, options, &mut |path: &[u8], look| {
+        done += 1;
+        control.report(Progress { done, total });
+        files.before(path, look)
+    })
+}
+
+/// Plans the change of each file; answers what is done to each, and the paths that change.
+fn planned(
+    files: &mut Files<'_>,
+    outcomes: Vec<FileOutcome>,
+    proof: Proof,
+    wanted: DiffWanted,
+) -> Result<(Vec<FilePatched>, Vec<WorkspacePath>), Error> {
     let mut done = Vec::with_capacity(outcomes.len());
-    let mut changed: Vec<WorkspacePath> = Vec::new();
+    let mut changed = Vec::new();
     let mut unread = Unread::default();
     for mut outcome in outcomes {
         let file = match files.plan(&mut outcome, proof, wanted) {
@@ -211,13 +238,7 @@ pub fn run(
         done.push(file);
     }
     unread.refuse()?;
-    if changed.is_empty() {
-        // What stood already has left no folder empty, so there is nothing that an undo could take back.
-        return Ok(Response { files: done, end: ListEnd::default() });
-    }
-    let vacates = matches!(patch.format, Format::Git | Format::Unified);
-    files.commit(subject(tool, &changed), request.options.change.why.clone(), vacates)?;
-    Ok(Response { files: done, end: ListEnd::default() })
+    Ok((done, changed))
 }
 
 /// Every path that a request names, in its patch and beside it.
