@@ -10,7 +10,6 @@ mod anthropic_memory;
 mod claude;
 mod codex;
 mod envelope;
-mod filesystem_texts;
 mod foreign;
 mod gemini;
 mod mcp_filesystem;

@@ -23,6 +23,7 @@ pub mod ls;
 pub mod mkdir;
 pub mod r#move;
 pub mod patch;
+mod places;
 pub mod prepend;
 pub mod read;
 pub mod redo;

@@ -247,7 +247,7 @@ fn order<'a>(
         .missing_on(branch, &chosen.session, chosen.after)
         .map_err(|error| refused(&error.to_string()))?;
     let is_wanted = |change: &PathChange| {
-        paths.is_empty() || paths.iter().any(|path| super::diff::lies_in(&change.path, path))
+        paths.is_empty() || paths.iter().any(|path| super::places::lies_in(&change.path, path))
     };
     let mut order = Order {
         branch,

@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Parser, Tag, TagEnd};
-
+use super::blanks::{line_end, parts, trimmed};
+use super::blocks::goes_on;
 use super::find::same;
-use super::outline::{self, Heading, end_of, outline};
+use super::outline::{Heading, end_of, outline};
 use crate::text::checked::{Fault, must_fit, peek, slice};
 
 /// The new text of a file, and which of its bytes are the new ones.
@@ -55,15 +55,6 @@ pub struct Document<'a> {
     pub terminator: u8,
     /// The largest text that may come of it, in bytes.
     pub bytes_max: usize,
-}
-
-/// A part of a section: blank lines, content, blank lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Parts {
-    /// Where the content begins.
-    start: usize,
-    /// Where it ends: `start` where there is none.
-    end: usize,
 }
 
 impl Document<'_> {
@@ -301,42 +292,6 @@ impl Document<'_> {
     }
 }
 
-/// A text without blank lines at its ends, and without the last line's end.
-///
-/// # Errors
-/// Where its parts lie outside it.
-fn trimmed(text: &[u8]) -> Result<&[u8], Fault> {
-    let parts = parts(text, &(0..text.len()));
-    let body = slice(text, parts.start..parts.end)?;
-    let body = body.strip_suffix(b"\n").unwrap_or(body);
-    Ok(body.strip_suffix(b"\r").unwrap_or(body))
-}
-
-/// The content of a part of a text, without the blank lines at its ends.
-fn parts(text: &[u8], range: &Range<usize>) -> Parts {
-    let (mut first, mut last) = (None, range.end);
-    let mut at = range.start;
-    while at < range.end {
-        let end = line_end(text, at).min(range.end);
-        if !peek(text, at..end).trim_ascii().is_empty() {
-            first = first.or(Some(at));
-            last = end;
-        }
-        at = end;
-    }
-    Parts { start: first.unwrap_or(range.end), end: last }
-}
-
-/// Where the line ends in which `at` is: after LF, CR LF or CR, as CommonMark has it.
-fn line_end(text: &[u8], at: usize) -> usize {
-    let rest = peek(text, at..);
-    let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
-        return text.len();
-    };
-    let is_pair = rest.get(end) == Some(&b'\r') && rest.get(end + 1) == Some(&b'\n');
-    at + end + if is_pair { 2 } else { 1 }
-}
-
 /// The content without the section's own header, where it begins with that.
 #[must_use]
 pub fn without_own_header<'t>(content: &'t [u8], heading: &Heading) -> Option<&'t [u8]> {
@@ -353,128 +308,6 @@ pub fn headers_that_end(content: &[u8], level: u8, with_subsections: bool) -> Ve
     let mut headings = outline(content);
     headings.retain(|heading| !with_subsections || heading.level <= level);
     headings
-}
-
-/// What ends or begins a part of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Block {
-    /// A list without blank lines between its items; whether it is numbered.
-    TightList(bool),
-    /// A table.
-    Table,
-    /// Anything else.
-    Other,
-}
-
-/// Whether a content goes on with what stands before it without a blank line: items of a tight list,
-/// rows of a table.
-fn goes_on(before: &[u8], content: &[u8]) -> bool {
-    let last = blocks(before).pop();
-    match last {
-        Some(Block::TightList(numbered)) => {
-            blocks(content).first().is_some_and(|first| *first == Block::TightList(numbered))
-        }
-        Some(Block::Table) => {
-            let joined = [before.trim_ascii_end(), b"\n", content].concat();
-            content.starts_with(b"|") && blocks(&joined).len() == blocks(before).len()
-        }
-        Some(Block::Other) | None => false,
-    }
-}
-
-/// The outermost blocks of a text.
-fn blocks(text: &[u8]) -> Vec<Block> {
-    let parsed = outline::parseable(text);
-    let mut found: Vec<Block> = Vec::new();
-    let mut depth = 0_usize;
-    for event in Parser::new_ext(&parsed, outline::options()) {
-        match event {
-            Event::Start(tag) if is_block(&tag) => {
-                if depth == 0 {
-                    found.push(match tag {
-                        Tag::List(first) => Block::TightList(first.is_some()),
-                        Tag::Table(_) => Block::Table,
-                        _ => Block::Other,
-                    });
-                } else if depth == 2
-                    && matches!(tag, Tag::Paragraph)
-                    && let Some(list @ Block::TightList(_)) = found.last_mut()
-                {
-                    // The items of a loose list hold paragraphs.
-                    *list = Block::Other;
-                }
-                depth += 1;
-            }
-            Event::End(tag) if ends_block(tag) => depth = depth.saturating_sub(1),
-            Event::Rule if depth == 0 => found.push(Block::Other),
-            _ => {}
-        }
-    }
-    found
-}
-
-/// Whether a tag is that of a block which can stand by itself.
-const fn is_block(tag: &Tag<'_>) -> bool {
-    matches!(
-        tag,
-        Tag::Paragraph
-            | Tag::Heading { .. }
-            | Tag::BlockQuote(_)
-            | Tag::CodeBlock(_)
-            | Tag::HtmlBlock
-            | Tag::List(_)
-            | Tag::Item
-            | Tag::FootnoteDefinition(_)
-            | Tag::Table(_)
-    )
-}
-
-/// The end of what [`is_block`] begins.
-const fn ends_block(tag: TagEnd) -> bool {
-    matches!(
-        tag,
-        TagEnd::Paragraph
-            | TagEnd::Heading(_)
-            | TagEnd::BlockQuote(_)
-            | TagEnd::CodeBlock
-            | TagEnd::HtmlBlock
-            | TagEnd::List(_)
-            | TagEnd::Item
-            | TagEnd::FootnoteDefinition
-            | TagEnd::Table
-    )
-}
-
-/// The labels of link references that the replaced text defined, that nothing defines any more, and
-/// that are still used.
-#[must_use]
-pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
-    if memchr::memmem::find(old, b"]:").is_none() {
-        return Vec::new();
-    }
-    let (old, new) = (outline::parseable(old), outline::parseable(new));
-    let before = Parser::new_ext(&old, outline::options());
-    let after = Parser::new_ext(&new, outline::options());
-    let definitions = after.reference_definitions();
-    let gone: Vec<String> = before
-        .reference_definitions()
-        .iter()
-        .filter(|(label, _)| definitions.get(label).is_none())
-        .map(|(label, _)| label.to_lowercase())
-        .collect();
-    if gone.is_empty() {
-        return Vec::new();
-    }
-    let mut used = std::collections::BTreeSet::new();
-    let note = |link: pulldown_cmark::BrokenLink<'_>| {
-        let label = link.reference.to_lowercase();
-        if gone.contains(&label) {
-            used.insert(label);
-        }
-        None
-    };
-    Parser::new_with_broken_link_callback(&new, outline::options(), Some(note)).for_each(drop);
-    used.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use similar::{DiffOp, DiffTag, group_diff_ops};
 
-use super::native::Facts;
+use crate::dialect::native::Facts;
 use crate::error::Error;
 use crate::text::checked::peek;
 use crate::text::{escaped, lines, myers};

@@ -1,0 +1,354 @@
+//! What a caller may ask of `grep`, and what it means for the search.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
+use crate::error::Error;
+use crate::search::collect::{MatchDetail, Style};
+use crate::search::file::Manner;
+use crate::search::globs;
+use crate::search::page::{ENTRY_BYTES, Window};
+use crate::search::pattern::{Pattern, Reading, compile};
+use crate::search::roots::one_or_many;
+use crate::search::selection::{Kinds, Selection};
+
+/// Lines of context at most, on each side.
+const CONTEXT_LINES_MAX: usize = 10_000;
+
+/// Search the contents of files for a pattern
+///
+/// The pattern is a regular expression in ripgrep's syntax.
+///
+/// Files that git ignores, hidden files and binary files are skipped. Matches are ordered by path, then line; if `truncated` is true, continue at `next_offset`.
+#[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
+pub struct Request {
+    /// Regular expression to find
+    #[arg(required = false, default_value_if("regexps", clap::builder::ArgPredicate::IsPresent, ""))]
+    #[schemars(extend("x-aliases" = ["regex", "query", "search", "search_pattern"]))]
+    pub pattern: String,
+    /// Files or folders to search; the current folder by default
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "file_path", "absolute_path"]))]
+    pub path: Vec<PathBuf>,
+    /// Only files that match one of these globs; !GLOB excludes
+    #[arg(long, short = 'g', value_name = "GLOB", aliases = ["glob"])]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["glob", "globs", "include_pattern", "file_pattern"]))]
+    pub include: Vec<String>,
+    /// Exclude files that match one of these globs
+    #[arg(long, value_name = "GLOB")]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["exclude_pattern", "exclude_patterns"]))]
+    pub exclude: Vec<String>,
+    /// Only files of these types (ripgrep's), such as rust, py, ts
+    #[arg(long, short = 't', value_name = "TYPE")]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["types", "file_type"]))]
+    pub r#type: Vec<String>,
+    /// Exclude files of these types
+    #[arg(long, short = 'T', value_name = "TYPE")]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many")]
+    pub type_not: Vec<String>,
+    /// Treat the pattern as a literal string
+    #[arg(long, short = 'F', aliases = ["fixed-strings"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["fixed_strings", "literal_text", "-F"]))]
+    pub literal: bool,
+    /// Ignore case
+    #[arg(long, short = 'i')]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["-i", "case_insensitive", "insensitive"]))]
+    pub ignore_case: bool,
+    /// Ignore case, unless the pattern has an upper-case letter
+    #[arg(long, short = 'S')]
+    #[serde(default)]
+    pub smart_case: bool,
+    /// Match whole words only
+    #[arg(long, short = 'w', aliases = ["word-regexp"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["word_regexp", "whole_word", "-w"]))]
+    pub word: bool,
+    /// Match whole lines only
+    #[arg(long, short = 'x', aliases = ["line-regexp"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["line_regexp", "-x"]))]
+    pub whole_line: bool,
+    /// Let matches span lines
+    #[arg(long, short = 'U')]
+    #[serde(default)]
+    pub multiline: bool,
+    /// Show lines that do not match
+    #[arg(long, short = 'v', aliases = ["invert-match"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["invert_match", "-v"]))]
+    pub invert: bool,
+    /// Show only the matching part of each line
+    #[arg(long, short = 'o')]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["-o"]))]
+    pub only_matching: bool,
+    /// Lines to show before each match
+    #[arg(long, short = 'B', value_name = "LINES", aliases = ["before-context"])]
+    #[schemars(extend("x-aliases" = ["-B", "before_context", "lines_before"]))]
+    pub before: Option<usize>,
+    /// Lines to show after each match
+    #[arg(long, short = 'A', value_name = "LINES", aliases = ["after-context"])]
+    #[schemars(extend("x-aliases" = ["-A", "after_context", "lines_after"]))]
+    pub after: Option<usize>,
+    /// Lines to show before and after each match
+    #[arg(long, short = 'C', value_name = "LINES")]
+    #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
+    pub context: Option<usize>,
+    /// Matching lines, paths of files with matches, or a count of matching lines (or of matches) in each file
+    #[arg(long, value_name = "MODE")]
+    #[schemars(extend("x-values" = ["files_with_matches"]))]
+    pub output_mode: Option<OutputMode>,
+    /// Maximum number of matches, files or counts, 250 by default; 0 for all
+    #[arg(long, value_name = "NUMBER")]
+    #[schemars(extend("x-aliases" = ["head_limit", "max_results", "total_max_matches"]))]
+    pub limit: Option<u64>,
+    /// Matches, files or counts to skip
+    #[arg(long, value_name = "NUMBER")]
+    pub offset: Option<u64>,
+    /// Maximum number of matching lines per file
+    #[arg(long, short = 'm', value_name = "NUMBER")]
+    #[schemars(extend("x-aliases" = ["max_matches_per_file"]))]
+    pub max_count: Option<u64>,
+    /// Maximum depth: 1 searches the folder itself only
+    #[arg(long, short = 'd', value_name = "LEVELS", alias = "max-depth")]
+    #[schemars(range(min = 1), extend("x-aliases" = ["max_depth"]))]
+    pub depth: Option<usize>,
+    /// Include hidden files
+    #[arg(long, short = '.')]
+    #[serde(default)]
+    pub hidden: bool,
+    /// Include files that git ignores
+    #[arg(long)]
+    #[serde(default)]
+    pub no_ignore: bool,
+    /// Include binary files (with NUL bytes), searched as text
+    #[arg(long, short = 'a')]
+    #[serde(default)]
+    pub binary: bool,
+    /// Maximum bytes of a line, around the match, 500 by default; 0 for no limit
+    #[arg(long, short = 'M', value_name = "BYTES")]
+    pub max_columns: Option<usize>,
+    /// Maximum bytes of payload, 24576 by default; 0 for no limit
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<u64>,
+    /// Count all matches, also those after the last one shown
+    #[arg(long)]
+    #[serde(default)]
+    pub total: bool,
+    /// Order of the files: path, or mtime with the newest first
+    #[arg(long, value_name = "ORDER")]
+    pub sort: Option<Sort>,
+    /// Group matches by file
+    #[arg(long)]
+    #[serde(default)]
+    pub group: bool,
+    /// Return each file's sha256 and mark the lines shown as read, so that they can be edited
+    #[arg(long)]
+    #[serde(default)]
+    pub mark: bool,
+    /// Time limit in milliseconds, 30000 by default; 0 for no limit
+    #[arg(long, value_name = "MS")]
+    #[schemars(extend("x-aliases" = ["timeout"]))]
+    pub timeout_ms: Option<u64>,
+    /// Accepted and without effect: line numbers are always there
+    #[arg(long, short = 'n', hide = true, overrides_with = "line_number")]
+    #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's', 'N', 'p', 'P'])]
+    #[arg(aliases = [
+        "recursive", "with-filename", "no-filename", "no-line-number", "extended-regexp", "regexp-extended",
+        "no-messages", "heading", "no-heading", "column", "no-column", "line-buffered", "block-buffered", "mmap",
+        "no-mmap", "no-config", "crlf", "no-stats", "no-ignore-messages", "perl-regexp", "pcre2",
+    ])]
+    #[serde(default)]
+    #[schemars(extend("x-hidden" = true, "x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
+    pub line_number: bool,
+    /// A further pattern; any of them may match
+    #[arg(long = "regexp", short = 'e', value_name = "PATTERN", allow_hyphen_values = true)]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub regexps: Vec<String>,
+    /// Short for `--output-mode files`
+    #[arg(long, short = 'l', conflicts_with = "output_mode")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub files_with_matches: bool,
+    /// Short for `--output-mode count`
+    #[arg(long, short = 'c', conflicts_with = "output_mode")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub count: bool,
+    /// Short for `--output-mode count_matches`
+    #[arg(long, conflicts_with_all = ["output_mode", "count"])]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub count_matches: bool,
+    /// Once for --no-ignore, twice to add --hidden, three times to add --binary
+    #[arg(long, short = 'u', action = clap::ArgAction::Count)]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub unrestricted: u8,
+    /// Print nothing; exit with 1 if nothing matched
+    #[arg(long, short = 'q', aliases = ["silent"], conflicts_with = "output_mode")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub quiet: bool,
+    /// Accepted and without effect
+    #[arg(long, short = 'j', hide = true, value_name = "NUMBER")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub threads: Option<usize>,
+    /// Accepted and without effect
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_name = "WHEN", alias = "colour")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub color: Option<Option<String>>,
+}
+
+/// What an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum OutputMode {
+    /// Matching lines
+    Content,
+    /// Paths of files with matches
+    Files,
+    /// Matching lines of each file
+    Count,
+    /// Matches in each file
+    CountMatches,
+    /// The same as files
+    #[value(hide = true)]
+    #[schemars(skip)]
+    FilesWithMatches,
+}
+
+/// How files are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// By path, component by component
+    Path,
+    /// By time of change, the newest first
+    Mtime,
+}
+
+impl Request {
+    /// The patterns; with `-e` the first positional argument is a path.
+    pub fn take_patterns(&mut self) -> Vec<String> {
+        if self.regexps.is_empty() {
+            return vec![self.pattern.clone()];
+        }
+        if !self.pattern.is_empty() {
+            self.path.insert(0, PathBuf::from(&self.pattern));
+        }
+        std::mem::take(&mut self.regexps)
+    }
+
+    /// What an answer holds.
+    pub fn wanted(&self) -> MatchDetail {
+        match self.output_mode.unwrap_or(OutputMode::Content) {
+            _ if self.count || self.count_matches => MatchDetail::Number,
+            _ if self.files_with_matches || self.quiet => MatchDetail::Presence,
+            OutputMode::Content => MatchDetail::Lines,
+            OutputMode::Files | OutputMode::FilesWithMatches => MatchDetail::Presence,
+            OutputMode::Count | OutputMode::CountMatches => MatchDetail::Number,
+        }
+    }
+
+    /// Whether each match of a line counts by itself.
+    fn is_each_match_wanted(&self) -> bool {
+        self.only_matching || self.count_matches || self.output_mode == Some(OutputMode::CountMatches)
+    }
+
+    /// How files are searched.
+    pub fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
+        let Pattern { matcher, line_ending } = compile(patterns, &self.reading())?;
+        let bytes_max = self.bytes_max(policy);
+        let wanted = self.wanted();
+        let context = |lines: Option<usize>| {
+            let lines = lines.or(self.context).unwrap_or(0).min(CONTEXT_LINES_MAX);
+            if wanted == MatchDetail::Lines && !self.only_matching { lines } else { 0 }
+        };
+        Ok(Manner {
+            matcher,
+            line_ending,
+            style: Style {
+                wanted,
+                only_matching: self.is_each_match_wanted(),
+                invert: self.invert,
+                line_bytes_max: lesser(self.max_columns.unwrap_or(policy.size(Key::MaxColumns)), bytes_max),
+                match_bytes_max: bytes_max,
+                keeps_cr: !line_ending.is_crlf(),
+            },
+            multiline: self.multiline,
+            before: context(self.before),
+            after: context(self.after),
+            per_file_max: self.max_count.filter(|&count| count > 0),
+            hash: self.mark,
+            binary: self.binary || self.unrestricted >= 3,
+        })
+    }
+
+    /// How the pattern is read.
+    pub fn reading(&self) -> Reading {
+        Reading {
+            literal: self.literal,
+            ignore_case: self.ignore_case,
+            smart_case: self.smart_case,
+            word: self.word,
+            whole_line: self.whole_line,
+            multiline: self.multiline,
+        }
+    }
+
+    /// Bytes that one match may have; 0 for no bound.
+    fn bytes_max(&self, policy: &Policy) -> usize {
+        match self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)) {
+            0 => 0,
+            bytes => usize::try_from(bytes.max(ENTRY_BYTES)).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Which files are searched.
+    pub fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
+        Ok(Selection {
+            hidden: self.hidden || self.unrestricted >= 2,
+            no_ignore: self.no_ignore || self.unrestricted >= 1,
+            depth: self.depth,
+            overrides: globs::overrides(engine.workspace.base(), &self.include, &self.exclude)?,
+            types: globs::types(&self.r#type, &self.type_not)?,
+            ..Selection::of(Kinds::FILES)
+        })
+    }
+
+    /// How much is shown.
+    pub fn window(&self, policy: &Policy) -> Window {
+        Window {
+            offset: self.offset.unwrap_or(0),
+            limit: if self.quiet { 1 } else { self.limit.unwrap_or(policy.number(Key::GrepLimit)) },
+            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
+        }
+    }
+}
+
+/// The lesser of two bounds, where 0 is none.
+const fn lesser(one: usize, other: usize) -> usize {
+    match (one, other) {
+        (0, bound) | (bound, 0) => bound,
+        (one, other) if one < other => one,
+        (_, other) => other,
+    }
+}
