@@ -1,6 +1,6 @@
 //! The `lbx` binary: hands what the shell gave it to the front end and exits with its status.
 
-#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::too_many_lines))]
 
 #[cfg(target_os = "linux")]
 use std::process::ExitCode;

@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use lbx::text::answer_size::AnswerRoom;
 use lbx::text::content::{Content, View};
-use lbx::text::markdown::compose::{
-    Composed, Document, headers_that_end, lost_references, without_own_header,
-};
+use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
 use lbx::text::markdown::find;
 use lbx::text::markdown::outline::{self, Heading, outline};
+use lbx::text::markdown::references::lost_references;
 use lbx::text::merge::{Alike, Labels, conflicts, merge};
 use lbx::text::slice::{SliceBounds, Sliced, Slicer};
 use lbx::text::{block, diff, escaped, flexible, line_range, lines, nearest, own, replace, sketch, visible};

@@ -155,6 +155,26 @@ impl<R: AsyncRead + Unpin> Stdio<R> {
         self.batches.begin(waiting, errors)
     }
 
+    /// Takes what was read; answers the message that is due at once.
+    fn take_line(&mut self, line: Line) -> Option<ClientJsonRpcMessage> {
+        let (parsed, bytes) = match line {
+            Line::Whole(line) if line.trim_ascii().is_empty() => return None,
+            Line::Whole(line) => (message::parse(&line), line.len()),
+            Line::TooLong(id) => (Err(message::too_long(LINE_BYTES_MAX, id)), 0),
+            Line::End => {
+                self.is_at_end = true;
+                return None;
+            }
+        };
+        match parsed {
+            Ok(parsed) => self.take(parsed, bytes),
+            Err(refusal) => {
+                self.refusals.extend(line_of(&refusal));
+                None
+            }
+        }
+    }
+
     /// Lets the running calls end by themselves, then asks them to.
     fn close_soon(&self) {
         let closing = self.connection.closing.clone();
@@ -242,24 +262,8 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
                     continue;
                 }
             };
-            let (parsed, bytes) = match line {
-                Line::Whole(line) if line.trim_ascii().is_empty() => continue,
-                Line::Whole(line) => (message::parse(&line), line.len()),
-                Line::TooLong(id) => (Err(message::too_long(LINE_BYTES_MAX, id)), 0),
-                Line::End => {
-                    self.is_at_end = true;
-                    continue;
-                }
-            };
-            let taken = match parsed {
-                Ok(parsed) => self.take(parsed, bytes),
-                Err(refusal) => {
-                    self.refusals.extend(line_of(&refusal));
-                    None
-                }
-            };
-            if taken.is_some() {
-                return taken;
+            if let Some(message) = self.take_line(line) {
+                return Some(message);
             }
         }
     }

@@ -291,7 +291,6 @@ fn play(ws: &Workspace, calls: &[Value]) -> Vec<BTreeMap<PathBuf, Standing>> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table, and one loop over it")]
 fn several_changes_of_any_kind_are_taken_back_as_one() {
     let cases: &[(&str, Value)] = &[
         (

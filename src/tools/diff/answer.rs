@@ -118,7 +118,7 @@ impl Action {
 
 impl Response {
     /// An answer that has no diff yet.
-    pub fn of(compared: &Compared, files: usize) -> Self {
+    pub(super) fn of(compared: &Compared, files: usize) -> Self {
         Self {
             from: compared.from.clone(),
             to: compared.to.clone(),
@@ -135,7 +135,7 @@ impl Response {
     }
 
     /// Adds the diff, as much of it as the window lets through.
-    pub fn fill_diff(
+    pub(super) fn fill_diff(
         &mut self,
         store: &Store,
         deltas: &[Delta],
@@ -161,7 +161,7 @@ impl Response {
     }
 
     /// Adds the numbers of each file, of as many as have room, and of one at least.
-    pub fn fill_stat(
+    pub(super) fn fill_stat(
         &mut self,
         store: &Store,
         deltas: &[Delta],

@@ -13,7 +13,7 @@ use crate::search::walk::WalkEntry;
 
 impl Request {
     /// What may explain that nothing was found.
-    pub fn explain(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Vec<String> {
+    pub(super) fn explain(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Vec<String> {
         let left_out = empty.advice(|found| {
             let files: Vec<WalkEntry> = found.filter(is_small).collect();
             files_with_matches(manner, empty, files.into_iter())

@@ -247,7 +247,7 @@ pub enum Sort {
 
 impl Request {
     /// The patterns; with `-e` the first positional argument is a path.
-    pub fn take_patterns(&mut self) -> Vec<String> {
+    pub(super) fn take_patterns(&mut self) -> Vec<String> {
         if self.regexps.is_empty() {
             return vec![self.pattern.clone()];
         }
@@ -258,7 +258,7 @@ impl Request {
     }
 
     /// What an answer holds.
-    pub fn wanted(&self) -> MatchDetail {
+    pub(super) fn wanted(&self) -> MatchDetail {
         match self.output_mode.unwrap_or(OutputMode::Content) {
             _ if self.count || self.count_matches => MatchDetail::Number,
             _ if self.files_with_matches || self.quiet => MatchDetail::Presence,
@@ -274,7 +274,7 @@ impl Request {
     }
 
     /// How files are searched.
-    pub fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
+    pub(super) fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
         let Pattern { matcher, line_ending } = compile(patterns, &self.reading())?;
         let bytes_max = self.bytes_max(policy);
         let wanted = self.wanted();
@@ -303,7 +303,7 @@ impl Request {
     }
 
     /// How the pattern is read.
-    pub fn reading(&self) -> Reading {
+    pub(super) fn reading(&self) -> Reading {
         Reading {
             literal: self.literal,
             ignore_case: self.ignore_case,
@@ -323,7 +323,7 @@ impl Request {
     }
 
     /// Which files are searched.
-    pub fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
+    pub(super) fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
         Ok(Selection {
             hidden: self.hidden || self.unrestricted >= 2,
             no_ignore: self.no_ignore || self.unrestricted >= 1,
@@ -335,7 +335,7 @@ impl Request {
     }
 
     /// How much is shown.
-    pub fn window(&self, policy: &Policy) -> Window {
+    pub(super) fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
             limit: if self.quiet { 1 } else { self.limit.unwrap_or(policy.number(Key::GrepLimit)) },
