@@ -28,5 +28,6 @@ mod mix;
 mod mounts;
 mod outsiders;
 mod power;
+mod pruned;
 mod scenarios;
 mod shared;

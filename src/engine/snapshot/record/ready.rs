@@ -88,6 +88,12 @@ impl Ready {
             if branch.is_none() {
                 return Ok(None);
             }
+            // A `git prune` that began before the branch moved may take them still.
+            if let Some(tip) = self.tip.filter(|_| written.objects.is_lost()) {
+                let newest = written.value.to();
+                self.store.branch.replace(&self.store.repo, Some(newest), tip, &written.log)?;
+                return Ok(None);
+            }
         }
         Ok(Some(Published { ready: self, branch }))
     }

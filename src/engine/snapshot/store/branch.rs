@@ -492,6 +492,11 @@ pub struct NewValue {
 }
 
 impl NewValue {
+    /// The value.
+    pub fn to(&self) -> ObjectId {
+        self.to
+    }
+
     /// Renames it to `name` in `to` unless that exists.
     fn place(&self, repo: &Repo, to: &HeldFolder, name: &str) -> io::Result<()> {
         if let Some(own) = &self.own {

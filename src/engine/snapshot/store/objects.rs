@@ -32,6 +32,8 @@ const ONE_THREAD_MAX: usize = 16;
 const PACKED_MIN: usize = 100;
 /// So many objects are compressed by one thread, one after the other.
 const SHARE: usize = 32;
+/// Most objects that are looked at again once the branch names them.
+const LOOKED_AT_MAX: usize = 16;
 /// How often a folder is made again that vanishes.
 const TRIES_MAX: usize = 10;
 
@@ -131,7 +133,7 @@ fn written(
     let folders = std::mem::take(&mut *writer.folders.lock().unwrap_or_else(PoisonError::into_inner));
     let waiting = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     drop(writer);
-    let aside = Aside { objects: folder, keeps_files, folders, waiting };
+    let aside = Aside { objects: folder, keeps_files, folders, waiting, named: Vec::new() };
     outcome.map(|()| aside)
 }
 
@@ -146,6 +148,8 @@ pub struct Aside {
     folders: Folders,
     /// They themselves.
     waiting: Vec<Waiting>,
+    /// Those that have their names, as far as they are looked at again.
+    named: Vec<(Arc<HeldFolder>, String)>,
 }
 
 impl Aside {
@@ -162,18 +166,26 @@ impl Aside {
     /// Gives them their names.
     pub fn put(&mut self) -> io::Result<()> {
         while let Some(one) = self.waiting.last() {
+            let mut folder = Arc::clone(&one.folder);
             match one.at.rename(&one.name, &one.folder, &one.to) {
                 // A git that packs removes a folder that it finds empty.
                 Err(Errno::NOENT) => {
                     let again = Arc::new(made(&self.objects, &one.fan_out, self.objects.is_shared())?);
                     one.at.rename(&one.name, &again, &one.to)?;
-                    self.folders.insert(one.fan_out.clone(), again);
+                    self.folders.insert(one.fan_out.clone(), Arc::clone(&again));
+                    folder = again;
                 }
                 renamed => renamed?,
             }
-            self.waiting.pop();
+            let named = self.waiting.pop().filter(|_| self.named.len() < LOOKED_AT_MAX);
+            self.named.extend(named.map(|one| (folder, one.to)));
         }
         Ok(())
+    }
+
+    /// Whether one of them is gone again: `git prune --expire=now` takes what no reference leads to.
+    pub fn is_lost(&self) -> bool {
+        self.named.iter().any(|(folder, name)| matches!(folder.stat(name), Ok(None)))
     }
 
     /// Makes their names durable.

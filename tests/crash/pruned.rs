@@ -1,0 +1,46 @@
+//! A `git prune --expire=now` beside a call: it takes objects that no reference leads to yet.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::common::Workspace;
+use crate::inject::{can_inject, traced};
+
+/// How many objects have a file of their own.
+fn objects(ws: &Workspace) -> usize {
+    let folders = fs::read_dir(ws.path(".git/objects")).unwrap();
+    let fan_outs = folders.filter_map(Result::ok).filter(|it| it.file_name().len() == 2);
+    fan_outs.map(|it| fs::read_dir(it.path()).map_or(0, Iterator::count)).sum()
+}
+
+#[test]
+fn a_snapshot_whose_objects_are_pruned_as_it_is_made_is_made_again() {
+    if !can_inject() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let before = objects(&ws);
+    // The branch gets its new value by such a call, the objects their names by another one.
+    let delay = "inject=renameat2:delay_enter=500000";
+    let strace = ["-o", "/dev/null", "-e", "trace=renameat2", "-e", delay].map(Into::into);
+    let output = thread::scope(|scope| {
+        let call = ["append", "a.txt", "--content", "three\n"];
+        let running = scope.spawn(|| traced(&ws, &strace, &call));
+        while objects(&ws) == before && !running.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(50));
+        ws.git(&["prune", "--expire=now"]);
+        running.join().unwrap()
+    });
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert_eq!(answer["snapshot"].as_str().unwrap(), ws.git(&["rev-parse", "lbx-snapshots"]), "{answer}");
+    assert_eq!(ws.git(&["show", "lbx-snapshots:a.txt"]), "one\ntwo\nthree");
+    assert_eq!(ws.git(&["fsck", "--no-dangling", "--no-progress"]), "");
+    assert_eq!(answer["warnings"], Value::Null, "{answer}");
+}
