@@ -28,8 +28,7 @@ fn a_snapshot_whose_objects_are_pruned_as_it_is_made_is_made_again() {
     let delay = "inject=renameat2:delay_enter=500000";
     let strace = ["-o", "/dev/null", "-e", "trace=renameat2", "-e", delay].map(Into::into);
     let output = thread::scope(|scope| {
-        let call = ["append", "a.txt", "--content", "three\n"];
-        let running = scope.spawn(|| traced(&ws, &strace, &call));
+        let running = scope.spawn(|| traced(&ws, &strace, &["append", "a.txt", "--content", "three\n"]));
         while objects(&ws) == before && !running.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }

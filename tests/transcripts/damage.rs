@@ -340,12 +340,12 @@ fn what_git_has_to_repair_is_named() {
     };
     assert_eq!(repository(), None);
     harm(&ws.path(".git/refs/heads/other"), "zeros");
-    assert_eq!(repository().unwrap(), "the reference `refs/heads/other` is not of git's form");
+    assert_eq!(repository().unwrap(), "the reference `refs/heads/other` is not in git's format");
     harm(&ws.path(".git/refs/heads/other"), "gone");
     assert_eq!(repository().unwrap(), "the reference `refs/heads/other` is missing, though its log is there");
     ws.git(&["branch", "other"]);
     fs::write(ws.path(".git/packed-refs"), vec![0; 100]).unwrap();
-    assert_eq!(repository().unwrap(), "`packed-refs` is not of git's form");
+    assert_eq!(repository().unwrap(), "`packed-refs` is not in git's format");
     fs::remove_file(ws.path(".git/packed-refs")).unwrap();
     harm(&ws.path(".git/index"), "zeros");
     assert_eq!(repository().unwrap(), "the index cannot be read");
