@@ -26,6 +26,7 @@ pub use view::compare::{Changes, PathChange, Version, VersionKind};
 pub use view::damage::Damage;
 pub use view::delta::Delta;
 pub use view::history::{FileStat, Log, Query, Snapshot};
+pub use view::read::CommitFiles;
 pub use view::repair::Repaired;
 pub use view::session_at::SessionAt;
 pub use view::since::{SessionChanges, SessionStep};

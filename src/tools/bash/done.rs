@@ -1,5 +1,6 @@
 //! From two looks at the work tree to a change in the journal.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{Action, Changed};
@@ -11,13 +12,18 @@ use crate::engine::change::record;
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{self, FolderEntry, FolderMode, JournalEntry, Version};
-use crate::engine::snapshot::Store;
+use crate::engine::snapshot::{CommitFiles, Store};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Thing, Touched};
 use crate::engine::workspace::{Workspace, fs, hashed};
 use crate::error::Error;
 use crate::sha256::Sha256;
+
+/// The snapshot before the command.
+const BEFORE: usize = 0;
+/// The one after it.
+const AFTER: usize = 1;
 
 /// The newest change of each session.
 pub struct Heads(BTreeMap<String, u64>);
@@ -148,6 +154,8 @@ struct Collector<'a, 's, 'e> {
     workspace: &'a Workspace,
     /// The snapshots.
     store: Option<Store>,
+    /// The files of the newest snapshots before and after.
+    tips: [Option<RefCell<CommitFiles>>; 2],
     /// The work tree.
     sides: &'a Sides<'a>,
     /// What others did meanwhile.
@@ -167,10 +175,18 @@ struct Collector<'a, 's, 'e> {
 impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Nothing so far.
     fn new(change: &'a Change<'e>, state: &'s State, sides: &'a Sides<'a>) -> Result<Self, Error> {
+        let store = record::find(change.engine_ref())?;
+        let files_of = |tip: &Option<String>| match (&store, tip) {
+            (Some(store), Some(tip)) => store.files_of(tip).map(|files| Some(RefCell::new(files))),
+            _ => Ok(None),
+        };
+        let tips = [&sides.tips.0, &sides.tips.1].map(files_of);
+        let [before, after] = tips.map(|files| files.map_err(|error| record::unreadable(&error)));
         Ok(Self {
             change,
             workspace: change.workspace(),
-            store: record::find(change.engine_ref())?,
+            tips: [before?, after?],
+            store,
             sides,
             theirs: Theirs::of(sides.heads.since(state)?),
             backups: Backups::new(state),
@@ -242,7 +258,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         }
         if is_file(after) {
             let is_theirs = self.theirs.files.contains_key(path);
-            if !is_theirs && !self.is_left_out(path) && !self.is_in(self.sides.tips.1.as_ref(), path)? {
+            if !is_theirs && !self.is_left_out(path) && !self.is_in(AFTER, path)? {
                 // Git ignores it.
                 note(&mut self.made, path, |folder| folder.has_others = true);
                 return Ok(());
@@ -347,8 +363,10 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if let Some(bytes) = self.sides.kept.bytes_of(path, size) {
             return Ok(Some(bytes.to_vec()));
         }
-        let (Some(store), Some(tip)) = (&self.store, &self.sides.tips.0) else { return Ok(None) };
-        store.file_of_size(tip, path.as_bytes(), size).map_err(|error| record::unreadable(&error))
+        let [Some(files), _] = &self.tips else { return Ok(None) };
+        let Some(store) = &self.store else { return Ok(None) };
+        let found = store.file_of_size(&mut files.borrow_mut(), path.as_bytes(), size);
+        found.map_err(|error| record::unreadable(&error))
     }
 
     /// The bytes that stand at a path.
@@ -383,19 +401,16 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.sides.left_out.iter().any(|left_out| left_out.has(path))
     }
 
-    /// Whether a snapshot has a file.
-    fn is_in(&self, tip: Option<&String>, path: &WorkspacePath) -> Result<bool, Error> {
-        let (Some(store), Some(tip)) = (&self.store, tip) else { return Ok(false) };
-        store.has_at(tip, path.as_bytes()).map_err(|error| record::unreadable(&error))
+    /// Whether the newest snapshot [`BEFORE`] or [`AFTER`] the command has a file.
+    fn is_in(&self, side: usize, path: &WorkspacePath) -> Result<bool, Error> {
+        let (Some(store), Some(Some(files))) = (&self.store, self.tips.get(side)) else { return Ok(false) };
+        let found = store.has_at(&mut files.borrow_mut(), path.as_bytes());
+        found.map_err(|error| record::unreadable(&error))
     }
 
     /// Notes a file without old bytes, which the answer lists unless git ignores it.
     fn lose_if_known(&mut self, path: &WorkspacePath) -> Result<(), Error> {
-        let tips = self.sides.tips;
-        if self.is_left_out(path)
-            || self.is_in(tips.0.as_ref(), path)?
-            || self.is_in(tips.1.as_ref(), path)?
-        {
+        if self.is_left_out(path) || self.is_in(BEFORE, path)? || self.is_in(AFTER, path)? {
             let action = if self.sides.after.at(path).is_some() { Action::Modify } else { Action::Delete };
             self.list.insert(path.clone(), (action, None));
         }

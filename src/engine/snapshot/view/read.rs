@@ -8,6 +8,7 @@ use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::chain::EXTERNAL;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::trees::Trees;
 use crate::engine::snapshot::store::{chain, message, tree};
 
 /// Snapshots that are searched for a version of a file.
@@ -25,6 +26,16 @@ fn with_crlf(text: &[u8]) -> Vec<u8> {
         converted.push(byte);
     }
     converted
+}
+
+/// The files of one commit. What was read on the way to the last path is kept, so that a folder of many
+/// files is not read anew for each of them.
+#[derive(Debug)]
+pub struct CommitFiles {
+    /// Its tree.
+    tree: ObjectId,
+    /// The folders on the way to the last paths.
+    trees: Trees,
 }
 
 impl Store {
@@ -71,37 +82,45 @@ impl Store {
         self.stored(chain::tree_of(&self.repo, id)?, path)
     }
 
-    /// Whether the commit `commit` (in hex) has a file at `path`.
+    /// The files of the commit `commit` (in hex), for many questions.
     ///
     /// # Errors
     /// As [`Self::file_at`].
-    pub fn has_at(&self, commit: &str, path: &[u8]) -> Result<bool, SnapshotError> {
+    pub fn files_of(&self, commit: &str) -> Result<CommitFiles, SnapshotError> {
         let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
         let tree = chain::tree_of(&self.repo, id)?;
-        Ok(prepare::blob_id(tree::look_up(&self.repo, tree, path)?).is_some())
+        Ok(CommitFiles { tree, trees: Trees::of(tree) })
     }
 
-    /// The bytes that stood at `path` when the commit `commit` (in hex) was made, where they were
-    /// `size_bytes`: as they are stored, as a checkout would write them, or with CRLF. `None` where it has no file
-    /// there, or neither form is of that size.
+    /// Whether a commit has a file at `path`.
+    ///
+    /// # Errors
+    /// As [`Self::file_at`].
+    pub fn has_at(&self, files: &mut CommitFiles, path: &[u8]) -> Result<bool, SnapshotError> {
+        Ok(prepare::blob_id(files.trees.look_up(&self.repo, path)?).is_some())
+    }
+
+    /// The bytes that stood at `path` when a commit was made, where they were `size_bytes`: as they are
+    /// stored, as a checkout would write them, or with CRLF. `None` where it has no file there, or neither
+    /// form is of that size.
     ///
     /// # Errors
     /// As [`Self::file_at`].
     pub fn file_of_size(
         &self,
-        commit: &str,
+        files: &mut CommitFiles,
         path: &[u8],
         size_bytes: u64,
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
-        let tree = chain::tree_of(&self.repo, id)?;
-        let Some(stored) = self.stored(tree, path)? else {
+        let Some(id) = prepare::blob_id(files.trees.look_up(&self.repo, path)?) else {
             return Ok(None);
         };
+        let stored = self.bytes_of(id, path)?;
         if stored.len() as u64 == size_bytes {
             return Ok(Some(stored));
         }
-        let on_disk = Rules::new(&self.repo, tree, std::iter::once(path))?.checked_out_form(path, &stored)?;
+        let mut rules = Rules::new(&self.repo, files.tree, std::iter::once(path))?;
+        let on_disk = rules.checked_out_form(path, &stored)?;
         // What was written with CRLF is stored with LF, whatever a checkout would make of it.
         let forms = [on_disk, with_crlf(&stored)];
         Ok(forms.into_iter().find(|bytes| bytes.len() as u64 == size_bytes))
