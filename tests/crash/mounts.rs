@@ -281,3 +281,33 @@ fn a_move_in_a_container_that_is_killed_is_whole() {
     }
     assert!(whole.iter().all(|count| *count > 0), "{whole:?}");
 }
+
+#[test]
+fn a_command_that_fills_the_disk_is_answered_with_the_way_to_its_changes() {
+    let ws = Workspace::with(&[]);
+    let mount = "mkdir ../small && mount -t tmpfs -o size=3m tmpfs ../small && cd ../small";
+    let script = r"
+        git init -q . && echo one > a.txt
+        $LBX bash 'echo two > a.txt; cat /dev/zero > fill' | tee ../answer
+        rm fill
+        $LBX snapshot
+        $LBX diff --from $(grep -o 'diff --from [0-9a-f]*' ../answer | head -n 1 | cut -d ' ' -f 3)
+    ";
+    let Some(output) = after_mount(&ws, mount, script) else { return };
+    let answers = answers(&output);
+    assert_eq!(answers.len(), 3, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        (&answers[0]["ok"], &answers[0]["data"]["changed"]),
+        (&true.into(), &Value::Null),
+        "{:#}",
+        answers[0]
+    );
+    let told = answers[0]["warnings"].to_string();
+    assert!(
+        told.contains("what this command changed is not recorded, and undo does not take it back"),
+        "{told}"
+    );
+    assert!(told.contains("the old bytes are in the snapshot"), "{told}");
+    let diff = answers[2]["data"]["diff"].to_string();
+    assert!(diff.contains("-one") && diff.contains("+two"), "{:#}", answers[2]);
+}

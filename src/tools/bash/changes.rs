@@ -23,6 +23,8 @@ use crate::engine::workspace::survey::Survey;
 use crate::error::Error;
 use crate::tools::Tool as _;
 
+/// Digits of a commit's id that a warning shows.
+const SHORT_ID: usize = 12;
 /// New protected paths that a warning names.
 const PROTECTED_SHOWN_MAX: usize = 10;
 
@@ -124,7 +126,11 @@ impl Before {
         let control = std::mem::take(&mut engine.control);
         let compared = known.compare(engine, reach, message);
         engine.control = control;
-        compared
+        match compared {
+            // The command has run: its output is worth more than a refusal.
+            Err(error) if !error.is_applied() => known.not_recorded(engine, error.message()),
+            compared => compared,
+        }
     }
 }
 
@@ -154,10 +160,7 @@ impl ScannedTree {
         let recorded = match scanned {
             Ok(recorded) => recorded,
             Err(error) => {
-                let message = error.message().trim_start_matches("no snapshot: ");
-                let lost = "what this command changed is not recorded, and undo does not take it back";
-                change.engine().snapshot_failed(&format!("{message}; {lost}"))?;
-                return Ok(Difference::default());
+                return self.not_recorded(change.engine(), error.message());
             }
         };
         let left_out = LeftOutFiles::of(&recorded.left_out);
@@ -184,6 +187,19 @@ impl ScannedTree {
             heads: &self.heads,
         };
         done::record(change, &sides, (subject, body))
+    }
+
+    /// Says that what the command changed could not be recorded, and where the old bytes are.
+    fn not_recorded(&self, engine: &mut Engine, message: &str) -> Result<Difference, Error> {
+        let message = message.trim_start_matches("no snapshot: ");
+        let lost = "what this command changed is not recorded, and undo does not take it back";
+        let old = self.tip.as_deref().and_then(|tip| tip.get(..SHORT_ID)).map_or_else(String::new, |tip| {
+            format!(
+                "; the old bytes are in the snapshot {tip}: once this is mended, `lbx snapshot` records the changes and `lbx diff --from {tip}` shows them"
+            )
+        });
+        engine.snapshot_failed(&format!("{message}; {lost}{old}"))?;
+        Ok(Difference::default())
     }
 
     /// Says what a scan found.
