@@ -113,12 +113,9 @@ pub fn others_advice(engine: &Engine) -> String {
     others.retain(|other| other != engine.session().as_str());
     others.truncate(NAMED_MAX);
     if others.is_empty() {
-        return "`log` shows the changes of all sessions; session (--session) names another one.".to_owned();
+        return "`log` shows the changes of all sessions; name another one in `session`.".to_owned();
     }
-    format!(
-        "These sessions have made changes: {}. Name one of them in session (--session).",
-        others.join(", ")
-    )
+    format!("These sessions have made changes: {}. Name one of them in `session`.", others.join(", "))
 }
 
 /// The refusal of a session that changed nothing.
