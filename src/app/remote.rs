@@ -305,7 +305,9 @@ fn called(mut answer: Map<String, Value>) -> Called {
     let warnings = answer.remove("warnings").and_then(|value| serde_json::from_value(value).ok());
     let snapshot = answer.remove("snapshot").and_then(|value| value.as_str().map(str::to_owned));
     let dry_run = answer.get("dry_run").and_then(Value::as_bool).unwrap_or(false);
-    let outcome = CallNotes { warnings: warnings.unwrap_or_default(), snapshot, dry_run };
+    // What was changed without a snapshot is not seen from here.
+    let changed = snapshot.is_some();
+    let outcome = CallNotes { warnings: warnings.unwrap_or_default(), snapshot, dry_run, changed };
     let answered = match (answer.remove("data"), answer.remove("error")) {
         (Some(data), _) => Ok(Box::new(Answer(data)) as Box<dyn Reply>),
         (None, Some(error)) => Err(refusal(&error)),

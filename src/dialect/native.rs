@@ -113,6 +113,7 @@ impl<'a> Native<'a> {
         let called = call.run_with(|engine| (entry.run_json)(engine, request));
         self.tallies.extend(called.tally);
         self.outcome.warnings.extend(called.outcome.warnings);
+        self.outcome.changed |= called.outcome.changed;
         self.outcome.snapshot = called.outcome.snapshot.or(self.outcome.snapshot.take());
         let mut reply = called.answered?;
         self.images.extend(reply.take_images());

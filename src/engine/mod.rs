@@ -68,6 +68,8 @@ pub struct Engine {
     pub harness: Option<String>,
     /// Whether the audit log has the call already.
     is_audited: bool,
+    /// Whether it has changed anything, in the audit log or not.
+    has_made_changes: bool,
     /// When the call began.
     begun: Instant,
     /// Where the state is in which the call is counted, once it has looked at one.
@@ -93,6 +95,8 @@ pub struct CallNotes {
     pub snapshot: Option<String>,
     /// Whether the call only tried, so that what it answers did not happen.
     pub dry_run: bool,
+    /// Whether the call has changed anything.
+    pub changed: bool,
 }
 
 impl Engine {
@@ -123,6 +127,7 @@ impl Engine {
             why: None,
             harness: None,
             is_audited: false,
+            has_made_changes: false,
             begun: Instant::now(),
             counted_in: None,
             found: None,
@@ -210,6 +215,7 @@ impl Engine {
     /// Notes what the call has changed, and the change's own name where it has one.
     pub fn note_changed(&mut self, files: impl IntoIterator<Item = AuditFile>, change: Option<&str>) {
         self.changed.extend(files);
+        self.has_made_changes |= !self.changed.is_empty() || change.is_some();
         self.change = change.map(str::to_owned);
     }
 
@@ -379,7 +385,8 @@ impl Engine {
         // What only tried changes nothing at all.
         let counted_in = self.counted_in.filter(|_| !self.dry_run);
         let tally = counted_in.map(|state| CallTally::new(self.workspace, state, key, sum));
-        (CallNotes { warnings: self.warnings, snapshot: self.snapshot, dry_run: self.dry_run }, tally)
+        let Self { warnings, snapshot, dry_run, has_made_changes: changed, .. } = self;
+        (CallNotes { warnings, snapshot, dry_run, changed }, tally)
     }
 
     /// Puts what was seen into the state file, where it is news.

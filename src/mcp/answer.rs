@@ -163,7 +163,7 @@ fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
     .suggest("Ask for less at once: a smaller max_bytes or limit, fewer paths, or a narrower path.")
     .detail("size", bytes)
     .detail("size_max", RESULT_BYTES_MAX);
-    if outcome.snapshot.is_some() { error.applied() } else { error }
+    if outcome.changed { error.applied() } else { error }
 }
 
 /// The result, or the refusal of one that no client would take.

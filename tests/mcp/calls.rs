@@ -404,6 +404,21 @@ const GIF: &[u8] = b"GIF89a\x02\x00\x03\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,
 const GIF_BASE64: &str = "R0lGODlhAgADAIAAAAAAAP///ywAAAAAAgADAAACAkQBADs=";
 
 #[test]
+fn a_change_whose_answer_no_client_would_take_says_that_it_was_made() {
+    // Each quote takes six bytes of the answer: two, and in the text four.
+    let long = |end: char| format!("{}{end}\n", "\"".repeat(400_000));
+    let workspace = Workspace::with(&[("a.txt", &long('a'))]);
+    let mut client = workspace.serve(&["--set", "snapshot.enabled=false"]);
+    let sha256 = client.ok("read", &json!({ "path": "a.txt" }))["sha256"].clone();
+    let write = json!({
+        "path": "a.txt", "content": long('b'), "expected_sha256": sha256, "diff": true, "max_bytes": 0
+    });
+    let error = client.refused("write", &write, "too_large");
+    assert_eq!(error["applied"], true, "{error}");
+    workspace.holds("a.txt", &long('b'));
+}
+
+#[test]
 fn an_image_is_a_block_of_its_own_and_sent_once() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     std::fs::write(workspace.path("a.gif"), GIF).unwrap();
