@@ -208,7 +208,7 @@ impl ErrorKind {
             Self::NoSpace => "Tell the user that the disk is full; repeat the call once there is room.",
             Self::IoError => "Check the disk, then repeat the call: no file was left half-written.",
             Self::SnapshotFailed => {
-                "The change is on disk: repair what the message names, or go on without require_snapshot."
+                "The change is on disk: repair what the message names, or continue without require_snapshot."
             }
             Self::VerificationFailed => {
                 "Tell the user: records were altered or removed. Compare them with the snapshots (log)."

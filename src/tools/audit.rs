@@ -62,7 +62,7 @@ pub struct Response {
     pub total: usize,
     /// Whether there are more than are shown
     pub truncated: bool,
-    /// Where to go on
+    /// Where to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     /// True where the chain is whole; absent unless asked for
@@ -127,7 +127,7 @@ impl Tool for Audit {
         }
         if let Some(offset) = response.next_offset {
             let (shown, go_on) = (response.records.len(), text.option("offset", offset));
-            text.note(format!("{shown} of {}; go on with {go_on}", counted(response.total, "record")));
+            text.note(format!("{shown} of {}; continue with {go_on}", counted(response.total, "record")));
         }
         if response.verified == Some(true) {
             text.note("the chain is whole");

@@ -61,7 +61,7 @@ pub struct Response {
     pub ranges: Vec<Range>,
     /// Whether there are more
     pub truncated: bool,
-    /// The `start_line` at which to go on
+    /// The `start_line` at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_line: Option<usize>,
     /// The lines themselves, for people.

@@ -80,7 +80,7 @@ pub struct Response {
     pub snapshots: Vec<LoggedSnapshot>,
     /// Whether there are more
     pub truncated: bool,
-    /// The offset at which to go on
+    /// The offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     /// Whether the text draws a column for each session.

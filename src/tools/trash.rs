@@ -72,7 +72,7 @@ pub struct Response {
     pub bytes: u64,
     /// Whether there are more than are shown
     pub truncated: bool,
-    /// The offset at which to go on
+    /// The offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }

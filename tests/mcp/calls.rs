@@ -366,7 +366,7 @@ fn results_as_text_are_the_payload_alone() {
     assert!(whole.get("structuredContent").is_none());
     let part = client.call("read", &json!({ "path": "a.txt", "limit": 1 }));
     assert_eq!(part["content"][0]["text"], "one\n");
-    assert!(part["content"][1]["text"].as_str().unwrap().contains("go on with offset 1"), "{part}");
+    assert!(part["content"][1]["text"].as_str().unwrap().contains("continue with offset 1"), "{part}");
     client.refused("read", &json!({ "path": "none.txt" }), "not_found");
 }
 

@@ -533,7 +533,9 @@ fn a_clipped_line_as_text_says_where_it_goes_on() {
     let answer = ws.lbx(&["read", "a.txt", "-t"]);
     let said = answer.stderr();
     assert!(
-        said.contains("line 5 is clipped to 2000 of 100000 bytes; go on with --start-line 5 --column 2001"),
+        said.contains(
+            "line 5 is clipped to 2000 of 100000 bytes; continue with --start-line 5 --column 2001"
+        ),
         "{said}"
     );
     assert!(answer.stdout_text().ends_with("xx\nline 1\nline 2\nline 3\n"));
@@ -637,7 +639,7 @@ fn a_long_cell_is_read_in_parts() {
     }
     assert!(joined == source, "the parts do not join to the cell");
     let said = ws.lbx(&["read", "a.ipynb", "--cell", "0", "--max-bytes", "5000", "-t"]).stderr();
-    assert!(said.contains("go on with --cell 1 --column "), "{said}");
+    assert!(said.contains("continue with --cell 1 --column "), "{said}");
     ws.lbx(&["read", "a.ipynb", "--cell", "0", "--column", "2"]).error("invalid_request");
 }
 

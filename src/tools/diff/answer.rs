@@ -39,7 +39,7 @@ pub struct Response {
     pub sessions: Option<Vec<SessionDiff>>,
     /// Whether there is more
     pub truncated: bool,
-    /// The offset at which to go on
+    /// The offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     /// The diff's own bytes.

@@ -123,10 +123,10 @@ pub struct TextRead {
     pub end_line: u64,
     /// Whether something was left out that was asked for, or lines after these
     pub truncated: bool,
-    /// Where to go on: after these lines; where nothing follows, in the first that was clipped
+    /// Where to continue: after these lines; where nothing follows, in the first that was clipped
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// The column to go on at, where a line was cut
+    /// The column to continue at, where a line was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
     /// Lines too long to be shown whole, which were clipped: the rest of one is read with its
@@ -183,10 +183,10 @@ pub struct NotebookRead {
     pub cells: Vec<NotebookCell>,
     /// How many there are in the notebook
     pub total_cells: usize,
-    /// The cell to go on at, where not all are here
+    /// The cell to continue at, where not all are here
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cell: Option<usize>,
-    /// The byte of that cell's source to go on at, as `column`, where a part of it is here
+    /// The byte of that cell's source to continue at, as `column`, where a part of it is here
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
 }

@@ -28,7 +28,7 @@ pub fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
         };
         let total = cells.total_cells;
         let cell = text.option("cell", next);
-        text.note(format!("{named}{shown} of {total}; go on with {cell}{column}"));
+        text.note(format!("{named}{shown} of {total}; continue with {cell}{column}"));
     }
     if let Some(part) = &read.text {
         notes_of_part(part, named, text);
@@ -41,7 +41,7 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
         let shown = next_column - 1;
         let (line_field, column) = (text.option("start_line", line), text.option("column", next_column));
         text.note(format!(
-            "{named}line {line} is clipped to {shown} of {}; go on with {line_field} {column}",
+            "{named}line {line} is clipped to {shown} of {}; continue with {line_field} {column}",
             counted(*bytes, "byte")
         ));
     }
@@ -53,7 +53,7 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
         let offset = text.option("offset", offset);
         let column = part.next_column.map(|column| format!(" {}", text.option("column", column)));
         text.note(format!(
-            "{named}lines {} to {} of {}; go on with {offset}{}",
+            "{named}lines {} to {} of {}; continue with {offset}{}",
             part.start_line,
             part.end_line,
             part.total_lines,

@@ -67,7 +67,7 @@ pub struct Response {
     pub html: Option<String>,
     /// Whether there are more changes, or a diff was cut
     pub truncated: bool,
-    /// The offset at which to go on
+    /// The offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }

@@ -125,7 +125,7 @@ pub struct Response {
     /// Whether there is more than is shown
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Where to go on
+    /// Where to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     /// What was done.

@@ -96,7 +96,7 @@ impl Job {
         if self.truncated || self.state == JobState::Running {
             let on = text.option("offset", self.next_offset);
             let job = text.option("job", &self.job);
-            text.note(format!("go on with {job} {on}"));
+            text.note(format!("continue with {job} {on}"));
         }
     }
 }
