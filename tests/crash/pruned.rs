@@ -1,6 +1,5 @@
 //! A `git prune --expire=now` beside a call: it takes objects that no reference leads to yet.
 
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -9,13 +8,6 @@ use serde_json::Value;
 use crate::common::Workspace;
 use crate::inject::{can_inject, traced};
 
-/// How many objects have a file of their own.
-fn objects(ws: &Workspace) -> usize {
-    let folders = fs::read_dir(ws.path(".git/objects")).unwrap();
-    let fan_outs = folders.filter_map(Result::ok).filter(|it| it.file_name().len() == 2);
-    fan_outs.map(|it| fs::read_dir(it.path()).map_or(0, Iterator::count)).sum()
-}
-
 #[test]
 fn a_snapshot_whose_objects_are_pruned_as_it_is_made_is_made_again() {
     if !can_inject() {
@@ -23,16 +15,15 @@ fn a_snapshot_whose_objects_are_pruned_as_it_is_made_is_made_again() {
     }
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
-    let before = objects(&ws);
-    // The branch gets its new value by such a call, the objects their names by another one.
-    let delay = "inject=renameat2:delay_enter=500000";
+    // The first such call takes git's lock, the second one moves the branch: the objects have their names by then.
+    let delay = "inject=renameat2:delay_enter=500000:when=2";
+    let lock = ws.path(".git/refs/heads/lbx-snapshots.lock");
     let strace = ["-o", "/dev/null", "-e", "trace=renameat2", "-e", delay].map(Into::into);
     let output = thread::scope(|scope| {
         let running = scope.spawn(|| traced(&ws, &strace, &["append", "a.txt", "--content", "three\n"]));
-        while objects(&ws) == before && !running.is_finished() {
+        while !lock.exists() && !running.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }
-        thread::sleep(Duration::from_millis(50));
         ws.git(&["prune", "--expire=now"]);
         running.join().unwrap()
     });
