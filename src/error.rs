@@ -491,7 +491,7 @@ fn action_for(errno: rustix::io::Errno) -> Option<&'static str> {
     match errno {
         Errno::FBIG => Some("Raise the limit on the size of files (ulimit -f), and repeat the call."),
         Errno::MFILE => Some(
-            "Raise the limit on open files (ulimit -n) to 64 or more, and repeat the call; nothing was half-written.",
+            "Raise the limit on open files (ulimit -n): a call needs 64, and two more for each file that it changes. Or change fewer files in one call; nothing was half-written.",
         ),
         Errno::NFILE => Some(
             "The whole system has no more open files: repeat the call once others are closed; nothing was half-written.",
