@@ -156,42 +156,21 @@ pub fn prompt(lbx: &mut Native<'_>, name: &str, from: Option<&str>) -> Result<Ge
             let brief = data.get("brief").and_then(Value::as_str).unwrap_or_default();
             format!("Continue this work. This is what the session has done so far:\n\n{brief}")
         }
-        _ => return Err(no_prompt(name)),
+        _ => return Err(ErrorData::invalid_params(format!("there is no prompt {:?}", quoted(name)), None)),
     };
     Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
 }
 
-/// The error for a prompt that is not there.
-fn no_prompt(name: &str) -> ErrorData {
-    ErrorData::invalid_params(format!("there is no prompt {:?}", quoted(name)), None)
-}
-
-/// Checks that there is such a prompt or resource.
-///
-/// # Errors
-/// Where there is none, or it has no such argument.
-pub fn must_take(reference: &Reference, argument: &str) -> Result<(), ErrorData> {
-    let takes = match (reference.as_prompt_name(), reference.as_resource_uri()) {
-        (Some(name), _) => {
-            let prompt = prompts().into_iter().find(|prompt| prompt.name == name);
-            let arguments = prompt.ok_or_else(|| no_prompt(name))?.arguments.unwrap_or_default();
-            arguments.iter().any(|known| known.name == argument)
-        }
-        (None, uri) => {
-            let uri = uri.unwrap_or_default();
-            let is_whole = resources().iter().any(|resource| resource.uri == uri);
-            let template = templates().into_iter().find(|template| template.uri_template == uri);
-            if template.is_none() && !is_whole {
-                let message = format!("there is no resource or template {:?}", quoted(uri));
-                return Err(ErrorData::invalid_params(message, None));
-            }
-            template.is_some_and(|template| template.uri_template.contains(&format!("{{{argument}}}")))
-        }
-    };
-    if takes {
-        return Ok(());
-    }
-    Err(ErrorData::invalid_params(format!("there is no argument {:?}", quoted(argument)), None))
+/// Whether there is such a prompt or resource, with such an argument.
+#[must_use]
+pub fn takes(reference: &Reference, argument: &str) -> bool {
+    let (prompt, uri) = (reference.as_prompt_name(), reference.as_resource_uri());
+    let of_prompt = |prompt: &Prompt| prompt.arguments.iter().flatten().any(|known| known.name == argument);
+    let in_template = format!("{{{argument}}}");
+    prompts().iter().any(|known| prompt == Some(known.name.as_str()) && of_prompt(known))
+        || templates().iter().any(|known| {
+            uri == Some(known.uri_template.as_str()) && known.uri_template.contains(&in_template)
+        })
 }
 
 /// What an argument of a resource may be, where `begun` is what it begins with.
