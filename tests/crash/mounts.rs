@@ -170,7 +170,7 @@ fn a_folder_of_a_container_moves_and_is_deleted_and_comes_back() {
     );
     let Some(output) = on_overlay(&ws, &script) else { return };
     let answers = answers(&output);
-    assert_eq!(answers.len(), 7, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(answers.len(), 6, "{}", String::from_utf8_lossy(&output.stderr));
     for answer in answers {
         assert_eq!((&answer["ok"], &answer["warnings"]), (&Value::Bool(true), &Value::Null), "{answer}");
     }

@@ -238,8 +238,8 @@ mod tests {
                 "protect = ['a', '!b']",
                 "1:17 `protect`: \"!b\": exceptions are not supported (write \\! for a name that begins with !)",
             ),
-            ("protect = ['']", "1:12 `protect`: the glob \"\" names nothing"),
-            ("snapshot.exclude = ['']", "1:21 `snapshot.exclude`: the glob \"\" names nothing"),
+            ("protect = ['']", "1:12 `protect`: the glob \"\" is empty"),
+            ("snapshot.exclude = ['']", "1:21 `snapshot.exclude`: the glob \"\" is empty"),
             (
                 "protect = ['../x']",
                 "1:12 `protect`: \"../x\": a path counts from the root, without `.`, `..` or `//`",
