@@ -209,10 +209,7 @@ fn every_invariant_names_a_test_that_exists() {
         let names = part.split("*`").skip(1).filter_map(|rest| rest.split_once("`*").map(|(name, _)| name));
         names.filter(is_name).map(str::to_owned).collect()
     };
-    let security = std::fs::read_to_string(package.join("SECURITY.md")).unwrap();
-    let defended = tests_in(&security);
-    assert!(defended.len() > 10, "{defended:?}");
-    for test in tests_in(&page).iter().chain(&defended) {
+    for test in tests_in(&page) {
         assert!(text.contains(&format!("fn {test}()")), "there is no test {test}");
     }
     // Of the lines that a list item goes on in, each begins with two blanks.
@@ -226,8 +223,8 @@ fn every_invariant_names_a_test_that_exists() {
     for invariant in invariants {
         assert!(!tests_in(invariant).is_empty(), "{invariant}");
     }
-    // What grows beyond that belongs to the code's own documentation.
-    assert!(page.lines().count() < 290);
+    // With the threat model; what grows beyond that belongs to the code's own documentation.
+    assert!(page.lines().count() < 300);
 }
 
 /// Every source file below a folder.
