@@ -91,7 +91,7 @@ impl Ready {
             // A `git prune` that began before the branch moved may take them still.
             if let Some(tip) = self.tip.filter(|_| written.objects.is_lost()) {
                 let newest = written.value.to();
-                self.store.branch.replace(&self.store.repo, Some(newest), tip, &written.log)?;
+                self.store.branch.move_back(&self.store.repo, newest, tip, &written.log)?;
                 return Ok(None);
             }
         }

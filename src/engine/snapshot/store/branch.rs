@@ -303,14 +303,40 @@ impl Branch {
         to: ObjectId,
         log: &LogLine,
     ) -> Result<(), SnapshotError> {
+        self.write_and_put(repo, (from, to), log, || Ok(true))
+    }
+
+    /// Moves the branch back from `from` to `to`, unless someone else has moved it meanwhile.
+    ///
+    /// The objects must be durable already, and the caller holds lbx's lock.
+    pub fn move_back(
+        &self,
+        repo: &Repo,
+        from: ObjectId,
+        to: ObjectId,
+        log: &LogLine,
+    ) -> Result<(), SnapshotError> {
+        self.write_and_put(repo, (Some(from), to), log, || Ok(self.tip(repo)? == Some(from)))
+    }
+
+    /// Writes a value, durable, and puts it in the branch's place, where `is_expected` says so then.
+    fn write_and_put(
+        &self,
+        repo: &Repo,
+        (from, to): (Option<ObjectId>, ObjectId),
+        log: &LogLine,
+        is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
+    ) -> Result<(), SnapshotError> {
         let value = self.write_value(repo, to)?;
         let put = value.file.sync_all().doing(|| self.cannot_move()).and_then(|()| {
-            let folder = self.put_where(repo, &value, || Ok(true))?;
-            folder.map_or(Ok(()), |folder| folder.sync()).doing(|| self.cannot_move())
+            let folder = self.put_where(repo, &value, is_expected)?;
+            folder.as_ref().map_or(Ok(()), |folder| folder.sync()).doing(|| self.cannot_move())?;
+            Ok(folder.is_some())
         });
         value.discard(repo);
-        put?;
-        self.append_log(repo, from, to, log);
+        if put? {
+            self.append_log(repo, from, to, log);
+        }
         Ok(())
     }
 
@@ -352,7 +378,7 @@ impl Branch {
         let (folder, name) = (lock.folder, self.last_name());
         let doing = || self.cannot_move();
         let is_there = folder.stat(name).is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
-        // A lock that is known by its second name would then be one with the old value, which has none.
+        // After an exchange the lock would be the file with the old value, which has no second name to be known by.
         if is_there && !lock.is_own && folder.exchange(&lock.name, folder, name).is_ok() {
             // The lock has the old value now. It is let go of, whatever becomes of that file.
             if folder.rename(&lock.name, repo.objects_folder(), SPARE).is_err() {
