@@ -92,7 +92,8 @@ fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
     let begin = header.get(..written).filter(|_| status != Status::BufError).ok_or_else(damaged)?;
     let (kind, size, skip) = gix::objs::decode::loose_header(begin).map_err(|_| damaged())?;
     if size > OBJECT_BYTES_MAX {
-        return Err(damaged());
+        // Not damaged: lbx reads no object of that size.
+        return Err(Errno::FBIG.into());
     }
     let size = usize::try_from(size).map_err(|_| damaged())?;
     let held = begin.get(skip..).ok_or_else(damaged)?;
