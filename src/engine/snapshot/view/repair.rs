@@ -9,11 +9,11 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use gix::ObjectId;
+use gix::bstr::ByteSlice as _;
 use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 
-use super::compare;
-use super::compare::{Version, VersionKind};
+use super::compare::{self, Version, VersionKind};
 use super::damage::{Damage, OLDER_MAX};
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::chain;
@@ -29,9 +29,9 @@ const SEARCH_TIME_MAX: Duration = Duration::from_secs(20);
 const MOVED_BYTES_MAX: u64 = 64 << 20;
 /// Paths of one snapshot that are looked at.
 const PATHS_MAX: usize = 1000;
-/// Lost snapshots that are looked at, and folders of each.
+/// Lost snapshots that are looked at.
 const LOST_MAX: usize = 50;
-/// See above.
+/// Folders of each that are looked at.
 const LOST_TREES_MAX: usize = 10_000;
 /// Bytes of content that are read.
 const CONTENT_BYTES_MAX: u64 = 64 << 20;
@@ -163,12 +163,12 @@ impl Store {
         }
         let path = Path::new(OsStr::from_bytes(path));
         let bytes = self.repo.work_tree().read(path, self.file_bytes_max).ok().flatten()?;
-        let with_lf = bytes.windows(2).any(|pair| pair == b"\r\n").then(|| without_returns(&bytes));
+        let with_lf = bytes.replace("\r\n", "\n");
         let is_it = |bytes: &Vec<u8>| {
             gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
                 .is_ok_and(|id| id == version.id)
         };
-        std::iter::once(bytes).chain(with_lf).find(is_it)
+        [bytes, with_lf].into_iter().find(is_it)
     }
 
     /// Sets the branch to a snapshot before its damaged value; the file of that is kept.
@@ -290,15 +290,4 @@ fn is_damaged(objects: &HeldFolder, id: ObjectId) -> bool {
         Ok(Loose::Elsewhere) => false,
         Err(error) => error.kind() == io::ErrorKind::InvalidData,
     }
-}
-
-/// A text with LF in the place of each CR LF.
-fn without_returns(text: &[u8]) -> Vec<u8> {
-    let mut left = Vec::with_capacity(text.len());
-    for (at, byte) in text.iter().enumerate() {
-        if *byte != b'\r' || text.get(at + 1) != Some(&b'\n') {
-            left.push(*byte);
-        }
-    }
-    left
 }
