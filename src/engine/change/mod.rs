@@ -482,10 +482,9 @@ mod tests {
     fn a_root_that_was_changed_a_moment_ago_is_not_settled() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(folder.path()).unwrap();
-        let now = SystemTime::now();
-        assert!(!is_settled(&workspace, now));
-        assert!(is_settled(&workspace, now + Duration::from_secs(5)));
-        std::fs::create_dir(folder.path().join("new")).unwrap();
-        assert!(!is_settled(&workspace, SystemTime::now()));
+        let changed = std::fs::metadata(folder.path()).unwrap().modified().unwrap();
+        assert!(!is_settled(&workspace, changed));
+        assert!(!is_settled(&workspace, changed + Duration::from_millis(500)));
+        assert!(is_settled(&workspace, changed + Duration::from_secs(5)));
     }
 }
