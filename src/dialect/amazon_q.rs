@@ -91,6 +91,7 @@ struct FsRead;
 impl Foreign for FsRead {
     const NAME: &'static str = "fs_read";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = FsReadRequest;
 
     fn run(lbx: &mut Native<'_>, request: FsReadRequest) -> Result<Said, Error> {

@@ -122,6 +122,7 @@ struct Read;
 impl Foreign for Read {
     const NAME: &'static str = "Read";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = ReadRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {

@@ -108,6 +108,7 @@ struct ReadFile;
 impl Foreign for ReadFile {
     const NAME: &'static str = "read_file";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = ReadFileRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {

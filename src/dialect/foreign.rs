@@ -168,6 +168,8 @@ pub trait Foreign {
     const EFFECT: Effect;
     /// The description that a model sees, where several tools share one shape of request.
     const ABOUT: Option<&'static str> = None;
+    /// Whether it reads the files that its request names.
+    const READS_FILES: bool = false;
     /// Whether it runs commands, which may take as long as they like.
     const RUNS_COMMANDS: bool = false;
     /// Its parameters; without [`Self::ABOUT`] the doc comment is the description that a model sees.
@@ -186,6 +188,8 @@ pub struct ForeignTool {
     pub name: &'static str,
     /// What it may do.
     pub effect: Effect,
+    /// Whether it reads the files that its request names.
+    pub reads_files: bool,
     /// Whether it runs commands.
     pub runs_commands: bool,
     /// What [`Foreign::ABOUT`] says of it.
@@ -201,6 +205,7 @@ pub(super) const fn foreign<T: Foreign>() -> ForeignTool {
     ForeignTool {
         name: T::NAME,
         effect: T::EFFECT,
+        reads_files: T::READS_FILES,
         runs_commands: T::RUNS_COMMANDS,
         about: T::ABOUT,
         request_schema: request::schema_of::<T::Request>,

@@ -90,6 +90,7 @@ struct ReadFile;
 impl Foreign for ReadFile {
     const NAME: &'static str = "read_file";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = ReadFileRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
@@ -150,6 +151,7 @@ struct ReadManyFiles;
 impl Foreign for ReadManyFiles {
     const NAME: &'static str = "read_many_files";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = ReadManyRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadManyRequest) -> Result<Said, Error> {

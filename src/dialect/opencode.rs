@@ -93,6 +93,7 @@ struct Read;
 impl Foreign for Read {
     const NAME: &'static str = "read";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = ReadRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {

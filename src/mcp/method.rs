@@ -109,8 +109,8 @@ fn with_params<M: Default, P: DeserializeOwned>(params: &mut Params) -> Option<R
     params.read().map(Request::new)
 }
 
-/// A request for a page of a list; for the first one where no page is named. The library takes a page that is
-/// no text for the first one as well.
+/// A request for a page of a list: the first one without a cursor. A cursor that is not a string is an error,
+/// which rmcp by itself would take for none.
 fn of_page<M: Default, P: DeserializeOwned>(params: &mut Params) -> Option<RequestOptionalParam<M, P>> {
     let page = match params.fields {
         Some(_) => Some(params.read()?),

@@ -104,7 +104,7 @@ async fn serve(server: Server) {
     let is_open = Arc::new(AtomicBool::new(false));
     let connection = Connection { outbox, is_open: is_open.clone(), closing: closing.clone() };
     // What ends the service, a client gone or a handshake refused, has been answered already.
-    let transport = Stdio::new(reader, connection, server.deeds());
+    let transport = Stdio::new(reader, connection, server.accesses());
     if let Ok(service) = server.serve_with_ct(transport, closing).await {
         is_open.store(true, Ordering::Relaxed);
         let _ = service.waiting().await;

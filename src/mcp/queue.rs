@@ -12,7 +12,7 @@ use rmcp::model::{
 };
 use tokio::sync::Notify;
 
-use super::turn::{Deeds, Turn};
+use super::turn::{AccessByTool, Turn};
 
 /// Calls that the service has at once, running or waiting for a thread.
 const RUNNING_MAX: usize = 32;
@@ -34,7 +34,7 @@ pub struct Queue {
     /// Those that wait.
     held: VecDeque<Held>,
     /// What the tools do.
-    deeds: Deeds,
+    accesses: AccessByTool,
     /// Those that the service has.
     running: Arc<Running>,
     /// The ids of calls that the service has and has not answered.
@@ -132,9 +132,9 @@ impl Drop for Ticket {
 impl Queue {
     /// A queue for tools that do this.
     #[must_use]
-    pub fn new(deeds: Deeds) -> Self {
+    pub fn new(accesses: AccessByTool) -> Self {
         let (unanswered, at_once) = (HashSet::new(), HashSet::new());
-        Self { held: VecDeque::new(), deeds, running: Arc::default(), unanswered, at_once }
+        Self { held: VecDeque::new(), accesses, running: Arc::default(), unanswered, at_once }
     }
 
     /// Whether nothing waits.
@@ -199,7 +199,7 @@ impl Queue {
                 return Err(request.id.clone());
             }
             JsonRpcMessage::Request(request) if !is_answered_at_once(&request.request) => {
-                let turn = Turn::of(&message, &self.deeds);
+                let turn = Turn::of(&message, &self.accesses);
                 self.held.push_back(Held { message, bytes, turn });
                 return Ok(None);
             }

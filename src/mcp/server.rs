@@ -17,7 +17,7 @@ use super::confirm::{Person, Questions};
 use super::logging::Logging;
 use super::message::Flaw;
 use super::root::Root;
-use super::turn::{Deed, Deeds};
+use super::turn::{Access, AccessByTool};
 use super::wanted::{self, Wanted};
 use super::{answer, declare, library};
 use crate::app::options::{Options, Results, Settings};
@@ -68,19 +68,17 @@ impl ToolSet {
     }
 
     /// What the tool of that name does, as far as the turn of a call depends on it.
-    fn deed_of(&self, name: &str) -> Deed {
+    fn access_of(&self, name: &str) -> Access {
         let (effect, runs_commands, reads_files) = match self.find(name) {
             Some(Target::Native(tool)) => (tool.effect, tool.name == Bash::NAME, tool.name == Read::NAME),
-            Some(Target::Foreign(_, tool)) => {
-                (tool.effect, tool.runs_commands, tool.name.to_ascii_lowercase().contains("read"))
-            }
-            None => return Deed::Other,
+            Some(Target::Foreign(_, tool)) => (tool.effect, tool.runs_commands, tool.reads_files),
+            None => return Access::Other,
         };
         match effect {
-            _ if runs_commands => Deed::Other,
-            Effect::Reads if reads_files => Deed::Reads,
-            Effect::Reads => Deed::Other,
-            Effect::Adds | Effect::Writes => Deed::Changes,
+            _ if runs_commands => Access::Other,
+            Effect::Reads if reads_files => Access::Reads,
+            Effect::Reads => Access::Other,
+            Effect::Adds | Effect::Writes => Access::Changes,
         }
     }
 
@@ -134,9 +132,9 @@ impl Server {
     /// What the tools do, as far as the turns of calls depend on it. Where a person is asked before each
     /// change, none waits for another: the person may take long.
     #[must_use]
-    pub fn deeds(&self) -> Deeds {
+    pub fn accesses(&self) -> AccessByTool {
         let (served, confirms) = (Arc::clone(&self.served), self.settings.confirm);
-        Arc::new(move |name| if confirms { Deed::Other } else { served.deed_of(name) })
+        Arc::new(move |name| if confirms { Access::Other } else { served.access_of(name) })
     }
 
     /// The error for a tool that clients do not see.
@@ -296,7 +294,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let argument = request.argument;
-        // A person is typing: what there is not has no completions, and is no error.
+        // The person is still typing: an unknown argument has no completions, and that is no error.
         if !library::takes(&request.r#ref, &argument.name) {
             return Ok(CompleteResult::new(CompletionInfo::default()));
         }

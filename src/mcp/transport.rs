@@ -25,7 +25,7 @@ use super::batch::{Batches, MESSAGES_MAX, has_batches};
 use super::lines::{Line, Lines};
 use super::message::{self, Parsed};
 use super::queue::Queue;
-use super::turn::Deeds;
+use super::turn::AccessByTool;
 
 /// Bytes of one message from the client: 10 MB of text fit into it where most of it is escaped.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -69,12 +69,12 @@ pub struct Stdio<R> {
 
 impl<R: AsyncRead + Unpin> Stdio<R> {
     /// A transport that reads from `reader`.
-    pub fn new(reader: R, connection: Connection, deeds: Deeds) -> Self {
+    pub fn new(reader: R, connection: Connection, accesses: AccessByTool) -> Self {
         Self {
             lines: Lines::new(reader, LINE_BYTES_MAX),
             connection,
             refusals: VecDeque::new(),
-            queue: Queue::new(deeds),
+            queue: Queue::new(accesses),
             ready: VecDeque::new(),
             batches: Batches::default(),
             has_batches: false,

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// What a tool does, as far as its turn depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum Access {
     /// It reads files that the call names.
     Reads,
     /// It changes files.
@@ -23,7 +23,7 @@ pub enum Deed {
 }
 
 /// What the tool of a name does.
-pub type Deeds = Arc<dyn Fn(&str) -> Deed + Send + Sync>;
+pub type AccessByTool = Arc<dyn Fn(&str) -> Access + Send + Sync>;
 
 /// Bytes of a text that may be a path; of a longer one only the lines count that may head a patch.
 const PATH_BYTES_MAX: usize = 4096;
@@ -44,7 +44,7 @@ pub enum Turn {
 impl Turn {
     /// That of a message.
     #[must_use]
-    pub fn of(message: &ClientJsonRpcMessage, deeds: &Deeds) -> Self {
+    pub fn of(message: &ClientJsonRpcMessage, accesses: &AccessByTool) -> Self {
         let JsonRpcMessage::Request(request) = message else { return Self::Any };
         let ClientRequest::CallToolRequest(call) = &request.request else { return Self::Any };
         let mut texts = Vec::new();
@@ -55,10 +55,10 @@ impl Turn {
             }
             collect(value, &mut texts);
         }
-        match deeds(&call.params.name) {
-            Deed::Changes => Self::Change(texts),
-            Deed::Reads => Self::Read(texts.iter().filter_map(|text| file_name(text)).collect()),
-            Deed::Other => Self::Any,
+        match accesses(&call.params.name) {
+            Access::Changes => Self::Change(texts),
+            Access::Reads => Self::Read(texts.iter().filter_map(|text| file_name(text)).collect()),
+            Access::Other => Self::Any,
         }
     }
 
@@ -107,15 +107,15 @@ mod tests {
 
     /// The turn of a call; the tool's name says what it does.
     fn turn(tool: &str, arguments: &Value) -> Turn {
-        let deeds: Deeds = Arc::new(|name| match name {
-            "read" => Deed::Reads,
-            "bash" => Deed::Other,
-            _ => Deed::Changes,
+        let accesses: AccessByTool = Arc::new(|name| match name {
+            "read" => Access::Reads,
+            "bash" => Access::Other,
+            _ => Access::Changes,
         });
         let message = json!({
             "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments }
         });
-        Turn::of(&serde_json::from_value(message).unwrap(), &deeds)
+        Turn::of(&serde_json::from_value(message).unwrap(), &accesses)
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub struct ReadFile;
 impl Foreign for ReadFile {
     const NAME: &'static str = "read_file";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = ReadTextRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadTextRequest) -> Result<Said, Error> {
@@ -73,6 +74,7 @@ pub struct ReadTextFile;
 impl Foreign for ReadTextFile {
     const NAME: &'static str = "read_text_file";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = ReadTextRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadTextRequest) -> Result<Said, Error> {
@@ -86,6 +88,7 @@ pub struct ReadMediaFile;
 impl Foreign for ReadMediaFile {
     const NAME: &'static str = "read_media_file";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     const ABOUT: Option<&'static str> =
         Some("Reads an image, an audio file or any other binary file, base64-encoded.");
     type Request = PathRequest;
@@ -113,6 +116,7 @@ pub struct ReadMultipleFiles;
 impl Foreign for ReadMultipleFiles {
     const NAME: &'static str = "read_multiple_files";
     const EFFECT: Effect = Effect::Reads;
+    const READS_FILES: bool = true;
     type Request = ReadMultipleRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadMultipleRequest) -> Result<Said, Error> {
