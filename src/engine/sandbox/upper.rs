@@ -36,7 +36,7 @@ pub struct Difference {
     /// What the layer has there; `None` where the command removed it.
     pub upper: Option<Stat>,
     /// Whether it is a folder on both sides, with another owner or other extended attributes.
-    pub is_undressed: bool,
+    pub has_other_attributes: bool,
 }
 
 impl Difference {
@@ -103,7 +103,7 @@ fn hidden(folder: &Waiting, names: &[OsString]) -> Result<Vec<Difference>, Errno
             path: folder.path.join(name),
             lower: Some(stat),
             upper: None,
-            is_undressed: false,
+            has_other_attributes: false,
         });
     }
     Ok(gone)
@@ -118,12 +118,16 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         Some(stat) => Some(stat?),
     };
     if is_whiteout(&upper) {
-        let gone =
-            lower.map(|lower| Difference { path, lower: Some(lower), upper: None, is_undressed: false });
+        let gone = lower.map(|lower| Difference {
+            path,
+            lower: Some(lower),
+            upper: None,
+            has_other_attributes: false,
+        });
         return Ok((gone, None));
     }
     if !fs::is_folder(&upper) {
-        return Ok((Some(Difference { path, lower, upper: Some(upper), is_undressed: false }), None));
+        return Ok((Some(Difference { path, lower, upper: Some(upper), has_other_attributes: false }), None));
     }
     let opened = layer::enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
     let lower_folder = match (&folder.lower, &lower) {
@@ -132,16 +136,16 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         }
         _ => None,
     };
-    let is_undressed = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(stat, folder)| {
+    let has_other_attributes = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(stat, folder)| {
         (stat.st_uid, stat.st_gid) != (upper.st_uid, upper.st_gid)
             || identity::own(&**folder) != identity::own(&opened)
     });
     let is_changed = lower_folder.is_none()
-        || is_undressed
+        || has_other_attributes
         || lower.as_ref().is_some_and(|lower| fs::mode_of(lower) != fs::mode_of(&upper));
     let is_opaque = is_opaque(&opened);
     let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
-    let difference = Difference { path, lower, upper: Some(upper), is_undressed };
+    let difference = Difference { path, lower, upper: Some(upper), has_other_attributes };
     Ok((is_changed.then_some(difference), Some(inner)))
 }
 

@@ -6,12 +6,12 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::Bash;
+use super::attributes::AttributeChanges;
 use super::difference::Difference;
 use super::done::{self, Sides};
 use super::left_out::{KeptFiles, LeftOutFiles};
 use super::limits;
 use super::message::{body, subject};
-use super::undressed::Undressed;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
@@ -177,7 +177,7 @@ impl ScannedTree {
         warn_of_protected(change.engine(), before, &after);
         let touched = before.touched(&after);
         left_out.tell(reach, change.engine(), &touched);
-        Undressed::of(change.workspace(), &touched).tell(change.engine());
+        AttributeChanges::of(change.workspace(), &touched).tell(change.engine());
         let sides = Sides {
             before,
             after: &after,

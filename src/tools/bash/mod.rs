@@ -1,6 +1,7 @@
 //! `bash`: a shell command, confined to the workspace.
 
 mod answer;
+mod attributes;
 mod changes;
 mod difference;
 mod done;
@@ -15,7 +16,6 @@ mod recording;
 mod request;
 mod told;
 mod transaction;
-mod undressed;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -274,10 +274,12 @@ fn run_confined(
             Err(run::Failure::Call(error)) => return Err(error),
         }
     }
-    Err(match () {
-        () if has_layer => layer::not_possible(&listed(&reasons)),
-        () if plan.reach.read_only => not_read_only(&reasons),
-        () => not_confined(&reasons),
+    Err(if has_layer {
+        layer::not_possible(&listed(&reasons))
+    } else if plan.reach.read_only {
+        not_read_only(&reasons)
+    } else {
+        not_confined(&reasons)
     })
 }
 

@@ -8,9 +8,9 @@ use rustix::io::Errno;
 
 use super::Bash;
 use super::answer::{Action, Changed};
+use super::attributes::named;
 use super::difference::{Difference, LISTED_MAX};
 use super::message::{body, subject};
-use super::undressed::named;
 use crate::clock::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::{Change, Current, across, moves};
@@ -158,7 +158,7 @@ struct Applying<'a, 'c, 'e> {
     /// Files whose times are to be those in the layer.
     times: Vec<(WorkspacePath, Stat)>,
     /// Files and folders whose new owner or attributes are not taken over.
-    undressed: Vec<WorkspacePath>,
+    other_attributes: Vec<WorkspacePath>,
     /// Bytes that may still be copied.
     bytes_left: u64,
 }
@@ -173,7 +173,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             cleared: Vec::new(),
             vacated: Vec::new(),
             times: Vec::new(),
-            undressed: Vec::new(),
+            other_attributes: Vec::new(),
             bytes_left: COPIED_TOTAL_MAX,
         }
     }
@@ -196,7 +196,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Plans one difference; `is_whole` where it is a folder that moves to its place with all in it.
     fn plan_one(&mut self, differing: &Differing, is_whole: bool) -> Result<(), Error> {
-        let Differing { path, lower, upper, is_undressed } = differing;
+        let Differing { path, lower, upper, has_other_attributes } = differing;
         let Some(upper) = upper else {
             return lower.as_ref().map_or(Ok(()), |lower| self.dispose(path, lower, false));
         };
@@ -214,8 +214,8 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             None if is_whole => self.bring(path, true),
             None => self.make(path, upper),
             Some(lower) => {
-                if *is_undressed {
-                    self.undressed.push(path.clone());
+                if *has_other_attributes {
+                    self.other_attributes.push(path.clone());
                 }
                 self.change.set_folder_mode(path.clone(), fs::mode_of(lower), fs::mode_of(upper));
                 Ok(())
@@ -225,7 +225,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Hands over what concerns folders; answers the files whose times are to be set.
     fn finish(mut self) -> Result<Vec<(WorkspacePath, Stat)>, Error> {
-        self.warn_of_undressed();
+        self.warn_of_attributes();
         // Innermost first, as they are removed.
         self.cleared.reverse();
         self.vacated.reverse();
@@ -236,9 +236,9 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     }
 
     /// Says which files and folders keep their owner and attributes, though the command gave them others.
-    fn warn_of_undressed(&mut self) {
+    fn warn_of_attributes(&mut self) {
         let engine = self.change.engine();
-        if let Some(names) = named(&engine.workspace, &self.undressed) {
+        if let Some(names) = named(&engine.workspace, &self.other_attributes) {
             engine.warn(format!(
                 "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}; run the command without one to change them"
             ));
@@ -333,7 +333,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         let file = Made::read(self.layer.upper(), path, upper, is_plain && !is_large)?;
         let current = lower.map(|lower| self.look_at(path, lower)).transpose()?.flatten();
         if current.is_some() && file.bytes.is_some() && file.identity != self.identity_of(path, lower) {
-            self.undressed.push(path.clone());
+            self.other_attributes.push(path.clone());
         }
         let seen = match current {
             Some(current) if file.bytes.is_some() => Some(current),

@@ -10,14 +10,14 @@ const NAMED: usize = 5;
 
 /// What a command that changes the files themselves did to owners and attributes.
 #[derive(Debug, Default)]
-pub struct Undressed {
+pub struct AttributeChanges {
     /// Those that have another owner or group now.
     owners: Vec<WorkspacePath>,
     /// Those that may have other attributes.
     attributes: Vec<WorkspacePath>,
 }
 
-impl Undressed {
+impl AttributeChanges {
     /// Looks at what two surveys tell apart.
     ///
     /// No survey reads attributes, which would cost as much again as everything else. Where nothing but the
