@@ -1,15 +1,15 @@
 //! A command as a transaction: what it changed lies in a layer, and becomes one change or nothing.
 
-use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::Bash;
-use super::answer::{Action, Changed};
 use super::attributes::named;
-use super::difference::{Difference, LISTED_MAX};
+use super::difference::Difference;
+use super::listed::listed;
+use super::meanwhile::{changed_meanwhile, must_be_as_it_was, was_removed};
 use super::message::{body, subject};
 use crate::clock::seconds_now;
 use crate::engine::Engine;
@@ -23,8 +23,7 @@ use crate::engine::store::state::State;
 use crate::engine::store::trash::TrashEntry;
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::{Moment, changed_at};
-use crate::engine::workspace::{Workspace, fs, hashed};
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Tool as _;
 
@@ -34,8 +33,6 @@ const COPIED_BYTES_MAX: u64 = 4 << 20;
 const COPIED_TOTAL_MAX: u64 = 256 << 20;
 /// A new folder with more files is moved whole: each file that a change puts is held open.
 const TREE_FILES_MAX: usize = 1000;
-/// The attribute of a file in the layer that stands for one below it.
-const ORIGIN: &str = "user.overlay.origin";
 
 /// A command whose changes are not made yet.
 pub struct Transaction {
@@ -316,7 +313,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Plans a new folder.
     fn make(&mut self, path: &WorkspacePath, upper: &Stat) -> Result<(), Error> {
-        let opened = fs::open_beneath(std::os::fd::AsFd::as_fd(self.layer.upper()), path, fs::FOLDER);
+        let opened = fs::open_beneath(self.layer.upper().as_fd(), path, fs::FOLDER);
         let opened = opened.map_err(|errno| unreadable(path, errno))?;
         upper::strip(&opened);
         let identity = Identity::of(&opened, upper);
@@ -380,7 +377,7 @@ impl Made {
         let io = |errno: Errno| unreadable(path, errno);
         if !fs::is_regular(stat) {
             let link = || {
-                let opened = fs::open_beneath(std::os::fd::AsFd::as_fd(layer), path, fs::LOOK)?;
+                let opened = fs::open_beneath(layer.as_fd(), path, fs::LOOK)?;
                 fs::target_of(&opened)
             };
             let bytes = has_bytes.then(link).transpose().map_err(io)?;
@@ -420,66 +417,6 @@ fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<(), Error> {
     })
 }
 
-/// Refuses what others have changed since the command began.
-fn must_be_as_it_was(workspace: &Workspace, began: Moment, differing: &Differing) -> Result<(), Error> {
-    let Differing { path, lower, upper, .. } = differing;
-    let now = match fs::open_beneath(workspace.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
-        Ok(now) => Some(now),
-        // What lies on the way may be a link below the layer.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => None,
-        Err(errno) => return Err(Error::io("look at", workspace.shown(path), errno)),
-    };
-    let is_right = match (lower, &now) {
-        (None, None) => true,
-        (Some(lower), Some(now)) if fs::is_same_file(lower, now) => {
-            if !fs::is_folder(now) {
-                changed_at(now) <= began
-            } else if upper.as_ref().is_some_and(fs::is_folder) {
-                true
-            } else {
-                is_tree_old(workspace, path, began)?
-            }
-        }
-        _ => false,
-    };
-    if is_right { Ok(()) } else { Err(changed_meanwhile(&workspace.shown(path))) }
-}
-
-/// Whether others have removed a file that the command changed: nothing stands below it, though it is not
-/// new, and something has changed in its folder.
-fn was_removed(workspace: &Workspace, layer: &LayerFolder, differing: &Differing) -> bool {
-    let Differing { path, lower: None, upper: Some(upper), .. } = differing else { return false };
-    let has_origin = || {
-        let file = upper::open(layer.upper(), path).ok();
-        file.is_some_and(|file| rustix::fs::fgetxattr(&file, ORIGIN, &mut [0_u8; 0][..]).is_ok())
-    };
-    let has_changed = || {
-        let parent = workspace.open_folder(&path.parent().unwrap_or_default()).ok();
-        let stat = parent.and_then(|parent| rustix::fs::fstat(&parent).ok());
-        stat.is_some_and(|stat| changed_at(&stat) > layer.began())
-    };
-    fs::is_regular(upper) && has_changed() && has_origin()
-}
-
-/// Whether nothing in a folder has changed since that moment.
-fn is_tree_old(workspace: &Workspace, folder: &WorkspacePath, began: Moment) -> Result<bool, Error> {
-    let mut is_old = true;
-    moves::walk(workspace, folder, &mut |found| {
-        is_old &= changed_at(found.stat) <= began;
-        Ok(())
-    })?;
-    Ok(is_old)
-}
-
-/// The refusal of a transaction whose files others have changed.
-fn changed_meanwhile(shown: &str) -> Error {
-    let message =
-        format!("{shown} was changed by others while the command ran; nothing that it did was applied");
-    Error::new(ErrorKind::StaleFile, message)
-        .at(shown)
-        .suggest("Run the command again: it then begins with the current files.")
-}
-
 /// Gives a file the times that the command left it with.
 fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
     let nanoseconds = |time| i64::try_from(time).unwrap_or_default();
@@ -491,114 +428,5 @@ fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
         // A time is no part of what an undo brings back; where it cannot be set, the file has a new one.
         let name = path.name().unwrap_or_default();
         let _ = rustix::fs::utimensat(&folder, name, &times, AtFlags::SYMLINK_NOFOLLOW);
-    }
-}
-
-/// What a command changed, as answers list it.
-fn listed(workspace: &Workspace, layer: &OwnedFd, found: &[Differing]) -> Result<Difference, Error> {
-    let mut list = Listing { workspace, layer, changed: Vec::new(), total: 0 };
-    let holders: BTreeSet<WorkspacePath> = found.iter().filter_map(|it| it.path.parent()).collect();
-    for differing in found {
-        list.add(differing, &holders)?;
-    }
-    Ok(Difference { list: Some(list.changed), total: Some(list.total) })
-}
-
-/// A list of changed files under way.
-struct Listing<'a> {
-    /// The workspace.
-    workspace: &'a Workspace,
-    /// The layer.
-    layer: &'a OwnedFd,
-    /// As many as are listed.
-    changed: Vec<Changed>,
-    /// All.
-    total: usize,
-}
-
-impl Listing<'_> {
-    /// Adds a difference; `holders` are the folders in which something differs.
-    fn add(&mut self, differing: &Differing, holders: &BTreeSet<WorkspacePath>) -> Result<(), Error> {
-        let Differing { path, lower, upper, .. } = differing;
-        let Some(upper) = upper else {
-            return self.add_gone(path);
-        };
-        let is_other = lower.as_ref().is_some_and(|lower| fs::is_folder(lower) != fs::is_folder(upper));
-        if is_other && lower.as_ref().is_some_and(fs::is_folder) {
-            self.add_below(path)?;
-        }
-        // A new folder is told by what is in it.
-        if fs::is_folder(upper) && !is_other && lower.is_none() && holders.contains(path) {
-            return Ok(());
-        }
-        if let Some(lower) = lower
-            && self.is_untouched(path, lower, upper)
-        {
-            return Ok(());
-        }
-        let action = if lower.is_some() { Action::Modify } else { Action::Create };
-        self.push(path, action, fs::is_regular(upper));
-        Ok(())
-    }
-
-    /// Whether a file has its bytes and its mode still, and a folder its mode.
-    fn is_untouched(&self, path: &WorkspacePath, lower: &Stat, upper: &Stat) -> bool {
-        if fs::recorded_mode(lower) != fs::recorded_mode(upper) || fs::type_of(lower) != fs::type_of(upper) {
-            return false;
-        }
-        if fs::is_folder(upper) {
-            return true;
-        }
-        if fs::is_symlink(upper) {
-            let target = |root: std::os::fd::BorrowedFd<'_>| {
-                fs::target_of(&fs::open_beneath(root, path, fs::LOOK).ok()?).ok()
-            };
-            return target(self.workspace.root_fd()) == target(std::os::fd::AsFd::as_fd(self.layer));
-        }
-        let old = || {
-            let file = self.workspace.open_regular(path, "").ok()?.0;
-            hashed::sha256_of(file).ok()
-        };
-        fs::is_regular(upper)
-            && lower.st_size == upper.st_size
-            && self.sha256(path).is_some_and(|new| old() == Some(new))
-    }
-
-    /// SHA-256 of a file in the layer.
-    fn sha256(&self, path: &WorkspacePath) -> Option<crate::sha256::Sha256> {
-        hashed::sha256_of(upper::open(self.layer, path).ok()?.into()).ok()
-    }
-
-    /// Adds what goes from a path: of a folder, the files in it.
-    fn add_gone(&mut self, path: &WorkspacePath) -> Result<(), Error> {
-        let before = self.total;
-        self.add_below(path)?;
-        if self.total == before {
-            self.push(path, Action::Delete, false);
-        }
-        Ok(())
-    }
-
-    /// Adds the files of a folder that goes.
-    fn add_below(&mut self, path: &WorkspacePath) -> Result<(), Error> {
-        let mut gone = Vec::new();
-        moves::walk(self.workspace, path, &mut |found| {
-            if !fs::is_folder(found.stat) {
-                gone.push(found.path.clone());
-            }
-            Ok(())
-        })?;
-        gone.sort();
-        gone.iter().for_each(|path| self.push(path, Action::Delete, false));
-        Ok(())
-    }
-
-    /// Adds one path.
-    fn push(&mut self, path: &WorkspacePath, action: Action, has_bytes: bool) {
-        self.total += 1;
-        if self.changed.len() < LISTED_MAX {
-            let sha256 = if has_bytes { self.sha256(path) } else { None };
-            self.changed.push(Changed { path: self.workspace.shown(path), action, sha256 });
-        }
     }
 }

@@ -8,9 +8,9 @@ use gix::ObjectId;
 
 use super::change::Recorded;
 use crate::engine::snapshot::store::Store;
-use crate::engine::snapshot::store::branch::NewValue;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::held::HeldFolder;
+use crate::engine::snapshot::store::new_value::NewValue;
 use crate::engine::snapshot::store::objects::{Aside, Packed};
 use crate::engine::snapshot::store::reflog::LogLine;
 use crate::engine::workspace::file_system::FileSystem;

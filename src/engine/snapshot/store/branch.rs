@@ -1,15 +1,9 @@
 //! The snapshot branch: finding it, making sure that it is free, moving it.
 
-use std::cell::Cell;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,39 +12,29 @@ use gix::bstr::{BStr, ByteSlice as _};
 use gix::refs::FullName;
 use rustix::io::Errno;
 
+use super::branch_name::full_name;
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::message;
+use super::new_value::{NewValue, SPARE};
 use super::ordinary::REF_BYTES_MAX;
-use super::own_lock::{self, OwnLock};
+use super::own_lock;
 use super::reflog::{self, LogLine};
 use super::refs;
 use super::refs::RefTarget;
 use super::repo::Repo;
-use crate::engine::workspace::fs::{
-    is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
-};
-use crate::sha256::Sha256;
+use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink};
 
 /// Name of the snapshot branch where nothing else is configured.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
 /// How often a lock that someone holds is tried again.
 const LOCK_TRIES: u32 = 100;
-/// The file of an earlier value, in the folder of objects: the next value is written over it, so that none is
-/// made and none freed. `git gc` may clear it away at any time.
-const SPARE: &str = "tmp_lbx_ref_spare";
-/// The permission bits of such a file, at most.
-const ONLY_OWNER_WRITES: u32 = 0o644;
 /// The nap between two tries.
 const LOCK_NAP: Duration = Duration::from_millis(10);
 /// Longest content of a lock that is looked at, in bytes: an id of sha256 and a line feed.
 const LOCK_BYTES_MAX: u64 = 65;
 /// Most linked worktrees whose HEAD is looked at.
 const WORKTREES_MAX: usize = 10_000;
-/// Longest name of a worktree that is part of a branch's name whole, in bytes.
-const WORKTREE_BYTES_MAX: usize = 150;
-/// So many characters of a longer one are.
-const WORKTREE_CHARS_KEPT: usize = 40;
 /// Most folders below a branch's name that are looked into for other branches.
 const FOLDERS_MAX: usize = 1000;
 
@@ -75,15 +59,7 @@ pub enum Moved {
 impl Branch {
     /// The branch `name`, for a linked worktree `name-WORKTREE`.
     pub fn new(name: &str, worktree: Option<&OsStr>) -> Result<Self, SnapshotError> {
-        let named = |dots| {
-            let suffix = worktree.map(|worktree| format!("-{}", worktree_name(worktree, dots)));
-            format!("{name}{}", suffix.unwrap_or_default())
-        };
-        let is_configured = name != BRANCH_DEFAULT;
-        let name = FullName::try_from(format!("refs/heads/{}", named(Dots::Kept)))
-            .or_else(|_| FullName::try_from(format!("refs/heads/{}", named(Dots::Escaped))))
-            .doing(|| format!("`{}` cannot be the name of a branch", named(Dots::Kept)))?;
-        Ok(Self { name, is_configured })
+        Ok(Self { name: full_name(name, worktree)?, is_configured: name != BRANCH_DEFAULT })
     }
 
     /// The short name, for messages.
@@ -197,7 +173,8 @@ impl Branch {
         to: ObjectId,
         log: &LogLine,
     ) -> Result<Moved, SnapshotError> {
-        let value = self.write_own_value(repo, to)?;
+        // It may be any commit of the developer's, so the lock's content does not say whose it is.
+        let value = NewValue::write_own(repo, to).doing(|| self.cannot_move())?;
         let moved = value.file.sync_all().doing(|| self.cannot_move()).and_then(|()| {
             let Some(folder) = self.move_to(repo, from, &value, log)? else { return Ok(Moved::Overtaken) };
             folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
@@ -207,73 +184,9 @@ impl Branch {
         moved
     }
 
-    /// The same as [`Self::write_value`], where the lock is to be known as lbx's whatever the value is: that may be
-    /// a commit like the developer's own.
-    fn write_own_value(&self, repo: &Repo, to: ObjectId) -> Result<NewValue, SnapshotError> {
-        let content = format!("{to}\n");
-        let write = || -> io::Result<NewValue> {
-            let own = OwnLock::new(repo)?;
-            (&own.file).write_all(content.as_bytes())?;
-            let file = own.file.try_clone()?;
-            let (own, is_placed) = (Some(own), Cell::new(false));
-            Ok(NewValue { to, name: String::new(), content: content.clone(), file, is_placed, own })
-        };
-        write().doing(|| self.cannot_move())
-    }
-
     /// Writes what is to be the branch's new value beside its place, to be synced.
     pub fn write_value(&self, repo: &Repo, to: ObjectId) -> Result<NewValue, SnapshotError> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        // Written aside first, so that the lock never exists without saying whose it is. What a
-        // killed call leaves under such a name, `git gc` clears away.
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tmp_lbx_ref_{}_{number}", process_id());
-        let folder = repo.objects_folder();
-        let content = format!("{to}\n");
-        let write = || match write_new(folder, &name, &content) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Of a dead process that had this id.
-                let _ = folder.remove(&name);
-                write_new(folder, &name, &content)
-            }
-            written => written,
-        };
-        let reused_name = format!("{name}_over");
-        let (name, file) = match self.reuse(repo, &reused_name, content.as_bytes()) {
-            Some(file) => (reused_name, file),
-            None => (name.clone(), write().doing(|| self.cannot_move())?),
-        };
-        Ok(NewValue { to, name, content, file, is_placed: Cell::new(false), own: None })
-    }
-
-    /// Takes the file of an earlier value for a new one; `None` where there is none that is fit.
-    fn reuse(&self, repo: &Repo, name: &str, content: &[u8]) -> Option<File> {
-        let folder = repo.objects_folder();
-        // Under a name of its own first: another process may look for it as well.
-        folder.rename(SPARE, folder, name).ok()?;
-        let written = || -> io::Result<Option<File>> {
-            let file = folder.open_over(name)?;
-            let stat = rustix::fs::fstat(&file)?;
-            let current = refs::stat(repo, &self.loose())?;
-            // What has another name as well is someone's, what others may write to would stay theirs (a clone may
-            // bring such a file), and what a power failure mixed up is the branch itself.
-            let is_ours = stat.st_uid == rustix::process::geteuid().as_raw()
-                && mode_of(&stat) & !ONLY_OWNER_WRITES == 0;
-            let is_fit = is_regular(&stat)
-                && is_ours
-                && stat.st_nlink == 1
-                && size_of(&stat) == content.len() as u64
-                && current.is_none_or(|current| !is_same_file(&current, &stat));
-            if is_fit {
-                file.write_all_at(content, 0)?;
-            }
-            Ok(is_fit.then_some(file))
-        };
-        let file = written().ok().flatten();
-        if file.is_none() {
-            let _ = folder.remove(name);
-        }
-        file
+        NewValue::write(repo, &self.loose(), to).doing(|| self.cannot_move())
     }
 
     /// Moves the branch from `from` to a value that is durable; answers the folder that is to be synced,
@@ -288,7 +201,7 @@ impl Branch {
         let is_expected = || Ok(self.tip(repo)? == from);
         let folder = self.put_where(repo, value, is_expected)?;
         if folder.is_some() {
-            self.append_log(repo, from, value.to, log);
+            self.append_log(repo, from, value.to(), log);
         }
         Ok(folder)
     }
@@ -406,7 +319,7 @@ impl Branch {
         let name = format!("{}.lock", self.last_name());
         let shown = folder.path().join(&name).display().to_string();
         let doing = || format!("cannot lock the snapshot branch by `{shown}`");
-        let held = |name| Lock { folder, name, held: true, is_own: value.own.is_some() };
+        let held = |name| Lock { folder, name, held: true, is_own: value.is_own() };
         for _ in 0..LOCK_TRIES {
             match value.place(repo, folder, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -498,145 +411,4 @@ fn is_ours(repo: &Repo, folder: &HeldFolder, name: &str) -> bool {
     let id = ObjectId::from_hex(content.trim()).ok();
     let commit = id.and_then(|id| repo.find_commit(id).ok());
     commit.is_some_and(|commit| commit.message_raw().is_ok_and(|text| message::trailers(text).is_some()))
-}
-
-/// A value of the branch that is written but not yet in place.
-#[derive(Debug)]
-pub struct NewValue {
-    /// The value.
-    to: ObjectId,
-    /// The name of its file, in the folder of objects.
-    name: String,
-    /// What is in it.
-    content: String,
-    /// The file, to be synced.
-    pub file: File,
-    /// Whether its name is another by now.
-    is_placed: Cell<bool>,
-    /// What says that the lock is lbx's, where its content may not; it has the name then.
-    own: Option<OwnLock>,
-}
-
-impl NewValue {
-    /// The value.
-    pub fn to(&self) -> ObjectId {
-        self.to
-    }
-
-    /// Renames it to `name` in `to` unless that exists.
-    fn place(&self, repo: &Repo, to: &HeldFolder, name: &str) -> io::Result<()> {
-        if let Some(own) = &self.own {
-            return if own.place(to, name)? {
-                Ok(())
-            } else {
-                write_new(to, name, &self.content)?.sync_all()
-            };
-        }
-        match repo.objects_folder().rename_new(&self.name, to, name) {
-            Ok(()) => {
-                self.is_placed.set(true);
-                Ok(())
-            }
-            // Not every file system knows such a rename, and `objects` may lie on another one.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
-                write_new(to, name, &self.content)?.sync_all()
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Removes it, unless it is in place.
-    pub fn discard(&self, repo: &Repo) {
-        if !self.is_placed.get() && self.own.is_none() {
-            let _ = repo.objects_folder().remove(&self.name);
-        }
-    }
-}
-
-/// Writes a file that must not exist yet.
-fn write_new(folder: &HeldFolder, name: &str, content: &str) -> io::Result<File> {
-    let mut file = folder.create(name, 0o666)?;
-    file.write_all(content.as_bytes())?;
-    Ok(file)
-}
-
-/// Whether the dots of a worktree's name stay in that of its branch: git allows them in some places only.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Dots {
-    /// They stay.
-    Kept,
-    /// They are written as `%2E`.
-    Escaped,
-}
-
-/// A worktree's name as part of a branch name: what a branch cannot have is written as `%XX`, and so is `%`, so
-/// that no two worktrees share a branch. A very long name is cut, and ends in its SHA-256.
-fn worktree_name(name: &OsStr, dots: Dots) -> String {
-    let is_plain = |c: char| {
-        c.is_alphanumeric() && c != char::REPLACEMENT_CHARACTER
-            || matches!(c, '-' | '_')
-            || (c == '.' && dots == Dots::Kept)
-    };
-    let mut written = String::new();
-    for chunk in name.as_bytes().utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if is_plain(c) {
-                written.push(c);
-            } else {
-                c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| escape(byte, &mut written));
-            }
-        }
-        chunk.invalid().iter().for_each(|byte| escape(*byte, &mut written));
-    }
-    if written.len() <= WORKTREE_BYTES_MAX {
-        return written;
-    }
-    let kept: String = written.chars().take(WORKTREE_CHARS_KEPT).collect();
-    // No other name has `%%`.
-    format!("{}%%{}", kept.trim_end_matches('.'), Sha256::of(name.as_bytes()))
-}
-
-/// Writes a byte as `%XX`.
-fn escape(byte: u8, written: &mut String) {
-    let _ = write!(written, "%{byte:02X}");
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn no_two_worktrees_share_a_branch() {
-        let long = "x".repeat(255);
-        let other_long = format!("{}y", "x".repeat(254));
-        let names: [&[u8]; 18] = [
-            b"x y",
-            b"x-y",
-            b"x%20y",
-            b"x%2520y",
-            b"x~y",
-            b"x^y",
-            b"x:y",
-            b"x..y",
-            b"x.y",
-            b"x%2E%2Ey",
-            b".x",
-            b"x.lock",
-            b"x%2Elock",
-            b"x@{y",
-            "\u{e9}".as_bytes(),
-            b"\xe9",
-            long.as_bytes(),
-            other_long.as_bytes(),
-        ];
-        let branch =
-            |name: &[u8]| Branch::new(BRANCH_DEFAULT, Some(OsStr::from_bytes(name))).unwrap().short_name();
-        let branches: BTreeSet<String> = names.iter().map(|name| branch(name)).collect();
-        assert_eq!(branches.len(), names.len(), "{branches:?}");
-        assert_eq!(branch(b"x-y"), "lbx-snapshots-x-y");
-        assert_eq!(branch(b"x y"), "lbx-snapshots-x%20y");
-        assert!(branches.iter().all(|branch| branch.len() < 180), "{branches:?}");
-    }
 }

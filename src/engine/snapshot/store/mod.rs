@@ -3,6 +3,7 @@
 pub mod ahead;
 pub mod alternates;
 pub mod branch;
+mod branch_name;
 pub mod chain;
 pub mod error;
 pub mod excluded;
@@ -10,6 +11,7 @@ pub mod gitdir;
 pub mod held;
 pub mod loose;
 pub mod message;
+pub mod new_value;
 pub mod object;
 pub mod objects;
 pub mod ordinary;
