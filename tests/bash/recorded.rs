@@ -206,7 +206,7 @@ fn undo_takes_back_what_a_command_did_and_says_what_it_cannot() {
         ];
         assert_eq!(paths, wanted, "{backend}: {answer:#}");
         let after = ws.tree();
-        let undone = ws.lbx(&["undo"]).warned("no copy exists: gone.log, old.log");
+        let undone = ws.lbx(&["undo"]).warned("not restored, because no copy exists: gone.log, old.log");
         assert_eq!(undone["undone"][0]["tool"], "bash");
         let is_recorded = |path: &std::path::Path| {
             !path.starts_with("build") && path.extension().is_none_or(|ending| ending != "log")

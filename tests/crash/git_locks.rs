@@ -50,6 +50,9 @@ fn a_killed_squash_leaves_no_lock_that_stays() {
             kill_at(&ws, point, squash);
             let stays = locks(&ws.path(".git"));
             left.fetch_add(stays.len(), std::sync::atomic::Ordering::Relaxed);
+            let found = ws.lbx(&["doctor"]).envelope().to_string();
+            let remedy = "lbx doctor --fix removes what nobody holds any more.";
+            assert!(stays.is_empty() || found.contains(remedy), "{point:?}: {found}");
             let fixing = ws.copy();
             let said = fixing.lbx(&["doctor", "--fix"]).envelope().to_string();
             assert!(stays.is_empty() || said.contains("They are removed now."), "{point:?}: {said}");

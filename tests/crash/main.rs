@@ -31,3 +31,4 @@ mod power;
 mod pruned;
 mod scenarios;
 mod shared;
+mod told;

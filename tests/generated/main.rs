@@ -16,6 +16,7 @@ mod completions;
 mod examples;
 mod kept;
 mod layers;
+mod literals;
 mod pages;
 mod prose;
 mod warnings;

@@ -39,7 +39,8 @@ fn a_missing_file_is_made() {
 #[test]
 fn an_append_to_a_line_without_its_end_warns() {
     let ws = Workspace::with(&[("a.txt", "cut")]);
-    ws.lbx(&["append", "a.txt", "--content", " off\n"]).warned("had no newline");
+    ws.lbx(&["append", "a.txt", "--content", " off\n"])
+        .warned("the last line of a.txt had no newline: the text continues that line");
     ws.holds("a.txt", "cut off\n");
 }
 

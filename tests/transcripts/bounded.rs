@@ -104,7 +104,7 @@ fn a_line_that_is_longer_than_a_whole_diff_is_cut() {
     assert_eq!(data["truncated"], true);
     assert!(line.stdout_text().chars().count() < SHOWN_MAX);
     let warning = line.success()["warnings"][0].as_str().unwrap().to_owned();
-    assert!(warning.contains("1 line cut at max_bytes"), "{warning}");
+    assert!(warning.contains("1 line cut at max_bytes: git apply rejects this diff"), "{warning}");
     let whole = ws.lbx(&["diff", "--max-bytes", "0"]).ok();
     assert!(whole["diff"].as_str().unwrap().len() > 100_000);
 }

@@ -336,7 +336,11 @@ fn what_git_has_to_repair_is_named() {
     let repository = || {
         let data = ws.lbx(&["doctor"]).ok();
         let found = data["findings"].as_array().unwrap().iter().find(|found| found["check"] == "repository");
-        found.map(|found| found["message"].as_str().unwrap().to_owned())
+        found.map(|found| {
+            let remedy = found["remedy"].as_str().unwrap();
+            assert!(remedy.contains("repair it with git: `git fsck` names what is damaged"), "{found}");
+            found["message"].as_str().unwrap().to_owned()
+        })
     };
     assert_eq!(repository(), None);
     harm(&ws.path(".git/refs/heads/other"), "zeros");

@@ -69,10 +69,17 @@ fn who_holds_the_workspace_is_told() {
     let data = ws.lbx(&["doctor"]).ok();
     let found = finding(&data, "lock");
     assert_eq!(found["level"], "notice");
+    let remedy = found["remedy"].as_str().unwrap();
+    assert!(remedy.contains("end that process: the lock ends with it"), "{found}");
     assert!(
         found["message"].as_str().unwrap().starts_with("another call is changing the workspace"),
         "{found}"
     );
+    // What was begun waits for who holds it, and is settled by whoever comes then.
+    ws.write(&state("journal/open/0000-1-x"), "no entry\n");
+    let waiting = ws.lbx(&["doctor"]).ok();
+    let remedy = "The next call settles it; lbx doctor --fix does it now.";
+    assert_eq!(finding(&waiting, "journal")["remedy"], remedy);
     // Where the system shows its table of locks, the holder is this process.
     if std::fs::read_to_string("/proc/locks").is_ok_and(|table| table.contains(" FLOCK ")) {
         let process = format!("process {}", std::process::id());
@@ -86,7 +93,9 @@ fn a_change_that_a_killed_call_left_is_settled() {
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     // An entry that no version of lbx can read.
     ws.write(&state("journal/open/0000-1-x"), "no entry\n");
-    let data = ws.lbx(&["doctor", "--fix"]).warned("journal/stuck");
+    let data = ws
+        .lbx(&["doctor", "--fix"])
+        .warned("journal/stuck/0000-1-x, its new bytes beside it, the old ones in the backups");
     let found = finding(&data, "journal");
     assert!(found["message"].as_str().unwrap().contains("could not be settled"), "{found}");
     let remedy = found["remedy"].as_str().unwrap();
@@ -118,7 +127,7 @@ fn what_works_less_well_is_a_notice_with_its_remedy() {
             Some("snapshot.enabled=false"),
             "snapshots",
             "the policy has switched them off: no commit shows a change, and what bash changes cannot be undone",
-            "Remove snapshot.enabled = false",
+            "Remove snapshot.enabled = false from the policy",
         ),
         (None, Some("gc.keep_bytes=1"), "size", "for undo and restore", "lbx gc frees what the policy"),
         // No home folder to keep an id in.
@@ -280,4 +289,18 @@ fn what_cannot_be_looked_at_is_a_problem_and_stops_no_other_check() {
             "{data}"
         );
     }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let Some(call) = ws.call_unprivileged(&["doctor"]) else { return };
+    ws.chmod(".", 0o555);
+    let data = call.run().ok();
+    ws.chmod(".", 0o755);
+    let found = finding(&data, "workspace");
+    assert!(found["message"].as_str().unwrap().contains("cannot be written: Permission denied"), "{found}");
+    let remedy = found["remedy"].as_str().unwrap();
+    assert!(remedy.starts_with("Give this account the right to write there"), "{found}");
 }

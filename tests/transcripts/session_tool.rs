@@ -320,7 +320,7 @@ fn a_status_of_odd_names_and_odd_states() {
     fs::write(ws.root.join(OsStr::from_bytes(b"a\xff.txt")), "a\n").unwrap();
     ws.write("with: colon.txt", "a\n");
     ws.lbx(&["grep", "a", "--mark"]).success();
-    let data = ws.lbx(&["session"]).warned("shown lossily");
+    let data = ws.lbx(&["session"]).warned("a name is not UTF-8 and is shown lossily");
     assert_eq!(data["fresh"], json!(["a\u{fffd}.txt", "with: colon.txt"]));
     // A damaged state counts for nothing, and says so.
     ws.write(&state("sessions/default.json"), "{");

@@ -39,10 +39,47 @@ fn what_a_whole_new_text_loses_is_told() {
         .warned("crlf.txt had CRLF line endings and now has LF; line_ending \"keep\" would keep them");
     write("wide.txt").warned("wide.txt was utf-16le and is UTF-8 now");
     ws.write("latin.txt", b"caf\xe9\n");
-    ws.lbx(&["read", "latin.txt"]).warned("is not UTF-8");
+    ws.lbx(&["read", "latin.txt"])
+        .warned("latin.txt is not UTF-8: invalid bytes are shown as \u{fffd} and are kept as they are");
     ws.lbx(&["write", "latin.txt", "--content", "cafe"]).warned("latin.txt was not UTF-8 and is UTF-8 now");
     ws.lbx(&["section", "a.md", "--header", "# B", "--content", "text"])
         .warned("the replaced text defined link references that a.md still uses: [x]");
+    ws.write("marked.txt", "\u{feff}one\n");
+    write("marked.txt").warned("marked.txt no longer begins with a byte-order mark");
+    std::fs::hard_link(ws.path("crlf.txt"), ws.path("second name")).unwrap();
+    ws.lbx(&["append", "crlf.txt", "--content", "three\n"])
+        .warned("crlf.txt has 2 hard links: it was replaced, and its other names keep the old bytes");
+    ws.holds("second name", "one\ntwo\n");
+}
+
+#[test]
+fn headers_in_the_text_of_a_section_are_told() {
+    let ws = Workspace::with(&[("a.md", "# A\n\nold\n\n## B\n\nb\n")]);
+    ws.lbx(&["read", "a.md"]).ok();
+    ws.lbx(&["section", "a.md", "--header", "## B", "--content", "## B\n\nnew"])
+        .warned("content began with the header ## B, which exists already and was left out");
+    ws.lbx(&["section", "a.md", "--header", "## B", "--content", "new\n\n# C\n"]).warned(
+        "content has the header # C, which ends the section ## B: what follows it is a section of its own",
+    );
+}
+
+#[test]
+fn output_that_is_no_text_is_told() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let data = ws
+        .lbx(&["bash", "--set", "bash.backend=none", "printf 'caf\\351'"])
+        .warned("the output is not UTF-8; bytes that are not are shown as U+FFFD");
+    assert_eq!(data["stdout"], "caf\u{fffd}");
+}
+
+#[test]
+fn a_backup_that_cannot_be_removed_is_told_by_gc() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    // A folder is no backup, and no file to be removed.
+    let folder = ws.path(&state("backups/00/.tmp-1"));
+    fs::create_dir_all(&folder).unwrap();
+    ws.lbx(&["gc", "--keep-days", "0"]).warned("1 file could not be removed, .tmp-1 among them");
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! What one failing system call costs a call that succeeds all the same: a warning says it.
+
+use std::collections::BTreeSet;
+
+use crate::common::{Workspace, state};
+use crate::inject::{can_inject, each, fail_at, points};
+
+/// A workspace, the call made there, the system calls of which one fails, what it says, and the warning that
+/// this brings about.
+type Case = (fn() -> Workspace, &'static [&'static str], &'static [&'static str], &'static str, &'static str);
+
+/// A call that changes a file.
+const APPEND: &[&str] = &["append", "a.txt", "--content", "two\n"];
+/// One that changes another.
+const APPEND_B: &[&str] = &["append", "b.txt", "--content", "two\n"];
+/// System calls that give a file another name.
+const RENAMING: &[&str] = &["renameat", "renameat2", "rename"];
+
+/// A workspace with a change behind it.
+fn changed() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.lbx(APPEND).ok();
+    ws
+}
+
+/// The same with an entry in the journal that nobody can read.
+fn with_damaged_entry() -> Workspace {
+    let ws = changed();
+    ws.write(&state("journal/open/0000-1-x"), "no entry\n");
+    ws
+}
+
+/// The same with a file that is another account's.
+fn with_foreign_file() -> Workspace {
+    let ws = changed();
+    let is_root = rustix::process::geteuid().is_root();
+    let owner = is_root.then_some(65534);
+    std::os::unix::fs::chown(ws.path("a.txt"), owner, owner).unwrap();
+    ws
+}
+
+/// The same with a file that has an extended attribute.
+fn with_attribute() -> Workspace {
+    let ws = changed();
+    let file = std::fs::File::open(ws.path("a.txt")).unwrap();
+    let _ = rustix::fs::fsetxattr(&file, "user.note", b"kept", rustix::fs::XattrFlags::empty());
+    ws
+}
+
+/// The warnings of a call at whose system calls a fault strikes, one at a time.
+fn warnings((before, call, faulty, errno, _): &Case) -> BTreeSet<String> {
+    let before = before();
+    let told = std::sync::Mutex::new(BTreeSet::new());
+    let wrong = each(&points(&before.copy(), faulty, call), |point| {
+        let output = fail_at(&before.copy(), point, errno, call);
+        // A refusal is judged elsewhere.
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let warnings = answer["warnings"].as_array().into_iter().flatten();
+        told.lock().unwrap().extend(warnings.filter_map(|warning| Some(warning.as_str()?.to_owned())));
+        Ok(())
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    told.into_inner().unwrap()
+}
+
+#[test]
+fn what_a_failing_system_call_costs_is_told() {
+    if !can_inject() {
+        return;
+    }
+    let mut cases: Vec<Case> = vec![
+        (
+            changed,
+            APPEND,
+            RENAMING,
+            "EACCES",
+            "the change stands, but its journal entry could not be closed: ",
+        ),
+        (
+            changed,
+            APPEND,
+            &[
+                "write",
+                "pwrite64",
+                "flock",
+                "ftruncate",
+                "openat",
+                "openat2",
+                "link",
+                "linkat",
+                "unlinkat",
+                "fsync",
+            ],
+            "EACCES",
+            "the change was made, but the session could not record it, so read the file again",
+        ),
+        (changed, APPEND, &["write", "pwrite64"], "EIO", "the audit log could not be written: "),
+        (with_damaged_entry, APPEND_B, RENAMING, "EACCES", "and it could not be put aside: "),
+        (
+            with_damaged_entry,
+            &["read", "b.txt"],
+            RENAMING,
+            "EIO",
+            "an earlier call was killed or failed half-way and is not settled: ",
+        ),
+        (
+            with_attribute,
+            APPEND,
+            &["fsetxattr"],
+            "ENOSPC",
+            "extended attributes could not be kept: user.note",
+        ),
+    ];
+    if rustix::process::geteuid().is_root() {
+        cases.push((
+            with_foreign_file,
+            APPEND,
+            &["fchown"],
+            "EPERM",
+            "the file's owner (65534) could not be kept",
+        ));
+    }
+    let mut missing = Vec::new();
+    for case in cases {
+        let (told, expected) = (warnings(&case), case.4);
+        if !told.iter().any(|warning| warning.contains(expected)) {
+            missing.push(format!("{:?}: no {expected:?} in {told:#?}", case.2));
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}

@@ -1,0 +1,124 @@
+//! The string literals of Rust sources, apart from code and comments.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A source, with what its literals say kept aside.
+#[derive(Default)]
+pub struct Source {
+    /// The code without comments; a quotation mark stands for each literal.
+    pub code: String,
+    /// What the literals say, in their order.
+    pub literals: Vec<String>,
+}
+
+impl Source {
+    /// Takes a source apart.
+    pub fn new(text: &str) -> Self {
+        let (mut source, mut letters) = (Self::default(), text.chars().peekable());
+        while let Some(letter) = letters.next() {
+            source.take(letter, &mut letters);
+        }
+        source
+    }
+
+    /// The literals in the parentheses whose opening is at this place of the code.
+    pub fn literals_at(&self, opening: usize) -> Vec<String> {
+        let (before, behind) = self.code.split_at(opening);
+        let (mut depth, mut count) = (0_u32, 0);
+        for letter in behind.chars() {
+            match letter {
+                '(' => depth += 1,
+                ')' if depth == 1 => break,
+                ')' => depth -= 1,
+                '"' => count += 1,
+                _ => {}
+            }
+        }
+        self.literals.iter().skip(before.matches('"').count()).take(count).cloned().collect()
+    }
+
+    /// Takes a letter, with what belongs to it.
+    fn take(&mut self, letter: char, letters: &mut Peekable<Chars<'_>>) {
+        match letter {
+            '/' if letters.peek() == Some(&'/') => {
+                letters.find(|letter| *letter == '\n');
+                self.code.push('\n');
+            }
+            '\'' => character(letters),
+            '"' => {
+                let text = match self.raw_signs() {
+                    Some(signs) => raw(letters, signs),
+                    None => escaped(letters),
+                };
+                self.code.push('"');
+                self.literals.push(text);
+            }
+            letter => self.code.push(letter),
+        }
+    }
+
+    /// How many signs open a raw literal, where the code ends with such an opening.
+    fn raw_signs(&self) -> Option<usize> {
+        let before = self.code.trim_end_matches('#');
+        before.ends_with('r').then_some(self.code.len() - before.len())
+    }
+}
+
+/// Skips a character behind its opening mark; a lifetime has none that closes it.
+fn character(letters: &mut Peekable<Chars<'_>>) {
+    match letters.next() {
+        Some('\\') => {
+            letters.next();
+            letters.find(|letter| *letter == '\'');
+        }
+        _ => {
+            letters.next_if_eq(&'\'');
+        }
+    }
+}
+
+/// The rest of a literal behind its opening mark.
+fn escaped(letters: &mut Peekable<Chars<'_>>) -> String {
+    let mut text = String::new();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => break,
+            '\\' => match letters.next() {
+                // The text goes on in the next line.
+                Some('\n') => while letters.next_if(|letter| letter.is_whitespace()).is_some() {},
+                // Between words in any case.
+                Some('n' | 't' | 'r') => text.push(' '),
+                Some(escaped) => text.push(escaped),
+                None => break,
+            },
+            letter => text.push(letter),
+        }
+    }
+    text
+}
+
+/// The rest of a raw literal behind its opening mark, which as many signs close.
+fn raw(letters: &mut Peekable<Chars<'_>>, signs: usize) -> String {
+    let (mut text, end) = (String::new(), format!("\"{}", "#".repeat(signs)));
+    for letter in letters {
+        text.push(letter);
+        if let Some(whole) = text.strip_suffix(&end) {
+            return whole.to_owned();
+        }
+    }
+    text
+}
+
+#[test]
+fn literals_are_told_from_comments_and_characters() {
+    let source = Source::new(
+        r##"// "a comment"
+        fn f<'a>(x: &'a str) { warn('"', '\'', "one \"and\" \
+            two"); other(r"three\", r#"fo"ur"#, b"five") } // for "six"
+        "##,
+    );
+    assert_eq!(source.literals, ["one \"and\" two", "three\\", "fo\"ur", "five"]);
+    let opening = source.code.find("other(").unwrap() + "other".len();
+    assert_eq!(source.literals_at(opening), source.literals[1..]);
+}
