@@ -113,6 +113,7 @@ fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pack::Deflater;
     use super::*;
     use gix::zlib::Compression;
 
@@ -128,5 +129,19 @@ mod tests {
             }
         }
         assert!(unpacked(b"no object").is_err());
+    }
+
+    /// Damaged objects are moved out of `.git` by `doctor --fix`: a sound one must be no such.
+    #[test]
+    fn an_object_that_is_too_large_to_be_read_is_not_damaged() {
+        for size in [1000, OBJECT_BYTES_MAX + 1, u64::MAX] {
+            let begin = format!("blob {size}\0the first bytes");
+            let mut file = Vec::new();
+            Deflater::new(Compression::BEST_SPEED).deflate(&[begin.as_bytes()], &mut file).unwrap();
+            let error = unpacked(&file).unwrap_err();
+            let is_too_large = size > OBJECT_BYTES_MAX;
+            assert_eq!(is(&error, Errno::FBIG), is_too_large, "{size}: {error}");
+            assert_eq!(error.kind() == io::ErrorKind::InvalidData, !is_too_large, "{size}: {error}");
+        }
     }
 }

@@ -381,7 +381,7 @@ impl Deflater {
     }
 
     /// Adds the compressed `parts`, which are one content, to `bytes`.
-    fn deflate(&mut self, parts: &[&[u8]], bytes: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn deflate(&mut self, parts: &[&[u8]], bytes: &mut Vec<u8>) -> io::Result<()> {
         if self.is_used {
             self.compress.reset();
         }
