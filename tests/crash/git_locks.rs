@@ -33,6 +33,11 @@ fn locks(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Whether git's index has what HEAD has.
+fn index_is_at_head(ws: &Workspace) -> bool {
+    ws.git_command(&["diff", "--cached", "--quiet"]).status().unwrap().success()
+}
+
 #[test]
 fn a_killed_squash_leaves_no_lock_that_stays() {
     if !can_inject() {
@@ -44,12 +49,16 @@ fn a_killed_squash_leaves_no_lock_that_stays() {
         let squash = squash.as_slice();
         let all = points(&before.copy(), CHANGING, squash);
         let chosen = if is_thorough() { all } else { sample(all, POINTS) };
+        let head = before.git(&["rev-parse", "HEAD"]);
         let left = std::sync::atomic::AtomicUsize::new(0);
+        let half_way = std::sync::atomic::AtomicUsize::new(0);
         let wrong = each(&chosen, |point| {
             let ws = before.copy();
             kill_at(&ws, point, squash);
             let stays = locks(&ws.path(".git"));
             left.fetch_add(stays.len(), std::sync::atomic::Ordering::Relaxed);
+            let is_half_way = ws.git(&["rev-parse", "HEAD"]) != head && !index_is_at_head(&ws);
+            half_way.fetch_add(is_half_way.into(), std::sync::atomic::Ordering::Relaxed);
             let found = ws.lbx(&["doctor"]).envelope().to_string();
             let remedy = "lbx doctor --fix removes what nobody holds any more.";
             assert!(stays.is_empty() || found.contains(remedy), "{point:?}: {found}");
@@ -61,13 +70,18 @@ fn a_killed_squash_leaves_no_lock_that_stays() {
             let is_done = again["ok"] == true || again["error"]["kind"] == "not_found";
             let after_call = locks(&ws.path(".git"));
             let is_whole = ws.git_command(&["fsck", "--strict"]).output().unwrap().status.success();
-            if is_done && is_whole && after_fix.is_empty() && after_call.is_empty() {
+            let follows = index_is_at_head(&ws) && index_is_at_head(&fixing);
+            if is_done && is_whole && follows && after_fix.is_empty() && after_call.is_empty() {
                 return Ok(());
             }
-            Err(format!("{onto:?} {point:?}: {stays:?}, fixed {after_fix:?}, then {after_call:?}: {again}"))
+            Err(format!(
+                "{onto:?} {point:?}: index at HEAD {follows}, {stays:?}, fixed {after_fix:?}, then {after_call:?}: {again}"
+            ))
         });
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         assert!(left.into_inner() > 0, "{onto:?}: no kill left a lock");
+        let is_checked_out = onto == ["--checked-out"];
+        assert_eq!(half_way.into_inner() > 0, is_checked_out, "{onto:?}: kills between branch and index");
     }
 }
 

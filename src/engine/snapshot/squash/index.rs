@@ -72,8 +72,8 @@ impl Store {
                 folder.path().join(LOCK).display()
             )
         };
-        let own = OwnLock::new(&self.repo).doing(|| "git's index cannot be locked".into())?;
-        let (lock, own) = if own.place(folder, LOCK).doing(doing)? {
+        let own = OwnLock::with_commit(&self.repo, commit).doing(|| "git's index cannot be locked".into())?;
+        let (lock, own) = if own.place(&self.repo, folder, LOCK).doing(doing)? {
             (own.file.try_clone().doing(doing)?, Some(own))
         } else {
             (folder.create(LOCK, 0o666).doing(doing)?, None)

@@ -323,7 +323,7 @@ impl Branch {
         for _ in 0..LOCK_TRIES {
             match value.place(repo, folder, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if !own_lock::remove_left_behind(repo.objects_folder(), folder, name.as_ref()) {
+                    if !own_lock::settle_left_behind(repo, folder, name.as_ref()) {
                         thread::sleep(LOCK_NAP);
                     }
                 }

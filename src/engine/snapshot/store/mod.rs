@@ -235,10 +235,10 @@ impl Store {
         Ok(moved)
     }
 
-    /// The locks among git's files that a killed call of lbx's left, as messages name them; with `remove` they are
-    /// removed.
-    pub fn locks_left_behind(&self, remove: bool) -> Vec<String> {
-        own_lock::left_behind(&self.repo, remove)
+    /// The locks among git's files that a killed call of lbx's left, as messages name them; with `settle` they are
+    /// removed, or put in place where their commit was made.
+    pub fn locks_left_behind(&self, settle: bool) -> Vec<String> {
+        own_lock::left_behind(&self.repo, settle)
     }
 
     /// Packs some objects of the private repository, where they are many.

@@ -92,7 +92,7 @@ impl NewValue {
     /// Renames it to `name` in `to` unless that exists.
     pub fn place(&self, repo: &Repo, to: &HeldFolder, name: &str) -> io::Result<()> {
         if let Some(own) = &self.own {
-            return if own.place(to, name)? {
+            return if own.place(repo, to, name)? {
                 Ok(())
             } else {
                 write_new(to, name, &self.content)?.sync_all()

@@ -5,6 +5,9 @@
 //! killed, the second name says that the lock is lbx's, and the lock that nobody holds any more says that the call
 //! is dead, whatever process has its number by now. A file system without hard links has neither: what a killed
 //! call leaves there looks like a lock of git's.
+//!
+//! A lock that holds what goes with a commit, as an index does, names that commit in its second name: where HEAD is
+//! at it, the call was killed between two renames, and whoever finds the lock makes the second of them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,10 +15,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use gix::ObjectId;
 use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 
 use super::held::HeldFolder;
+use super::refs;
 use super::repo::Repo;
 use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
 
@@ -43,9 +48,22 @@ impl OwnLock {
     /// # Errors
     /// What the system says.
     pub fn new(repo: &Repo) -> io::Result<Self> {
+        Self::named(repo, "")
+    }
+
+    /// The same of a file that takes the place of what it locks once HEAD is at `commit`, which it is not yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn with_commit(repo: &Repo, commit: ObjectId) -> io::Result<Self> {
+        Self::named(repo, &format!("_{commit}"))
+    }
+
+    /// The same under a second name that ends so.
+    fn named(repo: &Repo, end: &str) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let objects = Arc::clone(repo.objects_folder());
-        let name = format!("{PREFIX}{}_{}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{PREFIX}{}_{}{end}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         // Of a dead process that had this id.
         let _ = objects.remove(&name);
         let file = objects.create(&name, 0o666)?;
@@ -57,14 +75,14 @@ impl OwnLock {
         }
     }
 
-    /// Takes the lock `name` in `folder`; one that a killed call left is removed first. Whether it could be tried:
+    /// Takes the lock `name` in `folder`; one that a killed call left is settled first. Whether it could be tried:
     /// not every file system has hard links, and `folder` may lie on another one.
     ///
     /// # Errors
     /// `EEXIST` where someone else has it; what the system says.
-    pub fn place(&self, folder: &HeldFolder, name: &str) -> Result<bool, Errno> {
+    pub fn place(&self, repo: &Repo, folder: &HeldFolder, name: &str) -> Result<bool, Errno> {
         let mut placed = self.objects.link(&self.name, folder, name);
-        if placed == Err(Errno::EXIST) && remove_left_behind(&self.objects, folder, OsStr::new(name)) {
+        if placed == Err(Errno::EXIST) && settle_left_behind(repo, folder, OsStr::new(name)) {
             placed = self.objects.link(&self.name, folder, name);
         }
         match placed {
@@ -81,8 +99,10 @@ impl Drop for OwnLock {
     }
 }
 
-/// Removes the lock `name` where a call of lbx's left it that is dead by now; whether it did.
-pub fn remove_left_behind(objects: &HeldFolder, folder: &HeldFolder, name: &OsStr) -> bool {
+/// Removes the lock `name` where a call of lbx's left it that is dead by now, or puts it in place where its commit
+/// was made; whether it did.
+pub fn settle_left_behind(repo: &Repo, folder: &HeldFolder, name: &OsStr) -> bool {
+    let objects = repo.objects_folder();
     let Some(second) = second_name(objects, folder, name) else { return false };
     let Ok(file) = folder.open_over(name) else { return false };
     let is_dead = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
@@ -91,15 +111,28 @@ pub fn remove_left_behind(objects: &HeldFolder, folder: &HeldFolder, name: &OsSt
         let stands = folder.stat(name).ok().flatten().zip(rustix::fs::fstat(&file).ok());
         stands.is_some_and(|(stands, opened)| is_same_file(&stands, &opened))
     };
-    let is_removed = is_dead && is_it() && folder.remove(name).is_ok();
-    if is_removed {
+    let settle = || match place_of(repo, name, &second) {
+        Some(place) => folder.rename(name, folder, place).is_ok(),
+        None => folder.remove(name).is_ok(),
+    };
+    let is_settled = is_dead && is_it() && settle();
+    if is_settled {
         let _ = objects.remove(second);
     }
-    is_removed
+    is_settled
 }
 
-/// The locks that calls of lbx's left which are dead by now, as messages name them; with `remove` they are removed.
-pub fn left_behind(repo: &Repo, remove: bool) -> Vec<String> {
+/// What the lock of a dead call is to replace, where HEAD is at the commit that its second name tells. Nobody has
+/// replaced it since then: the lock was there.
+fn place_of<'a>(repo: &Repo, name: &'a OsStr, second: &OsStr) -> Option<&'a str> {
+    let place = name.to_str()?.strip_suffix(SUFFIX)?;
+    let commit = ObjectId::from_hex(second.to_str()?.rsplit_once('_')?.1.as_bytes()).ok()?;
+    (refs::head(repo).ok()? == Some(commit)).then_some(place)
+}
+
+/// The locks that calls of lbx's left which are dead by now, as messages name them; with `settle` they are
+/// removed, or put in place.
+pub fn left_behind(repo: &Repo, settle: bool) -> Vec<String> {
     let objects = repo.objects_folder();
     if second_names(objects).is_empty() {
         return Vec::new();
@@ -116,7 +149,7 @@ pub fn left_behind(repo: &Repo, remove: bool) -> Vec<String> {
             let is_lock = name.to_string_lossy().ends_with(SUFFIX);
             if is_lock && is_left_behind(objects, &folder, &name) {
                 let shown = folder.path().join(&name).display().to_string();
-                if !remove || remove_left_behind(objects, &folder, &name) {
+                if !settle || settle_left_behind(repo, &folder, &name) {
                     found.push(shown);
                 }
             } else if is_of_branches
