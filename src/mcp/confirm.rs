@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams,
-    ElicitationAction, ElicitationSchema, InputRequest, InputRequiredResult, ProtocolVersion, ServerRequest,
+    CallToolRequestParams, CancelledNotificationParam, ClientCapabilities, ClientResult, ElicitRequest,
+    ElicitRequestParams, ElicitationAction, ElicitationSchema, InputRequest, InputRequiredResult,
+    ProtocolVersion, ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
 use rmcp::{RoleServer, ServiceError};
@@ -31,7 +32,8 @@ pub const QUESTIONS_MAX: usize = 16;
 /// The name of the one question in an answer that puts it.
 const QUESTION: &str = "consent";
 /// Why a change is refused at a client without a way to ask.
-const CANNOT_ASK: &str = "changes need a person's consent, and this client cannot ask (elicitation)";
+const CANNOT_ASK: &str =
+    "changes need a person's consent, and this client cannot ask for it (elicitation in form mode)";
 
 /// The questions of a server that wait for an answer.
 #[derive(Clone)]
@@ -74,7 +76,7 @@ impl Person {
         call: &CallToolRequestParams,
         questions: &Questions,
     ) -> Self {
-        let can_ask = context.client_capabilities().is_some_and(|client| client.elicitation.is_some());
+        let can_ask = context.client_capabilities().is_some_and(|client| shows_forms(&client));
         let is_stateless =
             context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         let question = Arc::default();
@@ -91,6 +93,12 @@ impl Person {
     pub fn question(&self) -> Option<InputRequiredResult> {
         self.question.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
+
+/// Whether a client puts a form to its person: it says so, or names no mode of elicitation at all, as clients
+/// did before there were several.
+fn shows_forms(client: &ClientCapabilities) -> bool {
+    client.elicitation.as_ref().is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
 }
 
 /// Asks by a request to the client, and waits for its answer.

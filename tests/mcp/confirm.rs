@@ -8,8 +8,13 @@ use crate::client::{Client, Workspace};
 
 /// A server of session `s` that asks a person before each change.
 fn serve(ws: &Workspace) -> Client {
+    serve_to(ws, &json!({}))
+}
+
+/// The same for a client with these modes of elicitation.
+fn serve_to(ws: &Workspace, modes: &Value) -> Client {
     let mut client = ws.start(&["--confirm", "--session", "s"]);
-    let capabilities = json!({ "elicitation": {} });
+    let capabilities = json!({ "elicitation": modes });
     let who = json!({ "name": "test", "version": "1" });
     let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": who });
     client.ask("initialize", &hello);
@@ -70,6 +75,19 @@ fn a_change_of_each_tool_is_made_once_the_person_agrees() {
     ws.holds("a.txt", "first\nsecond\nthree\nmore\n");
     ws.holds("d/new.txt", "new\n");
     ws.holds("made.txt", "x\n");
+}
+
+#[test]
+fn a_client_that_only_opens_urls_is_sent_no_form() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let append = json!({ "path": "a.txt", "content": "two\n" });
+    let refused = serve_to(&ws, &json!({ "url": {} })).refused("append", &append, "command_denied");
+    assert!(refused["message"].as_str().unwrap().contains("form mode"), "{refused}");
+    ws.holds("a.txt", "one\n");
+    // With forms beside URLs, it is asked.
+    let mut client = serve_to(&ws, &json!({ "form": {}, "url": {} }));
+    assert_ne!(accepted(&mut client, "append", &append)["isError"], true);
+    ws.holds("a.txt", "one\ntwo\n");
 }
 
 #[test]
