@@ -188,6 +188,35 @@ fn a_folder_of_a_container_moves_and_is_deleted_and_comes_back() {
 }
 
 #[test]
+fn what_is_no_folder_takes_the_place_of_one_on_an_overlay() {
+    let ws = Workspace::with(&[("tree/one.txt", "one\n"), ("tree/deep/two.txt", "two\n")]);
+    let listing = "find . -path ./.git -prune -o -path ./.lbx -prune -o -printf '%P %M %l\n' | sort";
+    let script: String = ["echo x > tree", "head -c 5000000 /dev/zero > tree", "ln -s x tree", "mkfifo tree"]
+        .map(|new| {
+            format!(
+                "{listing} > ../before
+                 $LBX bash --set bash.backend=namespaces --transaction 'rm -r tree; {new}'
+                 {listing} > ../done
+                 $LBX undo
+                 {listing} | diff ../before -
+                 $LBX redo
+                 {listing} | diff ../done -
+                 $LBX undo
+                 {listing} | diff ../before -
+                 cat tree/deep/two.txt > ../content\n"
+            )
+        })
+        .concat();
+    let Some(output) = on_overlay(&ws, &script) else { return };
+    // What `diff` finds is no answer.
+    for answer in answers(&output) {
+        assert_eq!((&answer["ok"], &answer["warnings"]), (&Value::Bool(true), &Value::Null), "{answer:#}");
+    }
+    assert_eq!(answers(&output).len(), 16);
+    assert_eq!(fs::read_to_string(ws.outside.join("content")).unwrap(), "two\n");
+}
+
+#[test]
 fn a_transaction_in_a_container_is_one_change_and_leaves_no_memory() {
     let ws = Workspace::with(&[
         ("a.txt", "a\n"),

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::Change;
 use crate::engine::journal::FolderEntry;
-use crate::engine::journal::steps::Folder;
+use crate::engine::journal::steps::{Folder, Location};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
@@ -145,9 +145,29 @@ impl Change<'_> {
             let identity = opened.zip(stat).and_then(|(folder, stat)| Identity::of(&folder, &stat));
             FolderEntry { path: self.location(path), mode: stat.as_ref().map(fs::mode_of), identity }
         };
+        let (in_the_way, vacated) = self.vacated_by_time();
         let cleared = self.folders.cleared.iter().map(|path| dressed(path, Some(path.clone())));
-        let vacated = self.folders.vacated.iter().map(|path| dressed(path, self.standing(path)));
-        (cleared.collect(), vacated.collect())
+        let in_the_way = in_the_way.into_iter().map(|path| dressed(path, self.standing(path)));
+        let vacated = vacated.into_iter().map(|path| dressed(path, self.standing(path)));
+        (cleared.chain(in_the_way).collect(), vacated.collect())
+    }
+
+    /// The vacated folders that have to go earlier, since a file takes the name of one or of a folder around
+    /// it, and those that go in the end.
+    fn vacated_by_time(&self) -> (Vec<&WorkspacePath>, Vec<&WorkspacePath>) {
+        let vacated = &self.folders.vacated;
+        if vacated.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let written = self.files.iter().filter(|file| file.after.is_some());
+        let written = written.map(|file| self.location(file.seen.current.place.path()));
+        let moved = self.moves.iter().filter(|moved| !moved.thing.is_folder).map(|moved| moved.to.clone());
+        let taken: BTreeSet<Location> = written.chain(moved).collect();
+        let is_in_the_way = |path: &WorkspacePath| {
+            let around = std::iter::successors(Some(path.clone()), WorkspacePath::parent);
+            around.into_iter().any(|path| taken.contains(&self.location(&path)))
+        };
+        vacated.iter().partition(|path| is_in_the_way(path))
     }
 
     /// The folders that the change has to make, and where its files can wait.
