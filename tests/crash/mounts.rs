@@ -217,6 +217,24 @@ fn what_is_no_folder_takes_the_place_of_one_on_an_overlay() {
 }
 
 #[test]
+fn a_folder_that_comes_back_from_another_mount_leaves_nothing_there() {
+    let ws = Workspace::with(&[("tree/one.txt", "one\n"), ("tree/deep/two.txt", "two\n")]);
+    let script = r"
+        mkdir vol; mount -t tmpfs tmpfs vol
+        $LBX move tree vol/place
+        $LBX undo
+        find vol > ../left
+        cat tree/deep/two.txt > ../content
+        $LBX redo
+        cat vol/place/deep/two.txt >> ../content
+    ";
+    let Some(output) = on_overlay(&ws, script) else { return };
+    all_went_well(&output);
+    let [left, content] = ["left", "content"].map(|name| fs::read_to_string(ws.outside.join(name)).unwrap());
+    assert_eq!((left.as_str(), content.as_str()), ("vol\n", "two\ntwo\n"));
+}
+
+#[test]
 fn a_transaction_in_a_container_is_one_change_and_leaves_no_memory() {
     let ws = Workspace::with(&[
         ("a.txt", "a\n"),

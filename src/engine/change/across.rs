@@ -1,7 +1,7 @@
 //! Moves across mounts, where no rename leads: a verified copy waits beside the new name, and what was
 //! copied goes beside the old one, from where it is removed once the change stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -19,6 +19,7 @@ use super::run::Ground;
 use super::stage::Stage;
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::store::state::State;
+use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::engine::workspace::identity;
 use crate::engine::workspace::path::WorkspacePath;
@@ -42,6 +43,7 @@ impl Change<'_> {
             (Location::File(_), Some(nearest)) => stage.folder_for(nearest, true),
             _ => Ok(stage.own_folder()),
         };
+        let leaving = self.folders.leaving();
         for (number, moved) in self.moves.iter_mut().enumerate() {
             let shown = moved.from.to_string();
             let io = |errno: Errno| Error::io("move", shown.clone(), errno);
@@ -60,13 +62,31 @@ impl Change<'_> {
                 remove_tree(target.as_fd(), &new_name);
                 fault.into_error(&shown)
             })?;
-            let (gone, _) = folder_for(&moved.from, Some(old.path()))?;
+            let (gone, _) = folder_for(&moved.from, Some(&staying(workspace, old.path(), &leaving)))?;
             let gone = stage.name_in(&gone, &format!("gone-{number}"));
             let thing = Thing { inode: stat.st_ino, is_folder: fs::is_folder(&stat) };
             moved.across = Some(Across { copy, thing, gone });
         }
         Ok(())
     }
+}
+
+/// The nearest folder at or above one that does not go, as far as its mount reaches: what waits in a folder that
+/// is to go would keep it.
+fn staying(
+    workspace: &Workspace,
+    folder: &WorkspacePath,
+    leaving: &BTreeSet<&WorkspacePath>,
+) -> WorkspacePath {
+    let mount = |folder: &WorkspacePath| fs::mount_of(&workspace.open_folder(folder).ok()?).ok();
+    let mut nearest = folder.clone();
+    while leaving.contains(&nearest) {
+        match nearest.parent() {
+            Some(parent) if mount(&parent) == mount(&nearest) => nearest = parent,
+            _ => break,
+        }
+    }
+    nearest
 }
 
 /// Copies whatever has a name in a folder to a name in another, on any file system; `shown` is what messages

@@ -28,6 +28,13 @@ pub(in crate::engine) struct Folders {
     vacated: Vec<WorkspacePath>,
 }
 
+impl Folders {
+    /// Those that go.
+    pub fn leaving(&self) -> BTreeSet<&WorkspacePath> {
+        self.cleared.iter().chain(&self.vacated).collect()
+    }
+}
+
 /// The folders on the way to the files of a change.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Ways {
