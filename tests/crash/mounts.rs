@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace};
+use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace, make_fifo};
 use crate::judge::{difference, files_below};
 
 /// Runs a script in which `$LBX` is the binary and the folder `vol` of the workspace is another mount of
@@ -232,6 +232,56 @@ fn a_folder_that_comes_back_from_another_mount_leaves_nothing_there() {
     all_went_well(&output);
     let [left, content] = ["left", "content"].map(|name| fs::read_to_string(ws.outside.join(name)).unwrap());
     assert_eq!((left.as_str(), content.as_str()), ("vol\n", "two\ntwo\n"));
+}
+
+#[test]
+fn fifos_and_sockets_go_to_another_file_system() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("old/f", "f\n")]);
+    make_fifo(&ws.path("pipe"));
+    if ws.root.starts_with("/dev/shm") {
+        eprintln!("skipped: it needs a /dev/shm of its own");
+        return;
+    }
+    // The layer of a transaction is in memory here, so all that it made comes from another file system.
+    let socket = r#"python3 -c "import socket; socket.socket(socket.AF_UNIX).bind(\"s\")""#;
+    let command =
+        format!("umask 0; mkfifo -m 620 p; mkdir d; mkfifo d/q; rm -r old; mkfifo old; rm pipe; {socket}");
+    let listing = "find . -path ./.git -prune -o -path ./.lbx -prune -o -printf '%P %M\\n' | sort";
+    let script = format!(
+        r"
+        mount -t tmpfs -o size=100m tmpfs /dev/shm
+        {listing} > ../before
+        $LBX bash --set bash.backend=namespaces --transaction '{command}'
+        {listing} > ../done
+        $LBX undo
+        {listing} > ../after
+        $LBX redo
+        {listing} > ../again
+        mkdir vol; mount -t tmpfs tmpfs vol
+        $LBX move d vol/d
+        $LBX move p vol/p
+        find vol -printf '%P %M\n' | sort > ../moved
+        $LBX undo --steps 2
+        find vol -printf '%P %M\n' | sort > ../back
+        {listing} > ../left
+    "
+    );
+    let Some(output) = on_overlay(&ws, &script) else { return };
+    let answers = answers(&output);
+    assert_eq!(answers.len(), 6, "{}", String::from_utf8_lossy(&output.stderr));
+    for answer in answers {
+        assert_eq!(answer["ok"], true, "{answer:#}");
+    }
+    let [before, done, after, again, moved, back, left] =
+        ["before", "done", "after", "again", "moved", "back", "left"]
+            .map(|name| fs::read_to_string(ws.outside.join(name)).unwrap());
+    for made in ["p prw--w----", "d/q prw-rw-rw-", "old prw-rw-rw-", "s srwxrwxrwx"] {
+        assert!(done.lines().any(|line| line == made), "{made}: {done}");
+    }
+    assert!(!done.contains("pipe"), "{done}");
+    assert_eq!((&after, &again), (&before, &done));
+    assert!(moved.contains("d/q prw-rw-rw-") && moved.contains("p prw--w----"), "{moved}");
+    assert_eq!((back.lines().count(), left.contains("d/q prw-rw-rw-")), (1, true), "{back}{left}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::Change;
 use super::folders::Ways;
 use super::plan::{Across, Move};
 use super::run::Ground;
+use super::special::{self, SpecialFile};
 use super::stage::Stage;
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::store::state::State;
@@ -115,7 +116,7 @@ pub(in crate::engine) fn clear(ground: Ground<'_>, moves: &[Move], stands: bool)
 enum Fault {
     /// The system's.
     Io(std::io::Error),
-    /// It is no file, folder or symlink, or another file system is mounted in it.
+    /// It is a device, or another file system is mounted in it.
     Kind(PathBuf),
     /// Others have changed it meanwhile, or its copy is not what it is.
     Changed(PathBuf),
@@ -130,13 +131,18 @@ impl<E: Into<std::io::Error>> From<E> for Fault {
 impl Fault {
     /// The refusal to move `shown`.
     fn into_error(self, shown: &str) -> Error {
-        let inner = |path: &Path| Path::new(shown).join(path).display().to_string();
+        let inner = |path: &Path| {
+            // What is refused may be all that was to be moved.
+            let path: PathBuf =
+                [Path::new(shown), path].iter().filter(|part| !part.as_os_str().is_empty()).collect();
+            path.display().to_string()
+        };
         match self {
             Self::Io(source) => Error::io("copy", shown, source),
             Self::Kind(path) => Error::new(
                 ErrorKind::NotARegularFile,
                 format!(
-                    "{} cannot be moved to another file system: only files, folders and symlinks can",
+                    "{} cannot be moved to another file system: it is a device or a mount point",
                     inner(&path)
                 ),
             )
@@ -200,6 +206,8 @@ fn copied(
                 waiting.push(Waiting { from, new: name.clone(), name, to, path });
             }
             folders.push((inner, source, stat));
+        } else if SpecialFile::can_be_made(fs::type_of(&stat)) {
+            special::make(to.as_fd(), &new, fs::type_of(&stat), fs::mode_of(&stat))?;
         } else {
             return Err(Fault::Kind(path));
         }

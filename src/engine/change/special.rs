@@ -1,14 +1,15 @@
-//! FIFOs and sockets that a command removed: an equal one is made in the trash, from where an undo moves
-//! it to its place.
+//! FIFOs and sockets are made anew: one that a command removed in the trash, from where an undo moves it to its
+//! place, and one that goes to another mount there.
 //!
 //! Such a file is its name, its type and its mode; it holds no bytes. A socket that comes back has nobody
 //! who listens on it, as after a restart of its program.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
 
 use crate::engine::journal::steps::Thing;
 use crate::engine::store::state::State;
@@ -50,13 +51,21 @@ pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -
     let system = |error: crate::error::Error| std::io::Error::other(error.message().to_owned());
     let folder = state.folder(&format!("{}/{}", trash::FOLDER, entry.id)).map_err(system)?;
     describe(&folder, entry)?;
-    let mode = Mode::from_raw_mode(special.mode);
-    rustix::fs::mknodat(&folder, trash::CONTENT, special.kind, mode, 0)?;
-    // The mask of new files does not count for what comes back.
-    rustix::fs::chmodat(&folder, trash::CONTENT, mode, AtFlags::empty())?;
+    make(folder.as_fd(), OsStr::new(trash::CONTENT), special.kind, special.mode)?;
     let made = fs::stat_at(folder.as_fd(), OsStr::new(trash::CONTENT))?;
     rustix::fs::fsync(&*folder)?;
     Ok(Thing { inode: made.st_ino, is_folder: false })
+}
+
+/// Makes a file of this type and with these permission bits.
+///
+/// # Errors
+/// The system's.
+pub(super) fn make(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: u32) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(mode);
+    rustix::fs::mknodat(folder, name, kind, mode, 0)?;
+    // The mask of new files does not count for what is like another.
+    rustix::fs::chmodat(folder, name, mode, AtFlags::empty())
 }
 
 /// Writes the description of a trash entry, with which `gc` knows its age.
