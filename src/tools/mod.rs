@@ -516,5 +516,6 @@ fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> Answer
     if T::EFFECT == Effect::Reads {
         engine.settle();
     }
-    Ok(Box::new(Typed::<T>(T::run(engine, request)?)))
+    let answered = T::run(engine, request).map_err(|error| places::or_moved(engine, error));
+    Ok(Box::new(Typed::<T>(answered?)))
 }

@@ -91,6 +91,73 @@ fn not_found_is_cured_by_the_near_path() {
 }
 
 #[test]
+fn not_found_under_a_name_of_before_is_cured_by_the_name_of_now() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/c.txt", "c\n"), ("gone.txt", "gone\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["move", "a.txt", "b.txt"]).ok();
+    ws.lbx(&["move", "d", "e"]).ok();
+    ws.lbx(&["move", "b.txt", "new/b.txt"]).ok();
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
+    let calls: [&[&str]; 8] = [
+        &["read", "a.txt"],
+        &["edit", "a.txt", "--old-string", "one", "--new-string", "two"],
+        &["insert", "a.txt", "--line", "1", "--content", "two\n"],
+        &["move", "a.txt", "other.txt"],
+        &["delete", "a.txt"],
+        &["grep", "one", "a.txt"],
+        &["ls", "a.txt"],
+        &["patch", "--patch", patch],
+    ];
+    for call in calls {
+        let error = ws.lbx(call).error("not_found");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.ends_with("; this session moved a.txt to new/b.txt in change #1"), "{error:#}");
+        assert_eq!(error["suggested_action"], "Did you mean new/b.txt?");
+        assert_eq!(error["details"]["moved_to"], "new/b.txt");
+    }
+    let edit = ["edit", "new/b.txt", "--old-string", "one", "--new-string", "two"];
+    ws.lbx(&edit).ok();
+    let below = ws.lbx(&["read", "d/c.txt"]).error("not_found");
+    assert_eq!(below["details"]["moved_to"], "e/c.txt");
+    // Of several files each has its own.
+    let some = ws.lbx(&["read", "a.txt", "d/c.txt", "new/b.txt"]).ok();
+    assert_eq!(some["files"][1]["error"]["details"]["moved_to"], "e/c.txt", "{some:#}");
+    let none = ws.lbx(&["read", "a.txt", "d/c.txt"]).error("not_found");
+    assert_eq!(none["message"].as_str().unwrap().matches("this session moved").count(), 1, "{none:#}");
+    assert_eq!(none["suggested_action"], "Did you mean new/b.txt?");
+}
+
+#[test]
+fn not_found_tells_no_move_that_is_not_the_reason() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("c.txt", "c\n"), ("d.txt", "d\n"), ("e.txt", "e\n")]);
+    let untold = |call: &[&str]| {
+        let error = ws.lbx(call).error("not_found");
+        assert_eq!(error["details"].get("moved_to"), None, "{error:#}");
+    };
+    ws.lbx(&["move", "a.txt", "b.txt"]).ok();
+    untold(&["read", "a.txt", "--session", "other"]);
+    // What is gone is another file than the one that was moved.
+    ws.lbx(&["write", "a.txt", "--content", "new\n"]).ok();
+    ws.lbx(&["delete", "a.txt"]).ok();
+    untold(&["read", "a.txt"]);
+    // Nothing stands where it went.
+    ws.lbx(&["move", "c.txt", "moved.txt"]).ok();
+    std::fs::remove_file(ws.path("moved.txt")).unwrap();
+    untold(&["read", "c.txt"]);
+    // An undo moves too: it is back, and the new name is gone.
+    ws.lbx(&["move", "d.txt", "f.txt"]).ok();
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.lbx(&["read", "f.txt"]).error("not_found")["details"]["moved_to"], "d.txt");
+    // A patch moves as well, and so does a command.
+    ws.lbx(&["read", "e.txt"]).ok();
+    let patch = "diff --git a/e.txt b/g.txt\nrename from e.txt\nrename to g.txt\n";
+    ws.lbx(&["patch", "--patch", patch]).ok();
+    ws.lbx(&["bash", "--set", "bash.backend=none", "mv g.txt h.txt; echo new > i.txt"]).ok();
+    let error = ws.lbx(&["read", "e.txt"]).error("not_found");
+    assert_eq!(error["details"]["moved_to"], "h.txt", "{error:#}");
+}
+
+#[test]
 fn binary_file_is_cured_by_base64() {
     let ws = Workspace::with(&[]);
     ws.write("a.bin", b"\0\x01\x02");

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::search::page::json_bytes;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::counted::counted;
+use crate::tools::places;
 
 /// Bytes that an answer says of each of several files, beside its content and its path.
 const SAID_BYTES: usize = 320;
@@ -51,6 +52,7 @@ pub fn read_several(
                 files.push(FileOrRefusal::Read(Box::new(read)));
             }
             Err(error) => {
+                let error = places::or_moved(engine, error);
                 let item = refused(path, &error);
                 let bytes = usize::try_from(json_bytes(&item)).unwrap_or(usize::MAX);
                 room.take(TextSize::plain(bytes.saturating_sub(said(path))));
@@ -91,6 +93,10 @@ fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error 
     );
     let error = Error::new(first.kind(), message).suggest(first.suggested_action().to_owned());
     let error = error.detail("files", serde_json::to_value(files).unwrap_or_default());
+    let error = match first.details().get(places::MOVED_TO) {
+        Some(to) => error.detail(places::MOVED_TO, to.clone()),
+        None => error,
+    };
     match first.path() {
         Some(path) => error.at(path),
         None => error,
