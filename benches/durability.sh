@@ -1,7 +1,8 @@
 #!/bin/bash
 # What durability costs: changes of each kind on a disk, beside the same in memory (tmpfs), where a
 # sync is nothing. The difference is what the syncs add. Beside them, the least that any program
-# pays for one file that survives a power failure: write aside, sync, rename, sync the folder.
+# pays for one file that survives a power failure: write aside, sync, rename, sync the folder. And what the calls
+# alone cost by which a change with its journal entry and its commit is made, without anything computed.
 # Then a write over a file and that least again, beside a neighbour that writes and syncs without pause.
 # Counts and lists what a write over a file syncs, by strace, where that is installed.
 #
@@ -25,7 +26,7 @@ waiting=$(awk '/^(Dirty|Writeback):/ { sum += $2 } END { print sum }' /proc/memi
 echo "journal: thread $journal; $waiting kB wait to be written"
 
 python3 - "$lbx" "$runs" "$on_disk" "$in_memory" <<'PYTHON'
-import os, signal, statistics, sys, time
+import ctypes, os, signal, statistics, sys, time
 
 import common
 
@@ -45,6 +46,39 @@ def floor(folder, number):
     os.fsync(opened)
     os.close(opened)
     return (time.perf_counter_ns() - start) / 1e6
+
+
+def steps(folder, number):
+    """What a change of one file with its entry and its commit writes, syncs and renames, and nothing else."""
+    os.chdir(folder)
+    system = ctypes.CDLL(None, use_errno=True)
+    folders = ["target", "staging", "open", "done", *[f"objects{part}" for part in range(4)]]
+    for name in folders:
+        os.makedirs("steps/" + name, exist_ok=True)
+    begin = os.open("steps", os.O_RDONLY)
+    appended = [os.open(f"steps/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND) for name in ("log", "session", "audit")]
+    start = time.perf_counter_ns()
+    files = []
+    for name in ["staged", "entry", *[f"object{part}" for part in range(4)]]:
+        files.append(os.open(f"steps/staging/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.write(files[-1], b"%d\n" % number * 100)
+    system.syncfs(begin)
+    os.fsync(files[1])
+    os.rename("steps/staging/entry", "steps/open/entry")
+    os.rename("steps/staging/staged", "steps/target/file")
+    for part in range(4):
+        os.rename(f"steps/staging/object{part}", f"steps/objects{part}/{number}")
+    for file in appended:
+        os.write(file, b"x" * 200)
+    system.syncfs(begin)
+    os.fsync(appended[-1])
+    os.rename("steps/open/entry", f"steps/done/{number}")
+    for file in files:
+        os.close(file)
+    took = (time.perf_counter_ns() - start) / 1e6
+    for file in [begin, *appended]:
+        os.close(file)
+    return took
 
 
 def prepare(folder):
@@ -87,8 +121,12 @@ for kind in kinds:
                 all_times.append(took)
     disk, memory = (statistics.median(all_times) for all_times in times)
     print(f"{kind:<20}{disk:>10.2f}{memory:>12.2f}{disk - memory:>12.2f}")
-least = statistics.median(floor(folders[0], number) for number in range(runs))
-print(f"{'the least':<20}{least:>10.2f}{'':>24}   one file, written aside, synced, renamed, its folder synced")
+for name, measured, what in [
+    ("the least", floor, "one file, written aside, synced, renamed, its folder synced"),
+    ("the steps alone", steps, "six files and a wave, their renames and a wave: what a write over a file asks of the disk"),
+]:
+    disk, memory = (statistics.median(measured(folder, number) for number in range(runs)) for folder in folders)
+    print(f"{name:<20}{disk:>10.2f}{memory:>12.2f}{disk - memory:>12.2f}   {what}")
 
 
 def disturb(path):
