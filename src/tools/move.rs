@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -111,11 +112,14 @@ impl Tool for Move {
 fn occupied(workspace: &Workspace, from: &ResolvedPath, to: &ResolvedPath) -> Error {
     let shown = to.shown();
     let within = from.path().name().filter(|_| to.stat().is_some_and(fs::is_folder));
+    // A question whose answer would be refused as well is none.
+    let within = within.map(|name| to.path().join(name)).filter(|within| {
+        let there = fs::open_beneath(workspace.root_fd(), within, fs::LOOK);
+        !within.is_within(from.path()) && matches!(there, Err(Errno::NOENT))
+    });
     let advice = within.map_or_else(
         || "Choose another name in `to`.".to_owned(),
-        |name| {
-            format!("Did you mean {}? `to` is the new path itself.", workspace.shown(&to.path().join(name)))
-        },
+        |within| format!("Did you mean {}? `to` is the new path itself.", workspace.shown(&within)),
     );
     Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already, and move never overwrites"))
         .at(shown)

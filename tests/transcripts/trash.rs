@@ -228,6 +228,11 @@ fn a_move_makes_folders_and_never_overwrites() {
         ws.lbx(&["move", "a.txt", "b.txt"]).error("already_exists");
         let error = ws.lbx(&["move", "a.txt", "sub"]).error("already_exists");
         assert_eq!(error["suggested_action"], "Did you mean sub/a.txt? `to` is the new path itself.");
+        // Neither would the answer to this question work.
+        for (from, to) in [("sub", "sub"), ("sub/c.txt", "sub")] {
+            let error = ws.lbx(&["move", from, to]).error("already_exists");
+            assert_eq!(error["suggested_action"], "Choose another name in `to`.", "{from} {to}");
+        }
         ws.lbx(&["move", "none", "x"]).error("not_found");
         ws.lbx(&["move", "sub", "sub/deep/sub"]).error("invalid_request");
         ws.lbx(&["move", "a.txt", "b.txt/x"]).error("not_a_directory");
