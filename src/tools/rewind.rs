@@ -156,7 +156,7 @@ fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<Journa
             ErrorKind::NotFound,
             format!("session {} has changed nothing since that snapshot", at.session),
         )
-        .suggest("`log` shows the changes of all sessions; name another one in `session`.")
+        .suggest("`log` shows the changes of all sessions.")
     };
     let Some(state) = change.state() else {
         return Err(nothing());

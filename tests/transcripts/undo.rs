@@ -793,6 +793,13 @@ fn an_undo_that_finds_nothing_names_the_sessions_that_have_changes() {
         let error = ws.lbx(call).error("not_found");
         assert!(error["suggested_action"].as_str().unwrap().contains("agent"), "{error}");
     }
+    // Only a session that has something of the kind is asked about.
+    for call in
+        [&["redo"][..], &["undo", "none.txt"], &["undo", "--path", "none.txt"], &["undo", "--seq", "7"]]
+    {
+        let error = ws.lbx(call).error("not_found");
+        assert_eq!(error["suggested_action"], "`log` shows the changes of all sessions.", "{call:?}");
+    }
     // `log` has the number that undo takes.
     assert_eq!(ws.lbx(&["log"]).ok()["snapshots"][0]["seq"], 1);
     let error = ws.lbx(&["undo", "--seq", "1", "--hunk", "2", "--session", "agent"]).error("invalid_request");

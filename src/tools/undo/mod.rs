@@ -180,7 +180,13 @@ fn entries(
                 .suggest(format!("Did you mean `steps` {number}?"))
                 .on_command_line(format!("On the command line: --steps {number}.")));
         }
-        return Err(error.suggest(others_advice(change.engine())));
+        return Err(error.suggest(others_advice(change.engine(), |state, other| {
+            let wanted = |entry: &JournalEntry| path.is_none_or(|path| touches(entry, path));
+            let history = History::load(state, other);
+            history
+                .and_then(|mut history| history.next(state, direction, 1, wanted))
+                .is_ok_and(|next| !next.is_empty())
+        })));
     }
     Ok((history, entries))
 }

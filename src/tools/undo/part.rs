@@ -89,7 +89,9 @@ fn no_change(engine: &Engine, seq: u64, newest: Option<u64>) -> Error {
     );
     let advice = match newest {
         Some(_) => format!("`log` shows the numbers: with session {session}, those of this session."),
-        None => others_advice(engine),
+        None => others_advice(engine, |state, other| {
+            journal::history(state, other).is_ok_and(|made| made.contains(&seq))
+        }),
     };
     Error::new(ErrorKind::NotFound, format!("session {session} has no change {seq}: {there}"))
         .suggest(advice)
