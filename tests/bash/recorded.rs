@@ -334,6 +334,35 @@ fn what_a_command_has_done_so_far_is_no_baseline_of_another_session() {
 }
 
 #[test]
+fn a_command_says_which_of_its_files_another_command_was_given() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let wait = |name: &str| format!("while [ ! -e {name} ]; do sleep 0.02; done");
+    let long = format!("touch long; {}; echo x > of-long; {}; rm go", wait("short"), wait("go"));
+    let short = format!("touch short; {}; echo y > of-short", wait("of-long"));
+    let call = ws.call(&["bash", &long]).spawn();
+    while !ws.path("long").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // The short command ends while the long one runs, and nobody can tell who wrote what meanwhile.
+    let given = ws.lbx(&["bash", &short]).ok();
+    assert_eq!(paths(&given), ["of-long", "of-short", "short"], "{given:#}");
+    ws.write("go", "");
+    let ran = call.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(paths(&answer["data"]), ["long"], "{answer:#}");
+    let told = answer["warnings"][0].as_str().unwrap();
+    assert!(
+        told.starts_with("recorded as the changes of another command that ran at the same time: of-long, "),
+        "{told}"
+    );
+}
+
+/// The paths that a command is said to have changed.
+fn paths(data: &Value) -> Vec<&str> {
+    data["changed"].as_array().unwrap().iter().map(|changed| changed["path"].as_str().unwrap()).collect()
+}
+
+#[test]
 fn a_folder_with_others_in_it_whose_place_a_special_file_took_comes_back() {
     for backend in backends() {
         for special in ["mkfifo d", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"d\")'"] {

@@ -3,9 +3,12 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Bash;
 use super::answer::{Action, Changed};
+use super::attributes::named;
 use super::difference::{Difference, LISTED_MAX};
 use super::left_out::{KeptFiles, LeftOutFiles};
+use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
 use crate::engine::change::record;
@@ -19,6 +22,7 @@ use crate::engine::workspace::survey::{Survey, Thing, Touched};
 use crate::engine::workspace::{Workspace, fs, hashed};
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::tools::Tool as _;
 
 /// The snapshot before the command.
 const BEFORE: usize = 0;
@@ -77,7 +81,7 @@ pub struct Sides<'a> {
 /// # Errors
 /// The system's.
 pub fn record(
-    change: Change<'_>,
+    mut change: Change<'_>,
     sides: &Sides<'_>,
     message: (String, Option<String>),
 ) -> Result<Difference, Error> {
@@ -86,7 +90,9 @@ pub fn record(
     for touched in sides.before.touched(sides.after) {
         collector.take(&touched)?;
     }
+    let by_others = std::mem::take(&mut collector.by_others);
     let (done, backups, list) = collector.finish();
+    warn_of_others(change.engine(), &by_others);
     let difference = Difference { total: Some(list.len()), list: Some(list) };
     let is_recorded = sides.tips.0 != sides.tips.1;
     // What is listed and cannot be taken back is recorded as well: an undo says so.
@@ -102,6 +108,15 @@ pub fn record(
     })
 }
 
+/// Says which files may be the command's though another has them: who wrote them cannot be told.
+fn warn_of_others(engine: &mut Engine, paths: &[WorkspacePath]) {
+    if let Some(names) = named(&engine.workspace, paths) {
+        engine.warn(format!(
+            "recorded as the changes of another command that ran at the same time: {names}. Commands with transaction are kept apart"
+        ));
+    }
+}
+
 /// What others did while a command ran.
 #[derive(Default)]
 struct Theirs {
@@ -111,6 +126,8 @@ struct Theirs {
     moved: Vec<WorkspacePath>,
     /// Folders that they made or removed.
     folders: BTreeSet<WorkspacePath>,
+    /// The files that are recorded as what other commands changed.
+    by_commands: BTreeSet<WorkspacePath>,
 }
 
 impl Theirs {
@@ -122,6 +139,9 @@ impl Theirs {
             theirs.folders.extend(entry.folders);
             theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
             theirs.folders.extend(entry.modes.into_iter().map(|folder| folder.path));
+            if entry.tool == Bash::NAME {
+                theirs.by_commands.extend(entry.files.iter().map(|file| file.path.clone()));
+            }
             for file in entry.files {
                 let known = theirs.files.entry(file.path).or_insert_with(|| (file.before, None));
                 known.1 = file.after;
@@ -170,6 +190,8 @@ struct Collector<'a, 's, 'e> {
     removed: BTreeMap<WorkspacePath, FolderSeen>,
     /// What the answer lists.
     list: BTreeMap<WorkspacePath, (Action, Option<Sha256>)>,
+    /// What it does not list, since another command ended first and took it for its own.
+    by_others: Vec<WorkspacePath>,
 }
 
 impl<'a, 's, 'e> Collector<'a, 's, 'e> {
@@ -194,6 +216,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             made: BTreeMap::new(),
             removed: BTreeMap::new(),
             list: BTreeMap::new(),
+            by_others: Vec::new(),
         })
     }
 
@@ -320,6 +343,9 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             }
         };
         if same(from.as_ref(), to.as_ref()) {
+            if self.theirs.by_commands.contains(path) {
+                self.by_others.push(path.clone());
+            }
             return Ok(());
         }
         if let (Some(from), Some(bytes)) = (&from, bytes) {
