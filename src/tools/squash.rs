@@ -121,7 +121,8 @@ impl Tool for Squash {
             return Err(nothing_missing(&chosen.session, &branch));
         }
         engine.set_dry_run(request.dry_run);
-        let Squashed { commits, base, is_new, files, index_is_old, .. } = squashed;
+        let Squashed { commits, base, is_new, files, may_be_lost, index_is_old, .. } = squashed;
+        engine.warn_if(may_be_lost.map(|why| format!("a power failure may take the commit: {why}")));
         engine.warn_if(
             index_is_old.map(|why| {
                 format!("the commit was made, but {why}: `git reset` brings the index up to date")

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::Workspace;
-use crate::inject::{can_inject, each, is_thorough, kill_at, points, sample};
+use crate::inject::{can_inject, each, fail_at, is_thorough, kill_at, points, sample};
 use crate::killed::CHANGING;
 
 /// Points at which a call is killed, unless all are tried.
@@ -82,6 +82,23 @@ fn a_killed_squash_leaves_no_lock_that_stays() {
         assert!(left.into_inner() > 0, "{onto:?}: no kill left a lock");
         let is_checked_out = onto == ["--checked-out"];
         assert_eq!(half_way.into_inner() > 0, is_checked_out, "{onto:?}: kills between branch and index");
+    }
+}
+
+#[test]
+fn a_squash_that_cannot_be_synced_says_what_stands() {
+    if !can_inject() {
+        return;
+    }
+    let before = changed();
+    let head = before.git(&["rev-parse", "HEAD"]);
+    let squash = ["squash", "-m", "Do it", "--session", "s", "--checked-out"];
+    for point in points(&before.copy(), &["fsync"], &squash) {
+        let ws = before.copy();
+        let answer = String::from_utf8(fail_at(&ws, &point, "EIO", &squash).stdout).unwrap();
+        let has_moved = ws.git(&["rev-parse", "HEAD"]) != head;
+        assert_eq!(answer.starts_with("{\"ok\":true"), has_moved, "{point:?}: {answer}");
+        assert!(index_is_at_head(&ws), "{point:?}: {answer}");
     }
 }
 

@@ -92,6 +92,8 @@ pub struct Squashed {
     pub files: usize,
     /// Where the branch differs so that the changes could not be applied; then nothing was made.
     pub conflicts: Vec<Overlap>,
+    /// Why a power failure may take the commits, where they are made and could not be synced.
+    pub may_be_lost: Option<String>,
     /// Why the index did not follow, where the commits are made and it did not.
     pub index_is_old: Option<String>,
 }
@@ -190,9 +192,18 @@ impl Store {
             squash.merge.as_deref().or_else(|| squash.steps.last().map(|step| step.message.as_str()));
         let subject = subject.and_then(|message| message.lines().next()).unwrap_or_default().to_owned();
         let line = LogLine { subject, seconds: squash.seconds };
-        if branch.advance(&self.repo, tip, newest, &line)? == Moved::Overtaken {
-            return Err(SnapshotError::new(format!("the branch `{}` was moved meanwhile", squash.branch)));
-        }
+        squashed.may_be_lost = match branch.advance(&self.repo, tip, newest, &line) {
+            Ok(Moved::Yes) => None,
+            Ok(Moved::Overtaken) => {
+                return Err(SnapshotError::new(format!(
+                    "the branch `{}` was moved meanwhile",
+                    squash.branch
+                )));
+            }
+            // The sync comes after the move.
+            Err(error) if branch.tip(&self.repo)? == Some(newest) => Some(error.to_string()),
+            Err(error) => return Err(error),
+        };
         if let Some(index) = index {
             reflog::append_to_head(&self.repo, tip, newest, &line);
             squashed.index_is_old = index.put().err().map(|error| error.to_string());
