@@ -39,6 +39,27 @@ fn owners(ws: &Workspace, path: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_file_that_a_sparse_checkout_leaves_out_was_deleted_by_nobody() {
+    for index in ["--no-sparse-index", "--sparse-index"] {
+        let ws = workspace(&[("in/a.txt", "a\n"), ("out/c.txt", "c\n"), ("out/d.txt", "d\n")]);
+        ws.git(&["sparse-checkout", "set", "--cone", index, "in"]);
+        assert!(!ws.path("out").exists());
+        let changed = |to: &str| ws.git(&["diff", "--name-status", "HEAD", to]);
+        ws.lbx(&["write", "out/c.txt", "--content", "new\n"]).ok();
+        assert_eq!(ws.snapshots(), ["write: out/c.txt"], "{index}");
+        assert_eq!(changed("lbx-snapshots"), "M\tout/c.txt", "{index}");
+        ws.lbx(&["squash", "-m", "One file", "--onto", "work"]).ok();
+        assert_eq!(changed("work"), "M\tout/c.txt", "{index}");
+        // Where the file is gone again, it is for git, and here, as HEAD has it.
+        ws.lbx(&["undo"]).ok();
+        assert!(!ws.path("out").exists());
+        assert_eq!(changed("lbx-snapshots"), "", "{index}");
+        ws.lbx(&["redo"]).ok();
+        assert_eq!(changed("lbx-snapshots"), "M\tout/c.txt", "{index}");
+    }
+}
+
+#[test]
 fn each_line_is_put_down_to_the_call_that_wrote_it() {
     let ws = workspace(&[("a.txt", TEN)]);
     assert_eq!(owners(&ws, "a.txt"), ["developer"; 10]);

@@ -101,7 +101,7 @@ impl Taker<'_, '_, '_, '_> {
         }
         if let Some(after) = self.names.after {
             let found = self.preparer.look_up(after)?;
-            self.preparer.note_external(after.to_vec(), found, None);
+            self.preparer.note_external(after.to_vec(), found, None)?;
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Taker<'_, '_, '_, '_> {
             return Ok(None);
         }
         let entry = self.preparer.entry(&path, state, found, false)?;
-        self.preparer.note_external(path, found, Some(entry));
+        self.preparer.note_external(path, found, Some(entry))?;
         Ok(Some(entry.id))
     }
 

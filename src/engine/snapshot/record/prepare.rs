@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
+use gix::index::File;
 use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 
@@ -13,6 +14,7 @@ use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
 use super::names::{is_name, is_too_deep};
 use super::rules::Rules;
+use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
 use crate::engine::snapshot::store::ahead::{AllAhead, LARGE_BYTES};
 use crate::engine::snapshot::store::chain::{Chain, tree_of};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
@@ -67,6 +69,28 @@ impl HeadTrees {
     }
 }
 
+/// The user's own index, read where it is asked for and says what a sparse checkout leaves out.
+enum SparseIndex {
+    /// Nobody has asked yet.
+    Unread,
+    /// The checkout is whole, or the index cannot be read.
+    None,
+    /// It.
+    Read(Box<File>),
+}
+
+impl SparseIndex {
+    /// It, where the checkout is a sparse one.
+    fn read(&mut self, repo: &Repo) -> Option<&File> {
+        if matches!(self, Self::Unread) {
+            let is_sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
+            let index = is_sparse.then(|| users_index(repo)).flatten();
+            *self = index.map_or(Self::None, |index| Self::Read(Box::new(index)));
+        }
+        if let Self::Read(index) = self { Some(index) } else { None }
+    }
+}
+
 /// Whether the file system's executable bits count.
 pub fn modes_count(repo: &Repo) -> bool {
     repo.settings().boolean("core.fileMode").unwrap_or(true)
@@ -106,6 +130,8 @@ pub struct Preparer<'r, 'a> {
     pub(in crate::engine::snapshot) done: Prepared<'a>,
     /// Bytes of new blobs that wait in memory.
     kept_bytes: usize,
+    /// What a sparse checkout leaves out.
+    sparse: SparseIndex,
 }
 
 impl<'r> Preparer<'r, '_> {
@@ -134,6 +160,7 @@ impl<'r> Preparer<'r, '_> {
             ahead,
             done,
             kept_bytes: 0,
+            sparse: SparseIndex::Unread,
         })
     }
 }
@@ -167,9 +194,12 @@ impl<'a> Preparer<'_, 'a> {
         let knows_before = !filtered && file.before.is_none_or(fits);
         if knows_before {
             let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
-            self.note_external(file.path, found, before);
+            self.note_external(file.path, found, before)?;
         }
-        let to = file.after.map(|state| self.entry(file.path, state, found, true)).transpose()?;
+        let to = match file.after {
+            Some(state) => Some(self.entry(file.path, state, found, true)?),
+            None => self.unchecked_out(file.path, found)?,
+        };
         self.done.change.push(TreeEdit { path: Cow::Borrowed(file.path), to });
         Ok(None)
     }
@@ -434,7 +464,7 @@ impl<'a> Preparer<'_, 'a> {
         path: impl Into<Cow<'a, [u8]>>,
         found: Lookup,
         before: Option<TreeItem>,
-    ) {
+    ) -> Result<(), SnapshotError> {
         let path = path.into();
         if let Lookup::Blocked(end, _) = found {
             let way = path.get(..end).unwrap_or(&path);
@@ -442,14 +472,33 @@ impl<'a> Preparer<'_, 'a> {
                 self.done.external.push(TreeEdit { path: Cow::Owned(way.to_vec()), to: None });
             }
         }
+        let before = match before {
+            None if found.entry().is_some() => self.unchecked_out(&path, found)?,
+            before => before,
+        };
         if found.entry() == before {
-            return;
+            return Ok(());
         }
         let is_tree = found.entry().is_some_and(|found| found.kind == EntryKind::Tree);
         if is_tree && before.is_none() && self.has_files_below(&path) {
-            return; // the change itself empties the folder
+            return Ok(()); // the change itself empties the folder
         }
         self.done.external.push(TreeEdit { path, to: before });
+        Ok(())
+    }
+
+    /// What a file that is not there is all the same: where a sparse checkout leaves it out, it stays as HEAD has
+    /// it, for git too; anywhere else it is nothing.
+    fn unchecked_out(&mut self, path: &[u8], found: Lookup) -> Result<Option<TreeItem>, SnapshotError> {
+        let Some(index) = self.sparse.read(self.repo) else { return Ok(None) };
+        if !leaves_unchecked_out(index, path.as_bstr()) {
+            return Ok(None);
+        }
+        let head = match self.head.read(self.repo)? {
+            Some(head) => head.look_up(self.repo, path)?,
+            None => found,
+        };
+        Ok(head.entry())
     }
 
     /// Whether the change touches files below `path`.

@@ -236,6 +236,17 @@ pub fn users_index(repo: &Repo) -> Option<File> {
     stored(repo.own(), "index", repo.object_hash())
 }
 
+/// Whether an index says that a sparse checkout leaves a path out, by itself or with a folder around it.
+pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
+    let is_skipped = |entry: &gix::index::Entry| entry.flags.contains(Flags::SKIP_WORKTREE);
+    index.entry_by_path(path).is_some_and(is_skipped)
+        || index.is_sparse()
+            && path.find_iter(b"/").any(|slash| {
+                let folder = path.get(..=slash).unwrap_or_default().as_bstr();
+                index.entry_by_path(folder).is_some_and(|entry| entry.mode == Mode::DIR)
+            })
+}
+
 /// The index in the regular file `name`, where it can be read and every path in it is one.
 ///
 /// gix opens an index by its path; the one given here leads to the very file that was looked at.
