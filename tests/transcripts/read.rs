@@ -260,6 +260,16 @@ fn a_binary_is_refused_or_shown_as_base64() {
 }
 
 #[test]
+fn a_link_to_a_missing_file_is_not_suggested_in_its_own_place() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    std::os::unix::fs::symlink("page-1.txt", ws.path("page-2.txt")).unwrap();
+    for call in [&["read", "page-2.txt"][..], &["grep", "x", "page-2.txt"]] {
+        let error = ws.lbx(call).error("not_found");
+        assert!(error["details"]["near"].is_null(), "{error}");
+    }
+}
+
+#[test]
 fn a_missing_file_names_its_nearest() {
     let ws =
         Workspace::with(&[("src/main.rs", ""), ("src/lib.rs", ""), ("src/mail.rs", ""), ("docs/a.md", "")]);

@@ -21,7 +21,9 @@ impl Workspace {
     /// `not_found` for a place where nothing stands, with up to three near paths.
     #[must_use]
     pub fn not_found(&self, place: &ResolvedPath) -> Error {
-        let near = self.near(place.path());
+        let mut near = self.near(place.path());
+        // The name that was given may be a link to a missing file of a like name.
+        near.retain(|path| path != place.shown());
         let error =
             Error::new(ErrorKind::NotFound, format!("no such file: {}", place.shown())).at(place.shown());
         match near.as_slice() {
