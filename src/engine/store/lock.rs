@@ -110,6 +110,7 @@ fn touch(file: &File, stat: &Stat) {
 
 /// Opens a lock's file, made where it is missing; read-only where this account may not write it.
 fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat), Errno> {
+    let mut last = Errno::AGAIN;
     for _ in 0..TRIES {
         // Where others may write, anything may stand, and not even opening it may be harmless.
         if mode & OTHERS != 0 {
@@ -130,21 +131,25 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat),
             },
             // As above.
             Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => set_aside(folder, name)?,
+            // It may have been made or removed between two looks.
+            Err(errno @ (Errno::ACCESS | Errno::ROFS | Errno::PERM)) => last = errno,
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
     }
-    Err(Errno::AGAIN)
+    Err(last)
 }
 
-/// Opens what stands there, or makes it.
+/// Opens what stands there, or makes it; an account that may not make it is told that.
 fn open_or_make(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let open = |flags| {
         rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(mode)))
     };
     match open(flags | OFlags::RDWR | OFlags::CREATE) {
-        Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => open(flags | OFlags::RDONLY),
+        Err(refused @ (Errno::ACCESS | Errno::ROFS | Errno::PERM)) => {
+            open(flags | OFlags::RDONLY).map_err(|errno| if errno == Errno::NOENT { refused } else { errno })
+        }
         opened => opened,
     }
     .map(File::from)
