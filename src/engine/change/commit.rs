@@ -18,6 +18,7 @@ use super::run::Ground;
 use super::stage::Stage;
 use super::{Change, across, marks, recover};
 use crate::engine::history::replay::Direction;
+use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::Location;
 use crate::engine::journal::{HELD_FOLDER, Version};
 use crate::engine::policy::settings::Key;
@@ -132,6 +133,9 @@ impl Change<'_> {
         intent.moves.clone_from(&self.moves);
         let id = self.entry.id.clone();
         let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
+        if let Some(at) = contradiction(&steps) {
+            return Err(Error::internal(format!("the steps of this change contradict each other at {at}")));
+        }
         self.entry.set_steps(steps, state.path());
         if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
             state.folder(HELD_FOLDER)?;

@@ -159,6 +159,33 @@ fn agrees(expected: &Expected, observed: Option<&Observed>, measure: Measure) ->
     }
 }
 
+/// Where steps contradict each other: one needs at a path what an earlier one has taken from there, or a folder
+/// that is none by then. Such steps cannot all be taken, and what came of the first of them would fit no number.
+///
+/// Bytes that are put in the place of others, and files that go, need nothing of each other.
+#[must_use]
+pub fn contradiction(steps: &[Step]) -> Option<Location> {
+    if steps.iter().all(|step| matches!(step, Step::Put { .. } | Step::Unlink { .. })) {
+        return None;
+    }
+    let mut ledger = Ledger::default();
+    for (done, step) in steps.iter().enumerate() {
+        ledger.take(done, step);
+    }
+    ledger.contradiction
+}
+
+/// Whether what is known to stand at a path can be what a step needs there.
+fn can_be(known: &Expected, needed: &Expected) -> bool {
+    let is_folder = |expected: &Expected| match expected {
+        Expected::Folder => Some(true),
+        Expected::Thing(thing) => Some(thing.is_folder),
+        Expected::File(_) | Expected::Replaced(_) => Some(false),
+        Expected::Nothing | Expected::NoFile => None,
+    };
+    is_folder(known) == is_folder(needed)
+}
+
 /// Everything that is known of what stands where, while so many steps are done.
 fn facts(steps: &[Step]) -> Vec<Fact> {
     let mut ledger = Ledger::default();
@@ -177,6 +204,8 @@ struct Ledger {
     past: Vec<Fact>,
     /// The folders that were renamed, by their new names: when, and from where.
     renamed: HashMap<Location, Vec<(usize, Location)>>,
+    /// The first path at which a step needs what cannot stand there.
+    contradiction: Option<Location>,
 }
 
 impl Ledger {
@@ -223,6 +252,9 @@ impl Ledger {
     /// Notes what a step finds at a path, where that is news; it stood there, or where that came
     /// from, from the beginning.
     fn need(&mut self, done: usize, at: &Location, expected: &Expected) {
+        if self.contradiction.is_none() && !self.can_find(at, expected) {
+            self.contradiction = Some(at.clone());
+        }
         if self.now.contains_key(at) {
             return;
         }
@@ -241,6 +273,14 @@ impl Ledger {
             };
             (here, until, is_past) = (from, renamed, true);
         }
+    }
+
+    /// Whether a step can find that at a path, by what is known of it and of the folders on the way.
+    fn can_find(&self, at: &Location, expected: &Expected) -> bool {
+        let known = |at: &Location| self.now.get(at).map(|(known, _)| known);
+        let is_there = known(at).is_none_or(|known| can_be(known, expected));
+        let mut folders = std::iter::successors(at.parent(), Location::parent);
+        is_there && folders.all(|folder| known(&folder).is_none_or(|known| can_be(known, &Expected::Folder)))
     }
 
     /// The last rename of a folder before `until` steps that brought `at` along: when it was, and

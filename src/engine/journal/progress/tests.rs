@@ -228,6 +228,7 @@ fn random_change(seed: u64) -> (Vec<Step>, Vec<Tree>) {
     let mut tree = random_tree(&mut random);
     let intent = random_intent(&mut random, &mut tree);
     let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("id-held-{number}")));
+    assert_eq!(contradiction(&steps), None, "{steps:#?}");
     let mut trees = vec![tree.clone()];
     for (number, step) in steps.iter().enumerate() {
         take(&mut tree, step, number as u64);
@@ -301,4 +302,41 @@ fn a_folder_that_was_made_and_removed_by_others_is_made_again() {
     let mut made = tree.clone();
     made.insert(file("d"), Node::Folder { inode: 2 });
     assert_eq!(progress(&steps, &observed(&made, &steps)).forth, Some(1));
+}
+
+#[test]
+fn steps_of_which_one_takes_what_a_later_one_needs_are_a_contradiction() {
+    let folder = |path: &str| FolderEntry { path: file(path), mode: None, identity: None };
+    let put = |path: &str| Step::Put {
+        at: file(path),
+        staged: Location::in_state("staging", "id-0"),
+        before: None,
+        after: version("n"),
+    };
+    let moves = |from: &str, to: &str, is_folder| Step::Rename {
+        from: file(from),
+        to: file(to),
+        thing: Thing { inode: 1, is_folder },
+        over: None,
+        copy_of: None,
+    };
+    for (steps, at) in [
+        // What comes to the name of a folder that goes later.
+        (vec![put("d"), Step::RemoveFolder(folder("d"))], Some("d")),
+        (vec![moves("a", "d", false), Step::RemoveFolder(folder("d"))], Some("d")),
+        (vec![Step::RemoveFolder(folder("d")), put("d")], None),
+        // What comes to a folder that is not there any more, or is none.
+        (vec![Step::RemoveFolder(folder("d")), put("d/f")], Some("d/f")),
+        (vec![moves("d", "e", true), put("d/f")], Some("d/f")),
+        (vec![moves("d", "e", true), put("e/f")], None),
+        (vec![put("d"), put("d/f"), moves("a", "b", false)], Some("d/f")),
+        // What is taken twice, or comes where something came.
+        (vec![moves("a", "b", false), moves("a", "c", false)], Some("a")),
+        (vec![moves("a", "b", false), moves("c", "b", false)], Some("b")),
+        (vec![moves("a", "b", false), put("a")], None),
+        (vec![Step::MakeFolder(folder("d")), put("d/f"), moves("a", "d/g", false)], None),
+        (vec![put("d"), Step::MakeFolder(folder("d"))], Some("d")),
+    ] {
+        assert_eq!(contradiction(&steps), at.map(file), "{steps:#?}");
+    }
 }
