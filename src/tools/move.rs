@@ -73,7 +73,7 @@ impl Tool for Move {
         let named: [(&str, &Path); 2] = [("from", &request.from), ("to", &request.to)];
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         let is_repeated = change.is_repeated(request.digest())?;
-        let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_entry(&request.to)?);
+        let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_destination(&request.to)?);
         let (shown_from, shown_to) = (from.shown().to_owned(), to.shown().to_owned());
         if is_repeated {
             return Ok(Response { from: shown_from, to: shown_to, already_applied: true });

@@ -109,7 +109,7 @@ fn restore(mut change: Change<'_>, request: Request) -> Result<Response, Error> 
     let entry = find(&mut change, &request)?;
     let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
     let to = request.to.clone().unwrap_or(place_of_old);
-    let place = change.look_at_entry(&to)?;
+    let place = change.look_at_destination(&to)?;
     let shown = change.engine().workspace.shown(place.path());
     if place.stat().is_some() {
         return Err(Error::new(

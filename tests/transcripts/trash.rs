@@ -187,6 +187,8 @@ fn restore_names_what_the_trash_holds() {
     {
         ws.lbx(&["restore", "a.txt", "--to", to]).error(kind);
     }
+    let error = ws.lbx(&["restore", "a.txt", "--to", "."]).error("already_exists");
+    assert_eq!(error["message"], ". exists already, and restore never overwrites");
     ws.unchanged(|| ws.lbx(&["restore", "a.txt", "--dry-run"]).ok());
     ws.lbx(&["restore", "a.txt"]).ok();
 }
@@ -228,6 +230,9 @@ fn a_move_makes_folders_and_never_overwrites() {
         ws.lbx(&["move", "a.txt", "b.txt"]).error("already_exists");
         let error = ws.lbx(&["move", "a.txt", "sub"]).error("already_exists");
         assert_eq!(error["suggested_action"], "Did you mean sub/a.txt? `to` is the new path itself.");
+        let error = ws.lbx(&["move", "sub/c.txt", "."]).error("already_exists");
+        assert_eq!(error["message"], ". exists already, and move never overwrites");
+        assert_eq!(error["suggested_action"], "Did you mean c.txt? `to` is the new path itself.");
         // Neither would the answer to this question work.
         for (from, to) in [("sub", "sub"), ("sub/c.txt", "sub")] {
             let error = ws.lbx(&["move", from, to]).error("already_exists");

@@ -169,6 +169,22 @@ impl Change<'_> {
     /// # Errors
     /// `outside_workspace`, `protected_path`, or the system's.
     pub fn look_at_entry(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
+        let place = self.look_at_destination(path)?;
+        if place.path().is_root() {
+            let message = "the workspace root cannot be deleted or moved";
+            return Err(Error::new(ErrorKind::ProtectedPath, message)
+                .at(place.shown())
+                .suggest("Name a file or folder inside it; ls shows what there is."));
+        }
+        Ok(place)
+    }
+
+    /// Looks at where something is to be moved to, without following it. The root is a place like any other where
+    /// something stands.
+    ///
+    /// # Errors
+    /// As [`Self::look_at_entry`].
+    pub fn look_at_destination(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         self.must_be_writable(&place)?;
         if place.stat().is_none() {
@@ -176,12 +192,6 @@ impl Change<'_> {
         }
         if names_a_folder(path) && place.stat().is_some_and(fs::is_symlink) {
             return Err(names_what_a_link_leads_to(&place));
-        }
-        if place.path().is_root() {
-            let message = "the workspace root cannot be deleted or moved";
-            return Err(Error::new(ErrorKind::ProtectedPath, message)
-                .at(place.shown())
-                .suggest("Name a file or folder inside it; ls shows what there is."));
         }
         Ok(place)
     }
