@@ -158,6 +158,21 @@ fn not_found_tells_no_move_that_is_not_the_reason() {
 }
 
 #[test]
+fn a_symlink_that_leads_nowhere_is_told_with_how_to_see_it() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    for (target, link) in [("there", "back"), ("back", "there")] {
+        std::os::unix::fs::symlink(target, ws.path(link)).unwrap();
+    }
+    for path in ["back", "there/a.txt"] {
+        let error = ws.lbx(&["read", path]).error("invalid_request");
+        let action = error["suggested_action"].as_str().unwrap();
+        assert!(action.starts_with("Name a path without that symlink: it leads back to itself"), "{action}");
+    }
+    let listed = ws.lbx(&["ls"]).ok();
+    assert_eq!(listed["entries"][1], json!({"path": "back", "type": "symlink", "target": "there"}));
+}
+
+#[test]
 fn binary_file_is_cured_by_base64() {
     let ws = Workspace::with(&[]);
     ws.write("a.bin", b"\0\x01\x02");

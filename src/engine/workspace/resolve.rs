@@ -248,6 +248,10 @@ fn path_error(written: &str, errno: Errno) -> Error {
             Error::new(ErrorKind::NotADirectory, format!("a parent of {written} is not a directory"))
                 .at(written)
         }
+        Errno::LOOP => Error::io("resolve", written, errno).suggest(
+            "Name a path without that symlink: it leads back to itself or through too many others. \
+             ls shows where symlinks lead.",
+        ),
         _ => Error::io("resolve", written, errno),
     }
 }
