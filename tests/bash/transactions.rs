@@ -161,6 +161,28 @@ fn a_dry_run_shows_what_would_change_and_changes_nothing() {
 }
 
 #[test]
+fn what_changes_its_kind_is_listed_in_order_of_the_paths() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    let command =
+        "rm -r src && echo now a file > src && rm a.txt && mkdir a.txt && echo now a folder > a.txt/f";
+    let answer = with(&ws, "auto", &transaction(command)).success();
+    let changed = answer["data"]["changed"].as_array().unwrap();
+    let listed: Vec<(&str, &str)> =
+        changed.iter().map(|it| (it["path"].as_str().unwrap(), it["action"].as_str().unwrap())).collect();
+    let wanted = [
+        ("a.txt", "modify"),
+        ("a.txt/f", "create"),
+        ("src", "modify"),
+        ("src/deep/y.rs", "delete"),
+        ("src/x.rs", "delete"),
+    ];
+    assert_eq!(listed, wanted, "{answer:#}");
+}
+
+#[test]
 fn a_command_that_fails_is_rolled_back_where_that_is_wanted() {
     if !are_possible() {
         return;

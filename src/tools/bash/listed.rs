@@ -47,9 +47,6 @@ impl Listing<'_> {
             return self.add_gone(path);
         };
         let is_other = lower.as_ref().is_some_and(|lower| fs::is_folder(lower) != fs::is_folder(upper));
-        if is_other && lower.as_ref().is_some_and(fs::is_folder) {
-            self.add_below(path)?;
-        }
         // A new folder is told by what is in it.
         if fs::is_folder(upper) && !is_other && lower.is_none() && holders.contains(path) {
             return Ok(());
@@ -61,7 +58,7 @@ impl Listing<'_> {
         }
         let action = if lower.is_some() { Action::Modify } else { Action::Create };
         self.push(path, action, fs::is_regular(upper));
-        Ok(())
+        if is_other && lower.as_ref().is_some_and(fs::is_folder) { self.add_below(path) } else { Ok(()) }
     }
 
     /// Whether a file has its bytes and its mode still, and a folder its mode.
