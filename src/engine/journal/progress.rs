@@ -278,6 +278,10 @@ impl Ledger {
     /// Whether a step can find that at a path, by what is known of it and of the folders on the way.
     fn can_find(&self, at: &Location, expected: &Expected) -> bool {
         let known = |at: &Location| self.now.get(at).map(|(known, _)| known);
+        // A folder that is gone is one fewer to remove.
+        if *expected == Expected::Folder && known(at).is_some_and(|known| can_be(known, &Expected::Nothing)) {
+            return true;
+        }
         let is_there = known(at).is_none_or(|known| can_be(known, expected));
         let mut folders = std::iter::successors(at.parent(), Location::parent);
         is_there && folders.all(|folder| known(&folder).is_none_or(|known| can_be(known, &Expected::Folder)))

@@ -325,6 +325,8 @@ fn steps_of_which_one_takes_what_a_later_one_needs_are_a_contradiction() {
         (vec![put("d"), Step::RemoveFolder(folder("d"))], Some("d")),
         (vec![moves("a", "d", false), Step::RemoveFolder(folder("d"))], Some("d")),
         (vec![Step::RemoveFolder(folder("d")), put("d")], None),
+        // A folder may be removed for two reasons.
+        (vec![Step::RemoveFolder(folder("d")), Step::RemoveFolder(folder("d")), put("d")], None),
         // What comes to a folder that is not there any more, or is none.
         (vec![Step::RemoveFolder(folder("d")), put("d/f")], Some("d/f")),
         (vec![moves("d", "e", true), put("d/f")], Some("d/f")),
