@@ -361,3 +361,17 @@ fn a_root_that_cannot_be_looked_into_is_told_as_that() {
     }
     ws.chmod("", 0o755);
 }
+
+#[test]
+fn a_folder_that_cannot_be_looked_into_is_told_as_that() {
+    let ws = Workspace::with(&[("d/a.txt", "one\n"), ("b.txt", "b\n")]);
+    for mode in [0, 0o444] {
+        ws.chmod("d", mode);
+        for arguments in [&["move", "d", "e"][..], &["delete", "d", "--recursive"]] {
+            let Some(call) = ws.call_unprivileged(arguments) else { continue };
+            let error = call.run().error("permission_denied");
+            assert_eq!(error["message"], "cannot look at d: Permission denied");
+        }
+    }
+    ws.chmod("d", 0o755);
+}

@@ -197,6 +197,9 @@ pub fn walk(
         let stat = rustix::fs::fstat(&opened).map_err(io)?;
         let is_folder = fs::is_folder(&stat);
         let has_name = path != *top && is_protected(name.as_bytes());
+        let open_inner = || fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io);
+        // Whether one that may not be looked into is a repository, nobody can tell: that is what it says.
+        let inner = if is_folder && !has_name { Some(Rc::new(open_inner()?)) } else { None };
         if has_name || (is_folder && is_repository(opened.as_fd())) {
             let shown = workspace.shown(&path);
             let message = format!("{shown} is protected, so the folder that holds it stays where it is");
@@ -209,8 +212,7 @@ pub fn walk(
             folder: folder.as_fd(),
             name: &name,
         })?;
-        if is_folder {
-            let inner = Rc::new(fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?);
+        if let Some(inner) = inner {
             let names = fs::names_in(&inner).map_err(io)?;
             waiting.extend(names.into_iter().map(|name| {
                 let path = path.join(&name);
