@@ -242,7 +242,14 @@ impl Walker<'_> {
             let is_there =
                 listed.next_if(|it| it.is_folder() == child.is_folder() && it.name == child.name).is_some();
             match child.kind {
-                ChildKind::File(at) if is_there => self.file(&folder, child.name, at, seen)?,
+                ChildKind::File(at) if is_there => match self.file(&folder, child.name, at, seen) {
+                    // Its names may be read, but nothing in it may be looked at.
+                    Err(Errno::ACCESS | Errno::PERM) => {
+                        seen.closed.push(job.path);
+                        return Ok(());
+                    }
+                    outcome => outcome?,
+                },
                 ChildKind::File(at) => self.missing(at..at + 1, seen),
                 ChildKind::Folder(entries) if is_there => {
                     let path = [&job.path[..], child.name, b"/"].concat().into();
@@ -263,12 +270,12 @@ impl Walker<'_> {
         name: &[u8],
         at: usize,
         seen: &mut WalkFindings,
-    ) -> io::Result<()> {
+    ) -> Result<(), Errno> {
         let Some(entry) = self.index.entries().get(at) else { return Ok(()) };
         let is_same = match folder.stat(name) {
             Ok(stat) => self.clock.is_same(entry, &stat),
             Err(Errno::NOENT) => false,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         if !is_same {
             seen.doubtful.push(at);
