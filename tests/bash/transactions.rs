@@ -435,6 +435,102 @@ fn an_ordinary_user_undoes_a_transaction_that_closed_files() {
     assert_eq!(ws.tree(), after);
 }
 
+/// What a script says that changes files in folders which forbid that before it or after it.
+const OPENS_AND_CLOSES: [&str; 5] = [
+    "chmod 755 ro; echo two >> ro/a.txt; echo new > ro/new",
+    "chmod 755 ro; echo two >> ro/a.txt; rm ro/b.txt; chmod 500 ro",
+    "mkdir -p made/deep; echo one > made/deep/a.txt; chmod 555 made/deep made",
+    "chmod -R 755 ro; rm -rf ro/deep; chmod 555 ro",
+    "chmod 755 ro; echo two > ro/a.txt; touch ro/c.txt; chmod 555 ro",
+];
+
+/// What a script says that closes folders so that nobody looks into them any more.
+const HIDES: [&str; 4] = [
+    "echo two >> d/a.txt; touch d/new; chmod 000 d",
+    "echo two >> d/a.txt; chmod 300 d",
+    "echo two >> d/e/b.txt; chmod 000 d/e d",
+    "mkdir -p d/made/deep; touch d/made/deep/a.txt; chmod 000 d/made/deep d/made d",
+];
+
+#[test]
+fn an_ordinary_user_changes_read_only_folders_in_a_transaction_and_undoes_it() {
+    if !are_possible() {
+        return;
+    }
+    for command in OPENS_AND_CLOSES {
+        let ws = workspace();
+        for file in ["ro/a.txt", "ro/b.txt", "ro/deep/c.txt"] {
+            ws.write(file, "one\n");
+        }
+        ws.chmod("ro", 0o555);
+        let Some(call) = ws.call_unprivileged(&["bash", "--transaction", command]) else { return };
+        let before = ws.tree();
+        call.run().success();
+        let after = ws.tree();
+        assert!(before != after, "{command}");
+        let call = |arguments: &[&str]| ws.call_unprivileged(arguments).unwrap().run().success();
+        call(&["undo"]);
+        assert_eq!(ws.tree(), before, "{command}");
+        call(&["redo"]);
+        assert_eq!(ws.tree(), after, "{command}");
+        // So that whoever runs this can remove it.
+        for folder in ["ro", "made", "made/deep"].iter().filter(|folder| ws.path(folder).exists()) {
+            ws.chmod(folder, 0o755);
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_user_hides_what_a_transaction_changed() {
+    if !are_possible() {
+        return;
+    }
+    for command in HIDES {
+        let ws = workspace();
+        ws.write("d/a.txt", "one\n");
+        ws.write("d/e/b.txt", "one\n");
+        let before = ws.tree();
+        let Some(call) = ws.call_unprivileged(&["bash", "--transaction", command]) else { return };
+        call.run().ok();
+        let after = ws.tree();
+        // Whoever is to undo it has to let it look.
+        let undo = || ws.call_unprivileged(&["undo"]).unwrap().run();
+        undo().error("permission_denied");
+        assert_eq!(ws.tree(), after, "{command}");
+        for folder in ["d", "d/e", "d/made", "d/made/deep"].iter().filter(|it| ws.path(it).exists()) {
+            ws.chmod(folder, 0o755);
+        }
+        undo().success();
+        assert_eq!(ws.tree(), before, "{command}");
+    }
+}
+
+#[test]
+fn a_command_that_only_touches_a_read_only_folder_makes_no_change() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    ws.write("ro/a.txt", "one\n");
+    ws.chmod("ro", 0o555);
+    let touch = ["bash", "--transaction", "chmod 755 ro; touch ro; chmod 555 ro"];
+    let Some(call) = ws.call_unprivileged(&touch) else { return };
+    assert_eq!(call.run().ok()["changed"], json!([]));
+    ws.lbx(&["undo"]).error("not_found");
+    ws.chmod("ro", 0o755);
+}
+
+#[test]
+fn a_read_only_folder_that_a_command_made_is_undone() {
+    let ws = workspace();
+    let command = OPENS_AND_CLOSES[2];
+    let before = ws.tree();
+    let Some(call) = ws.call_unprivileged(&["bash", command]) else { return };
+    call.run().success();
+    ws.call_unprivileged(&["undo"]).unwrap().run().success();
+    assert_eq!(ws.tree(), before);
+}
+
 #[test]
 fn a_job_is_no_transaction() {
     let ws = workspace();

@@ -27,7 +27,7 @@ const CALLS: &[&str] = &[
     "fdatasync",
     "syncfs",
     "fchmod",
-    "chmod",
+    "fchmodat",
     "fchown",
     "flock",
     "ftruncate",

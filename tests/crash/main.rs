@@ -14,6 +14,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod closed;
 mod errors;
 mod everything_back;
 mod git_locks;

@@ -49,6 +49,16 @@ fn with_developer() -> Workspace {
     ws
 }
 
+/// The same with a command that is to be done again, and closes a folder; none where no command can be confined.
+fn with_closed_folder() -> Workspace {
+    let ws = changed();
+    ws.write("d/c.txt", "c\n");
+    if ws.lbx(&["bash", "chmod 555 d"]).envelope()["ok"] == true {
+        ws.lbx(&["undo"]).ok();
+    }
+    ws
+}
+
 /// Whether the file system keeps extended attributes.
 fn has_attributes(ws: &Workspace) -> bool {
     let file = std::fs::File::open(ws.path("a.txt")).unwrap();
@@ -124,6 +134,10 @@ fn what_a_failing_system_call_costs_is_told() {
     if has_attributes(&with_attribute()) {
         let warning = "extended attributes could not be kept: user.note";
         cases.push((with_attribute, APPEND, &["fsetxattr"], "ENOSPC", warning));
+    }
+    if with_closed_folder().lbx(&["redo", "--dry-run"]).envelope()["ok"] == true {
+        let warning = "the change stands, but the permissions of a folder could not be set: ";
+        cases.push((with_closed_folder, &["redo"], &["fchmodat"], "EPERM", warning));
     }
     if rustix::process::geteuid().is_root() {
         cases.push((

@@ -17,7 +17,6 @@ use super::record::{self, StandingChange};
 use super::run::Ground;
 use super::stage::Stage;
 use super::{Change, across, marks, recover};
-use crate::engine::history::replay::Direction;
 use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::Location;
 use crate::engine::journal::{HELD_FOLDER, Version};
@@ -48,7 +47,7 @@ impl Change<'_> {
         let is_empty = self.files.is_empty()
             && self.moves.is_empty()
             && !self.has_folders()
-            && self.entry.modes.is_empty()
+            && self.entry.modes.iter().all(|folder| !folder.is_change())
             && self.entry.reverts.is_empty();
         if self.dry_run || is_empty {
             return Ok(());
@@ -87,8 +86,7 @@ impl Change<'_> {
             }
         };
         let ground = Ground { workspace: &self.engine.workspace, state: &state };
-        let done = ground.carry_out_all(&self.entry.steps, 0);
-        if let Err(error) = done.and_then(|()| ground.set_modes(&self.entry.modes, Direction::Redo)) {
+        if let Err(error) = ground.carry_out_entry(&self.entry, 0) {
             let error = self.after_failure(&state, error);
             if error.is_applied() {
                 self.note_changed();

@@ -1,5 +1,6 @@
 //! What follows the steps of a change that stands: marks, snapshot, history, and the second wave of syncs.
 
+use super::closed::not_closed;
 use super::commit::{is_large, snapshot_files};
 use super::marks::Marks;
 use super::moves::ForSnapshot;
@@ -8,6 +9,7 @@ use super::prepared::Prepared;
 use super::record::{self, StandingChange};
 use super::run::{ChangedFolders, Ground};
 use super::{Change, across};
+use crate::engine::history::replay::Direction;
 use crate::engine::journal::waiting;
 use crate::engine::snapshot::{AllAhead, Published};
 use crate::engine::store::session::Mark;
@@ -48,6 +50,10 @@ impl Change<'_> {
             None => {
                 self.engine.end_audit(state, audit);
             }
+        }
+        let ground = Ground { workspace: &self.engine.workspace, state };
+        if let Err(error) = ground.close(&self.entry, Direction::Redo) {
+            self.engine.warn(not_closed(&error));
         }
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(

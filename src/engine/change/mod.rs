@@ -9,6 +9,7 @@
 
 pub mod across;
 mod aside;
+mod closed;
 pub(in crate::engine) mod commit;
 mod current;
 pub mod done;
@@ -50,6 +51,7 @@ use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
 use super::store::unique::unique_name;
 use super::workspace::Workspace;
+use super::workspace::fs::is_closed;
 use super::workspace::identity::Identity;
 use super::workspace::open_files::OpenFiles;
 use super::workspace::path::WorkspacePath;
@@ -393,9 +395,10 @@ impl Change<'_> {
         self.entry.reverts = reverts;
     }
 
-    /// Plans other permission bits for a folder that stays, under its name after all moves.
+    /// Plans other permission bits for a folder that stays, under its name after all moves. One that forbids its
+    /// owner to change names in it is noted with the same bits too, so that it permits that meanwhile.
     pub fn set_folder_mode(&mut self, path: WorkspacePath, before: u32, after: u32) {
-        if before != after {
+        if before != after || is_closed(before) {
             self.entry.modes.push(FolderMode { path, before, after });
         }
     }

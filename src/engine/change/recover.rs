@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::across::remove_tree;
+use super::closed::not_closed;
 use super::moves;
 use super::moves::ForSnapshot;
 use super::record;
@@ -44,7 +45,7 @@ pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
         settle(engine, state, entry)?;
     }
     for entry in &open.unpublished {
-        if has_begun(Ground { workspace: &engine.workspace, state }, entry)? {
+        if has_begun(engine, state, entry)? {
             entry.publish(state)?;
             settle(engine, state, entry)?;
         } else {
@@ -74,8 +75,9 @@ fn id_of(name: &str) -> &str {
 
 /// Whether a change whose entry did not get its own name has begun all the same: then it had it, and a
 /// power failure took it.
-fn has_begun(ground: Ground<'_>, entry: &JournalEntry) -> Result<bool, Error> {
-    let found = look(ground, &entry.steps)?;
+fn has_begun(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<bool, Error> {
+    let (found, opened) = look_inside(engine, state, entry)?;
+    Ground { workspace: &engine.workspace, state }.close_again(&opened);
     Ok(found.forth != Some(0) && found.back != Some(0))
 }
 
@@ -83,9 +85,9 @@ fn has_begun(ground: Ground<'_>, entry: &JournalEntry) -> Result<bool, Error> {
 fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
     let steps = entry.steps.as_slice();
     let look = |engine: &Engine| look(Ground { workspace: &engine.workspace, state }, steps);
-    let mut found = look(engine)?;
+    let (mut found, opened) = look_inside(engine, state, entry)?;
     if let Some(done) = found.forth
-        && check(engine, steps.get(done..).unwrap_or_default()).is_ok()
+        && check(engine, entry, steps.get(done..).unwrap_or_default()).is_ok()
     {
         let ground = Ground { workspace: &engine.workspace, state };
         match go_on(ground, entry, done) {
@@ -96,7 +98,7 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
         }
     }
     if let Some(done) = found.back
-        && check(engine, steps.get(..done).unwrap_or_default()).is_ok()
+        && check(engine, entry, steps.get(..done).unwrap_or_default()).is_ok()
     {
         let ground = Ground { workspace: &engine.workspace, state };
         match roll_back(ground, entry, done) {
@@ -105,7 +107,31 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
             Err(_) => {}
         }
     }
+    let ground = Ground { workspace: &engine.workspace, state };
+    ground.close_again(&opened);
+    // As far as it can be told.
+    let _ = ground.close(entry, Direction::Undo);
     set_aside(engine, state, &entry.name(), Unfinished::Earlier(entry))
+}
+
+/// How far the steps of an entry were carried out, by files in closed folders too: answers these folders,
+/// which are opened up for that, with the permission bits that they had.
+///
+/// # Errors
+/// The system's.
+fn look_inside(
+    engine: &Engine,
+    state: &State,
+    entry: &JournalEntry,
+) -> Result<(Progress, Vec<(Location, u32)>), Error> {
+    let ground = Ground { workspace: &engine.workspace, state };
+    let found = look(ground, &entry.steps)?;
+    if found != Progress::default() || check(engine, entry, &entry.steps).is_err() {
+        return Ok((found, Vec::new()));
+    }
+    let opened = ground.open_up(entry, entry.steps.len());
+    let found = if opened.is_empty() { found } else { look(ground, &entry.steps)? };
+    Ok((found, opened))
 }
 
 /// How far the steps of an entry were carried out.
@@ -147,17 +173,20 @@ fn ends_the_call(error: &Error) -> bool {
         )
 }
 
-/// Refuses steps that a new request could not ask for, by the policy in force now: an entry might have
+/// Refuses what a new request could not ask for, by the policy in force now: an entry might have
 /// been forged, and what was free when it was written may be protected by now. Lbx's own trash is the
-/// one exception.
+/// one exception. Of the entry's steps only these are meant.
 ///
 /// # Errors
 /// `protected_path`.
-fn check(engine: &Engine, steps: &[Step]) -> Result<(), Error> {
+fn check(engine: &Engine, entry: &JournalEntry, steps: &[Step]) -> Result<(), Error> {
     let workspace = &engine.workspace;
     let protection = Protection::default();
-    for at in steps.iter().flat_map(Step::locations) {
-        let Location::File(path) = at else { continue };
+    let of_steps = steps.iter().flat_map(Step::locations).filter_map(|at| match at {
+        Location::File(path) => Some(path),
+        Location::State(_) => None,
+    });
+    for path in of_steps.chain(entry.modes.iter().map(|folder| &folder.path)) {
         let shown = workspace.shown(path);
         protection.check(workspace, path, &shown)?;
         if let Some(why) = engine.policy().protects(workspace, path) {
@@ -190,8 +219,7 @@ fn check_contents(ground: Ground<'_>, steps: &[Step]) -> Result<(), Error> {
 fn go_on(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
     check_contents(ground, rest)?;
-    ground.carry_out_all(&entry.steps, done)?;
-    ground.set_modes(&entry.modes, Direction::Redo)?;
+    ground.carry_out_entry(entry, done)?;
     ground.sync(&entry.steps, None, None)
 }
 
@@ -211,7 +239,11 @@ pub fn take_back(ground: Ground<'_>, entry: &JournalEntry) -> Result<(), Error> 
 /// nor taken back; whether it did. Where the next call can still complete it, it stays.
 pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool {
     let found = look(Ground { workspace: &engine.workspace, state }, &entry.steps);
-    let is_hopeless = found.is_ok_and(|found| found.forth.is_none() && found.back.is_none());
+    let is_hopeless = found.is_ok_and(|found| found == Progress::default());
+    if is_hopeless {
+        // As far as it can be told.
+        let _ = Ground { workspace: &engine.workspace, state }.close(entry, Direction::Undo);
+    }
     is_hopeless && set_aside(engine, state, &entry.name(), Unfinished::Hindered(entry)).is_ok()
 }
 
@@ -219,20 +251,21 @@ pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool
 fn roll_back(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
     check_contents(ground, steps)?;
-    ground.set_modes(&entry.modes, Direction::Undo)?;
+    let _ = ground.open_up(entry, done);
     if let Some(next) = entry.steps.get(done) {
         ground.heal(next, &entry.id, done)?;
     }
     for (number, step) in steps.iter().enumerate().rev() {
         ground.take_back(step, &entry.id, number)?;
     }
-    let removed = steps.iter().filter_map(|step| match step {
+    // They were removed innermost first.
+    ground.dress(steps.iter().filter_map(|step| match step {
         Step::RemoveFolder(folder) => Some(folder),
         _ => None,
-    });
-    // They were removed innermost first.
-    ground.dress(removed)?;
+    }))?;
+    ground.set_modes(entry, Direction::Undo)?;
     ground.sync(&entry.steps, None, None)?;
+    ground.close(entry, Direction::Undo)?;
     entry.discard(ground.state)?;
     for staged in entry.steps.iter().filter_map(Step::staged) {
         ground.discard(staged);
@@ -261,6 +294,11 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
     }
     let snapshot = snapshot_late(engine, state, entry);
     audit_late(engine, state, entry, snapshot);
+    match (Ground { workspace: &engine.workspace, state }).close(entry, Direction::Redo) {
+        Err(error) if ends_the_call(&error) => return Err(error),
+        Err(error) => engine.warn(not_closed(&error)),
+        Ok(()) => {}
+    }
     match entry.close(state) {
         Err(error) if ends_the_call(&error) => Err(error),
         Err(_) => set_aside(engine, state, &entry.name(), Unfinished::Unclosed(entry)),

@@ -8,11 +8,10 @@ use rustix::fs::{AtFlags, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::stage::{New, Original, Stage};
-use crate::engine::history::replay::Direction;
+use crate::engine::journal::Version;
 use crate::engine::journal::backup;
 use crate::engine::journal::progress::Observed;
 use crate::engine::journal::steps::{Folder, Location, Step, is_waiting};
-use crate::engine::journal::{FolderMode, Version};
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::file_system::FileSystem;
@@ -24,8 +23,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
 /// Flags for a folder in which names are changed.
-const BELOW: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
-
+pub const BELOW: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
 /// The two trees in which steps are at work.
 #[derive(Clone, Copy)]
 pub struct Ground<'e> {
@@ -37,7 +35,8 @@ pub struct Ground<'e> {
 
 impl Ground<'_> {
     /// A location as messages name it.
-    fn shown(&self, at: &Location) -> String {
+    #[must_use]
+    pub fn shown(&self, at: &Location) -> String {
         match at {
             Location::File(path) => self.workspace.shown(path),
             Location::State(_) => at.from_root(self.state.path()).to_string(),
@@ -53,7 +52,10 @@ impl Ground<'_> {
     }
 
     /// Opens whatever stands at a location, through no symlink.
-    fn open(&self, at: &Location, flags: OFlags) -> Result<OwnedFd, Errno> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(&self, at: &Location, flags: OFlags) -> Result<OwnedFd, Errno> {
         fs::open_beneath(self.top(at), at.path(), flags)
     }
 
@@ -182,42 +184,19 @@ impl Ground<'_> {
     }
 
     /// Gives folders, which come innermost first, their owner, attributes and mode, once everything is
-    /// in its place: what they forbid may be what a change does in them.
+    /// in its place. What they forbid their owner comes last of all: see [`super::closed`].
     ///
     /// # Errors
     /// The system's.
     pub fn dress<'s>(&self, folders: impl Iterator<Item = &'s Folder>) -> Result<(), Error> {
         for folder in folders.filter(|folder| folder.is_dressed()) {
             let io = |errno| Error::io("set the mode of", self.shown(&folder.path), errno);
+            let mode = folder.mode.map(fs::opened_up);
             match self.open(&folder.path, fs::FOLDER) {
-                Ok(opened) => identity::dress(&opened, folder.mode, folder.identity.as_ref()).map_err(io)?,
+                Ok(opened) => identity::dress(&opened, mode, folder.identity.as_ref()).map_err(io)?,
                 // Others have removed it since.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(io(errno)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives folders the permission bits that a change gives them, or those that they had before; one
-    /// that others have changed or removed since stays as it is.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn set_modes(&self, modes: &[FolderMode], direction: Direction) -> Result<(), Error> {
-        for FolderMode { path, before, after } in modes {
-            let (from, to) = match direction {
-                Direction::Redo => (*before, *after),
-                Direction::Undo => (*after, *before),
-            };
-            let io = |errno| Error::io("set the mode of", self.workspace.shown(path), errno);
-            let folder = match self.open(&Location::File(path.clone()), BELOW) {
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
-                folder => folder.map_err(io)?,
-            };
-            let now = rustix::fs::fstat(&folder).map_err(io)?;
-            if fs::mode_of(&now) == from {
-                fs::set_mode(&folder, to).map_err(io)?;
             }
         }
         Ok(())

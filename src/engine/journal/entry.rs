@@ -26,7 +26,8 @@ use crate::sha256::Sha256;
 /// Version of an entry that this code writes.
 pub(super) const VERSION: u32 = 2;
 
-/// Other permission bits for a folder that stays.
+/// Other permission bits for a folder that stays; or the same, for one in which its owner may change no names
+/// but while the change is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderMode {
     /// The folder, under its name after all moves.
@@ -35,6 +36,14 @@ pub struct FolderMode {
     pub before: u32,
     /// Its permission bits after.
     pub after: u32,
+}
+
+impl FolderMode {
+    /// Whether the bits are others after the change.
+    #[must_use]
+    pub const fn is_change(&self) -> bool {
+        self.before != self.after
+    }
 }
 
 /// Earlier changes of the session that a change takes back, though others came after them: it stands

@@ -334,9 +334,9 @@ fn open_up(parent: BorrowedFd<'_>, name: &OsStr) {
 #[must_use]
 pub fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Option<OwnedFd> {
     let stat = fs::stat_at(parent, name).ok().filter(fs::is_folder)?;
-    if fs::mode_of(&stat) & OWN_MODE != OWN_MODE {
+    if fs::is_closed(fs::mode_of(&stat)) {
         // Nothing follows a link here: it was a folder a moment ago, in a place that is lbx's own.
-        let mode = Mode::from_raw_mode(fs::mode_of(&stat) | OWN_MODE);
+        let mode = Mode::from_raw_mode(fs::opened_up(fs::mode_of(&stat)));
         let _ = rustix::fs::chmodat(parent, name, mode, AtFlags::empty());
     }
     fs::open_at(parent, name, fs::FOLDER).ok()

@@ -142,7 +142,9 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     });
     let is_changed = lower_folder.is_none()
         || has_other_attributes
-        || lower.as_ref().is_some_and(|lower| fs::mode_of(lower) != fs::mode_of(&upper));
+        || lower.as_ref().is_some_and(|lower| fs::mode_of(lower) != fs::mode_of(&upper))
+        // Nothing in it can be changed but while it is opened up.
+        || fs::is_closed(fs::mode_of(&upper));
     let is_opaque = is_opaque(&opened);
     let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
     let difference = Difference { path, lower, upper: Some(upper), has_other_attributes };

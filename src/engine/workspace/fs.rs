@@ -292,6 +292,21 @@ pub fn write_all(mut file: &File, bytes: &[u8]) -> io::Result<()> {
 /// The type bits that stand for a symlink in a mode.
 pub const SYMLINK_MODE: u32 = 0o120_000;
 
+/// What the owner of a folder needs to change names in it, and to sync it.
+const OWNER_BITS: u32 = 0o700;
+
+/// The permission bits of a folder, with those that let its owner change names in it.
+#[must_use]
+pub const fn opened_up(mode: u32) -> u32 {
+    mode | OWNER_BITS
+}
+
+/// Whether a folder with these permission bits forbids its owner to change names in it.
+#[must_use]
+pub const fn is_closed(mode: u32) -> bool {
+    mode != opened_up(mode)
+}
+
 /// Gives permission bits to a folder or file that is opened, be it only to be looked at.
 ///
 /// # Errors

@@ -80,6 +80,6 @@ pub fn touches(entry: &JournalEntry, path: &WorkspacePath) -> bool {
 /// The folders that a change makes, removes or gives other permission bits.
 fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
     let removed = entry.removed.iter().map(|folder| &folder.path);
-    let modes = entry.modes.iter().map(|folder| &folder.path);
+    let modes = entry.modes.iter().filter(|folder| folder.is_change()).map(|folder| &folder.path);
     entry.folders.iter().chain(removed).chain(modes).filter(|path| !is_state(path))
 }

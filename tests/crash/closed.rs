@@ -1,0 +1,183 @@
+//! Changes in folders that forbid them before or after, by a user whom the modes of files bind.
+
+use std::process::Output;
+
+use crate::common::{Answer, Call, Workspace};
+use crate::inject::{Point, can_inject, each, is_thorough, sample};
+use crate::judge::{Tree, difference, must_be_tidy};
+
+/// Points tried in each change, unless all are.
+const POINTS: usize = 10;
+/// The system calls at which a call is stopped or hindered.
+const CALLS: &[&str] =
+    &["fchmodat", "fchmod", "mkdirat", "renameat", "renameat2", "unlinkat", "fsync", "exit_group"];
+/// What makes root such a user.
+const WITHOUT_POWER: &[&str] = &["--bounding-set", "-dac_override,-dac_read_search", "--"];
+/// Opens folders and closes them, changes files in them, makes and removes some.
+const OPENS_AND_CLOSES: &str = "chmod -R u+w ro; echo two >> ro/a.txt; rm ro/b.txt ro/deep/c.txt; \
+    rmdir ro/deep; chmod 555 ro; mkdir -p made/deep; echo one > made/deep/f.txt; chmod 555 made/deep made; \
+    echo two >> shut/d.txt; chmod 555 shut";
+
+/// A change, and the workspace in which it is made.
+struct Case {
+    /// Its name, for messages.
+    name: &'static str,
+    /// The workspace.
+    before: Workspace,
+    /// The change.
+    call: Vec<&'static str>,
+}
+
+/// A call by the user, its one thread under strace with those options.
+fn traced(ws: &Workspace, strace: &[&str], call: &[&str]) -> Call {
+    let tracing = [&["strace", "-qq"][..], strace].concat();
+    let (program, arguments) = if rustix::process::geteuid().is_root() {
+        ("setpriv", [WITHOUT_POWER, &tracing].concat())
+    } else {
+        ("strace", tracing.get(1..).unwrap_or_default().to_vec())
+    };
+    Call::under(program, &arguments, &ws.root, &ws.outside.join("home")).arguments(call)
+}
+
+/// A call by the user, without a fault.
+fn plain(ws: &Workspace, call: &[&str]) -> Answer {
+    ws.call_unprivileged(call).unwrap().run()
+}
+
+/// A call at one of whose system calls a fault strikes.
+fn struck(ws: &Workspace, point: &Point, fault: &str, call: &[&str]) -> Output {
+    let trace = format!("trace={}", point.call);
+    let inject = format!("inject={}:{fault}:when={}", point.call, point.number);
+    let child = traced(ws, &["-o", "/dev/null", "-e", &trace, "-e", &inject], call).spawn();
+    child.wait_with_output().unwrap()
+}
+
+/// The system calls of a change at which a fault may strike.
+fn points(case: &Case) -> Vec<Point> {
+    let ws = case.before.copy();
+    let log = ws.outside.join("strace.log");
+    let trace = format!("trace={}", CALLS.join(","));
+    traced(&ws, &["-o", log.to_str().unwrap(), "-e", &trace], &case.call).run().success();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let mut points: Vec<Point> = Vec::new();
+    for line in text.lines() {
+        let Some((call, _)) = line.split_once('(') else { continue };
+        let number = 1 + points.iter().filter(|point| point.call == call).count();
+        points.push(Point { call: call.to_owned(), number: u32::try_from(number).unwrap() });
+    }
+    points
+}
+
+/// A transaction that opens and closes folders, its undo and its redo, and one after which nobody may look
+/// into a folder; none where there are no transactions.
+fn cases() -> Vec<Case> {
+    let ws = Workspace::with(&[("other.txt", "other\n"), ("shut/d.txt", "one\n")]);
+    for file in ["ro/a.txt", "ro/b.txt", "ro/deep/c.txt"] {
+        ws.write(file, "one\n");
+    }
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-q", "-m", "second"]);
+    ws.chmod("ro", 0o555);
+    let Some(first) = ws.call_unprivileged(&["append", "other.txt", "--content", "first\n"]) else {
+        return Vec::new();
+    };
+    first.run().success();
+    let done = ws.copy();
+    let transaction = vec!["bash", "--transaction", OPENS_AND_CLOSES];
+    let e = plain(&done, &transaction).envelope();
+    eprintln!("{e}");
+    if plain(&done, &transaction).envelope()["ok"] != true {
+        return Vec::new();
+    }
+    let undone = done.copy();
+    plain(&undone, &["undo"]).success();
+    let hides = "echo two >> shut/d.txt; echo new > shut/e.txt; chmod 0 shut";
+    vec![
+        Case { name: "transaction", before: ws.copy(), call: transaction },
+        Case { name: "undo", before: done, call: vec!["undo"] },
+        Case { name: "redo", before: undone, call: vec!["redo"] },
+        Case { name: "hiding transaction", before: ws, call: vec!["bash", "--transaction", hides] },
+    ]
+}
+
+/// The tree without the file to which the next call appends.
+fn tree(ws: &Workspace) -> Tree {
+    let mut tree = ws.tree();
+    tree.remove(std::path::Path::new("other.txt"));
+    tree
+}
+
+/// Whether the next call finds all old or all new, and all new where that was told.
+fn judge(ws: &Workspace, before: &Tree, after: &Tree, output: &Output) -> Result<(), String> {
+    let next = plain(ws, &["append", "other.txt", "--content", "next\n"]).envelope();
+    if next["ok"] != true || next.get("warnings").is_some() {
+        return Err(format!("the next call answers {next}"));
+    }
+    let now = tree(ws);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let was_told = answer["ok"] == true;
+    let was_refused = answer["ok"] == false && answer["error"]["applied"] != true;
+    if now != *after && (was_told || now != *before) {
+        return Err(format!("not done: {}", difference(after, &now)));
+    }
+    if was_refused && now != *before {
+        return Err(format!("done though refused: {}", difference(before, &now)));
+    }
+    must_be_tidy(ws)
+}
+
+#[test]
+fn a_change_in_closed_folders_is_whole_wherever_it_is_killed() {
+    if !can_inject() {
+        return;
+    }
+    let (next, mut wrong) = (["read", "other.txt"], Vec::new());
+    for case in cases() {
+        let copy = case.before.copy();
+        plain(&copy, &case.call).success();
+        let (before, after) = (tree(&case.before), tree(&copy));
+        let tries = sample(points(&case), POINTS);
+        eprintln!("{} points in {}", tries.len(), case.name);
+        wrong.extend(each(&tries, |point| {
+            let ws = case.before.copy();
+            let output = struck(&ws, point, "signal=SIGKILL", &case.call);
+            // What recovers may be killed as well.
+            for number in (1..=12).filter(|_| is_thorough()) {
+                let ws = ws.copy();
+                let twice = Point { call: "fchmodat".to_owned(), number };
+                struck(&ws, &twice, "signal=SIGKILL", &next);
+                judge(&ws, &before, &after, &output).map_err(|what| {
+                    format!("{} killed at {point:?}, then at {twice:?}: {what}", case.name)
+                })?;
+            }
+            judge(&ws, &before, &after, &output)
+                .map_err(|what| format!("{} killed at {point:?}: {what}", case.name))
+        }));
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_change_in_closed_folders_that_fails_is_taken_back() {
+    if !can_inject() {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let copy = case.before.copy();
+        plain(&copy, &case.call).success();
+        let (before, after) = (tree(&case.before), tree(&copy));
+        let tries = sample(points(&case), POINTS);
+        wrong.extend(each(&tries, |point| {
+            let ws = case.before.copy();
+            let output = struck(&ws, point, "error=EIO", &case.call);
+            let unset = b"the permissions of a folder could not be set";
+            if output.stdout.windows(unset.len()).any(|text| text == unset) {
+                return Ok(());
+            }
+            judge(&ws, &before, &after, &output)
+                .map_err(|what| format!("{} hindered at {point:?}: {what}", case.name))
+        }));
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
