@@ -552,6 +552,30 @@ fn two_folders_of_one_name_made_by_the_session_both_vanish_in_one_step_back() {
     }
 }
 
+/// The file ends where it began, and the folder round it is another one by then.
+#[test]
+fn a_file_keeps_its_place_while_the_folder_that_was_round_it_comes_back() {
+    let to_the_trash: &[&[&str]] =
+        &[&["delete", "f/g/a.txt"], &["move", "f", "new/moved"], &["restore", "f/g/a.txt"]];
+    let by_names: &[&[&str]] =
+        &[&["move", "f/g/a.txt", "a"], &["move", "f", "kept"], &["move", "a", "f/g/a.txt"]];
+    let a_folder: &[&[&str]] = &[&["move", "f/g", "a"], &["move", "f", "kept"], &["move", "a", "f/g"]];
+    for calls in [to_the_trash, by_names, a_folder] {
+        let ws = Workspace::with(&[("f/g/a.txt", "a\n"), ("f/b.txt", "b\n"), ("c.txt", "c\n")]);
+        let mut trees = vec![ws.tree()];
+        for call in calls {
+            ws.lbx(call).ok();
+            trees.push(ws.tree());
+        }
+        for steps in 1..=3 {
+            ws.lbx(&["undo", "--steps", &steps.to_string()]).ok();
+            assert_eq!(ws.tree(), trees[3 - steps], "{steps} of {calls:?}");
+            ws.lbx(&["redo", "--steps", &steps.to_string()]).ok();
+            assert_eq!(ws.tree(), trees[3], "{steps} of {calls:?}");
+        }
+    }
+}
+
 #[test]
 fn a_folder_that_a_patch_emptied_comes_back_with_its_mode() {
     let ws = Workspace::with(&[("top/in/a.txt", "a\n"), ("b.txt", "b\n")]);

@@ -409,10 +409,13 @@ impl<'s> Replay<'s> {
         let gone: Vec<Gone> = gone.into_values().flatten().collect();
         let reals = lives.iter().map(|live| &live.real).chain(gone.iter().map(|gone| &gone.real));
         reals.flatten().for_each(|real| pieces.remove_real(real));
-        // What comes to its place with the folder that it is in need not move itself.
+        // What comes to its place with the folder that it is in need not move itself. One that stands there already
+        // does, where another folder comes under the name of the one that it is in.
         for piece in pieces.iter().collect::<Vec<_>>() {
             pieces.remove_real(&piece.real);
-            if pieces.placed(&piece.real) != piece.at {
+            if pieces.placed(&piece.real) != piece.at
+                || pieces.standing(&piece.at).as_ref() != Some(&piece.real)
+            {
                 pieces.insert(&piece.real, &piece.at);
             }
         }
