@@ -160,6 +160,34 @@ fn a_worktree_and_a_workspace_without_a_repository_are_protected_too() {
     }
 }
 
+/// Permission bits of a folder into which its owner may not look.
+const SHUT: [u32; 3] = [0, 0o300, 0o600];
+
+#[test]
+fn what_is_protected_stays_so_in_a_folder_that_is_opened() {
+    for (backend, mode) in backends().into_iter().flat_map(|backend| SHUT.map(|mode| (backend, mode))) {
+        let ws = guarded();
+        ws.write(".lbx/config.toml", "protect = ['/sub/b.txt']\n");
+        ws.write("nested/HEAD", "no repository\n");
+        ws.git(&["init", "-q", "nested"]);
+        ws.chmod("sub", mode);
+        ws.chmod("nested", mode);
+        let setting = format!("bash.backend={backend}");
+        let command =
+            "chmod 755 sub nested; echo two >> sub/b.txt; echo evil >> nested/.git/config; mv sub other";
+        let Some(call) = ws.call_unprivileged(&["bash", "--set", &setting, command]) else { return };
+        let data = call.run().warned("off limits for this command, since lbx cannot look into it: nested, sub. `chmod u+rwx` in a transaction opens it");
+        ws.chmod("sub", 0o755);
+        ws.chmod("nested", 0o755);
+        ws.holds("sub/b.txt", "two\n");
+        assert!(
+            !String::from_utf8_lossy(&ws.read_bytes("nested/.git/config")).contains("evil"),
+            "{backend} {mode:o}"
+        );
+        assert_eq!(data["changed"], serde_json::json!([]), "{backend} {mode:o}");
+    }
+}
+
 #[test]
 fn what_the_policy_protects_is_read_only() {
     for backend in backends() {

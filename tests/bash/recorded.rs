@@ -453,3 +453,41 @@ fn owners_and_attributes_that_a_command_changes_are_told() {
         assert!(bash(&ws, backend, "cat a.txt b.txt").success()["warnings"].is_null(), "{backend}");
     }
 }
+
+/// What cannot be looked at any more has not been deleted.
+#[test]
+fn what_a_command_hides_is_not_told_as_deleted() {
+    let Some(backend) = backends().first().copied() else { return };
+    let setting = format!("bash.backend={backend}");
+    for mode in ["000", "300", "600"] {
+        let ws = Workspace::with(&[("d/a.txt", "one\n"), ("d/e/b.txt", "b\n"), ("c.txt", "c\n")]);
+        let before = ws.tree();
+        let command = format!("echo new > n; chmod {mode} d");
+        let Some(call) = ws.call_unprivileged(&["bash", "--set", &setting, &command]) else { return };
+        let warning = "cannot be read since the command: d. What it changed there is not recorded, and undo does not take it back";
+        let data = call.run().warned(warning);
+        let modify = json!({ "path": "d", "action": "modify" });
+        let create = json!({ "path": "n", "action": "create", "sha256": sha256(b"new\n") });
+        assert_eq!(data["changed"], json!([modify, create]), "{mode}");
+        ws.call_unprivileged(&["undo"]).unwrap().run().success();
+        assert_eq!(ws.tree(), before, "{mode}");
+    }
+}
+
+/// It stands before and after the command, and says nothing new.
+#[test]
+fn a_folder_of_another_account_that_cannot_be_read_is_no_news() {
+    let Some(backend) = backends().first().copied() else { return };
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let setting = format!("bash.backend={backend}");
+    let ws = Workspace::with(&[("d/a.txt", "one\n")]);
+    ws.chmod("d", 0o700);
+    std::os::unix::fs::chown(ws.path("d"), Some(65534), Some(65534)).unwrap();
+    for command in ["true", "echo new > n"] {
+        let Some(call) = ws.call_unprivileged(&["bash", "--set", &setting, command]) else { return };
+        let warnings = call.run().success()["warnings"].to_string();
+        assert!(!warnings.contains("cannot be read since") && !warnings.contains("off limits"), "{warnings}");
+    }
+}

@@ -506,6 +506,31 @@ fn an_ordinary_user_hides_what_a_transaction_changed() {
 }
 
 #[test]
+fn a_transaction_opens_a_folder_that_could_not_be_looked_into_and_changes_nothing_in_it() {
+    if !are_possible() {
+        return;
+    }
+    for mode in [0, 0o300, 0o600] {
+        let ws = workspace();
+        ws.write("d/a.txt", "one\n");
+        ws.chmod("d", mode);
+        let before = ws.tree();
+        let transaction =
+            |command: &str| ws.call_unprivileged(&["bash", "--transaction", command]).map(Call::run);
+        for change in ["echo two >> d/a.txt", "rm d/a.txt", "echo new > d/new"] {
+            let Some(answer) = transaction(&format!("chmod 755 d; {change}")) else { return };
+            answer.error("permission_denied");
+            assert_eq!(ws.tree(), before, "{change}");
+        }
+        let changed = transaction("chmod 755 d").unwrap().success()["data"]["changed"].clone();
+        assert_eq!(changed, json!([{ "path": "d", "action": "modify" }]));
+        ws.call_unprivileged(&["undo"]).unwrap().run().success();
+        assert_eq!(ws.tree(), before);
+        ws.chmod("d", 0o755);
+    }
+}
+
+#[test]
 fn a_command_that_only_touches_a_read_only_folder_makes_no_change() {
     if !are_possible() {
         return;

@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, FileType, OFlags};
+use rustix::fs::{CWD, FileType, OFlags, Stat};
+use rustix::io::Errno;
 
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
@@ -33,6 +34,9 @@ pub struct ProtectedPaths {
     pub by_policy: Vec<PathBuf>,
     /// lbx's own folders likewise: who knows what they hold could make up a state that lbx trusts.
     pub states: Vec<PathBuf>,
+    /// Folders of this account that cannot be looked into: their owner can open them, and what is in them is
+    /// not known.
+    pub closed: Vec<PathBuf>,
     /// The folders in which something was found.
     pub holders: Vec<WorkspacePath>,
     /// Whether the search ended before it had looked everywhere.
@@ -55,7 +59,8 @@ pub fn find_and_survey(
 ) -> (ProtectedPaths, Option<Survey>) {
     let mut survey = SurveyBuilder::begin();
     let found = search(workspace, control, by_policy, Some(&mut survey));
-    let closed = found.protected.iter().chain(&found.states).map(|path| path.as_os_str().as_bytes());
+    let closed = found.protected.iter().chain(&found.states).chain(&found.closed);
+    let closed = closed.map(|path| path.as_os_str().as_bytes());
     let survey = if found.is_partial { None } else { survey.finish(closed) };
     (found, survey)
 }
@@ -95,9 +100,24 @@ pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPat
     found.in_order()
 }
 
+/// Whether a name in a folder is a folder of this account that may not be looked into.
+fn is_shut(folder: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
+    /// What its owner needs for that.
+    const TO_LOOK: u32 = 0o500;
+    if !fs::is_folder(stat) || fs::mode_of(stat) & TO_LOOK == TO_LOOK {
+        return false;
+    }
+    let can_look = || {
+        let opened = fs::open_at(folder.as_fd(), name, fs::FOLDER)?;
+        fs::stat_at(opened.as_fd(), OsStr::new("."))
+    };
+    stat.st_uid == rustix::process::geteuid().as_raw() && can_look().is_err()
+}
+
 /// Opens a folder of the workspace, through no link.
-fn open(workspace: &Workspace, folder: &Path) -> Option<OwnedFd> {
-    fs::open_beneath(workspace.root_fd(), &WorkspacePath::new(folder)?, fs::FOLDER).ok()
+fn open(workspace: &Workspace, folder: &Path) -> Result<OwnedFd, Errno> {
+    let path = WorkspacePath::new(folder).ok_or(Errno::INVAL)?;
+    fs::open_beneath(workspace.root_fd(), &path, fs::FOLDER)
 }
 
 impl ProtectedPaths {
@@ -109,13 +129,22 @@ impl ProtectedPaths {
         by_policy: &dyn Fn(&Path) -> bool,
         survey: Option<&mut SurveyBuilder>,
     ) -> Vec<PathBuf> {
-        // What may not be read may not be entered by the command either.
-        let Some(opened) = open(workspace, folder) else { return Vec::new() };
-        let Ok(entries) = names_of(opened.as_fd()) else { return Vec::new() };
-        let mut survey = survey.zip(WorkspacePath::new(folder)).map(|(survey, path)| survey.enter(&path));
+        let survey = survey.zip(WorkspacePath::new(folder));
+        let opened = open(workspace, folder);
+        let listed = opened.and_then(|opened| names_of(opened.as_fd()).map(|entries| (opened, entries)));
+        let (opened, entries) = match listed {
+            Ok(found) => found,
+            Err(errno) => {
+                // Another account's: the command may not enter it either.
+                survey.into_iter().for_each(|(survey, path)| survey.pass_over(path, errno));
+                return Vec::new();
+            }
+        };
+        let mut survey = survey.map(|(survey, path)| survey.enter(&path));
         let mut look = |name: &OsStr, listed: FileType, is_closed: bool| match &mut survey {
-            Some(survey) => survey.add(opened.as_fd(), name, is_closed),
-            None => Some(listed),
+            Some(survey) => survey.add(opened.as_fd(), name, is_closed).map(Ok),
+            None if listed.is_dir() => fs::stat_at(opened.as_fd(), name).ok().map(Ok),
+            None => Some(Err(listed)),
         };
         let mut marks = 0;
         let mut below = Vec::new();
@@ -126,7 +155,8 @@ impl ProtectedPaths {
             let (is_protected, is_by_policy) = (protect::is_protected(entry.name), by_policy(&path));
             // A link with the name of a repository is none: what it leads to is protected.
             let is_closed = is_by_policy || (is_protected && !entry.kind.is_symlink());
-            let Some(kind) = look(name, entry.kind, is_closed) else { continue };
+            let Some(looked) = look(name, entry.kind, is_closed) else { continue };
+            let kind = looked.as_ref().map_or_else(|listed| *listed, fs::type_of);
             marks += usize::from(REPOSITORY_MARKS.iter().any(|mark| name == *mark));
             if name.eq_ignore_ascii_case(STATE_FOLDER) && kind.is_dir() {
                 self.states.push(path);
@@ -135,6 +165,8 @@ impl ProtectedPaths {
             } else if is_by_policy {
                 self.by_policy.push(path.clone());
                 self.protected.push(path);
+            } else if looked.is_ok_and(|stat| is_shut(&opened, name, &stat)) {
+                self.closed.push(path);
             } else if kind.is_dir() {
                 below.push(path);
             }
@@ -155,6 +187,7 @@ impl ProtectedPaths {
         self.protected.sort();
         self.protected.dedup();
         self.states.sort();
+        self.closed.sort();
         self.holders.sort();
         self
     }

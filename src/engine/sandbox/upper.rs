@@ -83,7 +83,10 @@ pub fn read(workspace: &Workspace, upper: &OwnedFd, control: &Control) -> Result
             found.extend(hidden(&folder, &names).map_err(io)?);
         }
         for name in &names {
-            let (difference, inner) = look(&folder, name).map_err(io)?;
+            let (difference, inner) = look(&folder, name).map_err(|errno| match errno {
+                Errno::ACCESS => Error::io("look into", workspace.shown(&folder.path.join(name)), errno),
+                errno => io(errno),
+            })?;
             found.extend(difference);
             waiting.extend(inner);
         }
@@ -132,7 +135,11 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let opened = layer::enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
     let lower_folder = match (&folder.lower, &lower) {
         (Some(parent), Some(stat)) if fs::is_folder(stat) => {
-            Some(Rc::new(fs::open_at(parent.as_fd(), name, fs::FOLDER)?))
+            match fs::open_at(parent.as_fd(), name, fs::FOLDER) {
+                // Its mode may be changed, but nothing in it that nobody has seen.
+                Err(Errno::ACCESS) if fs::names_in(&opened)?.is_empty() => None,
+                folder => Some(Rc::new(folder?)),
+            }
         }
         _ => None,
     };

@@ -3,7 +3,7 @@
 //! from one instead of asking the system for each file again.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 
 use super::listing::{Listing, ROOM_BYTES};
 use super::path::WorkspacePath;
@@ -136,6 +137,8 @@ pub struct Touched {
 pub struct Survey {
     /// Every folder that was looked into, ordered by the bytes of its path.
     folders: Vec<SurveyedFolder>,
+    /// The folders that could not be looked into.
+    unseen: BTreeSet<WorkspacePath>,
 }
 
 /// What stands in one folder.
@@ -182,16 +185,22 @@ impl Survey {
             if survey.is_full() {
                 return None;
             }
-            // What may not be read may not be entered by the command either.
-            let Ok(folder) = fs::open_beneath(workspace.root_fd(), &path, fs::FOLDER) else { continue };
-            let Ok(listing) = names_of(folder.as_fd()) else { continue };
+            let opened = fs::open_beneath(workspace.root_fd(), &path, fs::FOLDER);
+            let listed = opened.and_then(|folder| names_of(folder.as_fd()).map(|listing| (folder, listing)));
+            let (folder, listing) = match listed {
+                Ok(found) => found,
+                Err(errno) => {
+                    survey.pass_over(path, errno);
+                    continue;
+                }
+            };
             let mut seen = survey.enter(&path);
             for entry in listing.iter() {
                 let name = OsStr::from_bytes(entry.name);
                 let inner = path.join(name);
                 let is_closed = closed.contains(inner.as_path().as_os_str());
-                let kind = seen.add(folder.as_fd(), name, is_closed);
-                if !is_closed && kind.is_some_and(FileType::is_dir) {
+                let stat = seen.add(folder.as_fd(), name, is_closed);
+                if !is_closed && stat.as_ref().is_some_and(fs::is_folder) {
                     folders.push(inner);
                 }
             }
@@ -219,6 +228,10 @@ impl Survey {
                 }
                 let name = before.map(|it| old.name(&it.0)).or(after.map(|it| new.name(&it.0)));
                 let path = folder.join(OsStr::from_bytes(name.unwrap_or_default()));
+                // What could not be looked at has not come or gone.
+                if (before.is_none() && self.hides(&path)) || (after.is_none() && later.hides(&path)) {
+                    continue;
+                }
                 touched.push(Touched { path, before: things.0, after: things.1 });
             }
         }
@@ -230,6 +243,16 @@ impl Survey {
     #[must_use]
     pub fn at(&self, path: &WorkspacePath) -> Option<&Thing> {
         self.folder(path.parent()?.as_bytes())?.at(path.name()?.as_bytes())
+    }
+
+    /// The folders that could not be looked into, which an earlier look did not find so.
+    pub fn newly_unseen<'s>(&'s self, earlier: &'s Self) -> impl Iterator<Item = &'s WorkspacePath> {
+        self.unseen.iter().filter(|folder| !earlier.hides(folder))
+    }
+
+    /// Whether a path is a folder that could not be looked into, or lies in one.
+    fn hides(&self, path: &WorkspacePath) -> bool {
+        self.unseen.iter().any(|folder| path.is_within(folder))
     }
 
     /// A folder that was looked into, by its path without a slash at its end.
@@ -301,6 +324,8 @@ impl<'p> Path<'p> {
 pub struct SurveyBuilder {
     /// The folders so far.
     folders: Vec<SurveyedFolder>,
+    /// Those that could not be looked into.
+    unseen: BTreeSet<WorkspacePath>,
     /// The things in them.
     things: usize,
     /// When it has taken too long.
@@ -311,13 +336,22 @@ impl SurveyBuilder {
     /// Nothing so far.
     #[must_use]
     pub fn begin() -> Self {
-        Self { folders: Vec::new(), things: 0, deadline: Instant::now() + TIME_MAX }
+        let (folders, unseen) = (Vec::new(), BTreeSet::new());
+        Self { folders, unseen, things: 0, deadline: Instant::now() + TIME_MAX }
     }
 
     /// Whether there is too much.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.things > THINGS_MAX || Instant::now() > self.deadline
+    }
+
+    /// Notes a folder that cannot be looked into, and why.
+    pub fn pass_over(&mut self, path: WorkspacePath, errno: Errno) {
+        // Any other is gone by now.
+        if matches!(errno, Errno::ACCESS | Errno::PERM) {
+            self.unseen.insert(path);
+        }
     }
 
     /// Begins with a folder.
@@ -343,7 +377,7 @@ impl SurveyBuilder {
             things.sort_unstable_by(|one, other| name(&one.0).cmp(name(&other.0)));
         }
         self.folders.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-        let mut survey = Survey { folders: self.folders };
+        let mut survey = Survey { folders: self.folders, unseen: self.unseen };
         closed.for_each(|path| survey.close(&Path::of(path)));
         Some(survey)
     }
@@ -354,15 +388,23 @@ impl SurveyBuilder {
 pub struct Entered<'s>(&'s mut SurveyBuilder);
 
 impl Entered<'_> {
-    /// Looks at a name in the opened folder; answers the type of what stands there, if anything.
-    pub fn add(&mut self, folder: BorrowedFd<'_>, name: &OsStr, is_closed: bool) -> Option<FileType> {
-        let stat = fs::stat_at(folder, name).ok()?;
+    /// Looks at a name in the opened folder; answers what stands there, if anything.
+    pub fn add(&mut self, folder: BorrowedFd<'_>, name: &OsStr, is_closed: bool) -> Option<Stat> {
+        let looked = fs::stat_at(folder, name);
+        if let Err(errno) = &looked
+            && let Some(entered) = self.0.folders.last()
+            && let Some(path) = WorkspacePath::new(OsStr::from_bytes(&entered.path).as_ref())
+        {
+            // Its names may be read, but nothing in it may be looked at.
+            self.0.pass_over(path, *errno);
+        }
+        let stat = looked.ok()?;
         let entered = self.0.folders.last_mut()?;
         let start = entered.names.len();
         entered.names.extend_from_slice(name.as_bytes());
         entered.things.push((start..entered.names.len(), Thing::of(&stat, is_closed)));
         self.0.things += 1;
-        Some(fs::type_of(&stat))
+        Some(stat)
     }
 }
 
@@ -370,7 +412,7 @@ impl Entered<'_> {
 ///
 /// # Errors
 /// What the system says.
-pub fn names_of(folder: BorrowedFd<'_>) -> Result<Listing, rustix::io::Errno> {
+pub fn names_of(folder: BorrowedFd<'_>) -> Result<Listing, Errno> {
     let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
     Listing::read(folder, room.spare_capacity_mut(), || false)
 }

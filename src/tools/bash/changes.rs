@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::Bash;
-use super::attributes::AttributeChanges;
+use super::attributes::{AttributeChanges, named};
 use super::difference::Difference;
 use super::done::{self, Sides};
 use super::left_out::{KeptFiles, LeftOutFiles};
@@ -19,6 +19,7 @@ use crate::engine::sandbox::repositories::ProtectedPaths;
 use crate::engine::sandbox::running::Running;
 use crate::engine::snapshot::{Reason, Recorded};
 use crate::engine::store::session;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
 use crate::error::Error;
 use crate::tools::Tool as _;
@@ -175,6 +176,7 @@ impl ScannedTree {
             return Ok(Difference::default());
         };
         warn_of_protected(change.engine(), before, &after);
+        warn_of_unseen(change.engine(), before, &after);
         let touched = before.touched(&after);
         left_out.tell(reach, change.engine(), &touched);
         AttributeChanges::of(change.workspace(), &touched).tell(change.engine());
@@ -231,6 +233,16 @@ fn warn_of_protected(engine: &mut Engine, before: &Survey, after: &Survey) {
         engine.warn(format!(
             "the policy protects what is new now: {}. No tool changes or undoes it; tell the user",
             shown.join(", ")
+        ));
+    }
+}
+
+/// Says into which folders nobody may look since the command.
+fn warn_of_unseen(engine: &mut Engine, before: &Survey, after: &Survey) {
+    let unseen: Vec<WorkspacePath> = after.newly_unseen(before).cloned().collect();
+    if let Some(names) = named(&engine.workspace, &unseen) {
+        engine.warn(format!(
+            "cannot be read since the command: {names}. What it changed there is not recorded, and undo does not take it back"
         ));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::attributes::named;
 use super::placeholder::{GIT_FOLDER, Placeholder};
 use super::request::Request;
 use crate::engine::Engine;
@@ -184,7 +185,23 @@ pub fn protected(engine: &mut Engine, is_transaction: bool) -> ProtectedPaths {
         return repositories::find_in(&engine.workspace, &folders);
     }
     let found = repositories::find(&engine.workspace, &engine.control, &by_policy(engine));
-    searched(engine, found)
+    let found = searched(engine, found);
+    // What a layer holds is checked before it is applied.
+    if is_transaction { found } else { without_closed(engine, found) }
+}
+
+/// Protects the folders that nobody has looked into as well: there may be a repository in them.
+fn without_closed(engine: &mut Engine, mut found: ProtectedPaths) -> ProtectedPaths {
+    let closed: Vec<WorkspacePath> =
+        found.closed.iter().filter_map(|path| WorkspacePath::new(path)).collect();
+    if let Some(names) = named(&engine.workspace, &closed) {
+        engine.warn(format!(
+            "off limits for this command, since lbx cannot look into it: {names}. `chmod u+rwx` in a transaction opens it"
+        ));
+    }
+    found.protected.append(&mut found.closed);
+    found.protected.sort();
+    found
 }
 
 /// The same of the whole workspace, with a look at everything that a command may change; that is missing
@@ -192,7 +209,8 @@ pub fn protected(engine: &mut Engine, is_transaction: bool) -> ProtectedPaths {
 pub fn look(engine: &mut Engine) -> (ProtectedPaths, Option<Survey>) {
     let (found, survey) =
         repositories::find_and_survey(&engine.workspace, &engine.control, &by_policy(engine));
-    (searched(engine, found), survey)
+    let found = searched(engine, found);
+    (without_closed(engine, found), survey)
 }
 
 /// Whether the policy protects a path.
