@@ -577,6 +577,24 @@ fn a_file_keeps_its_place_while_the_folder_that_was_round_it_comes_back() {
 }
 
 #[test]
+fn a_folder_comes_back_with_its_mode_in_the_place_of_one_that_vanished_twice() {
+    let ws = Workspace::with(&[("f/a.txt", "a\n")]);
+    ws.chmod("f", 0o711);
+    let before = ws.tree();
+    ws.lbx(&["move", "f", "moved"]).ok();
+    ws.lbx(&["write", "f/g", "--content", "g\n"]).ok();
+    let patch = "diff --git a/f/g b/g\nsimilarity index 100%\nrename from f/g\nrename to g\n";
+    ws.json("patch", &json!({"patch": patch})).ok();
+    assert!(!ws.path("f").exists());
+    ws.lbx(&["write", "f/h", "--content", "h\n"]).ok();
+    let after = ws.tree();
+    ws.lbx(&["undo", "--steps", "4"]).ok();
+    assert_eq!(ws.tree(), before);
+    ws.lbx(&["redo", "--steps", "4"]).ok();
+    assert_eq!(ws.tree(), after);
+}
+
+#[test]
 fn a_folder_that_a_patch_emptied_comes_back_with_its_mode() {
     let ws = Workspace::with(&[("top/in/a.txt", "a\n"), ("b.txt", "b\n")]);
     ws.chmod("top", 0o711);

@@ -383,6 +383,8 @@ impl<'s> Replay<'s> {
         for folder in &ousted {
             self.pieces.remove_at(folder);
             self.vacant.remove(folder);
+            // They are not for what comes under its name.
+            self.modes.remove(folder);
         }
     }
 
