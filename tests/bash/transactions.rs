@@ -454,16 +454,27 @@ const HIDES: [&str; 4] = [
 
 #[test]
 fn an_ordinary_user_changes_read_only_folders_in_a_transaction_and_undoes_it() {
-    if !are_possible() {
-        return;
+    if are_possible() {
+        undone_and_redone(&["bash", "--transaction"]);
     }
+}
+
+#[test]
+fn an_ordinary_user_changes_read_only_folders_in_a_command_and_undoes_it() {
+    if !backends().is_empty() {
+        undone_and_redone(&["bash"]);
+    }
+}
+
+/// Changes files in read-only folders by each script, takes that back and does it again.
+fn undone_and_redone(bash: &[&str]) {
     for command in OPENS_AND_CLOSES {
         let ws = workspace();
         for file in ["ro/a.txt", "ro/b.txt", "ro/deep/c.txt"] {
             ws.write(file, "one\n");
         }
         ws.chmod("ro", 0o555);
-        let Some(call) = ws.call_unprivileged(&["bash", "--transaction", command]) else { return };
+        let Some(call) = ws.call_unprivileged(&[bash, &[command]].concat()) else { return };
         let before = ws.tree();
         call.run().success();
         let after = ws.tree();
@@ -477,6 +488,26 @@ fn an_ordinary_user_changes_read_only_folders_in_a_transaction_and_undoes_it() {
         for folder in ["ro", "made", "made/deep"].iter().filter(|folder| ws.path(folder).exists()) {
             ws.chmod(folder, 0o755);
         }
+    }
+}
+
+#[test]
+fn a_folder_that_others_have_opened_since_stays_open() {
+    if backends().is_empty() {
+        return;
+    }
+    for command in ["echo two >> ro/a.txt", "chmod 755 ro; rm ro/b.txt; chmod 555 ro", "chmod 500 ro"] {
+        let ws = workspace();
+        for file in ["ro/a.txt", "ro/b.txt"] {
+            ws.write(file, "one\n");
+        }
+        let before = ws.tree();
+        ws.chmod("ro", 0o555);
+        let Some(call) = ws.call_unprivileged(&["bash", command]) else { return };
+        call.run().success();
+        ws.chmod("ro", 0o755);
+        ws.call_unprivileged(&["undo"]).unwrap().run().success();
+        assert_eq!(ws.tree(), before, "{command}");
     }
 }
 

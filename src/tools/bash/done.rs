@@ -138,7 +138,8 @@ impl Theirs {
             theirs.moved.extend(entry.moves.into_iter().flat_map(|moved| [moved.from, moved.to]));
             theirs.folders.extend(entry.folders);
             theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
-            theirs.folders.extend(entry.modes.into_iter().map(|folder| folder.path));
+            let modes = entry.modes.into_iter().filter(FolderMode::is_change);
+            theirs.folders.extend(modes.map(|folder| folder.path));
             if entry.tool == Bash::NAME {
                 theirs.by_commands.extend(entry.files.iter().map(|file| file.path.clone()));
             }
@@ -468,12 +469,35 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             |(path, mode): (WorkspacePath, u32)| FolderEntry { path, mode: Some(mode), identity: None };
         self.done.made = made.into_iter().map(entry).collect();
         self.done.removed = removed.into_iter().map(entry).collect();
+        self.note_closed();
         let shown = |(path, (action, sha256)): (WorkspacePath, _)| Changed {
             path: self.workspace.shown(&path),
             action,
             sha256,
         };
         (self.done, self.backups, self.list.into_iter().map(shown).collect())
+    }
+}
+
+impl Collector<'_, '_, '_> {
+    /// Notes the folders in which names were changed though their owner may change none in them, before the
+    /// command and after it: an undo opens them up as the command did.
+    fn note_closed(&mut self) {
+        let files = self.done.files.iter().map(|file| &file.path);
+        let folders = self.done.made.iter().chain(&self.done.removed).map(|folder| &folder.path);
+        let parents: BTreeSet<WorkspacePath> =
+            files.chain(folders).filter_map(WorkspacePath::parent).collect();
+        for path in parents {
+            let [before, after] = [self.sides.before, self.sides.after].map(|survey| survey.at(&path));
+            if let (Some(before), Some(after)) = (before, after)
+                && before.mode() == after.mode()
+                && before.kind().is_dir()
+                && fs::is_closed(before.recorded_mode())
+            {
+                let (before, after) = (before.recorded_mode(), after.recorded_mode());
+                self.done.modes.push(FolderMode { path, before, after });
+            }
+        }
     }
 }
 

@@ -77,8 +77,9 @@ pub fn plan_beside(
     change.set_folders(outcome.made)?;
     paths.extend(pieces.iter().map(|piece| if is_state(&piece.at) { piece.real } else { piece.at }));
     for (path, (before, after)) in outcome.modes {
-        let stands = || mode_of(change.workspace(), &pieces.standing(&path)?);
-        if let Some(before) = before.or_else(stands) {
+        let now = pieces.standing(&path).and_then(|path| mode_of(change.workspace(), &path));
+        // Those that others have set since stay.
+        if let Some(before) = before.or(now).filter(|before| now.is_none_or(|now| now == *before)) {
             change.set_folder_mode(path, before, after);
         }
     }
