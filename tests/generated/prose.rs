@@ -182,7 +182,8 @@ const BASH: &[Section] = &[
         "CONFINEMENT",
         "
 A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not exist
-yet included) or .lbx. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
+yet included) or .lbx, and not in a folder that lbx may not look into, where a repository could be; a transaction may
+change such a folder's mode. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
 ~/.aws, ...) are hidden, no variable of the caller that may hold a secret is passed on, other processes are out of
 reach, and there is no network. lbx bash --backends lists what can confine a command here. If nothing can, the
 command is not run.
