@@ -211,12 +211,12 @@ impl<'a> Native<'a> {
         })
     }
 
-    /// `path` as an absolute path, from where relative paths count.
+    /// `path` as an absolute path without `.`, from where relative paths count.
     ///
     /// # Errors
     /// Where the workspace cannot be opened.
     pub fn absolute(&self, path: &str) -> Result<PathBuf, Error> {
-        Ok(self.base()?.join(path))
+        Ok(self.base()?.join(path).components().collect())
     }
 
     /// The absolute path from which relative ones count.
