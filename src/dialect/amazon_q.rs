@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
-use super::render::{flag, list, native_request, number, shown, text, texts};
+use super::render::{LinesShown, flag, list, native_request, number, shown, text, texts};
 use super::shell::ExecuteBash;
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Effect, Image, append, edit, grep, insert, ls, read, write};
@@ -122,21 +122,29 @@ fn read(lbx: &mut Native<'_>, operation: &Operation, images: &mut Vec<Image>) ->
             let (start, end) = (operation.start_line.unwrap_or(1), operation.end_line.unwrap_or(-1));
             let data =
                 lbx.call::<read::Read>(json!({ "path": path, "start_line": start, "end_line": end }))?;
-            let content = text(&data, "content").to_owned();
-            if !flag(&data, "truncated") {
-                return Ok(content);
+            let lines = LinesShown::of(&data);
+            let mut content = text(&data, "content").to_owned();
+            if lines.stop_early(Some(lines.line(end))) {
+                let (last, total, next) = (lines.last, lines.total, lines.last + 1);
+                content.extend([format!(
+                    "\n[Lines up to {last} of {total} are shown; go on with start_line {next}]"
+                )]);
             }
-            let (last, total) = (number(&data, "end_line"), number(&data, "total_lines"));
-            Ok(format!(
-                "{content}\n[Lines up to {last} of {total} are shown; go on with start_line {}]",
-                last + 1
-            ))
+            content.extend(lines.clipped().map(|note| format!("\n[{note}]")));
+            Ok(content)
         }
         Mode::Directory => {
             let depth = operation.depth.unwrap_or(0) + 1;
             let data =
                 lbx.call::<ls::Ls>(json!({ "path": path, "depth": depth, "long": true, "hidden": true }))?;
-            Ok(list(&data, "entries").iter().map(entry).collect::<Vec<_>>().join("\n"))
+            let mut entries: Vec<String> = list(&data, "entries").iter().map(entry).collect();
+            if flag(&data, "truncated") {
+                let (shown, total) = (entries.len(), number(&data, "total"));
+                entries.push(format!(
+                    "[These are the first {shown} of {total} entries; list a directory inside to see the rest]"
+                ));
+            }
+            Ok(entries.join("\n"))
         }
         Mode::Search | Mode::Image => {
             let pattern = wanted(operation.pattern.as_ref(), "pattern")?;
@@ -146,7 +154,15 @@ fn read(lbx: &mut Native<'_>, operation: &Operation, images: &mut Vec<Image>) ->
             };
             let data = lbx.call::<grep::Grep>(asked)?;
             let found: Vec<Value> = list(&data, "matches").iter().map(found).collect();
-            serde_json::to_string(&found).map_err(|error| Error::internal(error.to_string()))
+            let mut said =
+                serde_json::to_string(&found).map_err(|error| Error::internal(error.to_string()))?;
+            if flag(&data, "truncated") {
+                let shown = found.len();
+                said.extend([format!(
+                    "\n[These are the first {shown} matches; name a directory or file inside]"
+                )]);
+            }
+            Ok(said)
         }
     }
 }

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
-use super::render::{cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet};
+use super::render::{
+    LinesShown, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
+};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Effect, edit, insert, ls, read, undo, write};
 
@@ -184,10 +186,9 @@ fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said,
     }
     let data = lbx.call::<read::Read>(asked)?;
     let mut said = numbered(&data, cat_n);
-    if flag(&data, "truncated") && range.is_none() {
-        let (last, total) = (number(&data, "end_line"), number(&data, "total_lines"));
-        said.extend([format!("\n[Lines 1 to {last} of {total} are shown. Use view_range to see the rest.]")]);
-    }
+    let shown = LinesShown::of(&data);
+    let asked_last = range.and_then(<[i64]>::last).map(|line| shown.line(*line));
+    said.extend(shown.left_out(asked_last, "Use view_range").map(|note| format!("\n[{note}]")));
     Ok(said.into())
 }
 

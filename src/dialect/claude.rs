@@ -13,7 +13,8 @@ use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
 use super::notebook::{NotebookEdit, read_notebook};
 use super::render::{
-    counted, flag, list, native_request, number, numbered, shown, shown_lines, shown_path, text, texts,
+    LinesShown, counted, flag, last_asked, list, native_request, number, numbered, shown, shown_lines,
+    shown_path, text, texts,
 };
 use super::shell::{Bash, BashOutput, KillShell};
 use crate::error::{Error, ErrorKind};
@@ -155,12 +156,9 @@ impl Foreign for Read {
             return Ok(format!("<system-reminder>{warning}</system-reminder>").into());
         }
         let mut said = numbered(&data, |number, line| format!("{number}\t{line}"));
-        if flag(&data, "truncated") && request.limit.is_none() {
-            let last = number(&data, "end_line");
-            said.extend([format!(
-                "\n<system-reminder>Lines {start} to {last} of {total} are shown. Use offset and limit to read the rest.</system-reminder>"
-            )]);
-        }
+        let asked = last_asked(start, request.limit);
+        let left_out = LinesShown::of(&data).left_out(asked, "Use offset and limit");
+        said.extend(left_out.map(|note| format!("\n<system-reminder>{note}</system-reminder>")));
         Ok(said.into())
     }
 }
@@ -428,6 +426,9 @@ impl Foreign for Grep {
             GrepMode::Count => counts(&data),
         };
         if flag(&data, "truncated") {
+            // The answer may be full before the limit.
+            let limit =
+                ["matches", "files", "counts"].map(|field| list(&data, field).len()).iter().sum::<usize>();
             let offset = request.offset.map(|offset| format!(", offset: {offset}")).unwrap_or_default();
             said.extend([format!("\n\n[Showing results with pagination = limit: {limit}{offset}]")]);
         }
@@ -517,8 +518,9 @@ impl Foreign for Ls {
             lines.push(format!("{}- {name}{slash}", "  ".repeat(below.components().count())));
         }
         if flag(&data, "truncated") {
+            let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
             lines.push(format!(
-                "(There are more than {LS_LIMIT} entries. List a directory inside to see the rest.)"
+                "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
             ));
         }
         Ok(lines.join("\n").into())

@@ -12,7 +12,9 @@ use serde_json::json;
 use super::envelope::apply_patch;
 use super::foreign::{Dialect, Foreign, Said, foreign};
 use super::native::Native;
-use super::render::{flag, list, native_request, numbered, shown_lines, shown_path, text, texts};
+use super::render::{
+    LinesShown, flag, last_asked, list, native_request, numbered, shown_lines, shown_path, text, texts,
+};
 use super::shell::{ExecCommand, Shell, ShellCommand};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Effect, grep, ls, read};
@@ -117,7 +119,8 @@ impl Foreign for ReadFile {
             return Err(Error::invalid("offset must be a 1-indexed line number").detail("field", "offset"));
         }
         let block = request.indentation.unwrap_or_default();
-        let asked = match request.mode.unwrap_or_default() {
+        let mode = request.mode.unwrap_or_default();
+        let asked = match mode {
             ReadMode::Slice => native_request! {
                 "path": request.file_path, "start_line": offset, "limit": request.limit
             },
@@ -131,7 +134,15 @@ impl Foreign for ReadFile {
         }
         let said = numbered(&data, |number, line| format!("L{number}: {line}"));
         let most = block.max_lines.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(usize::MAX);
-        Ok(said.lines().take(most).collect::<Vec<_>>().join("\n").into())
+        let mut said = said.lines().take(most).collect::<Vec<_>>().join("\n");
+        let shown = LinesShown::of(&data);
+        let asked_last = match mode {
+            ReadMode::Slice => last_asked(offset, request.limit),
+            // A block ends where it ends.
+            ReadMode::Indentation => Some(shown.last),
+        };
+        said.extend(shown.left_out(asked_last, "Use offset and limit").map(|note| format!("\n[{note}]")));
+        Ok(said.into())
     }
 }
 
@@ -214,7 +225,14 @@ impl Foreign for GrepFiles {
         };
         let data = lbx.call::<grep::Grep>(asked)?;
         let files = texts(&data, "files");
-        if files.is_empty() { Ok("No matches found.".into()) } else { Ok(shown_lines(&data, "files").into()) }
+        if files.is_empty() {
+            return Ok("No matches found.".into());
+        }
+        let mut said = shown_lines(&data, "files");
+        if flag(&data, "truncated") {
+            said.extend([format!("\n[More than {} files match]", files.len())]);
+        }
+        Ok(said.into())
     }
 }
 

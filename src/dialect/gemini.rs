@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
 use super::render::{
-    counted, first_replacement, flag, globs, list, native_request, number, shown, shown_lines, shown_path,
-    snippet, text, texts,
+    LinesShown, counted, first_replacement, flag, globs, list, native_request, number, shown, shown_lines,
+    shown_path, snippet, text, texts,
 };
 use super::shell::RunShellCommand;
 use crate::error::{Error, ErrorKind};
@@ -44,7 +44,7 @@ pub const GEMINI: Dialect = Dialect {
 /// Matches that `grep_search` answers where nobody says.
 const MATCHES_MAX: u64 = 100;
 /// Files that `read_many_files` reads.
-const FILES_MAX: u64 = 100;
+const FILES_MAX: usize = 100;
 
 /// Words an error as these tools do.
 fn error_text(failure: &Failure<'_>) -> String {
@@ -105,20 +105,35 @@ impl Foreign for ReadFile {
             }
             data => data?,
         };
-        let (first, last) = (number(&data, "start_line"), number(&data, "end_line"));
-        let total = number(&data, "total_lines");
-        if first <= 1 && last >= total {
-            return Ok(text(&data, "content").into());
-        }
-        Ok(format!(
-            "IMPORTANT: The file content has been truncated.\nStatus: Showing lines {first}-{last} of {total} total \
-             lines.\nAction: To read more of the file, use 'start_line' and 'end_line', for example start_line: {}.\n\n\
-             --- FILE CONTENT (truncated) ---\n{}",
-            last + 1,
-            text(&data, "content")
-        )
-        .into())
+        let content = text(&data, "content");
+        Ok(part_shown(&LinesShown::of(&data)).map_or_else(
+            || content.into(),
+            |header| format!("{header}\n\n--- FILE CONTENT (truncated) ---\n{content}").into(),
+        ))
     }
+}
+
+/// What is said before a part of a file; nothing before a whole one.
+fn part_shown(shown: &LinesShown) -> Option<String> {
+    let LinesShown { first, last, total, .. } = *shown;
+    let clipped = shown.clipped();
+    if first <= 1 && last >= total && clipped.is_none() {
+        return None;
+    }
+    let lines = if last < first { "no lines".to_owned() } else { format!("lines {first}-{last}") };
+    let clipped = clipped.map(|clipped| format!(" {clipped}")).unwrap_or_default();
+    let more = if last < total {
+        let next = last + 1;
+        format!(
+            "\nAction: To read more of the file, use 'start_line' and 'end_line', for example start_line: {next}."
+        )
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "IMPORTANT: The file content has been truncated.\nStatus: Showing {lines} of {total} total \
+         lines.{clipped}{more}"
+    ))
 }
 
 /// Which ignore files count.
@@ -160,25 +175,33 @@ impl Foreign for ReadManyFiles {
         let excluded = globs(request.exclude.as_deref().unwrap_or_default())?;
         let mut paths: Vec<String> = Vec::new();
         for pattern in &request.include {
-            let plain = pattern.trim_start_matches("./");
-            let asked = json!({ "pattern": plain, "no_ignore": no_ignore, "limit": FILES_MAX });
-            let found = lbx.call::<glob::Glob>(asked)?;
             // Without a slash the family means the directory itself, and lbx any depth.
-            let is_meant = |path: &&str| plain.contains('/') || !path.contains('/');
-            paths.extend(texts(&found, "paths").into_iter().filter(is_meant).map(str::to_owned));
+            let pattern = if pattern.contains('/') { pattern.clone() } else { format!("./{pattern}") };
+            let asked = json!({ "pattern": pattern, "no_ignore": no_ignore, "limit": 0, "max_bytes": 0 });
+            let found = lbx.call::<glob::Glob>(asked)?;
+            paths.extend(texts(&found, "paths").into_iter().map(str::to_owned));
         }
         paths.retain(|path| !excluded.is_match(path));
         paths.sort();
         paths.dedup();
-        paths.truncate(usize::try_from(FILES_MAX).unwrap_or(usize::MAX));
         if paths.is_empty() {
             return Ok("No files matching the criteria were found or all were skipped.".into());
         }
-        let data = lbx.call::<read::Read>(json!({ "paths": paths }))?;
-        let mut blocks: Vec<String> = list(&data, "files").iter().map(block).collect();
+        let tried = paths.get(..FILES_MAX).unwrap_or(&paths);
+        let data = lbx.call::<read::Read>(json!({ "paths": tried }))?;
+        let files = list(&data, "files");
+        let mut blocks: Vec<String> = files.iter().map(block).collect();
+        blocks.extend(not_read(paths.get(files.len()..).unwrap_or_default()));
         blocks.push("--- End of content ---".to_owned());
         Ok(blocks.join("\n\n").into())
     }
+}
+
+/// What is said of files that match and for which there was no room.
+fn not_read(paths: &[String]) -> Option<String> {
+    let files = counted(paths.len() as u64, "matching file was", "matching files were");
+    let first = escaped::name(paths.first()?);
+    Some(format!("[WARNING: {files} not read, from {first} on. Name fewer files in one call.]"))
 }
 
 /// One file of several.
@@ -187,16 +210,14 @@ fn block(file: &Value) -> String {
     if let Some(error) = file.get("error") {
         return format!("--- {path} ---\n\nError: {}", text(error, "message"));
     }
-    let cut = if flag(file, "truncated") {
-        format!(
-            "\n[WARNING: this file was cut after line {} of {}. Use read_file with start_line.]",
-            number(file, "end_line"),
-            number(file, "total_lines")
-        )
-    } else {
-        String::new()
-    };
-    format!("--- {path} ---\n\n{}{cut}", text(file, "content"))
+    let lines = LinesShown::of(file);
+    let cut = lines.stop_early(None).then(|| {
+        let (last, total) = (lines.last, lines.total);
+        format!("This file was cut after line {last} of {total}. Use read_file with start_line.")
+    });
+    let notes: Vec<String> = cut.into_iter().chain(lines.clipped()).collect();
+    let warning = if notes.is_empty() { String::new() } else { format!("\n[WARNING: {}]", notes.join(" ")) };
+    format!("--- {path} ---\n\n{}{warning}", text(file, "content"))
 }
 
 /// Writes a file. An existing file must be read first.
@@ -335,17 +356,17 @@ impl Foreign for GrepSearch {
         let data = lbx.call::<grep::Grep>(asked)?;
         let place = request.dir_path.as_deref().unwrap_or(".");
         let about = format!("for pattern \"{}\" in path \"{place}\"", request.pattern);
+        let cut = if flag(&data, "truncated") { " (results limited)" } else { "" };
         if names_only {
-            let files = texts(&data, "files");
-            let found = counted(files.len() as u64, "file", "files");
-            return Ok(format!("Found {found} with matches {about}:\n{}", shown_lines(&data, "files")).into());
+            let found = counted(texts(&data, "files").len() as u64, "file", "files");
+            let files = shown_lines(&data, "files");
+            return Ok(format!("Found {found} with matches {about}{cut}:\n{files}").into());
         }
         let matches = list(&data, "matches");
         if matches.is_empty() {
             return Ok(format!("No matches found {about}.").into());
         }
         let found = counted(matches.len() as u64, "match", "matches");
-        let cut = if flag(&data, "truncated") { " (results limited)" } else { "" };
         Ok(format!("Found {found} {about}{cut}:\n---\n{}---", by_file(matches)).into())
     }
 }
@@ -430,8 +451,16 @@ impl Foreign for Glob {
         let base = lbx.base()?;
         let lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
         let found = number(&data, "total");
+        let cut = if flag(&data, "truncated") {
+            format!(
+                "\n(These are the first {} of them. Use a more specific pattern or dir_path.)",
+                lines.len()
+            )
+        } else {
+            String::new()
+        };
         Ok(format!(
-            "Found {found} file(s) matching \"{}\" within {place}, sorted by modification time (newest first):\n{}",
+            "Found {found} file(s) matching \"{}\" within {place}, sorted by modification time (newest first):\n{}{cut}",
             request.pattern,
             lines.join("\n")
         )

@@ -14,7 +14,7 @@ use super::envelope;
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::native::Native;
 use super::render::{
-    counted, flag, globs, list, native_request, number, numbered, shown, shown_path, text, texts,
+    LinesShown, counted, flag, globs, list, native_request, number, numbered, shown, shown_path, text, texts,
 };
 use super::shell::OpenCodeBash;
 use crate::error::{Error, ErrorKind};
@@ -98,19 +98,10 @@ impl Foreign for Read {
 
     fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
         let path = &request.file_path;
-        if lbx.is_folder(path)? {
-            let data = lbx.call::<ls::Ls>(json!({ "path": path, "hidden": true, "no_ignore": true }))?;
-            let names = list(&data, "entries").iter().map(|entry| {
-                let slash = if text(entry, "type") == "dir" { "/" } else { "" };
-                format!(
-                    "{}{slash}",
-                    escaped::name(text(entry, "path").rsplit('/').next().unwrap_or_default())
-                )
-            });
-            let entries = names.collect::<Vec<_>>().join("\n");
-            return Ok(framed(path, "directory", "entries", &entries));
-        }
         let start = request.offset.unwrap_or(1).max(1);
+        if lbx.is_folder(path)? {
+            return read_folder(lbx, path, start, request.limit);
+        }
         let asked = native_request! { "path": path, "start_line": start, "limit": request.limit };
         let data = match lbx.call::<read::Read>(asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => {
@@ -123,8 +114,10 @@ impl Foreign for Read {
             }
             data => data?,
         };
-        let (last, total) = (number(&data, "end_line"), number(&data, "total_lines"));
+        let shown = LinesShown::of(&data);
+        let (last, total) = (shown.last, shown.total);
         let mut content = numbered(&data, |number, line| format!("{number}: {line}"));
+        content.extend(shown.clipped().map(|note| format!("\n\n({note})")));
         let end = if last < total {
             format!("\n\n(Showing lines {start}-{last} of {total}. Use offset={} to continue.)", last + 1)
         } else {
@@ -133,6 +126,25 @@ impl Foreign for Read {
         content.push_str(&end);
         Ok(framed(path, "file", "content", &content))
     }
+}
+
+/// Lists a directory, from an entry on.
+fn read_folder(lbx: &mut Native<'_>, path: &str, start: u64, limit: Option<u64>) -> Result<Said, Error> {
+    let asked = native_request! {
+        "path": path, "hidden": true, "no_ignore": true, "offset": start - 1, "limit": limit
+    };
+    let data = lbx.call::<ls::Ls>(asked)?;
+    let names = list(&data, "entries").iter().map(|entry| {
+        let slash = if text(entry, "type") == "dir" { "/" } else { "" };
+        format!("{}{slash}", escaped::name(text(entry, "path").rsplit('/').next().unwrap_or_default()))
+    });
+    let mut entries = names.collect::<Vec<_>>();
+    if flag(&data, "truncated") {
+        let (shown, total) = (entries.len() as u64, number(&data, "total"));
+        let next = start + shown;
+        entries.push(format!("\n(Showing {shown} of {total} entries. Use offset={next} to continue.)"));
+    }
+    Ok(framed(path, "directory", "entries", &entries.join("\n")))
 }
 
 /// The result in its tags.
@@ -353,7 +365,10 @@ impl Foreign for List {
             lines.push(format!("{}{name}{slash}", "  ".repeat(below.components().count())));
         }
         if flag(&data, "truncated") {
-            lines.push(format!("(Only {LIMIT} entries are shown. List a directory inside to see the rest.)"));
+            let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
+            lines.push(format!(
+                "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
+            ));
         }
         Ok(lines.join("\n").into())
     }

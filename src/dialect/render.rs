@@ -80,6 +80,64 @@ pub fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
     lines.map(|(line, number)| form(number, line)).collect::<Vec<_>>().join("\n")
 }
 
+/// Which lines of a file an answer of `read` shows.
+pub struct LinesShown {
+    /// The first.
+    pub first: u64,
+    /// The last; one less than the first where there is none.
+    pub last: u64,
+    /// Lines in the file.
+    pub total: u64,
+    /// Those of which only the start is shown.
+    clipped: Vec<u64>,
+}
+
+impl LinesShown {
+    /// Those of an answer.
+    pub fn of(data: &Value) -> Self {
+        let mut clipped: Vec<u64> = list(data, "clipped").iter().map(|line| number(line, "line")).collect();
+        let cut = data.get("next_column").map(|_| number(data, "next_offset") + 1);
+        clipped.extend(cut.filter(|line| !clipped.contains(line)));
+        let [first, last, total] = ["start_line", "end_line", "total_lines"].map(|field| number(data, field));
+        Self { first, last, total, clipped }
+    }
+
+    /// A line of the file that is counted from its end where it is negative.
+    pub fn line(&self, line: i64) -> u64 {
+        u64::try_from(line).unwrap_or_else(|_| (self.total + 1).saturating_sub(line.unsigned_abs()))
+    }
+
+    /// Whether lines are left out that were asked for: those up to `asked_last`, or all where that is none.
+    pub fn stop_early(&self, asked_last: Option<u64>) -> bool {
+        self.last < self.total && asked_last.is_none_or(|asked| self.last < asked)
+    }
+
+    /// In a sentence, of which lines only the start is shown.
+    pub fn clipped(&self) -> Option<String> {
+        let numbers = self.clipped.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        match self.clipped.len() {
+            0 => None,
+            1 => Some(format!("Only the start of line {numbers} is shown.")),
+            _ => Some(format!("Only the starts of lines {numbers} are shown.")),
+        }
+    }
+
+    /// What is left out of what was asked for, in sentences; `how` says how the family reads the rest.
+    pub fn left_out(&self, asked_last: Option<u64>, how: &str) -> Option<String> {
+        let Self { first, last, total, .. } = self;
+        let rest = self
+            .stop_early(asked_last)
+            .then(|| format!("Lines {first} to {last} of {total} are shown. {how} to read the rest."));
+        let sentences: Vec<String> = rest.into_iter().chain(self.clipped()).collect();
+        (!sentences.is_empty()).then(|| sentences.join(" "))
+    }
+}
+
+/// The last line of a request for so many lines from `first` on; none where it asks for all that fit.
+pub fn last_asked(first: u64, limit: Option<u64>) -> Option<u64> {
+    limit.filter(|limit| *limit > 0).map(|limit| first.saturating_add(limit - 1))
+}
+
 /// A number and its noun, in the plural where it is not one.
 pub fn counted(count: u64, noun: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { noun } else { plural })

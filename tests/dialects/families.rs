@@ -280,3 +280,162 @@ fn no_refusal_in_a_familys_words_is_longer_than_a_native_one() {
         assert!(!said.is_empty() && said.len() <= BYTES_MAX, "{family} {tool}: {} bytes", said.len());
     }
 }
+
+/// A workspace whose files are longer than an answer: many lines, a long line, many files.
+fn large_workspace() -> Workspace {
+    let lines: String = (1..=5000).map(|number| format!("line {number}\n")).collect();
+    let long_line = format!("{}{}\n{}", "a\n".repeat(100), "y".repeat(30_000), "z\n".repeat(100));
+    let ws = Workspace::with(&[("lines.txt", &lines), ("long.txt", &long_line), ("z.txt", "z\n")]);
+    for number in 0..1100 {
+        ws.write(&format!("d/f{number:04}"), "hit\n");
+    }
+    ws
+}
+
+#[test]
+fn what_is_left_out_is_said_with_true_numbers() {
+    let ws = large_workspace();
+    let editor = "str_replace_based_edit_tool";
+    let fs_read = |operation: serde_json::Value| json!({ "operations": [operation] });
+    let rest = "Use offset and limit to read the rest.";
+    let cases = [
+        (
+            "claude",
+            "Read",
+            json!({ "file_path": "lines.txt", "limit": 5000 }),
+            "Lines 1 to 2568 of 5000 are shown.",
+        ),
+        ("claude", "Read", json!({ "file_path": "lines.txt", "limit": 5000 }), rest),
+        ("claude", "Read", json!({ "file_path": "long.txt" }), "Only the start of line 101 is shown."),
+        (
+            "claude",
+            "Grep",
+            json!({ "pattern": "hit", "head_limit": 0 }),
+            "\n\n[Showing results with pagination = limit: 8",
+        ),
+        ("claude", "LS", json!({ "path": "." }), " of 1104 entries. List a directory"),
+        (
+            "codex",
+            "read_file",
+            json!({ "file_path": "lines.txt" }),
+            "\n[Lines 1 to 2000 of 5000 are shown. Use offset",
+        ),
+        (
+            "codex",
+            "read_file",
+            json!({ "file_path": "long.txt", "limit": 101 }),
+            "[Only the start of line 101 is shown.]",
+        ),
+        ("codex", "grep_files", json!({ "pattern": "hit" }), "\n[More than 100 files match]"),
+        (
+            "gemini",
+            "read_file",
+            json!({ "file_path": "long.txt" }),
+            "Showing lines 1-201 of 201 total lines. Only the start of line 101 is",
+        ),
+        (
+            "gemini",
+            "read_file",
+            json!({ "file_path": "lines.txt", "start_line": 9000 }),
+            "Showing no lines of 5000 total lines.\n\n---",
+        ),
+        ("gemini", "read_many_files", json!({ "include": ["*.txt"] }), "--- z.txt ---\n\nz"),
+        (
+            "gemini",
+            "read_many_files",
+            json!({ "include": ["d/*"] }),
+            "matching files were not read, from d/f",
+        ),
+        (
+            "gemini",
+            "grep_search",
+            json!({ "pattern": "hit", "names_only": true }),
+            "in path \".\" (results limited):\n",
+        ),
+        ("gemini", "glob", json!({ "pattern": "d/*" }), "(These are the first "),
+        (
+            "opencode",
+            "read",
+            json!({ "filePath": "d", "offset": 1000, "limit": 2 }),
+            "f1000\n\n(Showing 2 of 1100 entries. Use offset=1002",
+        ),
+        (
+            "opencode",
+            "read",
+            json!({ "filePath": "long.txt" }),
+            "(Only the start of line 101 is shown.)\n\n(End of file - total 201 lines)",
+        ),
+        ("opencode", "list", json!({}), "(These are the first 100 of 1104 entries."),
+        (
+            "q",
+            "fs_read",
+            fs_read(json!({ "mode": "Line", "path": "long.txt" })),
+            "z\n\n[Only the start of line 101 is shown.]",
+        ),
+        (
+            "q",
+            "fs_read",
+            fs_read(json!({ "mode": "Directory", "path": "d" })),
+            " of 1100 entries; list a directory",
+        ),
+        (
+            "q",
+            "fs_read",
+            fs_read(json!({ "mode": "Search", "path": "d", "pattern": "HIT" })),
+            "]\n[These are the first 250 matches;",
+        ),
+        (
+            "anthropic-editor",
+            editor,
+            json!({ "command": "view", "path": "lines.txt", "view_range": [10, 4000] }),
+            "\n[Lines 10 to 2574 of 5000 are shown. Use view_range",
+        ),
+    ];
+    for (dialect, tool, request, says) in cases {
+        let said = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text();
+        assert!(said.contains(says), "{dialect} {tool} {request}: no {says:?} in …{}", end_of(&said));
+    }
+}
+
+/// The end of a text, for a message.
+fn end_of(text: &str) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(400))..]
+}
+
+#[test]
+fn what_was_asked_for_and_is_shown_leaves_nothing_out() {
+    let ws = large_workspace();
+    let editor = "str_replace_based_edit_tool";
+    let cases = [
+        ("claude", "Read", json!({ "file_path": "lines.txt", "limit": 5 }), "5\tline 5"),
+        ("codex", "read_file", json!({ "file_path": "lines.txt", "limit": 5 }), "L5: line 5"),
+        (
+            "gemini",
+            "read_file",
+            json!({ "file_path": "lines.txt", "start_line": 5000 }),
+            "total lines.\n\n--- FILE CONTENT (truncated) ---\nline 5000",
+        ),
+        (
+            "q",
+            "fs_read",
+            json!({ "operations": [{ "mode": "Line", "path": "lines.txt", "start_line": -3, "end_line": -2 }] }),
+            "line 4998\nline 4999",
+        ),
+        (
+            "anthropic-editor",
+            editor,
+            json!({ "command": "view", "path": "lines.txt", "view_range": [5, 5] }),
+            "     5\tline 5",
+        ),
+        (
+            "anthropic-editor",
+            editor,
+            json!({ "command": "view", "path": "lines.txt", "view_range": [5000, -1] }),
+            "  5000\tline 5000",
+        ),
+    ];
+    for (dialect, tool, request, says) in cases {
+        let said = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text();
+        assert!(said.trim_end().ends_with(says), "{dialect} {tool} {request}: {}", end_of(&said));
+    }
+}
