@@ -17,8 +17,8 @@ use crate::buffer::Buffer;
 
 /// Blobs of so many bytes are worth it; smaller ones are done before a thread has begun.
 pub const LARGE_BYTES: usize = 1024 * 1024;
-/// Threads that work at once, where there are as many processors beside the one that the change
-/// itself is on: finding the id of a blob takes about as long as compressing it.
+/// Threads that work at once, where there are as many processors. The change itself, on one of them, waits for the
+/// disk while they work.
 const THREADS_MAX: usize = 2;
 
 /// What is known ahead, by path from the root.
@@ -139,7 +139,8 @@ impl Worker {
     /// of it cannot be worked out is left to the snapshot.
     pub fn begin(&mut self, path: &[u8], before: Before, after: &Arc<Buffer>) {
         let number = self.files.len();
-        let mut tasks = vec![(Task::Id, Arc::clone(after)), (Task::Compress, Arc::clone(after))];
+        // What takes longest begins first.
+        let mut tasks = vec![(Task::Compress, Arc::clone(after)), (Task::Id, Arc::clone(after))];
         let before = match before {
             Before::Absent => None,
             Before::Named(bytes, id) => Some((bytes, ObjectId::from_hex(id.as_bytes()).ok())),
@@ -196,7 +197,7 @@ impl Worker {
 fn threads_max() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     let processors = *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from));
-    processors.saturating_sub(1).clamp(1, THREADS_MAX)
+    processors.clamp(1, THREADS_MAX)
 }
 
 /// Ends the threads after what they are at, once it is dropped.
