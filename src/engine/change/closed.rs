@@ -34,6 +34,7 @@ struct ClosedFolder {
 /// which lead to the inner ones.
 fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
     let steps = entry.steps.as_slice();
+    let renames = Renames::of(steps);
     let of_steps = steps.iter().enumerate().filter_map(|(number, step)| match step {
         Step::MakeFolder(folder) => Some((number + 1, &folder.path, None, folder.mode)),
         Step::RemoveFolder(folder) => Some((number, &folder.path, folder.mode, None)),
@@ -42,12 +43,16 @@ fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
     let is_closed = |mode: Option<u32>| mode.is_some_and(is_closed);
     let mut found: Vec<ClosedFolder> = of_steps
         .filter(|(.., before, after)| is_closed(*before) || is_closed(*after))
-        .map(|(known, at, before, after)| ClosedFolder { at: name_at(steps, at, known, done), before, after })
+        .map(|(known, at, before, after)| ClosedFolder {
+            at: renames.name_at(at, known, done),
+            before,
+            after,
+        })
         .collect();
     found.extend(entry.modes.iter().filter_map(|FolderMode { path, before, after }| {
         let (before, after) = (Some(*before), Some(*after));
         (is_closed(before) || is_closed(after)).then(|| {
-            let at = name_at(steps, &Location::File(path.clone()), steps.len(), done);
+            let at = renames.name_at(&Location::File(path.clone()), steps.len(), done);
             ClosedFolder { at, before, after }
         })
     }));
@@ -55,19 +60,30 @@ fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
     found
 }
 
-/// The name that a thing has once `done` steps are done, which has the name `at` once `known` are.
-fn name_at(steps: &[Step], at: &Location, known: usize, done: usize) -> Location {
-    let renamed = |at: Location, old: &Location, new: &Location| {
-        if at.is_within(old) { at.rebased(old, new) } else { at }
-    };
-    let renames = |from: usize, until: usize| {
-        steps.get(from..until).unwrap_or_default().iter().filter_map(|step| match step {
-            Step::Rename { from, to, .. } => Some((from, to)),
+/// The renames among steps, each with its number: mostly few, where the closed folders may be many.
+struct Renames<'s>(Vec<(usize, &'s Location, &'s Location)>);
+
+impl<'s> Renames<'s> {
+    /// Those among `steps`.
+    fn of(steps: &'s [Step]) -> Self {
+        let renames = steps.iter().enumerate().filter_map(|(number, step)| match step {
+            Step::Rename { from, to, .. } => Some((number, from, to)),
             _ => None,
-        })
-    };
-    let later = renames(known, done).fold(at.clone(), |at, (from, to)| renamed(at, from, to));
-    renames(done, known).rev().fold(later, |at, (from, to)| renamed(at, to, from))
+        });
+        Self(renames.collect())
+    }
+
+    /// The name that a thing has once `done` steps are done, which has the name `at` once `known` are.
+    fn name_at(&self, at: &Location, known: usize, done: usize) -> Location {
+        let renamed = |at: Location, old: &Location, new: &Location| {
+            if at.is_within(old) { at.rebased(old, new) } else { at }
+        };
+        let between = |from: usize, until: usize| {
+            self.0.iter().filter(move |(number, ..)| (from..until).contains(number))
+        };
+        let later = between(known, done).fold(at.clone(), |at, (_, from, to)| renamed(at, from, to));
+        between(done, known).rev().fold(later, |at, (_, from, to)| renamed(at, to, from))
+    }
 }
 
 /// What to say where a folder of a change that stands does not forbid what it is to forbid.
@@ -122,11 +138,13 @@ impl Ground<'_> {
     /// # Errors
     /// The system's.
     pub fn set_modes(&self, entry: &JournalEntry, side: Direction) -> Result<(), Error> {
+        let steps = entry.steps.as_slice();
+        let renames = Renames::of(steps);
         for FolderMode { path, before, after } in entry.modes.iter().filter(|folder| folder.is_change()) {
-            let (steps, at) = (entry.steps.as_slice(), Location::File(path.clone()));
+            let at = Location::File(path.clone());
             let (at, mode) = match side {
                 Direction::Redo => (at, *after),
-                Direction::Undo => (name_at(steps, &at, steps.len(), 0), *before),
+                Direction::Undo => (renames.name_at(&at, steps.len(), 0), *before),
             };
             if let Some((folder, now)) = self.folder_with_mode(&at, BELOW)?
                 && [*before, *after, opened_up(*before), opened_up(*after)].contains(&now)
