@@ -252,7 +252,8 @@ impl Survey {
 
     /// Whether a path is a folder that could not be looked into, or lies in one.
     fn hides(&self, path: &WorkspacePath) -> bool {
-        self.unseen.iter().any(|folder| path.is_within(folder))
+        let around = || std::iter::successors(Some(path.clone()), WorkspacePath::parent);
+        !self.unseen.is_empty() && around().any(|folder| self.unseen.contains(&folder))
     }
 
     /// A folder that was looked into, by its path without a slash at its end.
