@@ -24,6 +24,7 @@ use crate::sha256::Sha256;
 
 /// Flags for a folder in which names are changed.
 pub const BELOW: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
+
 /// The two trees in which steps are at work.
 #[derive(Clone, Copy)]
 pub struct Ground<'e> {
