@@ -14,12 +14,13 @@ pub use record::change::{CommitInfo, FileChange, FileState, FolderChange, LeftOu
 pub use record::disk::AtHand;
 pub use record::names::RULE_FILES;
 pub use record::ready::{Published, Ready};
-pub use store::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
+pub use store::ahead::{Ahead, AllAhead, Before, Worker};
 pub use store::branch::BRANCH_DEFAULT;
 pub use store::chain::{BASELINE, EXTERNAL};
 pub use store::error::SnapshotError;
 pub use store::excluded::Excluded;
 pub use store::gitdir::RepositoryPaths;
+pub use store::large::LARGE_BYTES;
 pub use store::{FILE_BYTES_MAX, Store};
 pub use view::blame::{Blame, Origin};
 pub use view::compare::{Changes, PathChange, Version, VersionKind};

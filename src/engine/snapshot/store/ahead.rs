@@ -15,8 +15,6 @@ use gix::zlib::Compression;
 use super::objects::{Packed, blob_compressed};
 use crate::buffer::Buffer;
 
-/// Blobs of so many bytes are worth it; smaller ones are done before a thread has begun.
-pub const LARGE_BYTES: usize = 1024 * 1024;
 /// Threads that work at once, where there are as many processors. The change itself, on one of them, waits for the
 /// disk while they work.
 const THREADS_MAX: usize = 2;
@@ -222,6 +220,7 @@ fn carry_out(task: Task, bytes: &[u8]) -> Option<Done> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::large::LARGE_BYTES;
     use super::*;
 
     #[test]

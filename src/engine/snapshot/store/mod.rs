@@ -9,6 +9,7 @@ pub mod error;
 pub mod excluded;
 pub mod gitdir;
 pub mod held;
+pub mod large;
 pub mod loose;
 pub mod message;
 pub mod new_value;

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
+use super::large::{self, LARGE_BYTES};
 use super::pack::{self, Deflater, NewPack};
 use super::recent::RecentObjects;
 use super::repo::{NewObjects, Repo};
@@ -415,6 +416,9 @@ pub fn blob_compressed(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> 
 
 /// The compressed form of an object.
 fn compressed(kind: Kind, bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
+    if level == Compression::BEST_SPEED && bytes.len() >= LARGE_BYTES {
+        return large::file(kind, bytes);
+    }
     Deflater::new(level).loose(kind, bytes)
 }
 
