@@ -213,7 +213,7 @@ pub fn replace_each<'a>(
     changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
     bytes_max: usize,
 ) -> Result<Replaced, Fault> {
-    replace_each_as(body, changes, LineEnding::None, bytes_max)
+    replace_each_as(body, changes, || LineEnding::None, bytes_max)
 }
 
 /// The same; where `body` has no line ending, new lines get the `usual` one.
@@ -223,11 +223,11 @@ pub fn replace_each<'a>(
 pub fn replace_each_as<'a>(
     body: &'a [u8],
     changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
-    usual: LineEnding,
+    usual: impl Fn() -> LineEnding,
     bytes_max: usize,
 ) -> Result<Replaced, Fault> {
     let style = LazyCell::new(|| match LineEnding::of(body) {
-        LineEnding::None => usual,
+        LineEnding::None => usual(),
         own => own,
     });
     let (mut pieces, mut ranges) = (Vec::new(), Vec::new());

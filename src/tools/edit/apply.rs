@@ -78,7 +78,7 @@ fn one_by_one<'a>(
 ) -> Result<Edited<'a>, Box<Miss<'a>>> {
     let control = Control::default().within(TIME);
     let mut text = TextSoFar::new(original, scopes);
-    let usual = match LineEnding::of(original) {
+    let usual = || match LineEnding::of(original) {
         LineEnding::Mixed => LineEnding::None,
         uniform => uniform,
     };
@@ -87,7 +87,7 @@ fn one_by_one<'a>(
             Err(Why::OutOfTime(index, steps.len()))
         } else {
             let scope = text.scopes.get(index).cloned().unwrap_or(0..text.edited.body.len());
-            let body = Text { body: &text.edited.body, usual };
+            let body = Text { body: &text.edited.body, usual: &usual };
             replacement(body, step, &scope, &text.touched, bytes_max)
                 .and_then(|replacement| text.take(replacement, steps.len() == 1))
         };

@@ -40,8 +40,11 @@ pub fn apply<'a>(
     scopes: &[Range<usize>],
     bytes_max: usize,
 ) -> Result<Option<Edited<'static>>, Box<Miss<'a>>> {
+    if steps.len() < EDITS_MIN {
+        return Ok(None);
+    }
+    let Some(texts) = texts(steps) else { return Ok(None) };
     let Some((flat, is_crlf)) = flattened(body, steps) else { return Ok(None) };
-    let Some(texts) = texts(steps).filter(|_| steps.len() >= EDITS_MIN) else { return Ok(None) };
     let flat_scopes: Vec<Range<usize>> =
         scopes.iter().map(|scope| flat.flattened(scope.start)..flat.flattened(scope.end)).collect();
     let Some(mut list) = List::of(&flat.text, &texts, flat_scopes) else { return Ok(None) };
@@ -221,7 +224,7 @@ impl<'a> List<'a> {
         bytes_max: usize,
     ) -> Result<(), Box<Miss<'s>>> {
         let text = self.pieces.whole();
-        let flat = Text { body: &text, usual: LineEnding::Lf };
+        let flat = Text { body: &text, usual: &|| LineEnding::Lf };
         let applied = replacement(flat, step, scope, &self.ranges, bytes_max);
         applied.map(|_| ()).map_err(|why| Miss::of(step, Body::Owned(text.into()), why))
     }

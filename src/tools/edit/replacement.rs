@@ -33,13 +33,13 @@ pub enum Replacement {
 }
 
 /// A text that is being edited.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Text<'b> {
     /// It as it is now.
     pub body: &'b [u8],
     /// The line ending that it had before all edits, where that was one: of a text that has none left, new lines
-    /// get it.
-    pub usual: LineEnding,
+    /// get it. It is asked for where it matters: of a large file that is a pass through all of it.
+    pub usual: &'b dyn Fn() -> LineEnding,
 }
 
 /// Carries out one edit within a range of the text.
@@ -59,7 +59,7 @@ pub fn replacement<'a>(
             }
             let old = body.get(scope.clone()).unwrap_or_default();
             let style = match LineEnding::of(body) {
-                LineEnding::None => text.usual,
+                LineEnding::None => (text.usual)(),
                 own => own,
             };
             let new = line_range::ending_like(new.as_bytes(), old, style);
