@@ -180,24 +180,24 @@ impl ErrorKind {
     pub const fn suggested_action(self) -> &'static str {
         match self {
             Self::InvalidRequest => "Correct the request as the message says.",
-            Self::NotFound => "Check the name with ls or glob and repeat the call with the right path.",
-            Self::AlreadyExists => "Choose another path, or read the file and change it with edit.",
+            Self::NotFound => "Check the name with `ls` or `glob` and repeat the call with the right path.",
+            Self::AlreadyExists => "Choose another path, or read the file and change it with `edit`.",
             Self::NotRead => "Read the file, then repeat the call.",
             Self::StaleFile => "Re-read the file to obtain the current sha256 and re-apply your edit.",
             Self::NoMatch => "Read the file and copy old_string from it exactly, whitespace included.",
             Self::AmbiguousMatch => {
-                "Include more surrounding lines in old_string; to change every match, set replace_all."
+                "Include more surrounding lines in old_string. To change every match, set replace_all."
             }
             Self::PatchInvalid => "Correct the patch at the line named and send it again.",
             Self::PatchConflict => "Read the file and make the patch again from its current content.",
             Self::OutsideWorkspace => "Use a path inside the workspace, or start lbx in another one.",
             Self::ProtectedPath => "Leave this path alone: git and lbx keep their own state there.",
-            Self::IsADirectory => "Name a file; `ls` shows what the folder holds.",
-            Self::NotADirectory => "Check the path with ls: there is a file where a folder is needed.",
+            Self::IsADirectory => "Name a file. `ls` shows what the folder holds.",
+            Self::NotADirectory => "Check the path with `ls`: there is a file where a folder is needed.",
             Self::NotARegularFile => "Name a regular file; devices, FIFOs and sockets are never opened.",
-            Self::BinaryFile => "Read it with binary set to base64, or leave it alone.",
+            Self::BinaryFile => "Read it with `binary` set to base64, or leave it alone.",
             Self::UnsupportedEncoding => {
-                "Convert the file to UTF-8 first, or read it with binary set to base64."
+                "Convert the file to UTF-8 first, or read it with `binary` set to base64."
             }
             Self::TooLarge => "Ask for less at once.",
             Self::PermissionDenied => "Ask the owner of the file for access, or work on another path.",
@@ -208,12 +208,33 @@ impl ErrorKind {
             Self::NoSpace => "Tell the user that the disk is full; repeat the call once there is room.",
             Self::IoError => "Check the disk, then repeat the call: no file was left half-written.",
             Self::SnapshotFailed => {
-                "The change is on disk: repair what the message names, or continue without require_snapshot."
+                "The change is on disk: repair what the message names, or continue without `require_snapshot`."
             }
             Self::VerificationFailed => {
-                "Tell the user: records were altered or removed. Compare them with the snapshots (log)."
+                "Tell the user: records were altered or removed. `log` shows the snapshots to compare them with."
             }
             Self::Internal => "This is a bug in lbx: report the request and the message.",
+        }
+    }
+
+    /// The same step for a caller that does not have the tools and fields of lbx.
+    #[must_use]
+    pub const fn suggested_without_names(self) -> &'static str {
+        match self {
+            Self::NotFound => "Check the name and repeat the call with the right path.",
+            Self::AlreadyExists => "Choose another path, or read the file and edit it.",
+            Self::StaleFile => "Re-read the file, then repeat the change.",
+            Self::NoMatch => {
+                "Read the file and copy the text to replace from it exactly, whitespace included."
+            }
+            Self::AmbiguousMatch => "Include more surrounding lines in the text to replace.",
+            Self::IsADirectory => "Name a file.",
+            Self::NotADirectory => "Check the path: there is a file where a folder is needed.",
+            Self::BinaryFile => "Leave it alone: it is not text.",
+            Self::UnsupportedEncoding => "Convert the file to UTF-8 first.",
+            Self::SnapshotFailed => "The change is on disk: repair what the message names.",
+            Self::VerificationFailed => "Tell the user: records were altered or removed.",
+            other => other.suggested_action(),
         }
     }
 }
@@ -381,6 +402,24 @@ impl Error {
     pub fn add_to_message(mut self, addition: &str) -> Self {
         let message = std::mem::take(&mut self.0.message) + addition;
         self.0.message = bounded(message);
+        self
+    }
+
+    /// The same for a caller that has other tools. `message` puts the message into its words, and `advice`
+    /// what to do next, where anything is left of that.
+    #[must_use]
+    pub fn reworded(
+        mut self,
+        message: impl FnOnce(&str) -> String,
+        advice: impl FnOnce(&str) -> Option<String>,
+    ) -> Self {
+        self.0.message = bounded(message(&self.0.message));
+        let own = advice(self.suggested_action());
+        let action = own.map_or(Cow::Borrowed(self.0.kind.suggested_without_names()), Cow::Owned);
+        if action != self.suggested_action() {
+            self.0.suggested_action = Some(action);
+            self.0.command_at = None;
+        }
         self
     }
 

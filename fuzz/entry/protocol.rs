@@ -83,7 +83,7 @@ pub fn dialects(data: &[u8]) {
         let options: Options = Template::options();
         let open = || template.workspace();
         let mut native = Native::new(&open, &options, Control::default());
-        if let Err(error) = (tool.run)(&mut native, request.clone()) {
+        if let Err(error) = dialect.call(tool, &mut native, request.clone()) {
             assert_ne!(error.kind(), ErrorKind::Internal, "{}: {}", tool.name, error.message());
             let _ = dialect.words_of(&error, &request);
         }

@@ -33,7 +33,7 @@ pub fn run(
     let called = options.with_fields_of(&mut fields).and_then(|options| {
         let open = || options.open_workspace();
         let mut lbx = Native::new(&open, &options, Control::default());
-        let said = without_panic(|| (tool.run)(&mut lbx, fields));
+        let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
         tallies = lbx.tallies;
         Ok((said?, lbx.outcome))
     });

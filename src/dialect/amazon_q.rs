@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
+use super::names::Pair;
 use super::native::Native;
 use super::render::{LinesShown, flag, list, native_request, number, shown, text, texts};
 use super::shell::ExecuteBash;
@@ -19,6 +20,16 @@ pub const Q: Dialect = Dialect {
     name: "q",
     is_model_family: true,
     tools: &[foreign::<FsRead>(), foreign::<FsWrite>(), foreign::<ExecuteBash>()],
+    names: &[
+        ("read", "fs_read"),
+        ("ls", "fs_read"),
+        ("grep", "fs_read"),
+        ("write", "fs_write"),
+        ("edit", "fs_write"),
+        ("insert", "fs_write"),
+        ("append", "fs_write"),
+        ("bash", "execute_bash"),
+    ],
     error_text,
     differences: &[
         "create does not overwrite a file that was not read; str_replace and insert need a file that is as it was read.",
@@ -225,6 +236,8 @@ struct FsWrite;
 impl Foreign for FsWrite {
     const NAME: &'static str = "fs_write";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] =
+        &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line"), ("why", "summary")];
     type Request = FsWriteRequest;
 
     fn run(lbx: &mut Native<'_>, request: FsWriteRequest) -> Result<Said, Error> {

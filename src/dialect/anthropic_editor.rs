@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
+use super::names::Pair;
 use super::native::Native;
 use super::render::{
     LinesShown, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
@@ -20,6 +21,13 @@ pub const EDITOR: Dialect = Dialect {
     name: "anthropic-editor",
     is_model_family: true,
     tools: &[foreign::<Editor>(), foreign::<OlderEditor>()],
+    names: &[
+        ("read", "view"),
+        ("ls", "view"),
+        ("write", "create"),
+        ("edit", "str_replace"),
+        ("insert", "insert"),
+    ],
     error_text,
     differences: &[
         "create does not overwrite a file that was not viewed; str_replace and insert need a file that is as it was viewed.",
@@ -94,6 +102,8 @@ struct Editor;
 impl Foreign for Editor {
     const NAME: &'static str = "str_replace_based_edit_tool";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] =
+        &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line")];
     type Request = EditorRequest<Command>;
 
     fn run(lbx: &mut Native<'_>, request: EditorRequest<Command>) -> Result<Said, Error> {
@@ -144,6 +154,8 @@ impl Foreign for OlderEditor {
     const EFFECT: Effect = Effect::Writes;
     const ABOUT: Option<&'static str> =
         Some("Views and edits text files, with `undo_edit`, under the tool's older name.");
+    const FIELDS: &'static [Pair] =
+        &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line")];
     type Request = EditorRequest<OlderCommand>;
 
     fn run(lbx: &mut Native<'_>, request: EditorRequest<OlderCommand>) -> Result<Said, Error> {
@@ -184,7 +196,13 @@ fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said,
             fields.insert("end_line".to_owned(), (*end).into());
         }
     }
-    let data = lbx.call::<read::Read>(asked)?;
+    let data = lbx.call::<read::Read>(asked).map_err(|error| match range {
+        Some(range) if error.kind() == ErrorKind::InvalidRequest => Error::invalid(format!(
+            "Invalid `view_range`: {range:?}. It must begin in the file, and not end before it begins."
+        ))
+        .detail("field", "view_range"),
+        _ => error,
+    })?;
     let mut said = numbered(&data, cat_n);
     let shown = LinesShown::of(&data);
     let asked_last = range.and_then(<[i64]>::last).map(|line| shown.line(*line));

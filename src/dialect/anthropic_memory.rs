@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign, refused};
+use super::names::Pair;
 use super::native::Native;
 use super::render::{cat_n, first_replacement, list, number, shown_path, text};
 use crate::error::{Error, ErrorKind};
@@ -18,6 +19,14 @@ pub const MEMORY: Dialect = Dialect {
     name: "anthropic-memory",
     is_model_family: true,
     tools: &[foreign::<Memory>()],
+    names: &[
+        ("read", "view"),
+        ("ls", "view"),
+        ("edit", "str_replace"),
+        ("insert", "insert"),
+        ("delete", "delete"),
+        ("move", "rename"),
+    ],
     error_text,
     differences: &[
         "/memories is the workspace: --workspace DIR puts it into any folder.",
@@ -124,6 +133,13 @@ struct Memory;
 impl Foreign for Memory {
     const NAME: &'static str = "memory";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[
+        ("old_string", "old_str"),
+        ("new_string", "new_str"),
+        ("line", "insert_line"),
+        ("from", "old_path"),
+        ("to", "new_path"),
+    ];
     type Request = MemoryRequest;
 
     fn run(lbx: &mut Native<'_>, request: MemoryRequest) -> Result<Said, Error> {

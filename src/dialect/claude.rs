@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
+use super::names::Pair;
 use super::native::Native;
 use super::notebook::{NotebookEdit, read_notebook};
 use super::render::{
@@ -36,6 +37,15 @@ pub const CLAUDE: Dialect = Dialect {
         foreign::<Bash>(),
         foreign::<BashOutput>(),
         foreign::<KillShell>(),
+    ],
+    names: &[
+        ("read", "Read"),
+        ("write", "Write"),
+        ("edit", "Edit"),
+        ("glob", "Glob"),
+        ("grep", "Grep"),
+        ("ls", "LS"),
+        ("bash", "Bash"),
     ],
     error_text,
     differences: &[
@@ -124,6 +134,7 @@ impl Foreign for Read {
     const NAME: &'static str = "Read";
     const EFFECT: Effect = Effect::Reads;
     const READS_FILES: bool = true;
+    const FIELDS: &'static [Pair] = &[("path", "file_path"), ("start_line", "offset")];
     type Request = ReadRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
@@ -191,6 +202,7 @@ struct Write;
 impl Foreign for Write {
     const NAME: &'static str = "Write";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[("path", "file_path")];
     type Request = WriteRequest;
 
     fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {
@@ -233,6 +245,7 @@ struct Edit;
 impl Foreign for Edit {
     const NAME: &'static str = "Edit";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[("path", "file_path")];
     type Request = EditRequest;
 
     fn run(lbx: &mut Native<'_>, request: EditRequest) -> Result<Said, Error> {
@@ -283,6 +296,7 @@ struct MultiEdit;
 impl Foreign for MultiEdit {
     const NAME: &'static str = "MultiEdit";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[("path", "file_path")];
     type Request = MultiEditRequest;
 
     fn run(lbx: &mut Native<'_>, request: MultiEditRequest) -> Result<Said, Error> {
@@ -403,6 +417,15 @@ struct Grep;
 impl Foreign for Grep {
     const NAME: &'static str = "Grep";
     const EFFECT: Effect = Effect::Reads;
+    const FIELDS: &'static [Pair] = &[
+        ("include", "glob"),
+        ("ignore_case", "-i"),
+        ("before", "-B"),
+        ("after", "-A"),
+        ("context", "-C"),
+        ("only_matching", "-o"),
+        ("limit", "head_limit"),
+    ];
     type Request = GrepRequest;
 
     fn run(lbx: &mut Native<'_>, request: GrepRequest) -> Result<Said, Error> {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::envelope::apply_patch;
 use super::foreign::{Dialect, Foreign, Said, foreign};
+use super::names::Pair;
 use super::native::Native;
 use super::render::{
     LinesShown, flag, last_asked, list, native_request, numbered, shown_lines, shown_path, text, texts,
@@ -32,6 +33,14 @@ pub const CODEX: Dialect = Dialect {
         foreign::<Shell>(),
         foreign::<ShellCommand>(),
         foreign::<ExecCommand>(),
+    ],
+    names: &[
+        ("read", "read_file"),
+        ("write", "apply_patch"),
+        ("edit", "apply_patch"),
+        ("grep", "grep_files"),
+        ("ls", "list_dir"),
+        ("bash", "shell_command"),
     ],
     error_text: |failure| failure.words(),
     differences: &[
@@ -111,6 +120,8 @@ impl Foreign for ReadFile {
     const NAME: &'static str = "read_file";
     const EFFECT: Effect = Effect::Reads;
     const READS_FILES: bool = true;
+    const FIELDS: &'static [Pair] =
+        &[("path", "file_path"), ("start_line", "offset"), ("around_line", "anchor_line")];
     type Request = ReadFileRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
@@ -166,6 +177,7 @@ struct ListDir;
 impl Foreign for ListDir {
     const NAME: &'static str = "list_dir";
     const EFFECT: Effect = Effect::Reads;
+    const FIELDS: &'static [Pair] = &[("path", "dir_path")];
     type Request = ListDirRequest;
 
     fn run(lbx: &mut Native<'_>, request: ListDirRequest) -> Result<Said, Error> {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::names::{Names, Pair};
 use super::native::Native;
 use crate::error::{Error, ErrorKind, bounded};
 use crate::request;
@@ -17,6 +18,8 @@ pub struct Dialect {
     pub is_model_family: bool,
     /// Its tools, in the order in which clients see them.
     pub tools: &'static [ForeignTool],
+    /// Native tools that errors and warnings name, and what the family has for each.
+    pub(super) names: &'static [Pair],
     /// Words an error as the family's own tool does.
     pub(super) error_text: fn(&Failure<'_>) -> String,
     /// Where it does not do what the family's own tools do, a sentence each.
@@ -24,6 +27,14 @@ pub struct Dialect {
 }
 
 impl Dialect {
+    /// Carries out a request to one of its tools.
+    ///
+    /// # Errors
+    /// Those of the native calls, in the names of the family.
+    pub fn call(&self, tool: &ForeignTool, lbx: &mut Native<'_>, request: Value) -> Result<Said, Error> {
+        (tool.run)(lbx, request, self.names)
+    }
+
     /// An error in the family's words. They repeat what the request holds, which may be very long.
     #[must_use]
     pub fn words_of(&self, error: &Error, request: &Value) -> String {
@@ -172,6 +183,8 @@ pub trait Foreign {
     const READS_FILES: bool = false;
     /// Whether it runs commands, which may take as long as they like.
     const RUNS_COMMANDS: bool = false;
+    /// Native fields that its parameters call otherwise.
+    const FIELDS: &'static [Pair] = &[];
     /// Its parameters; without [`Self::ABOUT`] the doc comment is the description that a model sees.
     type Request: DeserializeOwned + JsonSchema + 'static;
 
@@ -192,12 +205,14 @@ pub struct ForeignTool {
     pub reads_files: bool,
     /// Whether it runs commands.
     pub runs_commands: bool,
+    /// Native fields that its parameters call otherwise.
+    fields: &'static [Pair],
     /// What [`Foreign::ABOUT`] says of it.
     about: Option<&'static str>,
     /// The JSON Schema of its request.
     request_schema: fn() -> Value,
-    /// Carries out a request.
-    pub run: fn(&mut Native<'_>, Value) -> Result<Said, Error>,
+    /// Carries out a request, with the names that the family has for native tools.
+    run: fn(&mut Native<'_>, Value, &'static [Pair]) -> Result<Said, Error>,
 }
 
 /// Erases the types of a tool.
@@ -207,13 +222,33 @@ pub(super) const fn foreign<T: Foreign>() -> ForeignTool {
         effect: T::EFFECT,
         reads_files: T::READS_FILES,
         runs_commands: T::RUNS_COMMANDS,
+        fields: T::FIELDS,
         about: T::ABOUT,
         request_schema: request::schema_of::<T::Request>,
-        run: |lbx, value| T::run(lbx, request::parse::<T::Request>(value)?),
+        run: run::<T>,
     }
 }
 
+/// Carries out a request. What is wrong with its form is said in the family's names already.
+fn run<T: Foreign>(lbx: &mut Native<'_>, value: Value, tools: &'static [Pair]) -> Result<Said, Error> {
+    let request = request::parse::<T::Request>(value)?;
+    let said = T::run(lbx, request);
+    if said.is_ok() && lbx.outcome.warnings.is_empty() {
+        return said;
+    }
+    let names = foreign::<T>().names(tools, lbx.schemas());
+    let warnings = lbx.outcome.warnings.iter().map(|warning| names.warning(warning)).collect();
+    lbx.outcome.warnings = warnings;
+    said.map_err(|error| names.error(error))
+}
+
 impl ForeignTool {
+    /// How its caller calls what lbx has: `tools` are the native ones that the family knows, `native` the
+    /// schemas of what the native calls take and answer.
+    pub(super) fn names(&self, tools: &'static [Pair], native: impl IntoIterator<Item = Value>) -> Names {
+        Names::new(tools, self.fields, self.schema(), native)
+    }
+
     /// The JSON Schema of its request, with its description.
     #[must_use]
     pub fn schema(&self) -> Value {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
+use super::names::Pair;
 use super::native::Native;
 use super::render::{
     LinesShown, counted, first_replacement, flag, globs, list, native_request, number, shown, shown_lines,
@@ -32,6 +33,15 @@ pub const GEMINI: Dialect = Dialect {
         foreign::<Glob>(),
         foreign::<ListDirectory>(),
         foreign::<RunShellCommand>(),
+    ],
+    names: &[
+        ("read", "read_file"),
+        ("write", "write_file"),
+        ("edit", "replace"),
+        ("glob", "glob"),
+        ("grep", "grep_search"),
+        ("ls", "list_directory"),
+        ("bash", "run_shell_command"),
     ],
     error_text,
     differences: &[
@@ -91,6 +101,7 @@ impl Foreign for ReadFile {
     const NAME: &'static str = "read_file";
     const EFFECT: Effect = Effect::Reads;
     const READS_FILES: bool = true;
+    const FIELDS: &'static [Pair] = &[("path", "file_path")];
     type Request = ReadFileRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
@@ -167,6 +178,7 @@ impl Foreign for ReadManyFiles {
     const NAME: &'static str = "read_many_files";
     const EFFECT: Effect = Effect::Reads;
     const READS_FILES: bool = true;
+    const FIELDS: &'static [Pair] = &[("paths", "include")];
     type Request = ReadManyRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadManyRequest) -> Result<Said, Error> {
@@ -237,6 +249,7 @@ struct WriteFile;
 impl Foreign for WriteFile {
     const NAME: &'static str = "write_file";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[("path", "file_path")];
     type Request = WriteFileRequest;
 
     fn run(lbx: &mut Native<'_>, request: WriteFileRequest) -> Result<Said, Error> {
@@ -276,6 +289,8 @@ struct Replace;
 impl Foreign for Replace {
     const NAME: &'static str = "replace";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] =
+        &[("path", "file_path"), ("replace_all", "allow_multiple"), ("why", "instruction")];
     type Request = ReplaceRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReplaceRequest) -> Result<Said, Error> {
@@ -341,6 +356,14 @@ struct GrepSearch;
 impl Foreign for GrepSearch {
     const NAME: &'static str = "grep_search";
     const EFFECT: Effect = Effect::Reads;
+    const FIELDS: &'static [Pair] = &[
+        ("path", "dir_path"),
+        ("include", "include_pattern"),
+        ("exclude", "exclude_pattern"),
+        ("literal", "fixed_strings"),
+        ("max_count", "max_matches_per_file"),
+        ("limit", "total_max_matches"),
+    ];
     type Request = GrepSearchRequest;
 
     fn run(lbx: &mut Native<'_>, request: GrepSearchRequest) -> Result<Said, Error> {
@@ -432,6 +455,7 @@ struct Glob;
 impl Foreign for Glob {
     const NAME: &'static str = "glob";
     const EFFECT: Effect = Effect::Reads;
+    const FIELDS: &'static [Pair] = &[("path", "dir_path")];
     type Request = GlobRequest;
 
     fn run(lbx: &mut Native<'_>, request: GlobRequest) -> Result<Said, Error> {
@@ -488,6 +512,7 @@ struct ListDirectory;
 impl Foreign for ListDirectory {
     const NAME: &'static str = "list_directory";
     const EFFECT: Effect = Effect::Reads;
+    const FIELDS: &'static [Pair] = &[("path", "dir_path")];
     type Request = ListDirectoryRequest;
 
     fn run(lbx: &mut Native<'_>, request: ListDirectoryRequest) -> Result<Said, Error> {

@@ -13,6 +13,7 @@ mod envelope;
 mod foreign;
 mod gemini;
 mod mcp_filesystem;
+mod names;
 pub mod native;
 mod notebook;
 mod opencode;
@@ -66,4 +67,43 @@ pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static ForeignTool)> 
     };
     let owner = only(|dialect| dialect.is_model_family).or_else(|| only(|_| true));
     owner.filter(|(_, is_only)| *is_only).map(|(owner, _)| owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::tools::{ToolEntry, bash, edit, entry_of, glob, grep, ls, read, undo, write};
+
+    #[test]
+    fn no_kind_of_error_suggests_what_a_family_does_not_have() {
+        let called: [&ToolEntry; 8] = [
+            entry_of::<bash::Bash>(),
+            entry_of::<edit::Edit>(),
+            entry_of::<glob::Glob>(),
+            entry_of::<grep::Grep>(),
+            entry_of::<ls::Ls>(),
+            entry_of::<read::Read>(),
+            entry_of::<undo::Undo>(),
+            entry_of::<write::Write>(),
+        ];
+        for dialect in DIALECTS {
+            for tool in dialect.tools {
+                let schemas =
+                    called.iter().flat_map(|entry| [(entry.request_schema)(), (entry.response_schema)()]);
+                let names = tool.names(dialect.names, schemas);
+                for kind in ErrorKind::ALL {
+                    let said = names.error(Error::new(kind, "x")).suggested_action().to_owned();
+                    let native = ["`ls`", "`edit`", "`binary`", "`log`", "`require_snapshot`"];
+                    let own =
+                        |name: &&str| dialect.tools.iter().any(|tool| format!("`{}`", tool.name) == **name);
+                    let left = native.iter().find(|name| said.contains(**name) && !own(name));
+                    assert_eq!(left, None, "{} {} {kind}: {said}", dialect.name, tool.name);
+                    let left = ["sha256", "replace_all"].into_iter().find(|name| said.contains(name));
+                    let has = |name: &str| tool.schema().to_string().contains(&format!("\"{name}\":"));
+                    assert!(left.is_none_or(has), "{} {} {kind}: {said}", dialect.name, tool.name);
+                }
+            }
+        }
+    }
 }

@@ -54,6 +54,8 @@ pub struct Native<'a> {
     pub outcome: CallNotes,
     /// Count the native calls once the answer of all is out.
     pub tallies: Vec<CallTally>,
+    /// The tools that were called so far.
+    called: Vec<&'static ToolEntry>,
     /// Images of the native calls so far.
     images: Vec<Image>,
     /// Asks a person before each change.
@@ -64,14 +66,19 @@ impl<'a> Native<'a> {
     /// Native calls of the options' session.
     #[must_use]
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
-        let (outcome, tallies, images) = (CallNotes::default(), Vec::new(), Vec::new());
-        Self { open, options, control, outcome, tallies, images, ask: None }
+        let (outcome, tallies, called, images) = (CallNotes::default(), Vec::new(), Vec::new(), Vec::new());
+        Self { open, options, control, outcome, tallies, called, images, ask: None }
     }
 
     /// The same, which ask a person before each change.
     #[must_use]
     pub fn asking(self, ask: Option<&'a Ask>) -> Self {
         Self { ask, ..self }
+    }
+
+    /// The schemas of what the tools called so far take and answer.
+    pub fn schemas(&self) -> impl Iterator<Item = Value> + '_ {
+        self.called.iter().flat_map(|tool| [(tool.request_schema)(), (tool.response_schema)()])
     }
 
     /// The data that the native tool answers.
@@ -101,6 +108,7 @@ impl<'a> Native<'a> {
         entry: &'static ToolEntry,
         request: Value,
     ) -> Result<Value, Error> {
+        self.called.push(entry);
         let open = || match folder {
             Some(folder) => (self.open)()?.counting_from(folder),
             None => (self.open)(),

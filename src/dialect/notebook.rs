@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::foreign::{Foreign, Said, refused};
+use super::names::Pair;
 use super::native::Native;
 use super::render::{list, text};
 use crate::error::{Error, ErrorKind};
@@ -80,6 +81,7 @@ pub struct NotebookEdit;
 impl Foreign for NotebookEdit {
     const NAME: &'static str = "NotebookEdit";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[("path", "notebook_path")];
     type Request = NotebookEditRequest;
 
     fn run(lbx: &mut Native<'_>, request: NotebookEditRequest) -> Result<Said, Error> {

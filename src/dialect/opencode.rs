@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::envelope;
 use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
+use super::names::Pair;
 use super::native::Native;
 use super::render::{
     LinesShown, counted, flag, globs, list, native_request, number, numbered, shown, shown_path, text, texts,
@@ -34,6 +35,15 @@ pub const OPENCODE: Dialect = Dialect {
         foreign::<Glob>(),
         foreign::<List>(),
         foreign::<OpenCodeBash>(),
+    ],
+    names: &[
+        ("read", "read"),
+        ("write", "write"),
+        ("edit", "edit"),
+        ("glob", "glob"),
+        ("grep", "grep"),
+        ("ls", "list"),
+        ("bash", "bash"),
     ],
     error_text,
     differences: &[
@@ -94,6 +104,7 @@ impl Foreign for Read {
     const NAME: &'static str = "read";
     const EFFECT: Effect = Effect::Reads;
     const READS_FILES: bool = true;
+    const FIELDS: &'static [Pair] = &[("path", "filePath"), ("start_line", "offset")];
     type Request = ReadRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
@@ -169,6 +180,7 @@ struct Write;
 impl Foreign for Write {
     const NAME: &'static str = "write";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[("path", "filePath")];
     type Request = WriteRequest;
 
     fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {
@@ -201,6 +213,12 @@ struct Edit;
 impl Foreign for Edit {
     const NAME: &'static str = "edit";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[
+        ("path", "filePath"),
+        ("old_string", "oldString"),
+        ("new_string", "newString"),
+        ("replace_all", "replaceAll"),
+    ];
     type Request = EditRequest;
 
     fn run(lbx: &mut Native<'_>, request: EditRequest) -> Result<Said, Error> {
@@ -232,6 +250,7 @@ struct ApplyPatch;
 impl Foreign for ApplyPatch {
     const NAME: &'static str = "apply_patch";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[("input", "patchText")];
     type Request = ApplyPatchRequest;
 
     fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::envelope::{apply_patch, patch_of_script, patch_of_words};
 use super::foreign::{Foreign, Said};
+use super::names::Pair;
 use super::native::Native;
 use super::render::{flag, native_request, number, text};
 use crate::error::{Error, ErrorKind};
@@ -122,6 +123,8 @@ impl Foreign for Bash {
     const NAME: &'static str = "Bash";
     const EFFECT: Effect = Effect::Writes;
     const RUNS_COMMANDS: bool = true;
+    const FIELDS: &'static [Pair] =
+        &[("timeout_ms", "timeout"), ("background", "run_in_background"), ("why", "description")];
     type Request = BashRequest;
 
     fn run(lbx: &mut Native<'_>, request: BashRequest) -> Result<Said, Error> {
@@ -162,6 +165,7 @@ impl Foreign for BashOutput {
     const NAME: &'static str = "BashOutput";
     const EFFECT: Effect = Effect::Reads;
     const RUNS_COMMANDS: bool = true;
+    const FIELDS: &'static [Pair] = &[("job", "bash_id")];
     type Request = BashOutputRequest;
 
     fn run(lbx: &mut Native<'_>, request: BashOutputRequest) -> Result<Said, Error> {
@@ -220,6 +224,7 @@ impl Foreign for KillShell {
     const NAME: &'static str = "KillShell";
     const EFFECT: Effect = Effect::Writes;
     const RUNS_COMMANDS: bool = true;
+    const FIELDS: &'static [Pair] = &[("job", "shell_id")];
     type Request = KillShellRequest;
 
     fn run(lbx: &mut Native<'_>, request: KillShellRequest) -> Result<Said, Error> {
@@ -329,6 +334,7 @@ impl Foreign for ExecCommand {
     const NAME: &'static str = "exec_command";
     const EFFECT: Effect = Effect::Writes;
     const RUNS_COMMANDS: bool = true;
+    const FIELDS: &'static [Pair] = &[("command", "cmd")];
     type Request = ExecCommandRequest;
 
     fn run(lbx: &mut Native<'_>, request: ExecCommandRequest) -> Result<Said, Error> {
@@ -367,6 +373,8 @@ impl Foreign for RunShellCommand {
     const NAME: &'static str = "run_shell_command";
     const EFFECT: Effect = Effect::Writes;
     const RUNS_COMMANDS: bool = true;
+    const FIELDS: &'static [Pair] =
+        &[("workdir", "dir_path"), ("background", "is_background"), ("why", "description")];
     type Request = RunShellCommandRequest;
 
     fn run(lbx: &mut Native<'_>, request: RunShellCommandRequest) -> Result<Said, Error> {
@@ -408,6 +416,7 @@ impl Foreign for OpenCodeBash {
     const NAME: &'static str = "bash";
     const EFFECT: Effect = Effect::Writes;
     const RUNS_COMMANDS: bool = true;
+    const FIELDS: &'static [Pair] = &[("timeout_ms", "timeout"), ("why", "description")];
     type Request = OpenCodeBashRequest;
 
     fn run(lbx: &mut Native<'_>, request: OpenCodeBashRequest) -> Result<Said, Error> {

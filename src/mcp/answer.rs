@@ -110,7 +110,19 @@ pub fn said(said: Said, outcome: &CallNotes, results: Results) -> CallToolResult
     let mut result =
         if said.is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) };
     result.structured_content = said.structured.filter(|_| results == Results::Json);
-    bounded(result, outcome)
+    match excess(&result) {
+        None => result,
+        // The family knows neither the form nor the fields of lbx's own refusals.
+        Some(bytes) => {
+            let error = too_large(bytes, outcome);
+            let advice = if error.is_applied() {
+                "The change was made."
+            } else {
+                ErrorKind::TooLarge.suggested_action()
+            };
+            said_error(format!("{}. {advice}", error.message()), outcome)
+        }
+    }
 }
 
 /// A file as a block.
@@ -168,13 +180,18 @@ fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
 
 /// The result, or the refusal of one that no client would take.
 fn bounded(result: CallToolResult, outcome: &CallNotes) -> CallToolResult {
-    if is_surely_short(&result) {
-        return result;
+    match excess(&result) {
+        None => result,
+        Some(bytes) => refused(&too_large(bytes, outcome), outcome),
     }
-    match bytes_of(&result) {
-        bytes if bytes <= RESULT_BYTES_MAX => result,
-        bytes => refused(&too_large(bytes, outcome), outcome),
+}
+
+/// The bytes of a result that no client would take; `None` for any other.
+fn excess(result: &CallToolResult) -> Option<usize> {
+    if is_surely_short(result) {
+        return None;
     }
+    Some(bytes_of(result)).filter(|bytes| *bytes > RESULT_BYTES_MAX)
 }
 
 /// Whether a result fits even if every character in it is escaped: most need not be counted.

@@ -108,7 +108,7 @@ impl ToolCall {
         let said = options.with_call_fields_of(&mut fields).and_then(|options| {
             let open = || workspace_of(&options, &root.path);
             let mut lbx = Native::new(&open, &options, control).asking(ask.as_deref());
-            let said = without_panic(|| (tool.run)(&mut lbx, fields));
+            let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
             (outcome, tallies) = (lbx.outcome, lbx.tallies);
             said
         });

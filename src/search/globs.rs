@@ -181,7 +181,7 @@ fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
         format!("unknown type: {unknown} (similar: {})", near.join(", "))
     };
     Error::invalid(message)
-        .suggest("Use one of ripgrep's types, such as rust, py, ts, or a glob in include.")
+        .suggest("Use one of ripgrep's types, such as rust, py or ts, or a glob in `include`.")
         .on_command_line("`rg --type-list` lists them.")
         .detail("near", near)
 }

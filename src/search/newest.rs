@@ -38,7 +38,7 @@ pub fn first<T>(
                 ErrorKind::TooLarge,
                 format!("more than {ENTRIES_MAX} entries to be sorted"),
             )
-            .suggest("Narrow the path or the pattern, or sort by path."));
+            .suggest("Narrow the path or the pattern. Sorted by path (`sort`) there may be any number."));
         }
         let rank = found.stat().map_or((0, 0), |stat| order.rank(&stat));
         entries.push((Reverse(rank), found.path(), keep(&found)));

@@ -129,7 +129,7 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
         return Error::invalid(format!(
             "the pattern {shown} contains a line ending, but the search is line by line"
         ))
-        .suggest("Set multiline to match across lines.");
+        .suggest("Set `multiline` to match across lines.");
     }
     if text.contains("size limit") {
         return Error::invalid(format!(
@@ -168,9 +168,9 @@ fn advice(patterns: &[String], reason: &str) -> String {
             .to_owned();
     }
     match basic::as_extended(only).filter(|extended| is_regex(extended)) {
-        Some(extended) => format!("Is that the syntax of `grep` without -E? Here it is `{extended}`."),
+        Some(extended) => format!("Is that the syntax of grep without -E? Here it is `{extended}`."),
         None => {
-            "Put a backslash before each character that stands for itself, or set literal to search for plain text."
+            "Put a backslash before each character that stands for itself. To search for plain text, set `literal`."
                 .to_owned()
         }
     }

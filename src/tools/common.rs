@@ -167,7 +167,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
         .detail("line", line)
         .detail("text", text)
         .suggest(
-            "Give the whole text, or use the sketch of edit, which keeps what such lines stand for. If the line is meant literally, set allow_omission to true.",
+            "Give the whole text. With `sketch`, `edit` keeps what such lines stand for. If the line is meant literally, set allow_omission to true.",
         ))
 }
 

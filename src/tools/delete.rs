@@ -168,7 +168,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     if is_folder && !request.recursive {
         return Err(Error::new(ErrorKind::IsADirectory, format!("{shown} is a directory"))
             .at(shown)
-            .suggest("If you mean the folder with its contents, set recursive; otherwise name a file."));
+            .suggest("If you mean the folder with its contents, set `recursive`; otherwise name a file."));
     }
     change.must_have_sha256(&place, request.expected_sha256)?;
     let session = change.engine().session().as_str().to_owned();

@@ -229,6 +229,6 @@ pub fn ran_out(found: u64) -> Error {
         ErrorKind::Timeout,
         format!("the search ran out of time with {} found", counted(found, "entry")),
     )
-    .suggest("Narrow the path or the pattern, or raise timeout_ms.")
+    .suggest("Narrow the path or the pattern. To give it more time, raise `timeout_ms`.")
     .detail("found", found)
 }

@@ -168,7 +168,7 @@ fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
             counted(outcome.matched, "match")
         ),
     )
-    .suggest("Narrow path, include or type, or raise timeout_ms.")
+    .suggest("Narrow `path`, `include` or `type`, or raise `timeout_ms`.")
     .detail("files_searched", outcome.files_searched)
     .detail("matched", outcome.matched)
 }

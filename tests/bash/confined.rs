@@ -176,7 +176,7 @@ fn what_is_protected_stays_so_in_a_folder_that_is_opened() {
         let command =
             "chmod 755 sub nested; echo two >> sub/b.txt; echo evil >> nested/.git/config; mv sub other";
         let Some(call) = ws.call_unprivileged(&["bash", "--set", &setting, command]) else { return };
-        let data = call.run().warned("off limits for this command, since lbx cannot look into it: nested, sub. `chmod u+rwx` in a transaction opens it");
+        let data = call.run().warned("off limits for this command, since lbx cannot look into it: nested, sub. A command with `transaction` can open it by chmod u+rwx");
         ws.chmod("sub", 0o755);
         ws.chmod("nested", 0o755);
         ws.holds("sub/b.txt", "two\n");

@@ -11,6 +11,7 @@
 mod common;
 
 mod families;
+mod names;
 mod over_mcp;
 mod steps;
 mod transcripts;

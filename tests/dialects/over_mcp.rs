@@ -116,3 +116,14 @@ fn an_image_is_a_block_of_its_own() {
     let refused = Client::serve(&ws, "claude").ask("tools/call", &odd);
     assert_eq!(refused["isError"], true, "{refused}");
 }
+
+#[test]
+fn a_file_that_no_client_would_take_is_refused_in_words() {
+    let ws = Workspace::with(&[("large.txt", &"\"\n".repeat(1_500_000))]);
+    let mut client = Client::serve(&ws, "mcp-filesystem");
+    let call = json!({ "name": "read_text_file", "arguments": { "path": "large.txt" } });
+    let result = client.ask("tools/call", &call);
+    let said = result["content"][0]["text"].as_str().unwrap();
+    assert_eq!(result["isError"], true);
+    assert!(said.starts_with("the answer takes ") && said.ends_with(". Ask for less at once."), "{said}");
+}

@@ -271,7 +271,7 @@ fn a_flexible_match_is_asked_for_or_set_by_the_policy() {
     let edit = ["edit", "a.txt", "--old-string", "    b();", "--new-string", "    c();"];
     let error = ws.unchanged(|| ws.lbx(&edit).error("no_match"));
     assert_eq!(error["details"]["flexible"]["match"], "indentation");
-    assert!(error["suggested_action"].as_str().unwrap().contains("set match to \"flexible\""), "{error}");
+    assert!(error["suggested_action"].as_str().unwrap().contains("set `match` to \"flexible\""), "{error}");
     let exact = [&["--set", "match=flexible"][..], &edit, &["--match", "exact"]].concat();
     ws.unchanged(|| ws.lbx(&exact).error("no_match"));
     let by_policy = [&["--set", "match=flexible"][..], &edit].concat();

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::texts::edit_diff;
 use super::worded::{PathRequest, must_have_parent, said, worded};
 use crate::dialect::foreign::{Foreign, Said, refused};
+use crate::dialect::names::Pair;
 use crate::dialect::native::Native;
 use crate::dialect::render::text;
 use crate::error::{Error, ErrorKind};
@@ -69,6 +70,8 @@ pub struct EditFile;
 impl Foreign for EditFile {
     const NAME: &'static str = "edit_file";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] =
+        &[("old_string", "oldText"), ("new_string", "newText"), ("dry_run", "dryRun")];
     type Request = EditRequest;
 
     fn run(lbx: &mut Native<'_>, EditRequest { path, edits, dry_run }: EditRequest) -> Result<Said, Error> {
@@ -131,6 +134,7 @@ pub struct MoveFile;
 impl Foreign for MoveFile {
     const NAME: &'static str = "move_file";
     const EFFECT: Effect = Effect::Writes;
+    const FIELDS: &'static [Pair] = &[("from", "source"), ("to", "destination")];
     type Request = MoveRequest;
 
     fn run(lbx: &mut Native<'_>, request: MoveRequest) -> Result<Said, Error> {

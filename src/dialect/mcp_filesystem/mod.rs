@@ -37,6 +37,15 @@ pub const FILESYSTEM: Dialect = Dialect {
         foreign::<GetFileInfo>(),
         foreign::<ListAllowedDirectories>(),
     ],
+    names: &[
+        ("read", "read_text_file"),
+        ("write", "write_file"),
+        ("edit", "edit_file"),
+        ("glob", "search_files"),
+        ("ls", "list_directory"),
+        ("move", "move_file"),
+        ("mkdir", "create_directory"),
+    ],
     error_text,
     differences: &[
         "write_file refuses to overwrite, and edit_file to edit, a file that this session has not read, or that has changed since.",

@@ -174,7 +174,7 @@ impl Change<'_> {
             let message = "the workspace root cannot be deleted or moved";
             return Err(Error::new(ErrorKind::ProtectedPath, message)
                 .at(place.shown())
-                .suggest("Name a file or folder inside it; ls shows what there is."));
+                .suggest("Name a file or folder inside it. `ls` shows what there is."));
         }
         Ok(place)
     }

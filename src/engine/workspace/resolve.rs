@@ -250,7 +250,7 @@ fn path_error(written: &str, errno: Errno) -> Error {
         }
         Errno::LOOP => Error::io("resolve", written, errno).suggest(
             "Name a path without that symlink: it leads back to itself or through too many others. \
-             ls shows where symlinks lead.",
+             `ls` shows where symlinks lead.",
         ),
         _ => Error::io("resolve", written, errno),
     }

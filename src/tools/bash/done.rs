@@ -112,7 +112,7 @@ pub fn record(
 fn warn_of_others(engine: &mut Engine, paths: &[WorkspacePath]) {
     if let Some(names) = named(&engine.workspace, paths) {
         engine.warn(format!(
-            "recorded as the changes of another command that ran at the same time: {names}. Commands with transaction are kept apart"
+            "recorded as the changes of another command that ran at the same time: {names}. Commands with `transaction` are kept apart"
         ));
     }
 }

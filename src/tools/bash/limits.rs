@@ -196,7 +196,7 @@ fn without_closed(engine: &mut Engine, mut found: ProtectedPaths) -> ProtectedPa
         found.closed.iter().filter_map(|path| WorkspacePath::new(path)).collect();
     if let Some(names) = named(&engine.workspace, &closed) {
         engine.warn(format!(
-            "off limits for this command, since lbx cannot look into it: {names}. `chmod u+rwx` in a transaction opens it"
+            "off limits for this command, since lbx cannot look into it: {names}. A command with `transaction` can open it by chmod u+rwx"
         ));
     }
     found.protected.append(&mut found.closed);

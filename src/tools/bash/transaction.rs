@@ -237,7 +237,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         let engine = self.change.engine();
         if let Some(names) = named(&engine.workspace, &self.other_attributes) {
             engine.warn(format!(
-                "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}; run the command without one to change them"
+                "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}. Run the command without `transaction` to change them"
             ));
         }
     }

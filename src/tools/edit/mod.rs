@@ -231,7 +231,7 @@ fn gate(
             Ok(_) => {
                 let error = current_stale(change, &current, request).detail("rebase", true);
                 return Err(error.suggest(format!(
-                    "The change since then does not touch the edited lines: repeat the call with rebase set to true, or re-read {shown} first."
+                    "The change since then does not touch the edited lines: re-read {shown}, then repeat the call. With `rebase` set to true it need not be read again."
                 )));
             }
             Err(why) if must_match => {

@@ -40,7 +40,7 @@ impl Named {
         if old.is_empty() {
             return Err(self
                 .invalid("old_string", "old_string is empty")
-                .suggest("Name the text to replace; insert or append adds text, write creates a file."));
+                .suggest("Name the text to replace. `insert` adds text. `write` creates a file."));
         }
         if old == new {
             return Err(
@@ -48,9 +48,8 @@ impl Named {
             );
         }
         if replace::same_but_for_endings(old.as_bytes(), new.as_bytes()) {
-            let message =
-                "old_string and new_string differ in their line endings alone, which edit keeps as they are";
-            return Err(self.invalid("new_string", message).suggest("Change line endings with write."));
+            let message = "old_string and new_string differ in their line endings alone, which an edit keeps as they are";
+            return Err(self.invalid("new_string", message).suggest("Change line endings with `write`."));
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl EditStep {
                 Some(_) => Ok(step(What::Lines { new: item.new_string })),
                 None if lines.is_some() => Err(named
                     .invalid("range_sha256", "to replace lines by number, give range_sha256 as proof of what they contain")
-                    .suggest("Read those lines (read with start_line and end_line answers range_sha256), or give old_string.")),
+                    .suggest("Read those lines (`read` with start_line and end_line answers range_sha256), or give old_string.")),
                 None => Err(named.invalid("old_string", "field `old_string` is missing")),
             };
         };

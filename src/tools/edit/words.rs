@@ -77,7 +77,7 @@ impl Text<'_> {
         if old.len() > DIAGNOSED_BYTES_MAX {
             let size = old.len();
             hints.push(format!(
-            "An old_string of {size} bytes is not compared with {shown}: replace less text at once, or name the lines by start_line, end_line and range_sha256."
+            "An old_string of {size} bytes is not compared with {shown}: replace less text at once. Lines can be replaced by start_line, end_line and range_sha256."
         ));
             return error.suggest(hints.join(" "));
         }
@@ -100,15 +100,17 @@ impl Text<'_> {
         let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
         if is_lossy {
             hints.push(format!(
-                "{NO_TEXT} Give the text beside them, or replace lines by start_line, end_line and range_sha256."
+                "{NO_TEXT} Give the text beside them. Lines can be replaced by start_line, end_line and range_sha256."
             ));
         }
         let source = match &near {
             Some(near) => self.nearest_lines(near, is_lossy),
             None if hints.is_empty() => {
-                format!("Nothing in {shown} is similar: read the file, or find the text with grep.")
+                format!(
+                    "Nothing in {shown} is similar: read the file. To find the text in other files, use `grep`."
+                )
             }
-            None => "Take old_string from the file as `read` shows it.".to_owned(),
+            None => "Read the file, and take old_string from it.".to_owned(),
         };
         hints.push(source);
         error.suggest(hints.join(" "))
@@ -123,7 +125,7 @@ impl Text<'_> {
             format!("Lines {first} to {last} of {} are", self.shown)
         };
         let advice = if is_lossy { "" } else { ": take old_string from there" };
-        format!("{lines} nearest{advice} (details.nearest shows what differs).")
+        format!("{lines} nearest{advice}. details.nearest shows what differs.")
     }
 
     /// Where the text stands outside the lines to which the edit is narrowed.
@@ -158,10 +160,10 @@ impl Text<'_> {
                 tier.difference()
             ),
             (None, Count::Exactly(_)) => format!(
-                "Include more of the lines around the one meant ({lines}); to change all, set expected_replacements to {count}."
+                "Include more of the lines around the one meant ({lines}). To change all, set expected_replacements to {count}."
             ),
             (None, Count::One | Count::All | Count::Nth(_)) => format!(
-                "It occurs at {lines}: include more surrounding lines, or pick one with occurrence or start_line; to replace all {count}, set replace_all."
+                "It occurs at {lines}: include more surrounding lines. To pick one, set `occurrence` or start_line. To replace all {count}, set replace_all."
             ),
         };
         let error = self
@@ -189,7 +191,7 @@ impl Text<'_> {
         let lines = line_list(body, places).unwrap_or_default();
         self.named
             .refusal(ErrorKind::NoMatch, &message, shown)
-            .suggest(format!("Give an occurrence from 1 to {count}: it occurs at {lines}."))
+            .suggest(format!("Give an `occurrence` from 1 to {count}: it occurs at {lines}."))
             .detail("count", count)
             .detail("places", listed(body, places))
     }
@@ -272,7 +274,7 @@ fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Opt
     let difference = found.tier.difference();
     let hint = match (count, &found.new_text) {
         (1, Ok(_)) => format!(
-            "Apart from {difference} it occurs at lines {first} to {last}: set match to \"flexible\" to replace it there."
+            "Apart from {difference} it occurs at lines {first} to {last}. To replace it there, set `match` to \"flexible\"."
         ),
         (1, Err(_)) => format!("Apart from {difference} it occurs at lines {first} to {last}."),
         _ if count >= flexible::PLACES_MAX => {

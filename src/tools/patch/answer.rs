@@ -41,9 +41,9 @@ pub fn refused(refusals: &[Refusal]) -> Error {
     let error = if path.is_empty() { error } else { error.at(path.clone()) };
     match &first.reason {
         RefusalReason::Conflict(_) => error.suggest(format!(
-            "Nothing was changed. Read {path}, correct the hunks that details.refused lists, and send the whole patch again."
+            "Nothing was changed. Read {path}, correct the hunks that do not apply, and send the whole patch again. details.refused lists them."
         )),
-        RefusalReason::NoPath => error.suggest("Name the file in the patch, or with path."),
+        RefusalReason::NoPath => error.suggest("Name the file in the patch, or with `path`."),
         _ => error,
     }
 }

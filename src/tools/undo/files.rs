@@ -239,7 +239,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             ),
             None => (
                 format!("{shown} has changed since this session changed it: {what}"),
-                "Set merge to true to keep both where they do not touch each other, or read the file and edit it."
+                "Read the file and edit it. To keep both changes where they do not touch each other, set `merge` to true."
                     .to_owned(),
             ),
         };

@@ -168,11 +168,11 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
         Interleaved::Refused => error.suggest("Take the changes back one step at a time."),
         Interleaved::Offered => error
             .suggest(
-                "Set merge to true to keep what others changed there, where it does not touch the same lines.",
+                "Set `merge` to true to keep what others changed there, where it does not touch the same lines.",
             )
             .on_command_line(MERGE_FLAG),
         Interleaved::Kept => error.suggest(
-            "They touch the same lines. `undo` with merge takes back the later changes, one at a time.",
+            "They touch the same lines. `undo` with `merge` takes back the later changes, one at a time.",
         ),
     }
 }

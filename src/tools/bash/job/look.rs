@@ -105,7 +105,8 @@ fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
             ErrorKind::NotFound,
             format!("job not found in session {}: {name} ({known})", engine.session()),
         )
-        .suggest("`lbx bash --list` lists the jobs of this session.")
+        .suggest("`list` shows the jobs of this session.")
+        .on_command_line("On the command line: `lbx bash --list`.")
         .detail("field", "job")
     })
 }

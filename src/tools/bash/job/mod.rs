@@ -35,7 +35,8 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
     if request.job.is_none() && (request.stop || request.offset.is_some()) {
         let field = if request.stop { "stop" } else { "offset" };
         return Err(Error::invalid(format!("`{field}` needs `job`: the job that is meant"))
-            .suggest("`lbx bash --list` lists the jobs of this session.")
+            .suggest("`list` shows the jobs of this session.")
+            .on_command_line("On the command line: `lbx bash --list`.")
             .detail("field", field));
     }
     if request.background && request.is_transaction() {

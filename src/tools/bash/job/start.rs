@@ -101,7 +101,8 @@ fn make_room(engine: &mut Engine) -> Result<(), Error> {
             ErrorKind::CommandDenied,
             format!("{RUNNING_MAX} jobs run in this workspace already"),
         )
-        .suggest("Stop one with `lbx bash --job ID --stop`, or wait for its end."));
+        .suggest("Stop one, or wait for its end. `job` with `stop` stops it.")
+        .on_command_line("On the command line: `lbx bash --job ID --stop`."));
     }
     // One without a record is another call's that is about to start.
     let ended = others.into_iter().filter(|folder| folder.about().is_some());
