@@ -19,6 +19,8 @@ struct Ran {
     stdout: String,
     /// What it wrote to stderr.
     stderr: String,
+    /// Where the rest is, where a part of that is left out.
+    rest: Option<String>,
     /// Its exit status.
     exit_code: i64,
     /// The signal that ended it.
@@ -30,10 +32,15 @@ struct Ran {
 }
 
 impl Ran {
-    /// Both outputs, stdout first.
+    /// Both outputs, stdout first, and where the rest is.
     fn output(&self) -> String {
-        let newline = !self.stdout.is_empty() && !self.stdout.ends_with('\n') && !self.stderr.is_empty();
-        format!("{}{}{}", self.stdout, if newline { "\n" } else { "" }, self.stderr)
+        let mut output = String::new();
+        let rest = self.rest.as_deref().unwrap_or_default();
+        for part in [&self.stdout, &self.stderr, rest].into_iter().filter(|part| !part.is_empty()) {
+            let newline = if output.is_empty() || output.ends_with('\n') { "" } else { "\n" };
+            output.extend([newline, part]);
+        }
+        output
     }
 
     /// A text about it; it is an error where the command failed.
@@ -57,11 +64,18 @@ fn run(
     Ok(Ran {
         stdout: text(&data, "stdout").to_owned(),
         stderr: text(&data, "stderr").to_owned(),
+        rest: data.get("output_file").map(|_| rest_of_output(&data)),
         exit_code: data.get("exit_code").and_then(Value::as_i64).unwrap_or_default(),
         signal: data.get("signal").and_then(Value::as_u64),
         timed_out: flag(&data, "timed_out"),
         seconds: number(&data, "duration_ms") as f64 / 1000.0,
     })
+}
+
+/// Where the rest of an output is that is not shown whole.
+fn rest_of_output(data: &Value) -> String {
+    let (bytes, file) = (number(data, "output_bytes"), text(data, "output_file"));
+    format!("[The output has {bytes} bytes. Read the rest in {file}]")
 }
 
 /// A command that goes on when its call has ended.
@@ -182,11 +196,10 @@ impl Foreign for BashOutput {
         };
         let exit = exit_code.map(|code| format!("\n\n<exit_code>{code}</exit_code>")).unwrap_or_default();
         let output = matching(text(&data, "output"), request.filter.as_deref())?;
-        Ok(format!(
-            "<status>{status}</status>{exit}\n\n<stdout>\n{}\n</stdout>",
-            output.trim_end_matches('\n')
-        )
-        .into())
+        let output = output.trim_end_matches('\n');
+        let is_part = number(&data, "offset") > 0 || flag(&data, "truncated");
+        let rest = if is_part { format!("\n\n{}", rest_of_output(&data)) } else { String::new() };
+        Ok(format!("<status>{status}</status>{exit}\n\n<stdout>\n{output}\n</stdout>{rest}").into())
     }
 }
 
@@ -459,9 +472,10 @@ impl Foreign for ExecuteBash {
 
     fn run(lbx: &mut Native<'_>, request: ExecuteBashRequest) -> Result<Said, Error> {
         let ran = run(lbx, &request.command, None, None, request.summary.as_ref())?;
-        let said = json!({
-            "exit_status": ran.exit_code.to_string(), "stdout": ran.stdout, "stderr": ran.stderr
-        });
+        let said = native_request! {
+            "exit_status": ran.exit_code.to_string(), "stdout": ran.stdout, "stderr": ran.stderr,
+            "note": ran.rest
+        };
         Ok(said.to_string().into())
     }
 }

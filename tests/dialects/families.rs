@@ -158,6 +158,67 @@ fn a_command_in_the_background_is_a_job_that_is_read_and_ended() {
     );
 }
 
+/// A tool that reads, and its request for a line of a file.
+type Read<'r> = (&'r str, &'r dyn Fn(&str) -> serde_json::Value);
+
+#[test]
+fn the_rest_of_a_long_output_is_read_where_its_end_says() {
+    let ws = Workspace::with(FILES);
+    let ask = |dialect: &str, tool: &str, request: &serde_json::Value| {
+        ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text()
+    };
+    let file_in = |said: &str| {
+        let (_, rest) =
+            said.split_once("[The output has 108894 bytes. Read the rest in ").unwrap_or_else(|| {
+                panic!("the file is not named at the end of {:?}", end_of(said));
+            });
+        rest.split_once(']').unwrap().0.to_owned()
+    };
+    let (long, line) = ("seq 1 20000", 12_345);
+    let fs_read = |path: &str| {
+        let lines = json!({ "mode": "Line", "path": path, "start_line": line, "end_line": line });
+        json!({ "operations": [lines] })
+    };
+    let by_line = |path: &str| json!({ "file_path": path, "offset": line, "limit": 1 });
+    let words = json!({ "command": ["seq", "1", "20000"] });
+    let cases: [(&str, &str, serde_json::Value, Read<'_>); 7] = [
+        ("claude", "Bash", json!({ "command": long }), ("Read", &by_line)),
+        ("codex", "shell", words, ("read_file", &by_line)),
+        ("codex", "shell_command", json!({ "command": long }), ("read_file", &by_line)),
+        ("codex", "exec_command", json!({ "cmd": long }), ("read_file", &by_line)),
+        (
+            "gemini",
+            "run_shell_command",
+            json!({ "command": long }),
+            ("read_file", &|path| json!({ "file_path": path, "start_line": line, "end_line": line })),
+        ),
+        (
+            "opencode",
+            "bash",
+            json!({ "command": long, "description": "count" }),
+            ("read", &|path| json!({ "filePath": path, "offset": line, "limit": 1 })),
+        ),
+        ("q", "execute_bash", json!({ "command": long }), ("fs_read", &fs_read)),
+    ];
+    for (dialect, tool, request, (read, wanted)) in cases {
+        let said = ask(dialect, tool, &request);
+        let shown = said.split("[The output").next().unwrap();
+        assert!(!shown.contains("12345"), "{dialect} {tool}: the middle is not left out");
+        let read = ask(dialect, read, &wanted(&file_in(&said)));
+        assert!(read.contains("12345"), "{dialect} {tool}: {read}");
+    }
+    // A job's end is shown while all of it is in its file.
+    let started = ask("claude", "Bash", &json!({ "command": long, "run_in_background": true }));
+    let id = started.trim().rsplit(' ').next().unwrap();
+    let mut said = String::new();
+    while !said.starts_with("<status>completed") {
+        said = ask("claude", "BashOutput", &json!({ "bash_id": id }));
+    }
+    assert!(ask("claude", "Read", &by_line(&file_in(&said))).contains("12345"), "{}", end_of(&said));
+    // What is short is shown whole, and no file is named.
+    assert_eq!(ask("claude", "Bash", &json!({ "command": "seq 1 2" })), "1\n2\n");
+}
+
 #[test]
 fn the_schema_of_a_family_lists_its_tools_alone() {
     let ws = Workspace::with(FILES);
