@@ -14,8 +14,8 @@ use super::names::Pair;
 use super::native::Native;
 use super::notebook::{NotebookEdit, read_notebook};
 use super::render::{
-    LinesShown, counted, flag, last_asked, list, native_request, number, numbered, shown, shown_lines,
-    shown_path, text, texts,
+    LinesShown, counted, flag, last_asked, list, native_request, number, numbered, says_past_end, shown,
+    shown_lines, shown_path, text, texts,
 };
 use super::shell::{Bash, BashOutput, KillShell};
 use crate::error::{Error, ErrorKind};
@@ -157,6 +157,7 @@ impl Foreign for Read {
         };
         let total = number(&data, "total_lines");
         if text(&data, "content").is_empty() {
+            says_past_end(lbx, &data);
             let warning = if total == 0 {
                 "Warning: the file exists but the contents are empty.".to_owned()
             } else {

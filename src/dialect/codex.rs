@@ -14,7 +14,8 @@ use super::foreign::{Dialect, Foreign, Said, foreign};
 use super::names::Pair;
 use super::native::Native;
 use super::render::{
-    LinesShown, flag, last_asked, list, native_request, numbered, shown_lines, shown_path, text, texts,
+    LinesShown, flag, last_asked, list, native_request, numbered, says_past_end, shown_lines, shown_path,
+    text, texts,
 };
 use super::shell::{ExecCommand, Shell, ShellCommand};
 use crate::error::{Error, ErrorKind};
@@ -141,6 +142,7 @@ impl Foreign for ReadFile {
         };
         let data = lbx.call::<read::Read>(asked)?;
         if text(&data, "content").is_empty() && offset > 1 {
+            says_past_end(lbx, &data);
             return Err(Error::invalid("offset exceeds file length").detail("field", "offset"));
         }
         let said = numbered(&data, |number, line| format!("L{number}: {line}"));

@@ -11,8 +11,8 @@ use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::names::Pair;
 use super::native::Native;
 use super::render::{
-    LinesShown, counted, first_replacement, flag, globs, list, native_request, number, shown, shown_lines,
-    shown_path, snippet, text, texts,
+    LinesShown, counted, first_replacement, flag, globs, list, native_request, number, says_past_end, shown,
+    shown_lines, shown_path, snippet, text, texts,
 };
 use super::shell::RunShellCommand;
 use crate::error::{Error, ErrorKind};
@@ -116,6 +116,7 @@ impl Foreign for ReadFile {
             }
             data => data?,
         };
+        says_past_end(lbx, &data);
         let content = text(&data, "content");
         Ok(part_shown(&LinesShown::of(&data)).map_or_else(
             || content.into(),

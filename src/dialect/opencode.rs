@@ -15,7 +15,8 @@ use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
 use super::names::Pair;
 use super::native::Native;
 use super::render::{
-    LinesShown, counted, flag, globs, list, native_request, number, numbered, shown, shown_path, text, texts,
+    LinesShown, counted, flag, globs, list, native_request, number, numbered, says_past_end, shown,
+    shown_path, text, texts,
 };
 use super::shell::OpenCodeBash;
 use crate::error::{Error, ErrorKind};
@@ -125,6 +126,7 @@ impl Foreign for Read {
             }
             data => data?,
         };
+        says_past_end(lbx, &data);
         let shown = LinesShown::of(&data);
         let (last, total) = (shown.last, shown.total);
         let mut content = numbered(&data, |number, line| format!("{number}: {line}"));

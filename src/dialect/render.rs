@@ -133,6 +133,13 @@ impl LinesShown {
     }
 }
 
+/// Takes back the warning of `read` that the lines wanted are past the end: the family's own text says so.
+pub fn says_past_end(lbx: &mut Native<'_>, data: &Value) {
+    let LinesShown { first, total, .. } = LinesShown::of(data);
+    let warning = read::past_end(first, text(data, "path"), total);
+    lbx.outcome.warnings.retain(|known| *known != warning);
+}
+
 /// The last line of a request for so many lines from `first` on; none where it asks for all that fit.
 pub fn last_asked(first: u64, limit: Option<u64>) -> Option<u64> {
     limit.filter(|limit| *limit > 0).map(|limit| first.saturating_add(limit - 1))

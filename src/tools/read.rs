@@ -27,6 +27,7 @@ use crate::text::answer_size::AnswerRoom;
 use crate::text::counted::counted;
 pub use answer::{FileOrRefusal, FileRead, Response};
 use as_text::{one_as_text, several_as_text};
+pub use file::past_end;
 use file::read;
 use several::read_several;
 use shown::Form;

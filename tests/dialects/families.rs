@@ -464,6 +464,31 @@ fn end_of(text: &str) -> &str {
 }
 
 #[test]
+fn lines_past_the_end_are_told_once() {
+    let ws = Workspace::with(FILES);
+    let fs_read =
+        json!({ "operations": [{ "mode": "Line", "path": "a.txt", "start_line": 9, "end_line": 12 }] });
+    let view = json!({ "command": "view", "path": "a.txt", "view_range": [9, 12] });
+    let memory = json!({ "command": "view", "path": "/memories/a.txt", "view_range": [9, 12] });
+    let native = "line 9 is past the end: a.txt has 3 lines";
+    let cases = [
+        ("claude", "Read", json!({ "file_path": "a.txt", "offset": 9 }), "The file has 3 lines."),
+        ("codex", "read_file", json!({ "file_path": "a.txt", "offset": 9 }), "offset exceeds file length"),
+        ("gemini", "read_file", json!({ "file_path": "a.txt", "start_line": 9 }), "no lines of 3 total"),
+        ("opencode", "read", json!({ "filePath": "a.txt", "offset": 9 }), "(End of file - total 3 lines)"),
+        ("anthropic-editor", "str_replace_based_edit_tool", view, native),
+        ("anthropic-memory", "memory", memory, native),
+        ("q", "fs_read", fs_read, native),
+    ];
+    for (dialect, tool, request, says) in cases {
+        let answer = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]);
+        let said = answer.stdout_text() + &answer.stderr();
+        assert!(said.contains(says), "{dialect}: {said}");
+        assert_eq!(said.contains(native), says == native, "{dialect}: {said}");
+    }
+}
+
+#[test]
 fn what_was_asked_for_and_is_shown_leaves_nothing_out() {
     let ws = large_workspace();
     let editor = "str_replace_based_edit_tool";

@@ -156,6 +156,12 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
     bytes
 }
 
+/// The warning that a file has fewer lines than were asked for.
+#[must_use]
+pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
+    format!("line {line} is past the end: {shown} has {}", counted(total_lines, "line"))
+}
+
 /// Says what a reader would not see in the text.
 fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts: &[Part]) {
     let shown = place.shown();
@@ -165,11 +171,7 @@ fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts:
         ));
     }
     if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {
-        engine.warn(format!(
-            "line {} is past the end: {shown} has {}",
-            part.first,
-            counted(text.total_lines, "line")
-        ));
+        engine.warn(past_end(part.first, shown, text.total_lines));
     }
     for (part, slice) in parts.iter().zip(&text.parts) {
         if slice.skipped_all && part.first <= text.total_lines {
