@@ -114,7 +114,6 @@ fn old_string<'f>(failure: &'f Failure<'_>) -> &'f str {
 /// overwritten.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-ignored" = ["allow_large"]))]
 struct ReadRequest {
     /// The absolute path of the file to read
     file_path: String,
@@ -122,6 +121,9 @@ struct ReadRequest {
     offset: Option<u64>,
     /// The number of lines to read
     limit: Option<u64>,
+    /// Show what was asked for whole, however large it is: long lines, too
+    #[serde(default)]
+    allow_large: bool,
     /// Page range of a PDF file; PDF files are not supported
     #[schemars(extend("x-hidden" = true))]
     pages: Option<String>,
@@ -149,8 +151,10 @@ impl Foreign for Read {
             return Ok(said);
         }
         let start = request.offset.unwrap_or(1).max(1);
-        let asked =
-            native_request! { "path": request.file_path, "start_line": start, "limit": request.limit };
+        let asked = native_request! {
+            "path": request.file_path, "start_line": start, "limit": request.limit,
+            "max_bytes": request.allow_large.then_some(0)
+        };
         let data = match lbx.call::<read::Read>(asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => return image(lbx, &request.file_path),
             data => data?,
@@ -169,7 +173,9 @@ impl Foreign for Read {
         }
         let mut said = numbered(&data, |number, line| format!("{number}\t{line}"));
         let asked = last_asked(start, request.limit);
-        let left_out = LinesShown::of(&data).left_out(asked, "Use offset and limit");
+        let shown = LinesShown::of(&data);
+        let whole = shown.clipped().map(|_| " Set allow_large to see long lines whole.").unwrap_or_default();
+        let left_out = shown.left_out(asked, "Use offset and limit").map(|note| note + whole);
         said.extend(left_out.map(|note| format!("\n<system-reminder>{note}</system-reminder>")));
         Ok(said.into())
     }
@@ -203,7 +209,7 @@ struct Write;
 impl Foreign for Write {
     const NAME: &'static str = "Write";
     const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("path", "file_path")];
+    const FIELDS: &'static [Pair] = &[("path", "file_path"), ("max_bytes", "allow_large")];
     type Request = WriteRequest;
 
     fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {

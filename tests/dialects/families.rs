@@ -464,6 +464,74 @@ fn end_of(text: &str) -> &str {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_whole_is_replaced_as_the_error_says() {
+    let long = format!("a\n{}\nz\n", "y".repeat(30_000));
+    let ask = |ws: &Workspace, dialect: &str, tool: &str, request: &serde_json::Value| {
+        let answer = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]);
+        answer.stdout_text() + &answer.stderr()
+    };
+    let ws = Workspace::with(&[("long.txt", &long)]);
+    let write = json!({ "file_path": "long.txt", "content": "new\n" });
+    let read = ask(&ws, "claude", "Read", &json!({ "file_path": "long.txt" }));
+    assert!(read.contains("Only the start of line 2 is shown. Set allow_large to see long lines whole."));
+    let said = ask(&ws, "claude", "Write", &write);
+    let says = "Read line 2 of long.txt, then repeat the call: `allow_large` shows a long line whole.";
+    assert!(said.contains(says), "{said}");
+    ask(
+        &ws,
+        "claude",
+        "Read",
+        &json!({ "file_path": "long.txt", "offset": 2, "limit": 1, "allow_large": true }),
+    );
+    assert!(ask(&ws, "claude", "Write", &write).contains("updated successfully"));
+    ws.holds("long.txt", "new\n");
+    ws.write("bin", b"\0\x01");
+    let said = ask(&ws, "claude", "Write", &json!({ "file_path": "bin", "content": "new\n" }));
+    assert!(
+        said.contains("before writing to it. To replace all of it, move it out of the way first."),
+        "{said}"
+    );
+    // Without such a parameter the file is edited, or moved.
+    let shell =
+        |tool: &'static str| (tool, json!({ "command": "mv long.txt old.txt", "description": "move" }));
+    let other_path = json!({ "filePath": "long.txt", "content": "new\n" });
+    let create = json!({ "command": "create", "path": "long.txt", "file_text": "new\n" });
+    let fs_read = json!({ "operations": [{ "mode": "Line", "path": "long.txt" }] });
+    let by_path = json!({ "file_path": "long.txt" });
+    let cases = [
+        ("gemini", ("read_file", by_path), ("write_file", &write), shell("run_shell_command"), "`replace`"),
+        (
+            "opencode",
+            ("read", json!({ "filePath": "long.txt" })),
+            ("write", &other_path),
+            shell("bash"),
+            "`edit`",
+        ),
+        ("q", ("fs_read", fs_read), ("fs_write", &create), shell("execute_bash"), "`fs_write`"),
+    ];
+    for (dialect, read, write, shell, edit) in cases {
+        let ws = Workspace::with(&[("long.txt", &long)]);
+        ask(&ws, dialect, read.0, &read.1);
+        let said = ask(&ws, dialect, write.0, write.1);
+        let says =
+            format!("{edit} changes a part of it. To replace all of it, move it out of the way first.");
+        assert!(said.contains(&says) && !said.contains("Read line"), "{dialect}: {said}");
+        let moved = ask(&ws, dialect, shell.0, &without_description(shell.1, dialect));
+        ask(&ws, dialect, write.0, write.1);
+        assert_eq!(std::fs::read(ws.path("long.txt")).unwrap(), b"new\n", "{dialect}: {moved}");
+        ws.holds("old.txt", long.as_str());
+    }
+}
+
+/// A request of a shell, as `q` takes it.
+fn without_description(mut request: serde_json::Value, dialect: &str) -> serde_json::Value {
+    if dialect == "q" {
+        request.as_object_mut().unwrap().remove("description");
+    }
+    request
+}
+
+#[test]
 fn lines_past_the_end_are_told_once() {
     let ws = Workspace::with(FILES);
     let fs_read =

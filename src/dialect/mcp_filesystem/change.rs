@@ -31,6 +31,8 @@ pub struct WriteFile;
 impl Foreign for WriteFile {
     const NAME: &'static str = "write_file";
     const EFFECT: Effect = Effect::Writes;
+    // What the field of lbx does, these tools do.
+    const FIELDS: &'static [Pair] = &[("max_bytes", "read_text_file"), ("binary", "read_media_file")];
     type Request = WriteRequest;
 
     fn run(lbx: &mut Native<'_>, WriteRequest { path, content }: WriteRequest) -> Result<Said, Error> {

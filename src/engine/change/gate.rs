@@ -91,6 +91,23 @@ impl Needs<'_> {
     }
 }
 
+/// The smallest read that would do.
+struct SmallestRead {
+    /// What is read, in words.
+    what: String,
+    /// The command.
+    command: String,
+    /// What the read must set, in words, where it is no ordinary one.
+    how: Option<&'static str>,
+    /// What is left to a caller that cannot make it, instead of overwriting the file.
+    instead: Option<&'static str>,
+}
+
+/// How a file is replaced that cannot be read.
+const MOVE: &str = "To replace all of it, move it out of the way first.";
+/// How one is changed of which some lines cannot be read.
+const EDIT_OR_MOVE: &str = "`edit` changes a part of it. To replace all of it, move it out of the way first.";
+
 /// What a caller lacks to change a file.
 enum Missing {
     /// It has not read it: these lines would do, or all.
@@ -203,11 +220,14 @@ impl Change<'_> {
             format!(" ({} not shown in this session)", named(lines))
         };
         let message = format!("refusing to {} {shown}: Read it first{which}", intent.verb());
-        let (what, command) = self.smallest_read(current, range);
+        let read = self.smallest_read(current, range);
+        let how = read.how.map(|how| format!(": {how}")).unwrap_or_default();
+        let instead = read.instead.filter(|_| intent == Intent::Overwrite).unwrap_or_default();
+        let then = format!(", then repeat the call{how}. {instead}");
         let error = Error::new(ErrorKind::NotRead, message).at(shown).suggest_running(
-            format!("Read {what}"),
-            command,
-            ", then repeat the call.",
+            format!("Read {}", read.what),
+            read.command,
+            then.trim_end(),
         );
         if lines.is_empty() {
             return error;
@@ -240,15 +260,18 @@ impl Change<'_> {
         }
     }
 
-    /// The smallest read that would do, in words and as a command.
-    fn smallest_read(&self, current: &Current, needed: Option<(u64, u64)>) -> (String, String) {
+    /// The smallest read that would do.
+    fn smallest_read(&self, current: &Current, needed: Option<(u64, u64)>) -> SmallestRead {
         let shown = current.place.shown();
         let path = quoted(shown);
         if crate::text::content::looks_binary(&current.bytes) {
-            return (shown.to_owned(), format!("lbx read {path} --binary base64 --max-bytes 0"));
+            let command = format!("lbx read {path} --binary base64 --max-bytes 0");
+            let (how, instead) = (Some("`binary` shows its bytes"), Some(MOVE));
+            return SmallestRead { what: shown.to_owned(), command, how, instead };
         }
         let Some((first, last)) = needed else {
-            return (shown.to_owned(), format!("lbx read {path}"));
+            let command = format!("lbx read {path}");
+            return SmallestRead { what: shown.to_owned(), command, how: None, instead: None };
         };
         let what = if first == last {
             format!("line {first} of {shown}")
@@ -259,11 +282,13 @@ impl Change<'_> {
         let body = body_of(&current.bytes);
         let mut needed = lines::lines(&body).zip(1..).skip_while(|(_, line)| *line < first);
         let bound = self.engine.policy().max_bytes() / 2;
-        if bound > 0 && needed.any(|(line, number)| number <= last && line.len() > bound) {
-            // A line that no answer of the usual size shows whole.
+        // A line that no answer of the usual size shows whole.
+        let is_long = bound > 0 && needed.any(|(line, number)| number <= last && line.len() > bound);
+        if is_long {
             command.push_str(" --max-bytes 0");
         }
-        (what, command)
+        let how = is_long.then_some("`max_bytes` shows a long line whole");
+        SmallestRead { what, command, how, instead: is_long.then_some(EDIT_OR_MOVE) }
     }
 
     /// That a file does not have the bytes of the SHA-256 `expected`: nobody may have read them.
