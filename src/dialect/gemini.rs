@@ -3,6 +3,8 @@
 //! Where lbx is stricter: a file must be read before it is overwritten or edited, line endings stay as
 //! they are, and old text is never corrected by similarity.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -55,6 +57,12 @@ pub const GEMINI: Dialect = Dialect {
 const MATCHES_MAX: u64 = 100;
 /// Files that `read_many_files` reads.
 const FILES_MAX: usize = 100;
+/// Bytes of each of them that it shows at least.
+const FILE_BYTES_MIN: usize = 1024;
+/// What the content of a native answer is taken to grow by: one of so many parts.
+const ESCAPES_PART: usize = 4;
+/// Bytes that it says of each beside its path.
+const HEADING_BYTES: usize = 16;
 
 /// Words an error as these tools do.
 fn error_text(failure: &Failure<'_>) -> String {
@@ -200,14 +208,37 @@ impl Foreign for ReadManyFiles {
         if paths.is_empty() {
             return Ok("No files matching the criteria were found or all were skipped.".into());
         }
-        let tried = paths.get(..FILES_MAX).unwrap_or(&paths);
-        let data = lbx.call::<read::Read>(json!({ "paths": tried }))?;
+        let (tried, max_bytes) = with_room(lbx, &paths)?;
+        let data = lbx.call::<read::Read>(json!({ "paths": tried, "max_bytes": max_bytes }))?;
         let files = list(&data, "files");
         let mut blocks: Vec<String> = files.iter().map(block).collect();
         blocks.extend(not_read(paths.get(files.len()..).unwrap_or_default()));
         blocks.push("--- End of content ---".to_owned());
         Ok(blocks.join("\n\n").into())
     }
+}
+
+/// The files that are read, the first of those that match, and the bound of the native answer that has room
+/// for their content. Of each file some lines are shown, and of a small one all; so there may be fewer.
+fn with_room<'p>(lbx: &Native<'_>, paths: &'p [String]) -> Result<(&'p [String], usize), Error> {
+    let bytes_max = lbx.max_bytes()?;
+    let (mut count, mut shown_bytes, mut headings, mut said) = (0, 0, 0, 0);
+    for path in paths.iter().take(FILES_MAX) {
+        // What cannot be looked at is refused by the call itself.
+        let size = lbx.size_of(path).ok().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+        let heading = path.len() + HEADING_BYTES;
+        let content = size.min(FILE_BYTES_MIN);
+        // The escapes of the native answer count as well.
+        shown_bytes += heading + content + content / ESCAPES_PART;
+        if count > 0 && shown_bytes > bytes_max {
+            break;
+        }
+        // A native answer says more of each file than this one does, and of the first beside its bound.
+        said += if count > 0 { read::said_of_each(Path::new(path)) } else { 0 };
+        headings += heading;
+        count += 1;
+    }
+    Ok((paths.get(..count).unwrap_or(paths), bytes_max.saturating_sub(headings) + said))
 }
 
 /// What is said of files that match and for which there was no room.

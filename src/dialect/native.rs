@@ -12,6 +12,7 @@ use crate::app::options::Options;
 use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::change::record;
+use crate::engine::policy::Policy;
 use crate::engine::store::calls::CallTally;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
@@ -244,6 +245,14 @@ impl<'a> Native<'a> {
     /// Where the workspace cannot be opened.
     pub fn root(&self) -> Result<PathBuf, Error> {
         Ok((self.open)()?.root().to_owned())
+    }
+
+    /// Bytes that an answer has where nobody says.
+    ///
+    /// # Errors
+    /// Where the workspace cannot be opened, or its policy is not as it should be.
+    pub fn max_bytes(&self) -> Result<usize, Error> {
+        Ok(Policy::load(&(self.open)()?, &self.options.policy)?.max_bytes())
     }
 
     /// The size of what stands at `path`, in bytes; 0 where there is nothing.

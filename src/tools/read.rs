@@ -30,6 +30,7 @@ use as_text::{one_as_text, several_as_text};
 pub use file::past_end;
 use file::read;
 use several::read_several;
+pub use several::said as said_of_each;
 use shown::Form;
 use wanted::{Range, Selection};
 

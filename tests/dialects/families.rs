@@ -532,6 +532,36 @@ fn without_description(mut request: serde_json::Value, dialect: &str) -> serde_j
 }
 
 #[test]
+fn many_small_files_are_shown_whole_and_large_ones_share_the_rest() {
+    let ws = Workspace::with(&[("mixed/large.txt", &"a line of a large file\n".repeat(5000))]);
+    for number in 0..100 {
+        ws.write(&format!("tiny/{number:03}"), format!("{}end {number}\n", "tiny\n".repeat(20)));
+        ws.write(&format!("small/{number:03}"), format!("{}end {number}\n", "small\n".repeat(100)));
+    }
+    for number in 0..10 {
+        ws.write(&format!("mixed/{number}"), format!("{}end {number}\n", "mixed\n".repeat(100)));
+    }
+    let ask = |include: &str| {
+        let request = json!({ "include": [include] }).to_string();
+        ws.lbx(&["--dialect", "gemini", "read_many_files", "--json", &request]).stdout_text()
+    };
+    let said = ask("tiny/*");
+    assert!((0..100).all(|number| said.contains(&format!("end {number}\n"))), "{}", end_of(&said));
+    assert!(!said.contains("WARNING"), "{}", end_of(&said));
+    // More than there is room for: some are whole, and the others are named.
+    let said = ask("small/*");
+    let whole = said.matches("\nend ").count();
+    let left = format!("[WARNING: {} matching files were not read, from small/{whole:03} on.", 100 - whole);
+    assert!(whole > 25 && said.contains(&left) && !said.contains("was cut"), "{whole}: {}", end_of(&said));
+    let said = ask("mixed/*");
+    assert!((0..10).all(|number| said.contains(&format!("end {number}\n"))), "{}", end_of(&said));
+    assert!(said.contains("This file was cut after line ") && said.len() > 20_000, "{}", end_of(&said));
+    for include in ["tiny/*", "small/*", "mixed/*"] {
+        assert!(ask(include).len() < 30_000, "{include}");
+    }
+}
+
+#[test]
 fn lines_past_the_end_are_told_once() {
     let ws = Workspace::with(FILES);
     let fs_read =

@@ -71,7 +71,8 @@ pub fn read_several(
 }
 
 /// Bytes that an answer says of a file beside its content.
-fn said(path: &Path) -> usize {
+#[must_use]
+pub fn said(path: &Path) -> usize {
     SAID_BYTES + path.as_os_str().len()
 }
 
