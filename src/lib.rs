@@ -12,6 +12,7 @@
 // A function does one thing; one that takes longer is made of steps with names.
 #![cfg_attr(not(test), deny(clippy::too_many_lines))]
 
+pub mod apart;
 pub mod app;
 pub mod buffer;
 pub mod catalog;

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::listing;
 use super::walk::entry::WalkFolder;
+use crate::apart::Apart;
 use crate::control::Control;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
@@ -88,7 +89,12 @@ impl Ahead {
         {
             let (shared, control) = (Arc::clone(&self.shared), self.control.clone());
             // Without a thread the walk reads everything itself.
-            self.thread = std::thread::Builder::new().spawn(move || shared.read_all(&control)).ok();
+            let apart = Apart::from_here();
+            let work = move || {
+                apart.go();
+                shared.read_all(&control);
+            };
+            self.thread = std::thread::Builder::new().spawn(work).ok();
         }
     }
 

@@ -9,6 +9,8 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::apart::Apart;
+
 /// Finished batches that may wait for an earlier one.
 const AHEAD_MAX: usize = 64;
 /// Threads at most: more do not pay, since one feeds them all.
@@ -54,9 +56,11 @@ pub fn run<W: Work>(
             return;
         }
     }
+    let apart = Apart::from_here();
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|| {
+                apart.go();
                 let mut scratch = work.scratch();
                 while line.do_next(work, &mut scratch) {}
             });

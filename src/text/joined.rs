@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::thread;
 
+use crate::apart::Apart;
 use crate::buffer::Buffer;
 
 /// Smaller texts are joined before a thread has begun.
@@ -19,8 +20,12 @@ pub fn joined(pieces: &[Cow<'_, [u8]>]) -> Buffer {
     let mut text = Buffer::zeroed(length);
     let (first, second) = text.split_at_mut(length / 2);
     let skipped = first.len();
+    let apart = Apart::from_here();
     let has_thread = thread::scope(|scope| {
-        let thread = thread::Builder::new().spawn_scoped(scope, || fill(second, pieces, skipped));
+        let thread = thread::Builder::new().spawn_scoped(scope, || {
+            apart.go();
+            fill(second, pieces, skipped);
+        });
         fill(first, pieces, 0);
         thread.is_ok()
     });

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The parts of the crate, each of which uses only those before it.
-const PARTS: [&str; 18] = [
-    "buffer", "clock", "sha256", "error", "panics", "control", "json", "text", "engine", "request",
+const PARTS: [&str; 19] = [
+    "apart", "buffer", "clock", "sha256", "error", "panics", "control", "json", "text", "engine", "request",
     "envelope", "search", "tools", "app", "dialect", "catalog", "cli", "mcp",
 ];
 

@@ -17,6 +17,7 @@ use super::record::{self, StandingChange};
 use super::run::Ground;
 use super::stage::Stage;
 use super::{Change, across, marks, recover};
+use crate::apart::Apart;
 use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::Location;
 use crate::engine::journal::{HELD_FOLDER, Version};
@@ -203,8 +204,12 @@ impl Change<'_> {
         let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
         let to_write = ToWrite { workspace, state, id: &self.entry.id, files, kept, ways };
         let (aside, outcome) = if to_write.is_many() {
+            let apart = Apart::from_here();
             std::thread::scope(|scope| {
-                let thread = std::thread::Builder::new().spawn_scoped(scope, || to_write.write());
+                let thread = std::thread::Builder::new().spawn_scoped(scope, || {
+                    apart.go();
+                    to_write.write()
+                });
                 self.prepare_snapshot(state, prepared);
                 // Without a thread it is done here.
                 let Ok(thread) = thread else { return to_write.write() };

@@ -8,6 +8,7 @@ use std::thread;
 use rustix::io::Errno;
 
 use super::fs;
+use crate::apart::Apart;
 use crate::buffer::Buffer;
 use crate::sha256::{Hasher, Sha256};
 
@@ -59,7 +60,9 @@ pub fn read(file: &File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, S
 fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
     let mut bytes = Buffer::zeroed(length);
     let (sender, parts) = mpsc::channel::<&[u8]>();
+    let apart = Apart::from_here();
     let hash = move || {
+        apart.go();
         let mut hasher = Hasher::default();
         parts.into_iter().for_each(|part| hasher.update(part));
         hasher

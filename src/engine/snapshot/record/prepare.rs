@@ -14,6 +14,7 @@ use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
 use super::names::{is_name, is_too_deep};
 use super::rules::Rules;
+use crate::apart::Apart;
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
 use crate::engine::snapshot::store::ahead::AllAhead;
 use crate::engine::snapshot::store::chain::{Chain, tree_of};
@@ -416,7 +417,11 @@ impl<'a> Preparer<'_, 'a> {
     ) -> Result<(ObjectId, Option<Vec<u8>>), SnapshotError> {
         let level = self.repo.settings().loose_compression();
         std::thread::scope(|scope| {
-            let compress = || blob_compressed(bytes, level).ok();
+            let apart = Apart::from_here();
+            let compress = move || {
+                apart.go();
+                blob_compressed(bytes, level).ok()
+            };
             let thread = std::thread::Builder::new().spawn_scoped(scope, compress);
             let id = self.hash(path, bytes)?;
             Ok((id, thread.ok().and_then(|thread| thread.join().ok()).flatten()))

@@ -16,6 +16,7 @@ use gix::index::entry::{Flags, Mode};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use crate::apart::Apart;
 use crate::control::{Control, Progress};
 use crate::engine::snapshot::record::disk::{Root, ScannedFolder, in_order};
 use crate::engine::snapshot::record::racy::Clock;
@@ -74,7 +75,13 @@ pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::
     let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let helpers = (index.entries().len() / FILES_A_THREAD).min(cores.saturating_sub(1));
     let mut seen = thread::scope(|scope| {
-        let spawn = |_| thread::Builder::new().spawn_scoped(scope, || walker.work()).ok();
+        let apart = Apart::from_here();
+        let walker = &walker;
+        let work = move || {
+            apart.go();
+            walker.work()
+        };
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
         let threads: Vec<_> = (0..helpers).filter_map(spawn).collect();
         let mut seen = walker.work()?;
         for thread in threads {

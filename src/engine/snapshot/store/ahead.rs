@@ -13,6 +13,7 @@ use gix::objs::Kind;
 use gix::zlib::Compression;
 
 use super::objects::{Packed, blob_compressed};
+use crate::apart::Apart;
 use crate::buffer::Buffer;
 
 /// Threads that work at once, where there are as many processors. The change itself, on one of them, waits for the
@@ -164,7 +165,9 @@ impl Worker {
         let (queue, sender) = (Arc::clone(&self.queue), self.sender.clone());
         let wanted = Arc::clone(&self.wanted.0);
         let next = move || queue.lock().ok().and_then(|queue| queue.recv().ok());
+        let apart = Apart::from_here();
         let work = move || {
+            apart.go();
             while let Some((number, task, bytes)) = next() {
                 let done = if wanted.load(Ordering::Relaxed) { carry_out(task, &bytes) } else { return };
                 // What fails is left to the snapshot, which tells why.

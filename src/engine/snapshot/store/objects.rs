@@ -21,6 +21,7 @@ use super::pack::{self, Deflater, NewPack};
 use super::recent::RecentObjects;
 use super::repo::{NewObjects, Repo};
 use super::small;
+use crate::apart::Apart;
 use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::fs::{process_id, write_all};
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
@@ -429,12 +430,17 @@ fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> io::Result<()> + Sync)
         return run(items);
     }
     let share = items.len().div_ceil(THREADS_MAX).max(1);
+    let apart = Apart::from_here();
     thread::scope(|scope| {
         let mut threads = Vec::new();
         let mut parts = items.chunks(share);
         let mine = parts.next().unwrap_or_default();
         for part in parts {
-            match thread::Builder::new().spawn_scoped(scope, move || run(part)) {
+            let work = move || {
+                apart.go();
+                run(part)
+            };
+            match thread::Builder::new().spawn_scoped(scope, work) {
                 Ok(handle) => threads.push(handle),
                 Err(_) => run(part)?, // no thread to be had: this one does it
             }

@@ -1,0 +1,77 @@
+//! Threads that begin on another processor than the thread that makes them.
+//!
+//! A kernel that packs its work onto few processors, as those of small virtual machines do, leaves a new
+//! thread for some ten milliseconds where it was made, though another processor is idle: as long as the
+//! thread's work takes.
+
+#[cfg(target_os = "linux")]
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+/// The processors that a new thread may begin on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Apart {
+    /// All that it may run on, and those of them where the thread that made it is not.
+    #[cfg(target_os = "linux")]
+    sets: Option<(CpuSet, CpuSet)>,
+}
+
+#[cfg(target_os = "linux")]
+impl Apart {
+    /// Those that the calling thread is not on; all, where there is no other.
+    #[must_use]
+    pub fn from_here() -> Self {
+        let sets = sched_getaffinity(None).ok().and_then(|all| {
+            let mut others = all;
+            let here = sched_getcpu();
+            if here < CpuSet::MAX_CPU {
+                others.unset(here);
+            }
+            (others.count() > 0).then_some((all, others))
+        });
+        Self { sets }
+    }
+
+    /// Takes the calling thread, which is new, to one of them. Where it goes from there is the kernel's choice again.
+    pub fn go(self) {
+        if let Some((all, others)) = self.sets {
+            // Advice: where it cannot be taken, the work is done here.
+            if sched_setaffinity(None, &others).is_ok() {
+                let _ = sched_setaffinity(None, &all);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Apart {
+    /// Elsewhere the kernel chooses.
+    #[must_use]
+    pub fn from_here() -> Self {
+        Self::default()
+    }
+
+    /// Does nothing.
+    pub fn go(self) {}
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_went_apart_may_run_everywhere() {
+        let all = sched_getaffinity(None).unwrap();
+        let apart = Apart::from_here();
+        let (before, after) = std::thread::spawn(move || {
+            let before = sched_getaffinity(None).unwrap();
+            apart.go();
+            (before, sched_getaffinity(None).unwrap())
+        })
+        .join()
+        .unwrap();
+        assert!(before == all && after == all);
+        if let Some((_, others)) = apart.sets {
+            assert!(others.count() == all.count() - 1 || others == all);
+        }
+    }
+}
