@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
+use super::foreign::{Dialect, Failure, Foreign, Said, foreign, refused};
 use super::names::Pair;
 use super::native::Native;
 use super::render::{
@@ -51,7 +51,9 @@ fn error_text(failure: &Failure<'_>) -> String {
             failure.text("old_str"),
             failure.lines()
         ),
-        ErrorKind::NotFound => format!("The path {path} does not exist. Please provide a valid path."),
+        ErrorKind::NotFound if failure.said().is_none() => {
+            format!("The path {path} does not exist. Please provide a valid path.")
+        }
         _ => failure.words(),
     }
 }
@@ -258,6 +260,11 @@ fn edited(lbx: &mut Native<'_>, path: &str, data: &Value) -> Result<Said, Error>
 
 /// Takes back the last change of a file.
 fn undo(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
-    lbx.call::<undo::Undo>(json!({ "path": path }))?;
+    lbx.call::<undo::Undo>(json!({ "path": path })).map_err(|error| match error.kind() {
+        ErrorKind::NotFound if lbx.exists(path).is_ok_and(|exists| exists) => {
+            refused(ErrorKind::NotFound, path, format!("No edit history found for {path}."))
+        }
+        _ => error,
+    })?;
     Ok(format!("Last edit to {path} undone successfully.").into())
 }

@@ -66,12 +66,17 @@ fn error_text(failure: &Failure<'_>) -> String {
         }
         ErrorKind::AlreadyExists => format!("File {path} already exists"),
         ErrorKind::IsADirectory => format!("The path {path} is not a file."),
-        ErrorKind::OutsideWorkspace => format!("Path {path} would escape {ROOT} directory"),
+        ErrorKind::OutsideWorkspace if failure.said().is_none() => escapes(path),
         ErrorKind::NotRead | ErrorKind::StaleFile => {
             format!("The file {path} must be viewed before it is changed. View it, then repeat the command.")
         }
         _ => failure.words(),
     }
+}
+
+/// What is said of a path that leads out of the memory.
+fn escapes(path: &str) -> String {
+    format!("Path {path} would escape {ROOT} directory")
 }
 
 /// What to do with the memory.
@@ -309,6 +314,12 @@ fn rename(lbx: &mut Native<'_>, old: &str, new: &str) -> Result<Said, Error> {
         return Err(invalid(old, format!("Cannot rename the {ROOT} directory itself")));
     }
     let (from, to) = (below_root(lbx, old)?, below_root(lbx, new)?);
-    lbx.call::<r#move::Move>(json!({ "from": from, "to": to }))?;
+    lbx.call::<r#move::Move>(json!({ "from": from, "to": to })).map_err(|error| match error.kind() {
+        ErrorKind::OutsideWorkspace => {
+            let path = if lbx.exists(&from).is_err() { old } else { new };
+            refused(ErrorKind::OutsideWorkspace, path, escapes(path))
+        }
+        _ => error,
+    })?;
     Ok(format!("Successfully renamed {old} to {new}").into())
 }

@@ -81,10 +81,16 @@ impl Failure<'_> {
     /// to do next.
     #[must_use]
     pub fn words(&self) -> String {
-        if let Some(said) = self.error.details().get(SAID).and_then(Value::as_str) {
-            return said.to_owned();
-        }
-        format!("{}. {}", self.error.message().trim_end_matches('.'), self.error.suggested_action())
+        self.said().map_or_else(
+            || format!("{}. {}", self.error.message().trim_end_matches('.'), self.error.suggested_action()),
+            str::to_owned,
+        )
+    }
+
+    /// What the family's own tool would say, where the error has its words.
+    #[must_use]
+    pub fn said(&self) -> Option<&str> {
+        self.error.details().get(SAID).and_then(Value::as_str)
     }
 }
 

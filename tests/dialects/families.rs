@@ -562,6 +562,25 @@ fn many_small_files_are_shown_whole_and_large_ones_share_the_rest() {
 }
 
 #[test]
+fn an_error_is_about_the_path_that_is_wrong() {
+    let ws = Workspace::with(FILES);
+    let rename =
+        |old: &str, new: &str| json!({ "command": "rename", "old_path": old, "new_path": new }).to_string();
+    let undo = json!({ "command": "undo_edit", "path": "a.txt" }).to_string();
+    let gone = json!({ "command": "undo_edit", "path": "none.txt" }).to_string();
+    let (memory, editor) = (["anthropic-memory", "memory"], ["anthropic-editor", "str_replace_editor"]);
+    for ([dialect, tool], request, says) in [
+        (memory, rename("/memories/a.txt", "/memories/../x"), "Path /memories/../x would escape"),
+        (memory, rename("/memories/../x", "/memories/b.txt"), "Path /memories/../x would escape"),
+        (editor, undo, "No edit history found for a.txt."),
+        (editor, gone, "The path none.txt does not exist."),
+    ] {
+        let said = ws.lbx(&["--dialect", dialect, tool, "--json", &request]).stderr();
+        assert!(said.contains(says), "{request}: {said}");
+    }
+}
+
+#[test]
 fn lines_past_the_end_are_told_once() {
     let ws = Workspace::with(FILES);
     let fs_read =
