@@ -2,12 +2,16 @@
 //! an undo finds them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use super::folders::Ways;
 use super::planned::Planned;
 use super::stage::{New, Original, Stage, Staged};
+use crate::apart::Apart;
 use crate::engine::journal::backup;
 use crate::engine::journal::bundle::Bundle;
 use crate::engine::journal::kept::{self, Kept};
@@ -65,6 +69,15 @@ impl Aside {
     }
 }
 
+/// New bytes that one thread has written.
+#[derive(Default)]
+struct NewBytes {
+    /// They, by the number of their file.
+    staged: BTreeMap<usize, Staged>,
+    /// What the caller should know.
+    warnings: Vec<String>,
+}
+
 /// What is to be written.
 pub struct ToWrite<'c> {
     /// The workspace.
@@ -95,30 +108,69 @@ impl ToWrite<'_> {
         (aside, outcome)
     }
 
-    /// Writes all of it.
+    /// Writes all of it; of many files another thread writes half of the new bytes.
     fn write_to(&self, aside: &mut Aside) -> Result<(), Error> {
-        let stage = Stage::new(self.workspace, self.state, self.id)?;
-        aside.file_system = Some(stage.file_system());
+        aside.file_system = Some(Stage::new(self.workspace, self.state, self.id)?.file_system());
+        let mine = if self.is_many() { self.files.len() / 2 } else { self.files.len() };
+        let apart = Apart::from_here();
+        let (done, old) = thread::scope(|scope| {
+            let others = || {
+                apart.go();
+                self.write_new(mine..self.files.len())
+            };
+            let thread = self.is_many().then(|| thread::Builder::new().spawn_scoped(scope, others));
+            let old = self.write_old(aside);
+            let mut done = vec![self.write_new(0..mine)];
+            match thread {
+                Some(Ok(thread)) => done.push(thread.join().unwrap_or_else(|panic| resume_unwind(panic))),
+                // Without a thread it is done here.
+                Some(Err(_)) => done.push(self.write_new(mine..self.files.len())),
+                None => {}
+            }
+            (done, old)
+        });
+        let mut outcome = old;
+        for (new, its_outcome) in done {
+            aside.staged.extend(new.staged);
+            aside.warnings.extend(new.warnings);
+            outcome = outcome.and(its_outcome);
+        }
+        outcome
+    }
+
+    /// Keeps the old bytes.
+    fn write_old(&self, aside: &mut Aside) -> Result<(), Error> {
         let mut backups = backup::Folders::new(self.state);
         for bytes in self.kept {
             aside.keep(&mut backups, (Sha256::of(bytes), bytes), None)?;
         }
         let mut bundle = Bundle::default();
-        for (number, file) in self.files.iter().enumerate() {
-            let current = &file.seen.current;
-            if self.is_many() && current.exists() && current.bytes.len() < LARGE_BYTES {
+        for current in self.files.iter().map(|file| &file.seen.current).filter(|current| current.exists()) {
+            if self.is_many() && current.bytes.len() < LARGE_BYTES {
                 bundle.add(current.sha256, &current.bytes);
-            } else if current.exists() {
+            } else {
                 let old = (current.sha256, &**current.bytes);
                 aside.keep(&mut backups, old, current.original.as_ref())?;
             }
-            if let Some(staged) = self.staged(&stage, number, file, &mut aside.warnings)? {
-                aside.staged.insert(number, staged);
-            }
-            warn_of_links(file, &mut aside.warnings);
         }
         aside.backups.extend(bundle.write(self.state, self.id)?);
         Ok(())
+    }
+
+    /// Writes the new bytes of some of the files. What was written is answered even where something fails.
+    fn write_new(&self, numbers: Range<usize>) -> (NewBytes, Result<(), Error>) {
+        let mut new = NewBytes::default();
+        let outcome = Stage::new(self.workspace, self.state, self.id).and_then(|stage| {
+            let files = self.files.iter().enumerate().take(numbers.end).skip(numbers.start);
+            for (number, file) in files {
+                if let Some(staged) = self.staged(&stage, number, file, &mut new.warnings)? {
+                    new.staged.insert(number, staged);
+                }
+                warn_of_links(file, &mut new.warnings);
+            }
+            Ok(())
+        });
+        (new, outcome)
     }
 
     /// Writes the new bytes of a file; `None` where it goes.

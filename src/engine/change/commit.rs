@@ -97,7 +97,29 @@ impl Change<'_> {
         self.note_changed();
         // Where that fails, it is tried again below, and told.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
-        self.finish(&state, marks, published, &prepared)
+        let outcome = self.finish(&state, marks, published, &prepared);
+        self.let_go();
+        outcome
+    }
+
+    /// Lets go of the files. With the last descriptor of one that was replaced the system frees its bytes, which
+    /// for thousands takes as long as to write them; two threads do it in less.
+    fn let_go(mut self) {
+        self.locks.clear();
+        let mut files = std::mem::take(&mut self.files);
+        if files.len() <= SYNC_EACH_MAX {
+            return;
+        }
+        let half = files.split_off(files.len() / 2);
+        let apart = Apart::from_here();
+        std::thread::scope(|scope| {
+            // Without a thread they are let go here.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+                apart.go();
+                drop(half);
+            });
+            drop(files);
+        });
     }
 
     /// Refuses, where the policy says so, a file with several names. It is a path not to be

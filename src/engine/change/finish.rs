@@ -23,7 +23,7 @@ impl Change<'_> {
     /// What follows a change that stands: marks, snapshot, history. What the steps and the snapshot have
     /// renamed is synced in one wave, with the record for the audit log.
     pub(super) fn finish(
-        mut self,
+        &mut self,
         state: &State,
         mut marks: Marks,
         published: Option<Published>,
