@@ -22,7 +22,7 @@ pub struct Names {
     fields: &'static [Pair],
     /// The parameters of the foreign tool.
     own: BTreeSet<String>,
-    /// Native fields that are recognized without backticks.
+    /// Native fields.
     native: BTreeSet<String>,
 }
 
@@ -38,38 +38,39 @@ impl Names {
         let (mut own, mut known) = (BTreeSet::new(), BTreeSet::new());
         collect_fields(&request::advertised(schema), &mut own);
         native.into_iter().for_each(|schema| collect_fields(&schema, &mut known));
-        // Any other word may be meant as it is.
-        known.retain(|name| name.contains(|letter: char| letter == '_' || letter.is_ascii_digit()));
         Self { tools, fields, own, native: known }
     }
 
     /// An error of a native call, for the family.
     pub fn error(&self, error: Error) -> Error {
-        error.reworded(|message| self.renamed(message).text, |advice| self.known_sentences(advice))
+        let advice = |advice: &str| self.sentences(advice, |renamed| renamed.is_known);
+        error.reworded(|message| self.renamed(message).text, advice)
     }
 
-    /// A warning of a native call, for the family.
+    /// A warning of a native call, for the family. What is in backticks there may be a branch or a file: such a
+    /// sentence stays.
     pub fn warning(&self, warning: &str) -> String {
-        self.known_sentences(warning).unwrap_or_else(|| self.renamed(warning).text)
+        let known = self.sentences(warning, |renamed| !renamed.lacks_field);
+        known.unwrap_or_else(|| self.renamed(warning).text)
     }
 
-    /// The sentences of a text that name nothing but what the family has; `None` where there are no such.
-    fn known_sentences(&self, text: &str) -> Option<String> {
+    /// The sentences of a text that `stay`; `None` where there are no such.
+    fn sentences(&self, text: &str, stay: impl Fn(&Renamed) -> bool) -> Option<String> {
         let sentences = sentences(text).into_iter().map(|sentence| self.renamed(sentence));
-        let known: String =
-            sentences.filter(|renamed| renamed.is_known).map(|renamed| renamed.text).collect();
+        let known: String = sentences.filter(stay).map(|renamed| renamed.text).collect();
         Some(known.trim_end().to_owned()).filter(|known| !known.is_empty())
     }
 
     /// A text in the family's names; what the family has nothing for keeps its native one.
     fn renamed(&self, text: &str) -> Renamed {
-        let mut renamed = Renamed { text: String::with_capacity(text.len()), is_known: true };
+        let mut renamed =
+            Renamed { text: String::with_capacity(text.len()), is_known: true, lacks_field: false };
         let mut parts = text.split('`').peekable();
         let mut is_quoted = false;
         while let Some(part) = parts.next() {
             let is_last = parts.peek().is_none();
             if is_quoted && !is_last && is_name(part) {
-                renamed.push(self.own_name(part), part);
+                self.rename(part, &mut renamed);
             } else if is_quoted {
                 renamed.text.push_str(part);
             } else {
@@ -92,12 +93,23 @@ impl Names {
         let (_, after) = word.split_at(before.len() + name.len());
         renamed.text.push_str(before);
         // Programs alone see the details of an error.
-        if name.starts_with("details.") || self.native.contains(name) {
-            renamed.push(self.own_name(name), name);
+        // Any other word may be meant as it is.
+        let is_no_word = name.contains(|letter: char| letter == '_' || letter.is_ascii_digit());
+        if name.starts_with("details.") || (is_no_word && self.native.contains(name)) {
+            self.rename(name, renamed);
         } else {
             renamed.text.push_str(name);
         }
         renamed.text.push_str(after);
+    }
+
+    /// Adds a name: the family's own, else the native one.
+    fn rename(&self, native: &str, renamed: &mut Renamed) {
+        let own = self.own_name(native);
+        renamed.text.push_str(own.unwrap_or(native));
+        renamed.is_known &= own.is_some();
+        renamed.lacks_field |=
+            own.is_none() && (native.starts_with("details.") || self.native.contains(native));
     }
 
     /// What the family calls a native tool or field.
@@ -113,14 +125,8 @@ struct Renamed {
     text: String,
     /// Whether the family has all that it names.
     is_known: bool,
-}
-
-impl Renamed {
-    /// Adds a name: the family's own, else the native one.
-    fn push(&mut self, own: Option<&str>, native: &str) {
-        self.text.push_str(own.unwrap_or(native));
-        self.is_known &= own.is_some();
-    }
+    /// Whether it names a native field that the family does not have.
+    lacks_field: bool,
 }
 
 /// Whether words in backticks name a tool or a field.
@@ -201,5 +207,7 @@ mod tests {
         assert_eq!(said("Is it b.txt? Copy old_string. details.near has it."), "Is it b.txt? Copy before.");
         assert_eq!(said("Ask `glob`."), ErrorKind::NotFound.suggested_without_names());
         assert_eq!(names().warning("Line 3 has no sha256."), "Line 3 has no sha256.");
+        let warning = "No snapshot: the filter `lfs` is missing. Set `path`. Set start_line.";
+        assert_eq!(names().warning(warning), "No snapshot: the filter `lfs` is missing. Set `file`.");
     }
 }
