@@ -112,7 +112,7 @@ fn a_transaction_says_which_attributes_it_does_not_take_over() {
     assert_eq!(answer["data"]["changed"], json!([]), "{answer:#}");
     let told = |names: &str| {
         format!(
-            "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}; run the command without one to change them"
+            "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}. Run the command without `transaction` to change them"
         )
     };
     assert_eq!(answer["warnings"], json!([told("a.txt")]), "{answer:#}");
