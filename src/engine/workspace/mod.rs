@@ -19,6 +19,7 @@ mod resolved;
 pub mod rule_bounds;
 pub mod survey;
 pub mod sync;
+pub mod work_queue;
 
 use std::ffi::OsStr;
 use std::fs::File;

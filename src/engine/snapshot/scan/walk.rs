@@ -7,7 +7,6 @@
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use gix::bstr::{BString, ByteSlice as _};
@@ -21,6 +20,7 @@ use crate::control::{Control, Progress};
 use crate::engine::snapshot::record::disk::{Root, ScannedFolder, in_order};
 use crate::engine::snapshot::record::racy::Clock;
 use crate::engine::workspace::listing::ListedName;
+use crate::engine::workspace::work_queue::WorkQueue;
 
 /// Most threads that walk at once; beyond, the kernel's own locks are what is waited for.
 const THREADS_MAX: usize = 8;
@@ -69,8 +69,7 @@ impl WalkFindings {
 /// and the caller must ask `control`.
 pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::Result<WalkFindings> {
     let everything = Job { path: BString::default(), entries: 0..index.entries().len() };
-    let jobs =
-        Jobs { waiting: Mutex::new(Waiting { jobs: vec![everything], busy: 0 }), more: Condvar::new() };
+    let jobs = WorkQueue::new(vec![everything]);
     let walker = Walker { root, index, clock, control, folders: AtomicU64::new(0), jobs };
     let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let helpers = (index.entries().len() / FILES_A_THREAD).min(cores.saturating_sub(1));
@@ -103,64 +102,6 @@ struct Job {
     entries: Range<usize>,
 }
 
-/// The folders that are still to be looked at, shared by all threads.
-#[derive(Debug)]
-struct Jobs {
-    /// What waits, and how many threads may still add to it.
-    waiting: Mutex<Waiting>,
-    /// Tells of more to do, or of the end.
-    more: Condvar,
-}
-
-/// What [`Jobs`] guards.
-#[derive(Debug)]
-struct Waiting {
-    /// The newest last, so that the walk goes down before it goes on.
-    jobs: Vec<Job>,
-    /// Threads at work.
-    busy: usize,
-}
-
-impl Jobs {
-    /// What waits, whatever became of a thread that held it.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next folder, with the thread counted as busy; `None` when all is done.
-    fn next(&self) -> Option<Job> {
-        let mut waiting = self.lock();
-        loop {
-            if let Some(job) = waiting.jobs.pop() {
-                waiting.busy += 1;
-                return Some(job);
-            }
-            if waiting.busy == 0 {
-                self.more.notify_all();
-                return None;
-            }
-            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Adds what a busy thread found to do, and counts it as done with its own.
-    fn done(&self, mut found: Vec<Job>) {
-        let mut waiting = self.lock();
-        waiting.busy = waiting.busy.saturating_sub(1);
-        let wake = found.len() > 1 || waiting.busy == 0;
-        waiting.jobs.append(&mut found);
-        drop(waiting);
-        if wake {
-            self.more.notify_all();
-        }
-    }
-
-    /// Throws away what waits.
-    fn give_up(&self) {
-        self.lock().jobs.clear();
-    }
-}
-
 /// A walk under way.
 struct Walker<'a> {
     /// The work tree.
@@ -174,7 +115,7 @@ struct Walker<'a> {
     /// Folders looked at so far.
     folders: AtomicU64,
     /// What is to be done.
-    jobs: Jobs,
+    jobs: WorkQueue<Job>,
 }
 
 /// What the index has directly in a folder.
