@@ -12,6 +12,7 @@ mod common;
 
 mod bounded;
 mod confined;
+mod direct;
 mod ended;
 mod jobs;
 mod landlock;

@@ -110,13 +110,6 @@ fn a_command_that_fails_or_runs_out_of_time_is_recorded_too() {
 }
 
 #[test]
-fn a_repository_that_a_command_makes_is_told() {
-    let ws = Workspace::with(&[("sub/a.txt", "one\n")]);
-    bash(&ws, "auto", "git init -q sub/new && touch sub/new/x && git -C sub/new add x && git -C sub/new -c user.name=x -c user.email=x commit -qm x")
-        .warned("made a repository in sub/new");
-}
-
-#[test]
 fn without_snapshots_a_command_runs_and_says_what_is_not_known() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let answer = ws.lbx(&["bash", "--set", "snapshot.enabled=false", "echo two >> a.txt"]).ok();

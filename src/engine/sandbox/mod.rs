@@ -26,6 +26,7 @@ pub mod own;
 pub mod plan;
 mod privileges;
 pub mod repositories;
+pub mod repository_marks;
 pub mod run;
 pub mod running;
 mod seccomp;

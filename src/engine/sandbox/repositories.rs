@@ -1,36 +1,49 @@
 //! What of a workspace a command may not write: git's folders at any depth, and lbx's own.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::apart::Apart;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::{Survey, SurveyBuilder, names_of};
+use crate::engine::workspace::protect::repository::{HEAD, is_repository};
+use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_of};
+use crate::engine::workspace::work_queue::WorkQueue;
 use crate::engine::workspace::{fs, protect};
+use crate::error::{Error, ErrorKind};
 
-/// Longest time of a search.
-const TIME_MAX: Duration = Duration::from_secs(10);
-/// Folders between two looks at the clock.
-const LOOK_INTERVAL: usize = 256;
+/// Longest time of a search: a command whose workspace was not searched does not run.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// Names that one thread looks at before others help: below, starting them costs more than it saves.
+const NAMES_ALONE: usize = 2_000;
+/// Most threads that search at once; beyond, the kernel's own locks are the bound.
+const THREADS_MAX: usize = 8;
+/// Bits with which an owner may look into a folder and rename in it.
+const OWNER_MAY_ALL: u32 = 0o700;
 /// Most bytes of a file that names a git folder.
 const GITFILE_BYTES_MAX: u64 = 8192;
-/// What git takes a folder for a repository by.
-const REPOSITORY_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
 
-/// What was found.
+/// Decides if the policy protects a path; `None` if it protects none.
+pub type ByPolicy<'a> = Option<&'a (dyn Fn(&Path) -> bool + Sync)>;
+
+/// Result of a search.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ProtectedPaths {
     /// Paths relative to the root, ordered.
     pub protected: Vec<PathBuf>,
-    /// Those of them that the policy protects.
+    /// Paths among them that the policy protects.
     pub by_policy: Vec<PathBuf>,
     /// lbx's own folders likewise: who knows what they hold could make up a state that lbx trusts.
     pub states: Vec<PathBuf>,
@@ -39,70 +52,255 @@ pub struct ProtectedPaths {
     pub closed: Vec<PathBuf>,
     /// The folders in which something was found.
     pub holders: Vec<WorkspacePath>,
-    /// Whether the search ended before it had looked everywhere.
-    pub is_partial: bool,
+    /// Everything by which git or lbx could take a folder for its own: each `.git` and `.lbx` of any type, and
+    /// each folder that git takes for a repository, the root included.
+    pub marks: Vec<WorkspacePath>,
 }
 
 /// Finds what is protected in a workspace: `.git` and `.lbx` at any depth, folders that git would
-/// take for a repository, those that a file named `.git` leads to, and what the policy protects.
-#[must_use]
-pub fn find(workspace: &Workspace, control: &Control, by_policy: &dyn Fn(&Path) -> bool) -> ProtectedPaths {
-    search(workspace, control, by_policy, None)
+/// take for a repository, folders that a file named `.git` leads to, and what the policy protects.
+///
+/// # Errors
+/// `command_denied` if the search cannot be finished, `cancelled`.
+pub fn find(
+    workspace: &Workspace,
+    control: &Control,
+    by_policy: ByPolicy<'_>,
+) -> Result<ProtectedPaths, Error> {
+    let search = Search { has_survey: false, ..Search::new(workspace, control, by_policy) };
+    Ok(search.run()?.paths.in_order())
 }
 
-/// The same in one pass with a survey of everything else, which is missing where there is too much.
-#[must_use]
+/// Searches as [`find`] does, in one pass with a survey of everything else; that is missing if there is too
+/// much.
+///
+/// # Errors
+/// As [`find`].
 pub fn find_and_survey(
     workspace: &Workspace,
     control: &Control,
-    by_policy: &dyn Fn(&Path) -> bool,
-) -> (ProtectedPaths, Option<Survey>) {
-    let mut survey = SurveyBuilder::begin();
-    let found = search(workspace, control, by_policy, Some(&mut survey));
+    by_policy: ByPolicy<'_>,
+) -> Result<(ProtectedPaths, Option<Survey>), Error> {
+    let search = Search::new(workspace, control, by_policy);
+    let Part { paths, survey } = search.run()?;
+    let found = paths.in_order();
+    if search.is_full() {
+        return Ok((found, None));
+    }
     let closed = found.protected.iter().chain(&found.states).chain(&found.closed);
-    let closed = closed.map(|path| path.as_os_str().as_bytes());
-    let survey = if found.is_partial { None } else { survey.finish(closed) };
-    (found, survey)
+    let survey = survey.finish(closed.map(|path| path.as_os_str().as_bytes()));
+    Ok((found, Some(survey)))
 }
 
-/// Finds what is protected, and adds what it passes to a survey.
-fn search(
+/// Findings after a command.
+#[derive(Debug)]
+pub struct FoundAgain {
+    /// Marks that are there now: see [`ProtectedPaths::marks`].
+    pub marks: Vec<WorkspacePath>,
+    /// Everything; `None` if there is too much.
+    pub survey: Option<Survey>,
+    /// Folders that the command closed and that are open for as long as this value exists, with their modes.
+    opened: Vec<(OwnedFd, u32)>,
+}
+
+impl Drop for FoundAgain {
+    fn drop(&mut self) {
+        for (folder, mode) in self.opened.iter().rev() {
+            // Its owner can open it again; nothing is lost.
+            let _ = fs::set_mode(folder, *mode);
+        }
+    }
+}
+
+/// Surveys the workspace after a command that could not change what is at the paths `closed`; finds the marks
+/// that are there now, in folders that the command has closed too.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_again<'c>(
     workspace: &Workspace,
     control: &Control,
-    by_policy: &dyn Fn(&Path) -> bool,
-    mut survey: Option<&mut SurveyBuilder>,
-) -> ProtectedPaths {
-    let mut found = ProtectedPaths::default();
-    let mut folders = vec![PathBuf::new()];
-    let deadline = Instant::now() + TIME_MAX;
-    let mut looked_at = 0_usize;
-    while let Some(folder) = folders.pop() {
-        looked_at += 1;
-        if looked_at.is_multiple_of(LOOK_INTERVAL) && (Instant::now() >= deadline || control.should_stop()) {
-            found.is_partial = true;
-            break;
-        }
-        let survey = survey.as_deref_mut().filter(|survey| !survey.is_full());
-        folders.append(&mut found.look_in(workspace, &folder, by_policy, survey));
+    closed: impl Iterator<Item = &'c OsStr>,
+) -> Result<FoundAgain, Error> {
+    let mut names: HashMap<&[u8], Vec<&[u8]>> = HashMap::new();
+    for path in closed.map(OsStr::as_bytes) {
+        let slash = path.iter().rposition(|byte| *byte == b'/');
+        let folder = slash.and_then(|slash| path.get(..slash)).unwrap_or_default();
+        let name = slash.and_then(|slash| path.get(slash + 1..)).unwrap_or(path);
+        names.entry(folder).or_default().push(name);
     }
-    found.in_order()
+    let search = Search { closed: Some(names), ..Search::new(workspace, control, None) };
+    let Part { paths, survey } = search.run()?;
+    let survey = (!search.is_full()).then(|| survey.finish(std::iter::empty()));
+    let mut found = FoundAgain { marks: paths.marks, survey, opened: Vec::new() };
+    let mut shut = paths.closed;
+    while let Some(path) = shut.pop() {
+        let Some(path) = WorkspacePath::new(&path) else { continue };
+        let Ok(folder) = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK) else { continue };
+        let Ok(stat) = rustix::fs::fstat(&folder) else { continue };
+        if fs::set_mode(&folder, fs::mode_of(&stat) | OWNER_MAY_ALL).is_err() {
+            continue;
+        }
+        found.opened.push((folder, fs::mode_of(&stat)));
+        let queue = WorkQueue::new(vec![path]);
+        let inner = Search {
+            has_survey: false,
+            queue,
+            closed: Some(HashMap::new()),
+            ..Search::new(workspace, control, None)
+        };
+        let Part { paths, .. } = inner.run()?;
+        found.marks.extend(paths.marks);
+        shut.extend(paths.closed);
+    }
+    found.marks.sort();
+    Ok(found)
 }
 
 /// Finds what is protected in these folders, and in the root, without what lies deeper.
 #[must_use]
 pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPaths {
-    let mut found = ProtectedPaths::default();
+    let control = Control::default();
+    let search = Search { has_survey: false, ..Search::new(workspace, &control, None) };
+    let mut part = Part::default();
     let root = WorkspacePath::root();
     for folder in std::iter::once(&root).chain(folders.iter().filter(|folder| !folder.is_root())) {
-        let folder = if folder.is_root() { PathBuf::new() } else { folder.as_path().to_owned() };
-        found.look_in(workspace, &folder, &|_| false, None);
+        // The change of a transaction is checked whole; a folder that cannot be read holds nothing of it.
+        let _ = part.look_in(&search, folder);
     }
-    found.in_order()
+    part.paths.in_order()
 }
 
-/// Whether a name in a folder is a folder of this account that may not be looked into.
+/// A search of the whole workspace by several threads.
+struct Search<'a> {
+    /// The workspace.
+    workspace: &'a Workspace,
+    /// Stops it.
+    control: &'a Control,
+    /// Paths that the policy protects.
+    by_policy: ByPolicy<'a>,
+    /// Names, by folder, that the command could not change; `None` before a command.
+    closed: Option<HashMap<&'a [u8], Vec<&'a [u8]>>>,
+    /// True if everything is surveyed.
+    has_survey: bool,
+    /// Folders that are to be looked at.
+    queue: WorkQueue<WorkspacePath>,
+    /// Names looked at so far.
+    names: AtomicUsize,
+    /// When it has taken too long.
+    deadline: Instant,
+}
+
+/// Findings of one thread.
+#[derive(Default)]
+struct Part {
+    /// What is protected.
+    paths: ProtectedPaths,
+    /// Everything.
+    survey: SurveyBuilder,
+}
+
+impl<'a> Search<'a> {
+    /// A search before a command, with a survey.
+    fn new(workspace: &'a Workspace, control: &'a Control, by_policy: ByPolicy<'a>) -> Self {
+        Self {
+            workspace,
+            control,
+            by_policy,
+            closed: None,
+            has_survey: true,
+            queue: WorkQueue::new(vec![WorkspacePath::root()]),
+            names: AtomicUsize::new(0),
+            deadline: Instant::now() + TIME_MAX,
+        }
+    }
+
+    /// Looks at every folder: on this thread alone while there is little.
+    fn run(&self) -> Result<Part, Error> {
+        let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        thread::scope(|scope| {
+            let mut helpers = Vec::new();
+            let mut part = Part::default();
+            let mut outcome = Ok(());
+            while let Some(folder) = self.queue.next() {
+                outcome = outcome.and(self.step(&mut part, &folder));
+                if helpers.is_empty() && self.names.load(Ordering::Relaxed) > NAMES_ALONE {
+                    let apart = Apart::from_here();
+                    let help = move || {
+                        apart.go();
+                        self.help()
+                    };
+                    let start = |_| thread::Builder::new().spawn_scoped(scope, help).ok();
+                    helpers.extend((1..cores).filter_map(start));
+                }
+            }
+            for helper in helpers {
+                let ended =
+                    helper.join().map_err(|_| Error::internal("a thread that searched ended early"))?;
+                let (other, ended) = ended;
+                outcome = outcome.and(ended);
+                part.absorb(other);
+            }
+            outcome.map(|()| part)
+        })
+    }
+
+    /// Looks at folders until there are none left.
+    fn help(&self) -> (Part, Result<(), Error>) {
+        let (mut part, mut outcome) = (Part::default(), Ok(()));
+        while let Some(folder) = self.queue.next() {
+            outcome = outcome.and(self.step(&mut part, &folder));
+        }
+        (part, outcome)
+    }
+
+    /// Looks at one folder, and gives up for all threads if that fails.
+    fn step(&self, part: &mut Part, folder: &WorkspacePath) -> Result<(), Error> {
+        let looked = part.look_in(self, folder).map_err(|errno| self.unfinished(folder, errno));
+        let checked = looked.and_then(|below| self.may_go_on(folder).map(|()| below));
+        match checked {
+            Ok(below) => {
+                self.queue.done(below);
+                Ok(())
+            }
+            Err(error) => {
+                self.queue.give_up();
+                self.queue.done(Vec::new());
+                Err(error)
+            }
+        }
+    }
+
+    /// Fails if the caller has cancelled, or the search takes too long.
+    fn may_go_on(&self, folder: &WorkspacePath) -> Result<(), Error> {
+        self.control.check()?;
+        if Instant::now() < self.deadline { Ok(()) } else { Err(self.unfinished(folder, Errno::TIMEDOUT)) }
+    }
+
+    /// The error of a search that cannot be finished.
+    fn unfinished(&self, folder: &WorkspacePath, errno: Errno) -> Error {
+        let shown = self.workspace.shown(folder);
+        let why = match errno {
+            Errno::TIMEDOUT => format!("took more than {} s", TIME_MAX.as_secs()),
+            errno => format!("failed in {shown}: {errno}"),
+        };
+        Error::new(
+            ErrorKind::CommandDenied,
+            format!("the search for repositories {why}; no command runs without it"),
+        )
+        .at(shown)
+        .suggest("Name a smaller workspace with --workspace, or use the file tools.")
+    }
+
+    /// True if there is too much for a survey.
+    fn is_full(&self) -> bool {
+        self.names.load(Ordering::Relaxed) > THINGS_MAX
+    }
+}
+
+/// True if a name in a folder is a folder of this account that may not be looked into.
 fn is_shut(folder: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
-    /// What its owner needs for that.
+    /// Bits that its owner needs for that.
     const TO_LOOK: u32 = 0o500;
     if !fs::is_folder(stat) || fs::mode_of(stat) & TO_LOOK == TO_LOOK {
         return false;
@@ -114,81 +312,107 @@ fn is_shut(folder: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && can_look().is_err()
 }
 
-/// Opens a folder of the workspace, through no link.
-fn open(workspace: &Workspace, folder: &Path) -> Result<OwnedFd, Errno> {
-    let path = WorkspacePath::new(folder).ok_or(Errno::INVAL)?;
-    fs::open_beneath(workspace.root_fd(), &path, fs::FOLDER)
+/// The path of a name in a folder, as a command's sandbox takes it.
+fn path_in(folder: &WorkspacePath, name: &OsStr) -> PathBuf {
+    Path::new(OsStr::from_bytes(folder.as_bytes())).join(name)
 }
 
-impl ProtectedPaths {
-    /// Looks at what is in a folder; answers the folders that are to be looked at as well.
-    fn look_in(
-        &mut self,
-        workspace: &Workspace,
-        folder: &Path,
-        by_policy: &dyn Fn(&Path) -> bool,
-        survey: Option<&mut SurveyBuilder>,
-    ) -> Vec<PathBuf> {
-        let survey = survey.zip(WorkspacePath::new(folder));
-        let opened = open(workspace, folder);
+/// True if an opened folder with these names is one that git takes for a repository.
+fn is_bare(folder: BorrowedFd<'_>, listing: &Listing) -> bool {
+    // Few folders hold a `HEAD`; on some disks its case does not matter.
+    listing.iter().any(|entry| entry.name.eq_ignore_ascii_case(HEAD.as_bytes())) && is_repository(folder)
+}
+
+impl Part {
+    /// Adds the findings of another thread.
+    fn absorb(&mut self, other: Self) {
+        self.survey.absorb(other.survey);
+        let ProtectedPaths { protected, by_policy, states, closed, holders, marks } = other.paths;
+        self.paths.protected.extend(protected);
+        self.paths.by_policy.extend(by_policy);
+        self.paths.states.extend(states);
+        self.paths.closed.extend(closed);
+        self.paths.holders.extend(holders);
+        self.paths.marks.extend(marks);
+    }
+
+    /// Looks at what is in a folder; returns the folders that are to be looked at as well.
+    fn look_in(&mut self, search: &Search<'_>, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Errno> {
+        let opened = fs::open_beneath(search.workspace.root_fd(), folder, fs::FOLDER);
         let listed = opened.and_then(|opened| names_of(opened.as_fd()).map(|entries| (opened, entries)));
         let (opened, entries) = match listed {
             Ok(found) => found,
-            Err(errno) => {
-                // Another account's: the command may not enter it either.
-                survey.into_iter().for_each(|(survey, path)| survey.pass_over(path, errno));
-                return Vec::new();
+            // Gone, or another account's: the command may not enter that either.
+            Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM)) => {
+                self.survey.pass_over(folder.clone(), errno);
+                return Ok(Vec::new());
             }
+            Err(errno) => return Err(errno),
         };
-        let mut survey = survey.map(|(survey, path)| survey.enter(&path));
-        let mut look = |name: &OsStr, listed: FileType, is_closed: bool| match &mut survey {
-            Some(survey) => survey.add(opened.as_fd(), name, is_closed).map(Ok),
+        search.names.fetch_add(entries.len(), Ordering::Relaxed);
+        let mut entered =
+            (search.has_survey && !search.is_full()).then(|| self.survey.enter(folder, entries.len()));
+        let mut look = |name: &OsStr, listed: FileType, is_closed: bool| match &mut entered {
+            Some(entered) => entered.add(opened.as_fd(), name, is_closed).map(Ok),
             None if listed.is_dir() => fs::stat_at(opened.as_fd(), name).ok().map(Ok),
             None => Some(Err(listed)),
         };
-        let mut marks = 0;
+        let closed = search.closed.as_ref().and_then(|closed| closed.get(folder.as_bytes()));
+        let known = self.paths.protected.len() + self.paths.states.len();
         let mut below = Vec::new();
-        let known = self.protected.len() + self.states.len();
         for entry in entries.iter() {
             let name = OsStr::from_bytes(entry.name);
-            let path = folder.join(name);
-            let (is_protected, is_by_policy) = (protect::is_protected(entry.name), by_policy(&path));
+            let is_protected = protect::is_protected(entry.name);
+            let is_by_policy = search.by_policy.is_some_and(|by_policy| by_policy(&path_in(folder, name)));
             // A link with the name of a repository is none: what it leads to is protected.
-            let is_closed = is_by_policy || (is_protected && !entry.kind.is_symlink());
+            let is_closed = is_by_policy
+                || (is_protected && !entry.kind.is_symlink())
+                || closed.is_some_and(|closed| closed.contains(&entry.name));
             let Some(looked) = look(name, entry.kind, is_closed) else { continue };
             let kind = looked.as_ref().map_or_else(|listed| *listed, fs::type_of);
-            marks += usize::from(REPOSITORY_MARKS.iter().any(|mark| name == *mark));
+            if is_protected {
+                self.paths.marks.push(folder.join(name));
+            }
             if name.eq_ignore_ascii_case(STATE_FOLDER) && kind.is_dir() {
-                self.states.push(path);
+                self.paths.states.push(path_in(folder, name));
             } else if is_protected {
-                self.add(workspace.root(), &opened, path, kind);
+                self.paths.add(search.workspace.root(), &opened, path_in(folder, name), kind);
             } else if is_by_policy {
-                self.by_policy.push(path.clone());
-                self.protected.push(path);
-            } else if looked.is_ok_and(|stat| is_shut(&opened, name, &stat)) {
-                self.closed.push(path);
-            } else if kind.is_dir() {
-                below.push(path);
+                self.paths.by_policy.push(path_in(folder, name));
+                self.paths.protected.push(path_in(folder, name));
+            } else if !is_closed && looked.is_ok_and(|stat| is_shut(&opened, name, &stat)) {
+                self.paths.closed.push(path_in(folder, name));
+                // The survey finds that it cannot be looked into.
+                below.extend(search.closed.is_some().then(|| folder.join(name)));
+            } else if kind.is_dir() && !is_closed {
+                below.push(folder.join(name));
             }
         }
-        let is_repository = marks == REPOSITORY_MARKS.len() && !folder.as_os_str().is_empty();
-        if is_repository {
-            self.protected.push(folder.to_owned());
-            below.clear();
+        if is_bare(opened.as_fd(), &entries) {
+            self.paths.marks.push(folder.clone());
+            // The root itself cannot be read-only. After a command, what it holds is part of the comparison.
+            if !folder.is_root() && search.closed.is_none() {
+                self.paths.protected.push(path_in(folder, OsStr::new("")).components().collect());
+                below.clear();
+            }
         }
-        if self.protected.len() + self.states.len() > known {
-            self.holders.extend(WorkspacePath::new(folder));
+        if self.paths.protected.len() + self.paths.states.len() > known {
+            self.paths.holders.push(folder.clone());
         }
-        below
+        Ok(below)
     }
+}
 
-    /// The same, ordered.
+impl ProtectedPaths {
+    /// Brings everything into one order, whichever thread was first.
     fn in_order(mut self) -> Self {
         self.protected.sort();
         self.protected.dedup();
+        self.by_policy.sort();
         self.states.sort();
         self.closed.sort();
         self.holders.sort();
+        self.marks.sort();
         self
     }
 
@@ -264,18 +488,21 @@ mod tests {
         ] {
             fs::create_dir_all(root.join(path)).unwrap();
         }
-        fs::write(root.join("a/bare/HEAD"), "").unwrap();
+        fs::write(root.join("a/bare/HEAD"), "ref: refs/heads/main").unwrap();
+        fs::write(root.join("real/worktrees/w/HEAD"), "ref: refs/heads/w").unwrap();
         fs::write(root.join("w/.git"), "gitdir: ../real/worktrees/w\n").unwrap();
         fs::write(root.join("real/worktrees/w/commondir"), "../..\n").unwrap();
         std::os::unix::fs::symlink("../real", root.join("plain/.git")).unwrap();
         let workspace = Workspace::open(&root).unwrap();
-        let found = find(&workspace, &Control::default(), &|path| path.ends_with("kept"));
+        let by_policy = |path: &Path| path.ends_with("kept");
+        let found = find(&workspace, &Control::default(), Some(&by_policy)).unwrap();
         let wanted = [".git", "a/b/.GIT", "a/bare", "real", "real/worktrees/w", "w/.git", "x/kept"];
         assert_eq!(found.protected, wanted.map(PathBuf::from));
         assert_eq!(found.states, [PathBuf::from(".lbx")]);
-        assert!(!found.is_partial);
-        // Whoever looks at the same folders again finds the same, as far as it still stands.
-        let found = find(&workspace, &Control::default(), &|_| false);
+        let marks: Vec<String> = found.marks.iter().map(ToString::to_string).collect();
+        assert_eq!(marks, [".git", ".lbx", "a/b/.GIT", "a/bare", "plain/.git", "real/worktrees/w", "w/.git"]);
+        // A second look at these folders finds as much, except what is gone.
+        let found = find(&workspace, &Control::default(), None).unwrap();
         assert_eq!(find_in(&workspace, &found.holders), found);
         fs::remove_dir_all(root.join("a/bare/refs")).unwrap();
         fs::create_dir_all(root.join("new/.git")).unwrap();

@@ -3,24 +3,21 @@
 //! from one instead of asking the system for each file again.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::ops::Range;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
+use super::fs;
 use super::listing::{Listing, ROOM_BYTES};
 use super::path::WorkspacePath;
-use super::{Workspace, fs};
 
-/// Most things that are looked at.
-const THINGS_MAX: usize = 500_000;
-/// Longest time of a look.
-const TIME_MAX: Duration = Duration::from_secs(10);
+/// Files and folders that a survey holds at most.
+pub const THINGS_MAX: usize = 500_000;
 
 /// When something changed: seconds and nanoseconds.
 pub type Moment = (i64, i64);
@@ -113,9 +110,10 @@ impl Thing {
         self.changed
     }
 
-    /// Whether another look found the very same bytes: nothing but mode, owner and attributes may differ.
+    /// True if inode, size, type and time of the last write are equal. A program can set that time, so this
+    /// proves nothing: only mode, owner, attributes and links are likely to differ.
     #[must_use]
-    pub fn has_bytes_of(&self, other: &Self) -> bool {
+    pub fn looks_like(&self, other: &Self) -> bool {
         (self.inode, self.size, self.modified, self.kind())
             == (other.inode, other.size, other.modified, other.kind())
     }
@@ -176,38 +174,6 @@ impl SurveyedFolder {
 }
 
 impl Survey {
-    /// Looks at everything but the paths that are `closed`; `None` where there is too much.
-    #[must_use]
-    pub fn of(workspace: &Workspace, closed: &HashSet<&OsStr>) -> Option<Self> {
-        let mut survey = SurveyBuilder::begin();
-        let mut folders = vec![WorkspacePath::root()];
-        while let Some(path) = folders.pop() {
-            if survey.is_full() {
-                return None;
-            }
-            let opened = fs::open_beneath(workspace.root_fd(), &path, fs::FOLDER);
-            let listed = opened.and_then(|folder| names_of(folder.as_fd()).map(|listing| (folder, listing)));
-            let (folder, listing) = match listed {
-                Ok(found) => found,
-                Err(errno) => {
-                    survey.pass_over(path, errno);
-                    continue;
-                }
-            };
-            let mut seen = survey.enter(&path);
-            for entry in listing.iter() {
-                let name = OsStr::from_bytes(entry.name);
-                let inner = path.join(name);
-                let is_closed = closed.contains(inner.as_path().as_os_str());
-                let stat = seen.add(folder.as_fd(), name, is_closed);
-                if !is_closed && stat.as_ref().is_some_and(fs::is_folder) {
-                    folders.push(inner);
-                }
-            }
-        }
-        survey.finish(std::iter::empty())
-    }
-
     /// What differs in a later look, ordered by path; of a folder, whether it stands, its mode, owner and attributes.
     #[must_use]
     pub fn touched(&self, later: &Self) -> Vec<Touched> {
@@ -243,6 +209,29 @@ impl Survey {
     #[must_use]
     pub fn at(&self, path: &WorkspacePath) -> Option<&Thing> {
         self.folder(path.parent()?.as_bytes())?.at(path.name()?.as_bytes())
+    }
+
+    /// Returns every path in a folder, and below it, with what is there.
+    pub fn below<'s>(
+        &'s self,
+        folder: &WorkspacePath,
+    ) -> impl Iterator<Item = (WorkspacePath, &'s Thing)> + use<'s> {
+        let whole = folder.as_bytes().to_vec();
+        let first = self.place_of(&whole).unwrap_or_else(|place| place);
+        let begun = self.folders.get(first..).unwrap_or_default();
+        let prefix = whole.clone();
+        let begun = begun.iter().take_while(move |folder| folder.path.starts_with(&prefix));
+        let inner = begun.filter(move |folder| {
+            let rest = folder.path.strip_prefix(whole.as_slice()).unwrap_or_default();
+            whole.is_empty() || rest.is_empty() || rest.starts_with(b"/")
+        });
+        inner.flat_map(|folder| {
+            let path = WorkspacePath::new(OsStr::from_bytes(&folder.path).as_ref()).unwrap_or_default();
+            let named = |(range, thing): &'s (Range<usize>, Thing)| {
+                (path.join(OsStr::from_bytes(folder.name(range))), thing)
+            };
+            folder.things.iter().map(named).collect::<Vec<_>>()
+        })
     }
 
     /// The folders that could not be looked into, which an earlier look did not find so.
@@ -320,33 +309,16 @@ impl<'p> Path<'p> {
     }
 }
 
-/// A survey under way.
-#[derive(Debug)]
+/// Part of a survey, as one thread finds it.
+#[derive(Debug, Default)]
 pub struct SurveyBuilder {
     /// The folders so far.
     folders: Vec<SurveyedFolder>,
-    /// Those that could not be looked into.
+    /// Folders that could not be looked into.
     unseen: BTreeSet<WorkspacePath>,
-    /// The things in them.
-    things: usize,
-    /// When it has taken too long.
-    deadline: Instant,
 }
 
 impl SurveyBuilder {
-    /// Nothing so far.
-    #[must_use]
-    pub fn begin() -> Self {
-        let (folders, unseen) = (Vec::new(), BTreeSet::new());
-        Self { folders, unseen, things: 0, deadline: Instant::now() + TIME_MAX }
-    }
-
-    /// Whether there is too much.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.things > THINGS_MAX || Instant::now() > self.deadline
-    }
-
     /// Notes a folder that cannot be looked into, and why.
     pub fn pass_over(&mut self, path: WorkspacePath, errno: Errno) {
         // Any other is gone by now.
@@ -355,57 +327,67 @@ impl SurveyBuilder {
         }
     }
 
-    /// Begins with a folder.
-    pub fn enter(&mut self, path: &WorkspacePath) -> Entered<'_> {
-        self.folders.push(SurveyedFolder {
+    /// Begins with a folder of so many names.
+    pub fn enter(&mut self, path: &WorkspacePath, names: usize) -> Entered<'_> {
+        let folder = SurveyedFolder {
             path: path.as_bytes().to_vec(),
             names: Vec::new(),
-            things: Vec::new(),
-        });
-        Entered(self)
+            things: Vec::with_capacity(names),
+        };
+        Entered { builder: self, folder }
     }
 
-    /// All of it; a command may not change what stands at the paths `closed`. `None` where there was too
-    /// much.
+    /// Adds what another thread found.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.folders.append(&mut other.folders);
+        self.unseen.append(&mut other.unseen);
+    }
+
+    /// Returns the survey; a command may not change what is at the paths `closed`.
     #[must_use]
-    pub fn finish<'p>(mut self, closed: impl Iterator<Item = &'p [u8]>) -> Option<Survey> {
-        if self.is_full() {
-            return None;
-        }
-        for folder in &mut self.folders {
-            let SurveyedFolder { names, things, .. } = folder;
-            let name = |range: &Range<usize>| names.get(range.clone()).unwrap_or_default();
-            things.sort_unstable_by(|one, other| name(&one.0).cmp(name(&other.0)));
-        }
+    pub fn finish<'p>(mut self, closed: impl Iterator<Item = &'p [u8]>) -> Survey {
         self.folders.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         let mut survey = Survey { folders: self.folders, unseen: self.unseen };
         closed.for_each(|path| survey.close(&Path::of(path)));
-        Some(survey)
+        survey
     }
 }
 
-/// A folder that a survey looks at.
+/// A folder that a survey looks at; dropped, it is part of the survey.
 #[derive(Debug)]
-pub struct Entered<'s>(&'s mut SurveyBuilder);
+pub struct Entered<'s> {
+    /// The survey.
+    builder: &'s mut SurveyBuilder,
+    /// The folder so far.
+    folder: SurveyedFolder,
+}
 
 impl Entered<'_> {
-    /// Looks at a name in the opened folder; answers what stands there, if anything.
+    /// Looks at a name in the opened folder; returns its stat, if there is something.
     pub fn add(&mut self, folder: BorrowedFd<'_>, name: &OsStr, is_closed: bool) -> Option<Stat> {
         let looked = fs::stat_at(folder, name);
         if let Err(errno) = &looked
-            && let Some(entered) = self.0.folders.last()
-            && let Some(path) = WorkspacePath::new(OsStr::from_bytes(&entered.path).as_ref())
+            && let Some(path) = WorkspacePath::new(OsStr::from_bytes(&self.folder.path).as_ref())
         {
             // Its names may be read, but nothing in it may be looked at.
-            self.0.pass_over(path, *errno);
+            self.builder.pass_over(path, *errno);
         }
         let stat = looked.ok()?;
-        let entered = self.0.folders.last_mut()?;
-        let start = entered.names.len();
-        entered.names.extend_from_slice(name.as_bytes());
-        entered.things.push((start..entered.names.len(), Thing::of(&stat, is_closed)));
-        self.0.things += 1;
+        let start = self.folder.names.len();
+        self.folder.names.extend_from_slice(name.as_bytes());
+        self.folder.things.push((start..self.folder.names.len(), Thing::of(&stat, is_closed)));
         Some(stat)
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let none = SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() };
+        let mut folder = std::mem::replace(&mut self.folder, none);
+        let SurveyedFolder { names, things, .. } = &mut folder;
+        let name = |range: &Range<usize>| names.get(range.clone()).unwrap_or_default();
+        things.sort_unstable_by(|one, other| name(&one.0).cmp(name(&other.0)));
+        self.builder.folders.push(folder);
     }
 }
 
@@ -468,6 +450,32 @@ fn has_bytes(kind: FileType) -> bool {
 mod tests {
     use super::*;
 
+    use std::collections::HashSet;
+    use std::os::fd::AsFd as _;
+
+    use crate::engine::workspace::Workspace;
+
+    /// Surveys a workspace but for what is in the `closed` paths.
+    fn survey(workspace: &Workspace, closed: &HashSet<&OsStr>) -> Survey {
+        let mut builder = SurveyBuilder::default();
+        let mut folders = vec![WorkspacePath::root()];
+        while let Some(path) = folders.pop() {
+            let folder = fs::open_beneath(workspace.root_fd(), &path, fs::FOLDER).unwrap();
+            let listing = names_of(folder.as_fd()).unwrap();
+            let mut entered = builder.enter(&path, listing.len());
+            for entry in listing.iter() {
+                let name = OsStr::from_bytes(entry.name);
+                let inner = path.join(name);
+                let is_closed = closed.contains(inner.as_path().as_os_str());
+                let stat = entered.add(folder.as_fd(), name, is_closed).unwrap();
+                if fs::is_folder(&stat) && !is_closed {
+                    folders.push(inner);
+                }
+            }
+        }
+        builder.finish(std::iter::empty())
+    }
+
     #[test]
     fn what_was_touched_is_found() {
         let folder = tempfile::tempdir().unwrap();
@@ -480,14 +488,14 @@ mod tests {
         }
         let workspace = Workspace::open(&root).unwrap();
         let closed = HashSet::from([OsStr::new("kept/.git")]);
-        let before = Survey::of(&workspace, &closed).unwrap();
+        let before = survey(&workspace, &closed);
         let d = WorkspacePath::new("d".as_ref()).unwrap();
         assert!(!before.is_empty(&d) && before.is_empty(&d.join("e".as_ref()).join("f".as_ref())));
         std::fs::write(at("a"), "other").unwrap();
         std::fs::remove_dir_all(at("d")).unwrap();
         std::fs::write(at("kept/.git/x"), "other").unwrap();
         std::fs::create_dir(at("h")).unwrap();
-        let after = Survey::of(&workspace, &closed).unwrap();
+        let after = survey(&workspace, &closed);
         let touched = before.touched(&after);
         let paths: Vec<String> = touched.iter().map(|it| it.path.to_string()).collect();
         assert_eq!(paths, ["a", "d", "d/e", "d/e/f", "h"]);
@@ -504,10 +512,9 @@ mod tests {
         }
         let workspace = Workspace::open(&root).unwrap();
         let look = |closed: &[&str]| {
-            let mut builder = SurveyBuilder::begin();
-            let whole = Survey::of(&workspace, &HashSet::new()).unwrap();
-            builder.folders = whole.folders;
-            builder.finish(closed.iter().map(|path| path.as_bytes())).unwrap()
+            let whole = survey(&workspace, &HashSet::new());
+            let builder = SurveyBuilder { folders: whole.folders, ..SurveyBuilder::default() };
+            builder.finish(closed.iter().map(|path| path.as_bytes()))
         };
         let paths = |survey: &Survey| -> Vec<String> {
             survey.folders.iter().map(|it| String::from_utf8_lossy(&it.path).into_owned()).collect()

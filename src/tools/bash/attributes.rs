@@ -31,7 +31,7 @@ impl AttributeChanges {
             }
             if before.owner() != after.owner() {
                 found.owners.push(path.clone());
-            } else if before.has_bytes_of(after)
+            } else if before.looks_like(after)
                 && before.mode() == after.mode()
                 && has_attributes(workspace, path)
             {

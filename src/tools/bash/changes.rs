@@ -1,7 +1,6 @@
 //! What a command changed that changes the files themselves: two looks at the work tree, one before and
 //! one after it, a snapshot between two others, and a change in the journal.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -15,12 +14,14 @@ use super::message::{body, subject};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
-use crate::engine::sandbox::repositories::ProtectedPaths;
+use crate::engine::sandbox::repositories::{self, ProtectedPaths};
+use crate::engine::sandbox::repository_marks::{HeldMark, MarkChanges, RepositoryMarks};
 use crate::engine::sandbox::running::Running;
-use crate::engine::snapshot::{Reason, Recorded};
+use crate::engine::snapshot::Recorded;
 use crate::engine::store::session;
+use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::Survey;
+use crate::engine::workspace::survey::{Survey, Touched};
 use crate::error::Error;
 use crate::tools::Tool as _;
 
@@ -33,16 +34,18 @@ const PROTECTED_SHOWN_MAX: usize = 10;
 pub struct Before {
     /// What is known of it; `None` where it could not be scanned.
     known: Option<ScannedTree>,
-    /// What of it a command may not write, where someone has searched.
+    /// What of it a command may not write.
     protected: Option<ProtectedPaths>,
+    /// Repositories and states of lbx in it.
+    marks: RepositoryMarks,
+    /// Files and folders in it; `None` if there are too many.
+    survey: Option<Arc<Survey>>,
     /// Shows others that a command is changing the files.
     running: Running,
 }
 
 /// A work tree that was scanned.
 struct ScannedTree {
-    /// Repositories within it.
-    nested: BTreeSet<String>,
     /// What else stays out of the snapshots.
     left_out: LeftOutFiles,
     /// The bytes of what stays out.
@@ -51,51 +54,41 @@ struct ScannedTree {
     tip: Option<String>,
     /// The newest change of each session.
     heads: done::Heads,
-    /// What stands there; `None` where that is too much.
+}
+
+/// The work tree as it is after a command.
+struct After {
+    /// Files and folders in it; `None` if there are too many.
     survey: Option<Arc<Survey>>,
+    /// Repositories that the command made, moved aside since.
+    held: Vec<HeldMark>,
 }
 
 impl Before {
-    /// Records what others had changed, so that what the command changes stands apart.
+    /// Records what others had changed, so that the command's changes are apart.
     ///
     /// # Errors
-    /// `lock_timeout`, or `snapshot_failed` where the caller requires a snapshot: nothing has run then.
+    /// `command_denied` if the workspace cannot be searched for repositories, `lock_timeout`, or
+    /// `snapshot_failed` if the caller requires a snapshot: nothing has run then.
     pub fn look(engine: &mut Engine) -> Result<Self, Error> {
         let locked = engine.lock()?;
         let running = Running::begin(&locked.state)?;
-        if !engine.policy().has_snapshots() && !engine.require_snapshot {
-            return Ok(Self { known: None, protected: None, running });
-        }
-        let (session, warning) = session::load(&locked.state, engine.session())?;
-        engine.warn_if(warning);
         // What is told of a command is its output.
         let control = engine.control.clone();
         engine.control = control.clone().without_reports();
-        // One look serves the search for repositories, the scan and the comparison afterwards.
-        let (protected, survey) = limits::look(engine);
-        let survey = survey.map(Arc::new);
-        let scanned = record::scan_others(engine, session.seq == 0, survey.clone());
+        let looked = Self::look_locked(engine, &locked.state, running);
         engine.control = control;
-        let heads = done::Heads::of(&locked.state)?;
-        drop(locked);
-        let known = match scanned {
-            Ok(recorded) => {
-                let tip = tip(engine)?;
-                let left_out = LeftOutFiles::of(&recorded.left_out);
-                let kept = left_out.keep(&engine.workspace);
-                let nested = nested_in(&recorded);
-                Some(ScannedTree { nested, left_out, kept, tip, heads, survey })
-            }
-            Err(error) if engine.require_snapshot => return Err(error),
-            Err(error) => {
-                engine.warn(format!(
-                    "{}; what this command changed is not recorded, and undo does not take it back",
-                    error.message()
-                ));
-                None
-            }
-        };
-        Ok(Self { known, protected: Some(protected), running })
+        looked
+    }
+
+    /// Looks once, for the search for repositories, the scan and the comparison afterwards.
+    fn look_locked(engine: &mut Engine, state: &State, running: Running) -> Result<Self, Error> {
+        let (protected, survey) = limits::look(engine)?;
+        let marks = RepositoryMarks::of(&engine.workspace, &protected.marks);
+        let survey = survey.map(Arc::new);
+        let has_snapshots = engine.policy().has_snapshots() || engine.require_snapshot;
+        let known = if has_snapshots { ScannedTree::scan(engine, state, survey.clone())? } else { None };
+        Ok(Self { known, protected: Some(protected), marks, survey, running })
     }
 
     /// What a command may not write, where that is known.
@@ -110,7 +103,7 @@ impl Before {
         }
     }
 
-    /// Records what is different now, as the command's.
+    /// Moves new repositories aside, and records what is different now, as the command's.
     ///
     /// # Errors
     /// `snapshot_failed` (applied) where the caller requires a snapshot.
@@ -120,34 +113,109 @@ impl Before {
         reach: &Reach,
         message: (&str, Option<&str>),
     ) -> Result<Difference, Error> {
-        let Some(known) = &self.known else {
-            return Ok(Difference::default());
-        };
         // The command has run: whoever cancelled it does not want this to be lost.
         let control = std::mem::take(&mut engine.control);
-        let compared = known.compare(engine, reach, message);
+        let after = self.look_again(engine, reach);
+        let compared = match &self.known {
+            Some(known) => known.compare(engine, reach, message, (self.survey.as_deref(), &after)),
+            None => Ok(Difference::default()),
+        };
         engine.control = control;
-        match compared {
+        match (compared, &self.known) {
             // The command has run: its output is worth more than a refusal.
-            Err(error) if !error.is_applied() => known.not_recorded(engine, error.message()),
-            compared => compared,
+            (Err(error), Some(known)) if !error.is_applied() => known.not_recorded(engine, error.message()),
+            (compared, _) => compared,
         }
+    }
+
+    /// Looks at the work tree after the command, and moves new repositories aside.
+    fn look_again(&self, engine: &mut Engine, reach: &Reach) -> After {
+        let closed = || reach.protected.iter().chain(&reach.states).map(OsString::as_os_str);
+        let find_again =
+            |engine: &Engine| repositories::find_again(&engine.workspace, &engine.control, closed());
+        let mut found = match find_again(engine) {
+            Ok(found) => found,
+            Err(error) => {
+                engine.warn(format!(
+                    "{}. Look for new repositories in the workspace before git is run there",
+                    error.message()
+                ));
+                return After { survey: None, held: Vec::new() };
+            }
+        };
+        let changes = self.marks.hold_new(&engine.workspace, &found.marks);
+        let survey = found.survey.take();
+        drop(found);
+        tell_marks(engine, &changes);
+        let survey = if changes.held.is_empty() {
+            survey
+        } else {
+            find_again(engine).ok().and_then(|mut found| found.survey.take())
+        };
+        After { survey: survey.map(Arc::new), held: changes.held }
+    }
+}
+
+/// Names the repositories that a command made or changed.
+fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
+    let shown = |engine: &Engine, folder: &WorkspacePath| {
+        if folder.is_root() { "the workspace root".to_owned() } else { engine.workspace.shown(folder) }
+    };
+    for held in &changes.held {
+        let (what, who) = if held.is_state { ("a state of lbx", "lbx") } else { ("a repository", "git") };
+        let (folder, now) = (shown(engine, &held.folder), engine.workspace.shown(&held.path));
+        engine.warn(format!(
+            "the command made {what} in {folder}; it is now {now}, where {who} does not use it"
+        ));
+    }
+    for (path, errno) in &changes.failed {
+        let path = engine.workspace.shown(path);
+        engine.warn(format!(
+            "the command made a repository, and {path} cannot be moved aside ({errno}): look at its configuration and hooks before git is run there"
+        ));
+    }
+    for folder in &changes.altered {
+        let folder = shown(engine, folder);
+        engine.warn(format!(
+            "the configuration or hooks of the repository in {folder} changed while the command ran: look at them before git is run there"
+        ));
     }
 }
 
 impl ScannedTree {
+    /// Records what others had changed; `None`, with a warning, if that fails.
+    fn scan(engine: &mut Engine, state: &State, survey: Option<Arc<Survey>>) -> Result<Option<Self>, Error> {
+        let (session, warning) = session::load(state, engine.session())?;
+        engine.warn_if(warning);
+        let scanned = record::scan_others(engine, session.seq == 0, survey);
+        let heads = done::Heads::of(state)?;
+        match scanned {
+            Ok(recorded) => {
+                let tip = tip(engine)?;
+                let left_out = LeftOutFiles::of(&recorded.left_out);
+                let kept = left_out.keep(&engine.workspace);
+                Ok(Some(Self { left_out, kept, tip, heads }))
+            }
+            Err(error) if engine.require_snapshot => Err(error),
+            Err(error) => {
+                engine.warn(format!(
+                    "{}; what this command changed is not recorded, and undo does not take it back",
+                    error.message()
+                ));
+                Ok(None)
+            }
+        }
+    }
+
     /// Records what is different now, as the command's.
     fn compare(
         &self,
         engine: &mut Engine,
         reach: &Reach,
         (command, why): (&str, Option<&str>),
+        (before, after): (Option<&Survey>, &After),
     ) -> Result<Difference, Error> {
-        let closed = reach.protected.iter().chain(&reach.states).map(OsString::as_os_str).collect();
-        let later = self
-            .survey
-            .as_deref()
-            .and_then(|before| Some((before, Arc::new(Survey::of(&engine.workspace, &closed)?))));
+        let later = before.zip(after.survey.clone());
         if later.as_ref().is_some_and(|(before, after)| before.touched(after).is_empty()) {
             // Most commands only look: a scan would find what the one before has found.
             return Ok(Difference::none());
@@ -155,9 +223,8 @@ impl ScannedTree {
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let seq = change.number();
         let (subject, body) = (subject(command), body(command, why));
-        let survey = later.as_ref().map(|(_, after)| Arc::clone(after));
         let words = (Some(subject.clone()), body.as_deref());
-        let scanned = record::scan_as(change.engine(), words, Bash::NAME, seq, survey);
+        let scanned = record::scan_as(change.engine(), words, Bash::NAME, seq, after.survey.clone());
         let recorded = match scanned {
             Ok(recorded) => recorded,
             Err(error) => {
@@ -165,9 +232,9 @@ impl ScannedTree {
             }
         };
         let left_out = LeftOutFiles::of(&recorded.left_out);
-        self.tell(change.engine(), recorded);
+        tell(change.engine(), recorded);
         let tips = (self.tip.clone(), tip(change.engine())?);
-        let Some((before, after)) = later else {
+        let Some((before, later)) = later else {
             change.engine().warn(
                 "there are too many files to look at each: undo does not take back what this command changed",
             );
@@ -175,18 +242,19 @@ impl ScannedTree {
             change.spend_number()?;
             return Ok(Difference::default());
         };
-        warn_of_protected(change.engine(), before, &after);
-        warn_of_unseen(change.engine(), before, &after);
-        let touched = before.touched(&after);
+        let touched = before.touched(&later);
+        warn_of_protected(change.engine(), &touched);
+        warn_of_unseen(change.engine(), before, &later);
         left_out.tell(reach, change.engine(), &touched);
         AttributeChanges::of(change.workspace(), &touched).tell(change.engine());
         let sides = Sides {
             before,
-            after: &after,
+            after: &later,
             tips: &tips,
             left_out: [&self.left_out, &left_out],
             kept: &self.kept,
             heads: &self.heads,
+            held: &after.held,
         };
         done::record(change, &sides, (subject, body))
     }
@@ -203,28 +271,22 @@ impl ScannedTree {
         engine.snapshot_failed(&format!("{message}; {lost}{old}"))?;
         Ok(Difference::default())
     }
+}
 
-    /// Says what a scan found.
-    fn tell(&self, engine: &mut Engine, recorded: Recorded) {
-        for path in nested_in(&recorded).difference(&self.nested) {
-            engine.warn(format!(
-                "the command made a repository in {path}: look at its configuration and hooks before git is run there"
-            ));
-        }
-        recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
-        if let Some(id) = recorded.id {
-            engine.set_snapshot(id);
-        }
+/// Takes over what a scan has to say.
+fn tell(engine: &mut Engine, recorded: Recorded) {
+    recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
+    if let Some(id) = recorded.id {
+        engine.set_snapshot(id);
     }
 }
 
 /// Says which new paths the policy protects: before the command there was nothing that could be
 /// made read-only.
-fn warn_of_protected(engine: &mut Engine, before: &Survey, after: &Survey) {
+fn warn_of_protected(engine: &mut Engine, touched: &[Touched]) {
     if !engine.policy().has_protected_paths() {
         return;
     }
-    let touched = before.touched(after);
     let new = touched.iter().filter(|touched| touched.before.is_none()).map(|touched| &touched.path);
     let protected = new.filter(|path| engine.policy().protects(&engine.workspace, path).is_some());
     let shown: Vec<String> =
@@ -252,13 +314,4 @@ fn tip(engine: &Engine) -> Result<Option<String>, Error> {
     let store = record::find(engine)?;
     let tip = store.map(|store| store.newest()).transpose();
     Ok(tip.map_err(|error| record::unreadable(&error))?.flatten())
-}
-
-/// The repositories within the work tree that a scan met.
-fn nested_in(recorded: &Recorded) -> BTreeSet<String> {
-    let nested = recorded.left_out.iter().filter_map(|left| match &left.reason {
-        Reason::NestedRepository(path) => Some(path.clone()),
-        _ => None,
-    });
-    nested.collect()
 }

@@ -15,6 +15,7 @@ use crate::engine::change::record;
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{self, FolderEntry, FolderMode, JournalEntry, Version};
+use crate::engine::sandbox::repository_marks::HeldMark;
 use crate::engine::snapshot::{CommitFiles, Store};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -74,6 +75,8 @@ pub struct Sides<'a> {
     pub kept: &'a KeptFiles,
     /// The newest change of each session before.
     pub heads: &'a Heads,
+    /// Repositories that the command made, moved aside since.
+    pub held: &'a [HeldMark],
 }
 
 /// Puts what a command did into the journal; answers what it changed.
@@ -87,8 +90,14 @@ pub fn record(
 ) -> Result<Difference, Error> {
     let state = State::open(change.workspace())?;
     let mut collector = Collector::new(&change, &state, sides)?;
+    for held in sides.held {
+        collector.arrive(&held.path, Marked { inode: held.inode, is_folder: held.is_folder });
+        note(&mut collector.made, &held.path, |folder| folder.has_recorded = true);
+    }
     for touched in sides.before.touched(sides.after) {
-        collector.take(&touched)?;
+        if !sides.held.iter().any(|held| touched.path.is_within(&held.path)) {
+            collector.take(&touched)?;
+        }
     }
     let by_others = std::mem::take(&mut collector.by_others);
     let (done, backups, list) = collector.finish();
@@ -291,13 +300,12 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 return self.take_file(path, None, Some(after));
             }
         }
-        self.arrive(path, after);
+        self.arrive(path, Marked { inode: after.inode(), is_folder: false });
         Ok(())
     }
 
     /// Notes something that can be moved away but not made again from bytes.
-    fn arrive(&mut self, path: &WorkspacePath, after: &Thing) {
-        let thing = Marked { inode: after.inode(), is_folder: false };
+    fn arrive(&mut self, path: &WorkspacePath, thing: Marked) {
         self.done.arrived.push(Arrived { path: path.clone(), thing });
         let action = if self.list.contains_key(path) { Action::Modify } else { Action::Create };
         self.list.insert(path.clone(), (action, None));
@@ -375,9 +383,10 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if before.size() > self.change.file_bytes_max() {
             return Ok(None);
         }
-        let bytes = match now {
-            Some((after, _)) if before.has_bytes_of(after) => self.bytes_now(path, after),
-            _ => self.bytes_before(path, before.size())?,
+        // A program can set size and time of the last write as they were, so old bytes count first.
+        let bytes = match (self.bytes_before(path, before.size())?, now) {
+            (None, Some((after, _))) if before.looks_like(after) => self.bytes_now(path, after),
+            (bytes, _) => bytes,
         };
         Ok(bytes.map(|bytes| {
             let (size, mode) = (bytes.len() as u64, before.recorded_mode());

@@ -177,17 +177,24 @@ fn writable(engine: &mut Engine, home: Option<&Path>) -> Vec<OsString> {
 
 /// What of the workspace a command may not write, and which states of lbx it does not see. A transaction
 /// looks again where something was found before; what is new since then, its change may not touch.
-pub fn protected(engine: &mut Engine, is_transaction: bool) -> ProtectedPaths {
+///
+/// # Errors
+/// `command_denied` if the workspace cannot be searched.
+pub fn protected(engine: &mut Engine, is_transaction: bool) -> Result<ProtectedPaths, Error> {
     let has_globs = engine.policy().has_protected_paths();
     let state = State::find(&engine.workspace).ok().flatten();
     let known = state.as_ref().filter(|_| is_transaction && !has_globs).and_then(known_repositories::load);
     if let Some(folders) = known {
-        return repositories::find_in(&engine.workspace, &folders);
+        return Ok(repositories::find_in(&engine.workspace, &folders));
     }
-    let found = repositories::find(&engine.workspace, &engine.control, &by_policy(engine));
-    let found = searched(engine, found);
+    let found = {
+        let protects = by_policy(engine);
+        let by_policy = has_globs.then_some(&protects as &(dyn Fn(&Path) -> bool + Sync));
+        repositories::find(&engine.workspace, &engine.control, by_policy)?
+    };
+    note_searched(engine, &found);
     // What a layer holds is checked before it is applied.
-    if is_transaction { found } else { without_closed(engine, found) }
+    Ok(if is_transaction { found } else { without_closed(engine, found) })
 }
 
 /// Protects the folders that nobody has looked into as well: there may be a repository in them.
@@ -204,36 +211,33 @@ fn without_closed(engine: &mut Engine, mut found: ProtectedPaths) -> ProtectedPa
     found
 }
 
-/// The same of the whole workspace, with a look at everything that a command may change; that is missing
-/// where there is too much.
-pub fn look(engine: &mut Engine) -> (ProtectedPaths, Option<Survey>) {
-    let (found, survey) =
-        repositories::find_and_survey(&engine.workspace, &engine.control, &by_policy(engine));
-    let found = searched(engine, found);
-    (without_closed(engine, found), survey)
-}
-
-/// Whether the policy protects a path.
-fn by_policy(engine: &Engine) -> impl Fn(&Path) -> bool {
-    let policy = engine.policy();
-    let has_globs = policy.has_protected_paths();
-    move |path| {
-        has_globs
-            && WorkspacePath::new(path)
-                .is_some_and(|path| policy.protects(&engine.workspace, &path).is_some())
-    }
-}
-
-/// Takes note of what a search of the whole workspace has found.
-fn searched(engine: &mut Engine, found: ProtectedPaths) -> ProtectedPaths {
-    let state = State::find(&engine.workspace).ok().flatten();
+/// Finds what a command may not write, with a survey of everything that it may; that is missing if there is
+/// too much.
+///
+/// # Errors
+/// `command_denied` if the workspace cannot be searched.
+pub fn look(engine: &mut Engine) -> Result<(ProtectedPaths, Option<Survey>), Error> {
     let has_globs = engine.policy().has_protected_paths();
-    if found.is_partial {
-        engine.warn("not every folder was looked at: repositories deep in the workspace may not be protected from this command");
-    } else if let Some(state) = &state
-        && !has_globs
+    let (found, survey) = {
+        let protects = by_policy(engine);
+        let by_policy = has_globs.then_some(&protects as &(dyn Fn(&Path) -> bool + Sync));
+        repositories::find_and_survey(&engine.workspace, &engine.control, by_policy)?
+    };
+    note_searched(engine, &found);
+    Ok((without_closed(engine, found), survey))
+}
+
+/// Decides if the policy protects a path.
+fn by_policy(engine: &Engine) -> impl Fn(&Path) -> bool + Sync {
+    let (policy, workspace) = (engine.policy(), &engine.workspace);
+    move |path| WorkspacePath::new(path).is_some_and(|path| policy.protects(workspace, &path).is_some())
+}
+
+/// Remembers what a search of the whole workspace has found.
+fn note_searched(engine: &Engine, found: &ProtectedPaths) {
+    if let Ok(Some(state)) = State::find(&engine.workspace)
+        && !engine.policy().has_protected_paths()
     {
-        known_repositories::save(state, &found.holders);
+        known_repositories::save(&state, &found.holders);
     }
-    found
 }

@@ -154,7 +154,7 @@ fn plan_of(
     program: Vec<OsString>,
     recording: &mut Recording,
 ) -> Result<(SandboxPlan, Placeholder), Error> {
-    let found = recording.protected(engine);
+    let found = recording.protected(engine)?;
     let mut prepared = limits::prepare(engine, request, found, recording.is_read_only())?;
     prepared.reach.layer = recording.layer();
     recording.pass_a_moment();

@@ -81,12 +81,15 @@ impl Recording {
     }
 
     /// What a command may not write.
-    pub fn protected(&mut self, engine: &mut Engine) -> ProtectedPaths {
+    ///
+    /// # Errors
+    /// `command_denied` if the workspace cannot be searched.
+    pub fn protected(&mut self, engine: &mut Engine) -> Result<ProtectedPaths, Error> {
         let known = match self {
             Self::Files(before) => before.take_protected(),
             Self::Layer(..) | Self::ReadOnly(_) => None,
         };
-        known.unwrap_or_else(|| limits::protected(engine, matches!(self, Self::Layer(..))))
+        known.map_or_else(|| limits::protected(engine, matches!(self, Self::Layer(..))), Ok)
     }
 
     /// Waits until what the command changes has other times than what was seen.

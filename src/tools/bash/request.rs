@@ -54,6 +54,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub transaction: bool,
+    /// Change the files themselves instead of a layer: for servers and shared locks
+    #[arg(long)]
+    #[serde(default)]
+    pub direct: bool,
     /// What to do with the changes of a failed command; implies transaction [default: keep]
     #[arg(long, value_name = "WHAT")]
     pub on_failure: Option<OnFailure>,

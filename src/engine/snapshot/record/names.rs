@@ -4,6 +4,7 @@ use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::validate::path::component;
 
 use crate::engine::snapshot::store::tree::DEPTH_MAX;
+use crate::engine::workspace::protect::names::is_held;
 
 /// The files that hold rules, in every folder.
 pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
@@ -37,8 +38,12 @@ pub fn is_name(path: &[u8], is_link: bool) -> bool {
         })
 }
 
-/// Whether a path is no file of lbx's own, or the one among them that is the developer's to keep.
+/// Whether a path is no file of lbx's own, or the one among them that is the developer's to keep. A
+/// repository that lbx moved aside is in no snapshot.
 pub fn may_enter(path: &[u8]) -> bool {
+    if path.split(|byte| *byte == b'/').any(is_held) {
+        return false;
+    }
     let is_own =
         |path: &[u8]| path.split(|byte| *byte == b'/').any(|name| name.eq_ignore_ascii_case(STATE_FOLDER));
     let folder =

@@ -10,6 +10,9 @@ use crate::error::{Error, ErrorKind};
 /// Names that are never written, in lower case, with their short names on NTFS.
 const PROTECTED: [&[u8]; 4] = [b".git", b".lbx", b"git~1", b"lbx~1"];
 
+/// End of the name of a repository that a command made and lbx moved aside, `.git.lbx-held`; a number may follow.
+pub const HELD: &str = ".lbx-held";
+
 /// Code points that HFS+ ignores in a name (git, `utf8.c`, `next_hfs_char`), as UTF-8.
 const IGNORED_BY_HFS: [&[u8]; 17] = [
     b"\xe2\x80\x8c",
@@ -42,6 +45,15 @@ pub fn protected_component(path: &Path) -> Option<&OsStr> {
 #[must_use]
 pub fn is_state(path: &WorkspacePath) -> bool {
     protected_component(path.as_path()).is_some()
+}
+
+/// Returns true for the name of a repository that lbx moved aside.
+#[must_use]
+pub fn is_held(name: &[u8]) -> bool {
+    let number_at = name.iter().rposition(|byte| *byte == b'-').unwrap_or(name.len());
+    let (stem, number) = name.split_at(number_at);
+    let is_numbered = number.get(1..).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
+    name.ends_with(HELD.as_bytes()) || (is_numbered && stem.ends_with(HELD.as_bytes()))
 }
 
 /// Whether a single name is protected. NTFS takes a backslash for a separator, so that

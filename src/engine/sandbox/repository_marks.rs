@@ -1,0 +1,346 @@
+//! Repositories and lbx states of a workspace before and after a command that changes the files themselves.
+//!
+//! A sandbox keeps a command from writing into a repository that is there when it starts. It cannot keep a
+//! command from making one, and the developer's next `git status` would run that one's configuration. So
+//! everything by which git could take a folder for a repository is noted before the command and compared
+//! afterwards; a new one gets a name that git does not know.
+//!
+//! ```text
+//! sub/.git   ->  sub/.git.lbx-held   (and HEAD in it -> HEAD.lbx-held: it could be entered)
+//! bare/HEAD  ->  bare/HEAD.lbx-held  (the folder may be the developer's own `src`)
+//! ```
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use crate::engine::store::state::STATE_FOLDER;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::names::HELD;
+use crate::engine::workspace::protect::repository::{COMMON, HEAD, head_at};
+use crate::engine::workspace::{Workspace, fs, protect};
+use crate::sha256::{Hasher, Sha256};
+
+/// Names that are tried for what is held.
+const HELD_NAMES_MAX: u32 = 1_000;
+/// Bytes of a file of a repository that are compared; of a longer one, its size and times are.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Depth of the repositories of submodules within each other.
+const DEPTH_MAX: usize = 16;
+/// Files of a repository that make git run a program or lead it elsewhere.
+const FILES: [&str; 6] =
+    ["config", "config.worktree", COMMON, "gitdir", "info/attributes", "objects/info/alternates"];
+/// Folders whose files git runs.
+const HOOKS: &str = "hooks";
+/// End of the name of a hook that git does not run.
+const SAMPLE: &[u8] = b".sample";
+/// Folders that hold other repositories of the same work tree.
+const INNER: [&str; 2] = ["modules", "worktrees"];
+
+/// Identity and content of a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    /// Device and inode.
+    file: (u64, u64),
+    /// Digest of what makes git run or follow something; `None` for an empty folder, which git passes over.
+    digest: Option<Sha256>,
+}
+
+/// Marks of a workspace, by path: see [`ProtectedPaths::marks`](super::repositories::ProtectedPaths::marks).
+#[derive(Debug, Default)]
+pub struct RepositoryMarks(BTreeMap<WorkspacePath, Look>);
+
+/// A mark that was moved aside.
+#[derive(Debug)]
+pub struct HeldMark {
+    /// The folder that would be a repository, or hold a state.
+    pub folder: WorkspacePath,
+    /// New path of the mark.
+    pub path: WorkspacePath,
+    /// Inode of it.
+    pub inode: u64,
+    /// True for a folder.
+    pub is_folder: bool,
+    /// True for a state of lbx.
+    pub is_state: bool,
+}
+
+/// Difference between the marks before and after a command.
+#[derive(Debug, Default)]
+pub struct MarkChanges {
+    /// New or replaced ones, moved aside.
+    pub held: Vec<HeldMark>,
+    /// New or replaced ones that could not be moved.
+    pub failed: Vec<(WorkspacePath, Errno)>,
+    /// Old ones whose configuration or hooks are others now. The command could not write them.
+    pub altered: Vec<WorkspacePath>,
+}
+
+impl RepositoryMarks {
+    /// Notes the marks that a search has found.
+    #[must_use]
+    pub fn of(workspace: &Workspace, marks: &[WorkspacePath]) -> Self {
+        let look = |path: &WorkspacePath| Some((path.clone(), Look::at(workspace, path)?));
+        Self(marks.iter().filter_map(look).collect())
+    }
+
+    /// Compares them with those found later, and moves aside what is new or was replaced.
+    #[must_use]
+    pub fn hold_new(&self, workspace: &Workspace, later: &[WorkspacePath]) -> MarkChanges {
+        let mut changes = MarkChanges::default();
+        let own = WorkspacePath::root().join(OsStr::new(STATE_FOLDER));
+        let known = self.0.keys().filter(|path| !later.contains(path));
+        for path in later.iter().chain(known).filter(|path| **path != own) {
+            let Some(now) = Look::at(workspace, path) else { continue };
+            match self.0.get(path) {
+                Some(before) if *before == now => {}
+                // The folder is the same, and a sandbox keeps a command from writing into it. Only a bare
+                // repository at the root cannot be kept so.
+                Some(before) if before.file == now.file && !path.is_root() => {
+                    changes.altered.extend(folder_of(path));
+                }
+                _ if now.digest.is_none() => {}
+                _ => match hold(workspace, path) {
+                    Ok(Some(held)) => changes.held.push(held),
+                    Ok(None) => {}
+                    Err(errno) => changes.failed.push((path.clone(), errno)),
+                },
+            }
+        }
+        changes
+    }
+}
+
+impl Look {
+    /// Looks at a mark; `None` if nothing is there, or a folder is no repository any more.
+    fn at(workspace: &Workspace, path: &WorkspacePath) -> Option<Self> {
+        let opened = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).ok()?;
+        let stat = rustix::fs::fstat(&opened).ok()?;
+        let file = (stat.st_dev, stat.st_ino);
+        let name = path.name().unwrap_or_default();
+        let mut hasher = Hasher::default();
+        if fs::is_symlink(&stat) {
+            hasher.update(&fs::target_of(&opened).ok()?);
+        } else if !fs::is_folder(&stat) {
+            let parent = workspace.open_folder(&path.parent()?).ok()?;
+            add_file(&mut hasher, parent.as_fd(), name, &stat);
+        } else if !is_state(name) {
+            let folder = fs::open_beneath(workspace.root_fd(), path, fs::FOLDER);
+            // One that cannot be read is as good as any other.
+            if let Ok(folder) = folder {
+                if fs::names_in(&folder).is_ok_and(|names| names.is_empty()) {
+                    return Some(Self { file, digest: None });
+                }
+                add_repository(&mut hasher, &folder, 0);
+            }
+        }
+        Some(Self { file, digest: Some(hasher.finish()) })
+    }
+}
+
+/// True for the name of lbx's own folder.
+fn is_state(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(STATE_FOLDER)
+}
+
+/// True for a mark that is known by its name; else it is a folder that is a repository itself.
+fn is_named(path: &WorkspacePath) -> bool {
+    path.name().is_some_and(|name| protect::is_protected(name.as_bytes()))
+}
+
+/// The folder that a mark makes a repository.
+fn folder_of(mark: &WorkspacePath) -> Option<WorkspacePath> {
+    if is_named(mark) { mark.parent() } else { Some(mark.clone()) }
+}
+
+/// Adds what git runs or follows in a repository.
+fn add_repository(hasher: &mut Hasher, folder: &OwnedFd, depth: usize) {
+    hasher.update(&[u8::from(head_at(folder.as_fd(), OsStr::new(HEAD)).is_valid())]);
+    for file in FILES {
+        add_path(hasher, folder, Some(file));
+    }
+    let hooks = fs::open_at(folder.as_fd(), OsStr::new(HOOKS), fs::FOLDER);
+    for name in hooks.as_ref().map(sorted).unwrap_or_default() {
+        if let Ok(hooks) = &hooks
+            && !name.as_bytes().ends_with(SAMPLE)
+        {
+            add_path(hasher, hooks, name.to_str());
+        }
+    }
+    for inner in INNER {
+        if let Ok(inner) = fs::open_at(folder.as_fd(), OsStr::new(inner), fs::FOLDER) {
+            add_inner(hasher, &inner, depth + 1);
+        }
+    }
+}
+
+/// Adds the repositories in a folder of a repository: `modules/a/b` is that of the submodule `a/b`.
+fn add_inner(hasher: &mut Hasher, folder: &OwnedFd, depth: usize) {
+    for name in sorted(folder).iter().filter(|_| depth < DEPTH_MAX) {
+        let Ok(inner) = fs::open_at(folder.as_fd(), name, fs::FOLDER) else { continue };
+        add_name(hasher, name);
+        if fs::stat_at(inner.as_fd(), OsStr::new(HEAD)).is_ok() {
+            add_repository(hasher, &inner, depth);
+        } else {
+            add_inner(hasher, &inner, depth + 1);
+        }
+    }
+}
+
+/// The names in a folder, in one order.
+fn sorted(folder: &OwnedFd) -> Vec<OsString> {
+    let mut names = fs::names_in(folder).unwrap_or_default();
+    names.sort();
+    names
+}
+
+/// Adds a name, so that no two lists of files have one digest.
+fn add_name(hasher: &mut Hasher, name: &OsStr) {
+    hasher.update(&(name.len() as u64).to_le_bytes());
+    hasher.update(name.as_bytes());
+}
+
+/// Adds a file of a repository by its path in it, links followed no further than their text.
+fn add_path(hasher: &mut Hasher, folder: &OwnedFd, path: Option<&str>) {
+    let Some(path) = path else { return };
+    let (inner, name) = path.rsplit_once('/').unwrap_or((".", path));
+    let Ok(inner) = fs::open_at(folder.as_fd(), OsStr::new(inner), fs::FOLDER) else { return };
+    let Ok(stat) = fs::stat_at(inner.as_fd(), OsStr::new(name)) else { return };
+    add_name(hasher, OsStr::new(path));
+    add_file(hasher, inner.as_fd(), OsStr::new(name), &stat);
+}
+
+/// Adds the bytes of a file, the target of a link, and if a program may run it.
+fn add_file(hasher: &mut Hasher, folder: BorrowedFd<'_>, name: &OsStr, stat: &Stat) {
+    hasher.update(&fs::recorded_mode(stat).to_le_bytes());
+    let bytes = if fs::is_symlink(stat) {
+        fs::open_at(folder, name, fs::LOOK).and_then(|link| fs::target_of(&link)).ok()
+    } else {
+        fs::read_at(folder, name, FILE_BYTES_MAX).ok().flatten()
+    };
+    match bytes {
+        Some(bytes) => {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(&bytes);
+        }
+        None => {
+            for number in [fs::size_of(stat), stat.st_ino] {
+                hasher.update(&number.to_le_bytes());
+            }
+            hasher.update(&stat.st_ctime.to_le_bytes());
+        }
+    }
+}
+
+/// Gives a mark a name that neither git nor lbx knows; `None` if it is gone.
+fn hold(workspace: &Workspace, mark: &WorkspacePath) -> Result<Option<HeldMark>, Errno> {
+    let (Some(folder), Some(name)) = (folder_of(mark), mark.name()) else {
+        return hold_in(workspace, &WorkspacePath::root(), OsStr::new(HEAD));
+    };
+    if !is_named(mark) {
+        return hold_in(workspace, mark, OsStr::new(HEAD));
+    }
+    let Some(held) = hold_in(workspace, &folder, name)? else { return Ok(None) };
+    if held.is_folder && !held.is_state {
+        // Git takes a folder for a bare repository by what is in it, whatever its name.
+        hold_in(workspace, &held.path, OsStr::new(HEAD))?;
+    }
+    Ok(Some(held))
+}
+
+/// Gives a name in a folder its held name.
+fn hold_in(workspace: &Workspace, folder: &WorkspacePath, name: &OsStr) -> Result<Option<HeldMark>, Errno> {
+    let opened = fs::open_beneath(workspace.root_fd(), folder, fs::FOLDER)?;
+    for number in 1..=HELD_NAMES_MAX {
+        let mut new = name.to_owned();
+        new.push(HELD);
+        if number > 1 {
+            new.push(format!("-{number}"));
+        }
+        match fs::rename_new(&opened, name, &opened, &new) {
+            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
+            Ok(()) => {
+                let stat = fs::stat_at(opened.as_fd(), &new)?;
+                return Ok(Some(HeldMark {
+                    folder: folder.clone(),
+                    path: folder.join(&new),
+                    inode: stat.st_ino,
+                    is_folder: fs::is_folder(&stat),
+                    is_state: is_state(name),
+                }));
+            }
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::control::Control;
+    use crate::engine::sandbox::repositories::find;
+
+    /// Marks of a workspace.
+    fn marks(workspace: &Workspace) -> Vec<WorkspacePath> {
+        find(workspace, &Control::default(), None).unwrap().marks
+    }
+
+    /// Makes the parts of a repository.
+    fn make(folder: &Path) {
+        for inner in ["objects", "refs", "hooks"] {
+            std::fs::create_dir_all(folder.join(inner)).unwrap();
+        }
+        std::fs::write(folder.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(folder.join("config"), "[core]\n").unwrap();
+    }
+
+    #[test]
+    fn a_new_repository_is_held_and_an_old_one_is_compared() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let workspace = Workspace::open(&root).unwrap();
+        make(&root.join(".git"));
+        make(&root.join("old/.git"));
+        make(&root.join("replaced/.git"));
+        std::fs::create_dir_all(root.join(".lbx")).unwrap();
+        let before = RepositoryMarks::of(&workspace, &marks(&workspace));
+        assert!(before.hold_new(&workspace, &marks(&workspace)).held.is_empty());
+        std::fs::write(root.join("old/.git/hooks/post-checkout"), "x").unwrap();
+        std::fs::rename(root.join("replaced"), root.join("moved")).unwrap();
+        make(&root.join("replaced/.git"));
+        make(&root.join("bare"));
+        make(&root);
+        std::fs::create_dir_all(root.join("empty/.git")).unwrap();
+        std::fs::create_dir_all(root.join("sub/.lbx/state")).unwrap();
+        std::fs::create_dir_all(root.join("file")).unwrap();
+        std::fs::write(root.join("file/.git"), "gitdir: ../bare\n").unwrap();
+        std::fs::create_dir_all(root.join("file/.git.lbx-held")).unwrap();
+        std::os::unix::fs::symlink("../bare", root.join("sub/.git")).unwrap();
+        let changes = before.hold_new(&workspace, &marks(&workspace));
+        let held: Vec<String> = changes.held.iter().map(|held| held.path.to_string()).collect();
+        let wanted = [
+            "HEAD.lbx-held",
+            "bare/HEAD.lbx-held",
+            "file/.git.lbx-held-2",
+            "moved/.git.lbx-held",
+            "replaced/.git.lbx-held",
+            "sub/.git.lbx-held",
+            "sub/.lbx.lbx-held",
+        ];
+        assert_eq!(held, wanted);
+        let altered: Vec<String> = changes.altered.iter().map(ToString::to_string).collect();
+        assert_eq!(altered, ["old"]);
+        assert!(changes.failed.is_empty());
+        assert!(root.join("replaced/.git.lbx-held/HEAD.lbx-held").exists());
+        let left: Vec<String> = marks(&workspace).iter().map(ToString::to_string).collect();
+        assert_eq!(left, [".git", ".lbx", "empty/.git", "old/.git"]);
+    }
+}

@@ -1,0 +1,186 @@
+//! Commands that change the files themselves.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::common::{Answer, Workspace};
+use crate::support::{backends, with};
+
+/// What a direct command answers under that backend.
+fn direct(ws: &Workspace, backend: &str, command: &str) -> Answer {
+    with(ws, backend, &json!({ "command": command, "direct": true }))
+}
+
+/// The paths that a command changed.
+fn changed(answer: &Value) -> Vec<&str> {
+    answer["data"]["changed"].as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect()
+}
+
+/// The warnings of an answer.
+fn warnings(answer: &Value) -> String {
+    answer["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|it| it.as_str().unwrap())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Shell that makes a repository in the working directory, without git.
+const MAKE: &str = "mkdir objects refs; echo 'ref: refs/heads/main' > HEAD; printf '[core]\\n\\tfsmonitor = touch RAN\\n' > config";
+
+/// True if git takes a folder for a repository.
+fn is_repository(folder: &Path) -> bool {
+    let run = std::process::Command::new("git")
+        .args(["rev-parse", "--git-dir"])
+        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap())
+        .current_dir(folder)
+        .output();
+    run.unwrap().status.success()
+}
+
+#[test]
+fn a_new_repository_is_moved_aside_and_named() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "build/\n"), ("src/x", "x\n")]);
+        let command = format!(
+            "mkdir -p build/x/.git build/link new; (cd build/x/.git; {MAKE}); ln -s ../x build/link/.git; (cd src; {MAKE}); git init -q new; echo two > a.txt"
+        );
+        let answer = direct(&ws, backend, &command).success();
+        let told = warnings(&answer);
+        for sentence in [
+            "the command made a repository in build/x; it is now build/x/.git.lbx-held, where git does not use it",
+            "in build/link; it is now build/link/.git.lbx-held, where",
+            "in src; it is now src/HEAD.lbx-held, where",
+            "in new; it is now new/.git.lbx-held, where",
+        ] {
+            assert!(told.contains(sentence), "{backend}: {told}");
+        }
+        for folder in ["build/x", "build/link", "build/x/.git.lbx-held", "src", "new", "new/.git.lbx-held"] {
+            assert!(!is_repository(&ws.path(folder)), "{backend}: {folder}");
+        }
+        let paths = changed(&answer);
+        assert!(paths.contains(&"new/.git.lbx-held") && paths.contains(&"a.txt"), "{answer:#}");
+        // The next command runs, and undo takes all of it back.
+        assert!(warnings(&direct(&ws, backend, "true").success()).is_empty());
+        ws.lbx(&["undo"]).success();
+        ws.holds("a.txt", "one\n");
+        assert!(!ws.path("new").exists() && !ws.path("src/HEAD.lbx-held").exists(), "{backend}");
+        assert!(!ws.path("build/x/.git.lbx-held").exists(), "{backend}");
+    }
+}
+
+#[test]
+fn a_root_that_becomes_a_repository_is_none() {
+    for backend in backends() {
+        let ws = Workspace::bare(&[("a.txt", "one\n")]);
+        let answer = direct(&ws, backend, MAKE).success();
+        let told = warnings(&answer);
+        let sentence = "made a repository in the workspace root; it is now HEAD.lbx-held, where git";
+        assert!(told.contains(sentence), "{backend}: {told}");
+        assert!(!is_repository(&ws.root), "{backend}");
+        assert_eq!(direct(&ws, backend, "cat HEAD.lbx-held").ok()["stdout"], "ref: refs/heads/main\n");
+    }
+}
+
+#[test]
+fn a_repository_that_is_replaced_is_moved_aside() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "build/\nsub/\n"), ("build/x", "")]);
+        ws.write("sub/file", "x\n");
+        ws.git(&["init", "-q", "sub"]);
+        let answer =
+            direct(&ws, backend, &format!("mv sub build/o && mkdir -p sub/.git && cd sub/.git && {MAKE}"));
+        let answer = answer.envelope();
+        if ws.path("build/o").exists() {
+            let told = warnings(&answer);
+            assert!(told.contains("in sub; it is now sub/.git.lbx-held"), "{backend}: {told}");
+            assert!(told.contains("in build/o; it is now build/o/.git.lbx-held"), "{backend}: {told}");
+        }
+        assert!(!ws.path("sub/RAN").exists());
+        let run = std::process::Command::new("git").arg("status").current_dir(ws.path("sub")).output();
+        assert!(run.unwrap().status.success());
+        assert!(!ws.path("sub/RAN").exists() && !ws.path("RAN").exists(), "{backend}");
+    }
+}
+
+#[test]
+fn a_state_that_a_command_makes_is_moved_aside() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("sub/a.txt", "one\n")]);
+        let answer = direct(&ws, backend, "mkdir -p sub/.lbx/state; echo x > sub/.lbx/config.toml").success();
+        let told = warnings(&answer);
+        let sentence =
+            "the command made a state of lbx in sub; it is now sub/.lbx.lbx-held, where lbx does not use it";
+        assert!(told.contains(sentence), "{backend}: {told}");
+        assert!(!ws.path("sub/.lbx").exists() && ws.path("sub/.lbx.lbx-held/state").exists(), "{backend}");
+        ws.lbx(&["undo"]).success();
+        assert!(!ws.path("sub/.lbx.lbx-held").exists(), "{backend}");
+    }
+}
+
+#[test]
+fn what_git_itself_changes_in_its_repository_is_only_told() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let call =
+        ws.call(&["bash", "--direct", "touch started; while [ ! -e go ]; do sleep 0.02; done"]).spawn();
+    while !ws.path("started").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    ws.git(&["config", "branch.main.remote", "origin"]);
+    ws.git(&["commit", "-q", "--allow-empty", "-m", "theirs"]);
+    ws.write("go", "");
+    let answer: Value = serde_json::from_slice(&call.wait_with_output().unwrap().stdout).unwrap();
+    let sentence =
+        "the configuration or hooks of the repository in the workspace root changed while the command ran";
+    assert!(warnings(&answer).contains(sentence), "{answer:#}");
+    assert!(ws.path(".git/HEAD").exists());
+}
+
+#[test]
+fn a_workspace_that_cannot_be_searched_runs_no_direct_command() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    // A folder whose path is longer than the kernel takes is opened in steps; with few descriptors it cannot.
+    let limited = "ulimit -n 7; exec \"$0\" bash --direct 'touch ran'";
+    let run = std::process::Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_lbx")])
+        .env("HOME", ws.outside.join("home"))
+        .current_dir(&ws.root)
+        .output()
+        .unwrap();
+    assert!(!run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+    assert!(!ws.path("ran").exists());
+}
+
+#[test]
+fn a_change_under_the_same_size_and_time_is_recorded() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("f", "public\n"), ("g", "same\n"), (".gitignore", "*.env\n")]);
+        ws.write("x.env", "KEY=1\n");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let command = "for f in f g x.env; do touch -r $f /tmp/old; cp $f /tmp/was; [ $f = f ] && printf SECRET | dd of=f conv=notrunc status=none; [ $f = x.env ] && printf KEY=2 | dd of=$f conv=notrunc status=none; [ $f = g ] && { cat /tmp/was > g; }; touch -r /tmp/old $f; done";
+        let answer = direct(&ws, backend, command).success();
+        let paths = changed(&answer);
+        assert!(paths.contains(&"f") && !paths.contains(&"g"), "{backend}: {answer:#}");
+        assert!(ws.git(&["show", "lbx-snapshots:f"]).starts_with("SECRET"), "{backend}");
+        ws.lbx(&["undo"]).success();
+        ws.holds("f", "public\n");
+        ws.holds("g", "same\n");
+    }
+}
+
+#[test]
+fn a_folder_that_a_command_closes_hides_no_repository() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let Some(call) = ws.call_unprivileged(&["bash", "--direct", "git init -q d/e; chmod 0 d"]) else {
+        return;
+    };
+    let answer = call.run().success();
+    assert_eq!(ws.mode("d"), 0);
+    std::fs::set_permissions(ws.path("d"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(warnings(&answer).contains("in d/e; it is now d/e/.git.lbx-held, where"), "{answer:#}");
+    assert!(!is_repository(&ws.path("d/e")) && ws.path("d/e/.git.lbx-held").exists());
+}
