@@ -184,3 +184,99 @@ fn a_folder_that_a_command_closes_hides_no_repository() {
     assert!(warnings(&answer).contains("in d/e; it is now d/e/.git.lbx-held, where"), "{answer:#}");
     assert!(!is_repository(&ws.path("d/e")) && ws.path("d/e/.git.lbx-held").exists());
 }
+
+#[test]
+fn small_ignored_files_are_recorded_and_come_back() {
+    for backend in backends() {
+        let ws =
+            Workspace::with(&[("a.txt", "one\n"), (".gitignore", ".env\ndist/\nnode_modules/\n*.big\n")]);
+        ws.write(".env", "KEY=1\n");
+        ws.write("dist/out.js", "1\n");
+        ws.write("huge.big", vec![b'x'; 6 << 20]);
+        for number in 0..1001 {
+            ws.write(&format!("node_modules/m/{number}"), "x");
+        }
+        ws.lbx(&["write", "b.txt", "--content", "mine\n"]).success();
+        // An empty folder in an ignored folder is no change.
+        let answer = direct(&ws, backend, "mkdir -p dist/tmp node_modules/new");
+        assert_eq!(answer.ok()["changed"], json!([]), "{backend}");
+        let command = "rm .env; echo 2 > dist/out.js; echo n > dist/tmp/new; echo y > node_modules/m/7; echo 2 >> huge.big; touch a.txt";
+        let answer = direct(&ws, backend, command).success();
+        assert_eq!(changed(&answer), [".env", "dist/out.js", "dist/tmp/new"], "{backend}: {answer:#}");
+        let told = warnings(&answer);
+        assert!(
+            told.contains("does not take back what the command did to them: huge.big, node_modules/m/7"),
+            "{told}"
+        );
+        ws.lbx(&["undo"]).success();
+        ws.holds(".env", "KEY=1\n");
+        ws.holds("dist/out.js", "1\n");
+        assert!(!ws.path("dist/tmp/new").exists(), "{backend}");
+        // An undo takes back the write, not an empty folder.
+        ws.lbx(&["undo"]).success();
+        assert!(!ws.path("b.txt").exists(), "{backend}");
+        let snapshots = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
+        assert!(!snapshots.contains(".env") && !snapshots.contains("dist"), "{backend}: {snapshots}");
+    }
+}
+
+#[test]
+fn six_sessions_at_once_own_exactly_their_own_files() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("shared.txt", "s\n")]);
+    let names: Vec<String> = (0..6).map(|number| format!("s{number}")).collect();
+    let calls: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let command = format!("mkdir {name}; for i in $(seq 20); do echo {name} > {name}/$i; done");
+            (name, ws.call(&["bash", "--direct", "--session", name, &command]).spawn())
+        })
+        .collect();
+    for (name, call) in calls {
+        let answer: Value = serde_json::from_slice(&call.wait_with_output().unwrap().stdout).unwrap();
+        let paths = changed(&answer);
+        assert_eq!(paths.len(), 20, "{name}: {answer:#}");
+        assert!(paths.iter().all(|path| path.starts_with(&format!("{name}/"))), "{name}: {answer:#}");
+        assert!(answer["warnings"].is_null() && answer["snapshot"].is_string(), "{answer:#}");
+        let diff = ws.lbx(&["diff", "--session", name]).ok();
+        let text = diff["diff"].as_str().unwrap();
+        assert_eq!(text.matches("+++ ").count(), 20, "{name}: {text}");
+    }
+    ws.lbx(&["undo", "--session", "s2"]).success();
+    assert!(!ws.path("s2").exists());
+    for name in names.iter().filter(|name| *name != "s2") {
+        assert_eq!(std::fs::read_dir(ws.path(name)).unwrap().count(), 20, "{name}");
+    }
+}
+
+#[test]
+fn files_of_a_job_that_runs_are_its_own() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("c.txt", "c\n")]);
+    let command = "echo two >> a.txt; echo j > of-job; touch started; while [ ! -e go ]; do sleep 0.02; done; rm started go; echo end >> of-job";
+    let started = ws.lbx(&["bash", "--background", command]).ok();
+    let job = started["job"].as_str().unwrap().to_owned();
+    while !ws.path("started").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // What the job has changed so far is not the work of others, and its bytes are known.
+    let other = |args: &[&str]| ws.lbx(&[args, &["--session", "other"]].concat());
+    let answer = other(&["bash", "--direct", "echo d > of-other; echo three >> a.txt"]).success();
+    assert_eq!(changed(&answer), ["a.txt", "of-other"], "{answer:#}");
+    let told = warnings(&answer);
+    assert!(
+        told.contains(
+            "another command ran at the same time, and some of these changes may be its own: a.txt, of-other"
+        ),
+        "{told}"
+    );
+    assert!(!ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]).contains("of-job"));
+    other(&["snapshot"]).warned("a command is running: the snapshot has what it changed so far");
+    other(&["undo"]).success();
+    ws.holds("a.txt", "one\ntwo\n");
+    assert!(ws.path("of-job").exists() && !ws.path("of-other").exists());
+    ws.write("go", "");
+    let ended = ws.lbx(&["bash", "--job", &job, "--timeout-ms", "20000"]).success();
+    assert_eq!(changed(&ended), ["a.txt", "of-job"], "{ended:#}");
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "one\n");
+    assert!(!ws.path("of-job").exists());
+}

@@ -78,7 +78,7 @@ fn given(name: &str) -> Option<u64> {
 }
 
 /// A workspace to begin with.
-fn workspace(random: &mut Random, is_transaction: bool) -> Workspace {
+fn workspace(random: &mut Random) -> Workspace {
     let ws = Workspace::with(&[
         ("a.txt", "1\n2\n3\n"),
         ("b.txt", "b\n"),
@@ -88,11 +88,9 @@ fn workspace(random: &mut Random, is_transaction: bool) -> Workspace {
     ]);
     ws.write("c d.txt", "not committed\n");
     ws.write("d3/more", "more\n");
-    if is_transaction {
-        // What git ignores is part of a transaction alone.
-        ws.write(".gitignore", "z.bin\nin\nd2/\n");
-        ws.write("d3/z.bin", random.below(1000).to_string());
-    }
+    // What git ignores is part of a command's change as well.
+    ws.write(".gitignore", "z.bin\nin\nd2/\n");
+    ws.write("d3/z.bin", random.below(1000).to_string());
     ws
 }
 
@@ -118,7 +116,7 @@ fn run(is_transaction: bool) {
     let mut random = Random::new(seed ^ u64::from(is_transaction));
     let mut done = 0;
     while done < commands {
-        let ws = workspace(&mut random, is_transaction);
+        let ws = workspace(&mut random);
         let first = ws.tree();
         let mut history = String::new();
         for _ in 0..IN_ONE_WORKSPACE.min(commands - done) {

@@ -26,6 +26,8 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         bounds: Bounds::FULL,
         survey: None,
+        only: None,
+        only: None,
     };
     place.scan(&scan, control)
 }

@@ -1,9 +1,11 @@
 //! From a change to its commit on the snapshot branch.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::journal::JournalEntry;
 use crate::engine::journal::backup;
@@ -11,7 +13,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AllAhead, AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange,
-    LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SnapshotError, Store,
+    LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SnapshotError, Store, Unrecorded,
 };
 use crate::engine::store::audit;
 use crate::engine::store::state::{STATE_FOLDER, State};
@@ -135,6 +137,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
         bounds: Bounds::QUICK.within(bounds_of(engine)),
         at_hand,
         survey: None,
+        only: None,
     };
     let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
     match in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control))) {
@@ -163,21 +166,56 @@ pub fn scan(
     why: Option<&str>,
     tool: &str,
 ) -> Result<Recorded, Error> {
-    scan_as(engine, (subject, why), tool, 0, None)
+    if State::find(&engine.workspace).is_ok_and(|state| state.is_some_and(|state| running::is_any(&state))) {
+        engine.warn("a command is running: the snapshot has what it changed so far, as changes of others");
+    }
+    scan_as(engine, (subject, why), tool, 0, Looked::default())
 }
 
-/// The same, where what is found is the change `seq` of the session, and a survey has just looked at the
-/// work tree.
+/// Work tree as someone has just looked at it.
+#[derive(Debug, Default)]
+pub struct Looked<'a> {
+    /// Everything in it.
+    pub survey: Option<Arc<Survey>>,
+    /// The only paths that a scan takes in.
+    pub only: Option<&'a BTreeSet<Vec<u8>>>,
+}
+
+/// Scans as [`scan`] does; what it finds is the change `seq` of the session.
 ///
 /// # Errors
 /// As [`scan`].
 pub fn scan_as(
     engine: &mut Engine,
-    (subject, why): (Option<String>, Option<&str>),
+    words: (Option<String>, Option<&str>),
     tool: &str,
     seq: u64,
-    survey: Option<Arc<Survey>>,
+    looked: Looked<'_>,
 ) -> Result<Recorded, Error> {
+    with_scan(engine, words, (tool, seq), looked, |store, place, scan, control| {
+        store.scan(place, scan, control)
+    })
+}
+
+/// Finds what a scan would record, and records nothing.
+///
+/// # Errors
+/// As [`scan`].
+pub fn unrecorded(engine: &mut Engine, survey: Option<Arc<Survey>>) -> Result<Unrecorded, Error> {
+    let looked = Looked { survey, only: None };
+    with_scan(engine, (None, None), (EXTERNAL, 0), looked, |store, place, scan, control| {
+        store.unrecorded(place, scan, control)
+    })
+}
+
+/// Does `work` with a scan.
+fn with_scan<T>(
+    engine: &mut Engine,
+    (subject, why): (Option<String>, Option<&str>),
+    (tool, seq): (&str, u64),
+    looked: Looked<'_>,
+    work: impl Fn(&mut Store, &RepositoryPaths<'_>, &Scan<'_>, &Control) -> Result<T, SnapshotError>,
+) -> Result<T, Error> {
     if !engine.policy().has_snapshots() {
         return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
             .suggest("Continue without it: undo does not need snapshots. Only the user can turn them on."));
@@ -192,11 +230,12 @@ pub fn scan_as(
         time: SystemTime::now(),
         bounds: bounds_of(engine),
         at_hand: &AtHand::new(),
-        survey,
+        survey: looked.survey,
+        only: looked.only,
     };
     let control = engine.control.clone().within(scan_time(engine));
     let scanned =
-        in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control)));
+        in_store(engine, |mut store| with_place(engine, |place| work(&mut store, place, &scan, &control)));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 
@@ -213,7 +252,7 @@ pub fn scan_others(
     survey: Option<Arc<Survey>>,
 ) -> Result<Recorded, Error> {
     let (subject, tool) = if is_first { (Some(BASELINE), BASELINE) } else { (None, EXTERNAL) };
-    scan_as(engine, (subject.map(str::to_owned), None), tool, 0, survey)
+    scan_as(engine, (subject.map(str::to_owned), None), tool, 0, Looked { survey, only: None })
 }
 
 /// Packs the objects of the private repository, where there is one; answers how many were loose.

@@ -3,12 +3,15 @@
 //! A baseline of another session that is taken meanwhile would hold half of what such a command does,
 //! as if that had been there before.
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::AtFlags;
 
-use crate::engine::store::lock::Lock;
+use crate::engine::store::lock::{self, Asked, Lock};
 use crate::engine::store::state::State;
 use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
@@ -17,6 +20,32 @@ use crate::error::Error;
 /// Where they are noted, below the state folder: a lock each.
 const FOLDER: &str = "running";
 
+/// The lock that commands hold that take turns, in the state folder.
+const TURN_LOCK: &str = "turn.lock";
+/// Longest time that a command waits for one that runs before it: most end sooner.
+const TURN_TIME_MAX: Duration = Duration::from_secs(3);
+/// Content of the lock of a command that another one overlaps.
+const OVERLAPPED: &[u8] = b"overlapped\n";
+
+/// The turn of a command in the foreground; dropped, it is the next one's.
+///
+/// Two commands that change files at the same time cannot be told apart: no system call says who wrote a file.
+/// So short ones run one after the other, and each owns exactly its own files.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "held until it is dropped")] Lock);
+
+impl Turn {
+    /// Waits for the command that runs now; `None` if that runs long. Then this one is recorded as a command
+    /// that another one overlaps.
+    #[must_use]
+    pub fn take(state: &State) -> Option<Self> {
+        match lock::take(state.fd(), TURN_LOCK, 0o600, Some(TURN_TIME_MAX)) {
+            Ok(Asked::Held(lock)) => Some(Self(lock)),
+            Ok(Asked::Busy) | Err(_) => None,
+        }
+    }
+}
+
 /// A command that runs; dropped, it has ended.
 #[derive(Debug)]
 pub struct Running {
@@ -24,24 +53,43 @@ pub struct Running {
     folder: Arc<OwnedFd>,
     /// Its name there.
     name: String,
+    /// True if others ran when it began.
+    is_late: bool,
     /// Shows that the call lives.
     _lock: Lock,
 }
 
 impl Running {
-    /// Notes that a command is about to run.
+    /// Notes that a command is about to run. The caller holds the lock of the workspace.
     ///
     /// # Errors
     /// The system's.
     pub fn begin(state: &State) -> Result<Self, Error> {
+        let others = all(state);
         let (folder, name) = (state.folder(FOLDER)?, unique_name("command"));
         let lock = state.try_lock(folder.as_fd(), &name)?;
         let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
-        Ok(Self { folder, name, _lock: lock })
+        for other in &others {
+            // One that has ended meanwhile needs no note.
+            let opened = fs::open_at(folder.as_fd(), OsStr::new(other), fs::ADD);
+            let _ = opened.map(|file| fs::write_all(&File::from(file), OVERLAPPED));
+        }
+        Ok(Self { folder, name, is_late: !others.is_empty(), _lock: lock })
     }
-}
 
-impl Running {
+    /// True if other commands ran when this one began.
+    #[must_use]
+    pub const fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// True if another command ran at any time since this one began: what changed may be its doing.
+    #[must_use]
+    pub fn is_overlapped(&self) -> bool {
+        let noted = fs::stat_at(self.folder.as_fd(), OsStr::new(&self.name));
+        self.is_late || noted.is_ok_and(|stat| fs::size_of(&stat) > 0)
+    }
+
     /// Waits until what the command changes has other times than what stands there now.
     pub fn pass_a_moment(&self) {
         // Where the clock cannot be asked, starting the command takes longer than one of its ticks.
@@ -58,14 +106,20 @@ impl Drop for Running {
 /// Whether any command is changing the workspace now.
 #[must_use]
 pub fn is_any(state: &State) -> bool {
-    let Ok(Some(folder)) = state.find_folder(FOLDER) else { return false };
+    !all(state).is_empty()
+}
+
+/// The names of the commands that are changing the workspace now.
+fn all(state: &State) -> Vec<String> {
+    let Ok(Some(folder)) = state.find_folder(FOLDER) else { return Vec::new() };
     let names = fs::names_in(&folder).unwrap_or_default();
-    names.iter().filter_map(|name| name.to_str()).any(|name| match state.try_lock(folder.as_fd(), name) {
+    let is_alive = |name: &String| match state.try_lock(folder.as_fd(), name) {
         Ok(Some(_dead)) => {
             let _ = fs::unlink_at(&folder, name, AtFlags::empty());
             false
         }
         Ok(None) => true,
         Err(_) => false,
-    })
+    };
+    names.into_iter().filter_map(|name| name.into_string().ok()).filter(is_alive).collect()
 }

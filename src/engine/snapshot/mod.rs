@@ -9,7 +9,7 @@ pub mod squash;
 mod store;
 mod view;
 
-pub use self::scan::{Bounds, Scan};
+pub use self::scan::{Bounds, Scan, Unrecorded};
 pub use record::change::{CommitInfo, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use record::disk::AtHand;
 pub use record::names::RULE_FILES;

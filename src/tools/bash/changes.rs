@@ -1,14 +1,16 @@
 //! What a command changed that changes the files themselves: two looks at the work tree, one before and
 //! one after it, a snapshot between two others, and a change in the journal.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Bash;
 use super::attributes::{AttributeChanges, named};
 use super::difference::Difference;
 use super::done::{self, Sides};
-use super::left_out::{KeptFiles, LeftOutFiles};
+use super::left_out::{IgnoredFiles, KeptFiles, LeftOutFiles};
 use super::limits;
 use super::message::{body, subject};
 use crate::engine::Engine;
@@ -48,7 +50,9 @@ pub struct Before {
 struct ScannedTree {
     /// What else stays out of the snapshots.
     left_out: LeftOutFiles,
-    /// The bytes of what stays out.
+    /// What git ignores.
+    ignored: IgnoredFiles,
+    /// The bytes of what no snapshot has.
     kept: KeptFiles,
     /// The newest snapshot.
     tip: Option<String>,
@@ -87,7 +91,11 @@ impl Before {
         let marks = RepositoryMarks::of(&engine.workspace, &protected.marks);
         let survey = survey.map(Arc::new);
         let has_snapshots = engine.policy().has_snapshots() || engine.require_snapshot;
-        let known = if has_snapshots { ScannedTree::scan(engine, state, survey.clone())? } else { None };
+        let known = if has_snapshots {
+            ScannedTree::scan(engine, state, survey.clone(), running.is_late())?
+        } else {
+            None
+        };
         Ok(Self { known, protected: Some(protected), marks, survey, running })
     }
 
@@ -116,8 +124,11 @@ impl Before {
         // The command has run: whoever cancelled it does not want this to be lost.
         let control = std::mem::take(&mut engine.control);
         let after = self.look_again(engine, reach);
+        let is_overlapped = self.running.is_overlapped();
         let compared = match &self.known {
-            Some(known) => known.compare(engine, reach, message, (self.survey.as_deref(), &after)),
+            Some(known) => {
+                known.compare(engine, reach, message, (self.survey.as_deref(), &after), is_overlapped)
+            }
             None => Ok(Difference::default()),
         };
         engine.control = control;
@@ -183,18 +194,36 @@ fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
 }
 
 impl ScannedTree {
-    /// Records what others had changed; `None`, with a warning, if that fails.
-    fn scan(engine: &mut Engine, state: &State, survey: Option<Arc<Survey>>) -> Result<Option<Self>, Error> {
+    /// Records what others had changed; `None`, with a warning, if that fails. While other commands run,
+    /// what has changed may be theirs: then it is recorded with them, and its bytes are kept.
+    fn scan(
+        engine: &mut Engine,
+        state: &State,
+        survey: Option<Arc<Survey>>,
+        is_late: bool,
+    ) -> Result<Option<Self>, Error> {
         let (session, warning) = session::load(state, engine.session())?;
         engine.warn_if(warning);
-        let scanned = record::scan_others(engine, session.seq == 0, survey);
+        let scanned = if is_late {
+            let found = record::unrecorded(engine, survey.clone());
+            found.map(|found| (found.left_out, found.ignored, found.paths))
+        } else {
+            let recorded = record::scan_others(engine, session.seq == 0, survey.clone());
+            recorded.map(|recorded| (recorded.left_out, recorded.ignored, Vec::new()))
+        };
         let heads = done::Heads::of(state)?;
         match scanned {
-            Ok(recorded) => {
+            Ok((left_out, ignored, differing)) => {
                 let tip = tip(engine)?;
-                let left_out = LeftOutFiles::of(&recorded.left_out);
-                let kept = left_out.keep(&engine.workspace);
-                Ok(Some(Self { left_out, kept, tip, heads }))
+                let left_out = LeftOutFiles::of(&left_out);
+                let ignored = IgnoredFiles::of(&ignored, survey.as_deref());
+                let mut kept = left_out.keep(&engine.workspace);
+                if let Some(survey) = &survey {
+                    ignored.keep(&engine.workspace, survey, &mut kept);
+                }
+                let differing = differing.iter().map(|path| OsStr::from_bytes(path));
+                kept.add(&engine.workspace, differing.filter_map(|path| WorkspacePath::new(Path::new(path))));
+                Ok(Some(Self { left_out, ignored, kept, tip, heads }))
             }
             Err(error) if engine.require_snapshot => Err(error),
             Err(error) => {
@@ -214,6 +243,7 @@ impl ScannedTree {
         reach: &Reach,
         (command, why): (&str, Option<&str>),
         (before, after): (Option<&Survey>, &After),
+        is_overlapped: bool,
     ) -> Result<Difference, Error> {
         let later = before.zip(after.survey.clone());
         if later.as_ref().is_some_and(|(before, after)| before.touched(after).is_empty()) {
@@ -224,7 +254,12 @@ impl ScannedTree {
         let seq = change.number();
         let (subject, body) = (subject(command), body(command, why));
         let words = (Some(subject.clone()), body.as_deref());
-        let scanned = record::scan_as(change.engine(), words, Bash::NAME, seq, after.survey.clone());
+        let touched = later.as_ref().map(|(before, after)| before.touched(after));
+        let paths = |touched: &Vec<Touched>| touched.iter().map(|it| it.path.as_bytes().to_vec()).collect();
+        // What was there before is for the commands that run still.
+        let only = touched.as_ref().filter(|_| is_overlapped).map(paths);
+        let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
+        let scanned = record::scan_as(change.engine(), words, Bash::NAME, seq, looked);
         let recorded = match scanned {
             Ok(recorded) => recorded,
             Err(error) => {
@@ -232,9 +267,10 @@ impl ScannedTree {
             }
         };
         let left_out = LeftOutFiles::of(&recorded.left_out);
+        let ignored = IgnoredFiles::of(&recorded.ignored, after.survey.as_deref());
         tell(change.engine(), recorded);
         let tips = (self.tip.clone(), tip(change.engine())?);
-        let Some((before, later)) = later else {
+        let Some(((before, later), touched)) = later.zip(touched) else {
             change.engine().warn(
                 "there are too many files to look at each: undo does not take back what this command changed",
             );
@@ -242,7 +278,6 @@ impl ScannedTree {
             change.spend_number()?;
             return Ok(Difference::default());
         };
-        let touched = before.touched(&later);
         warn_of_protected(change.engine(), &touched);
         warn_of_unseen(change.engine(), before, &later);
         left_out.tell(reach, change.engine(), &touched);
@@ -252,6 +287,8 @@ impl ScannedTree {
             after: &later,
             tips: &tips,
             left_out: [&self.left_out, &left_out],
+            ignored: [&self.ignored, &ignored],
+            is_overlapped,
             kept: &self.kept,
             heads: &self.heads,
             held: &after.held,

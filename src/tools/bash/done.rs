@@ -7,7 +7,7 @@ use super::Bash;
 use super::answer::{Action, Changed};
 use super::attributes::named;
 use super::difference::{Difference, LISTED_MAX};
-use super::left_out::{KeptFiles, LeftOutFiles};
+use super::left_out::{IGNORED_BYTES_MAX, IGNORED_FILE_BYTES_MAX, IgnoredFiles, KeptFiles, LeftOutFiles};
 use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
@@ -71,7 +71,11 @@ pub struct Sides<'a> {
     pub tips: &'a (Option<String>, Option<String>),
     /// What these snapshots leave out though git does not ignore it.
     pub left_out: [&'a LeftOutFiles; 2],
-    /// What of that had which bytes.
+    /// What git ignores.
+    pub ignored: [&'a IgnoredFiles; 2],
+    /// True if another command ran at the same time.
+    pub is_overlapped: bool,
+    /// Bytes of what no snapshot has.
     pub kept: &'a KeptFiles,
     /// The newest change of each session before.
     pub heads: &'a Heads,
@@ -90,18 +94,24 @@ pub fn record(
 ) -> Result<Difference, Error> {
     let state = State::open(change.workspace())?;
     let mut collector = Collector::new(&change, &state, sides)?;
-    for held in sides.held {
-        collector.arrive(&held.path, Marked { inode: held.inode, is_folder: held.is_folder });
-        note(&mut collector.made, &held.path, |folder| folder.has_recorded = true);
-    }
     for touched in sides.before.touched(sides.after) {
         if !sides.held.iter().any(|held| touched.path.is_within(&held.path)) {
             collector.take(&touched)?;
         }
     }
+    for held in sides.held {
+        collector.arrive(&held.path, Marked { inode: held.inode, is_folder: held.is_folder });
+        note(&mut collector.made, &held.path, |folder| folder.has_recorded = true);
+    }
     let by_others = std::mem::take(&mut collector.by_others);
+    let lost = std::mem::take(&mut collector.ignored_lost);
+    let listed: Vec<WorkspacePath> = collector.list.keys().cloned().collect();
     let (done, backups, list) = collector.finish();
     warn_of_others(change.engine(), &by_others);
+    if sides.is_overlapped {
+        warn_of_overlap(change.engine(), &listed);
+    }
+    warn_of_lost(change.engine(), &lost);
     let difference = Difference { total: Some(list.len()), list: Some(list) };
     let is_recorded = sides.tips.0 != sides.tips.1;
     // What is listed and cannot be taken back is recorded as well: an undo says so.
@@ -122,6 +132,24 @@ fn warn_of_others(engine: &mut Engine, paths: &[WorkspacePath]) {
     if let Some(names) = named(&engine.workspace, paths) {
         engine.warn(format!(
             "recorded as the changes of another command that ran at the same time: {names}. Commands with `transaction` are kept apart"
+        ));
+    }
+}
+
+/// Says which files may be another command's, though they are recorded as this one's.
+fn warn_of_overlap(engine: &mut Engine, paths: &[WorkspacePath]) {
+    if let Some(names) = named(&engine.workspace, paths) {
+        engine.warn(format!(
+            "another command ran at the same time, and some of these changes may be its own: {names}. Undo takes them back with this command's"
+        ));
+    }
+}
+
+/// Says of which ignored files there are no old bytes.
+fn warn_of_lost(engine: &mut Engine, paths: &[WorkspacePath]) {
+    if let Some(names) = named(&engine.workspace, paths) {
+        engine.warn(format!(
+            "git ignores these files, and they are too large or too many to be kept; undo does not take back what the command did to them: {names}"
         ));
     }
 }
@@ -167,13 +195,26 @@ impl Theirs {
 }
 
 /// A folder that came or went.
+#[derive(Default)]
 struct FolderSeen {
     /// Its permission bits.
     mode: u32,
+    /// True if git ignores it: of itself it is no change.
+    is_ignored: bool,
     /// Whether anything in it is taken back.
     has_recorded: bool,
     /// Whether anything in it is not.
     has_others: bool,
+}
+
+/// A path in an answer's list.
+struct Listed {
+    /// Effect of the command.
+    action: Action,
+    /// Digest of a new file.
+    sha256: Option<Sha256>,
+    /// True if git ignores it.
+    is_ignored: bool,
 }
 
 /// What a command did, as far as it is known.
@@ -199,7 +240,11 @@ struct Collector<'a, 's, 'e> {
     /// Folders that went.
     removed: BTreeMap<WorkspacePath, FolderSeen>,
     /// What the answer lists.
-    list: BTreeMap<WorkspacePath, (Action, Option<Sha256>)>,
+    list: BTreeMap<WorkspacePath, Listed>,
+    /// Ignored files whose old bytes nobody has.
+    ignored_lost: Vec<WorkspacePath>,
+    /// Bytes of new ignored files that may still be recorded.
+    ignored_bytes_left: u64,
     /// What it does not list, since another command ended first and took it for its own.
     by_others: Vec<WorkspacePath>,
 }
@@ -226,6 +271,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             made: BTreeMap::new(),
             removed: BTreeMap::new(),
             list: BTreeMap::new(),
+            ignored_lost: Vec::new(),
+            ignored_bytes_left: IGNORED_BYTES_MAX,
             by_others: Vec::new(),
         })
     }
@@ -244,7 +291,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 let (before, after) = (before.recorded_mode(), after.recorded_mode());
                 if before != after && !self.theirs.folders.contains(path) {
                     self.done.modes.push(FolderMode { path: path.clone(), before, after });
-                    self.list.insert(path.clone(), (Action::Modify, None));
+                    self.note_listed(path, Action::Modify, None);
                 }
                 Ok(())
             }
@@ -263,7 +310,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if before.kind().is_dir() {
             let mode = before.recorded_mode();
             if !self.theirs.folders.contains(path) {
-                let seen = FolderSeen { mode, has_recorded: false, has_others: false };
+                let seen = FolderSeen { mode, is_ignored: self.is_ignored(path), ..FolderSeen::default() };
                 self.removed.insert(path.clone(), seen);
             }
             return Ok(());
@@ -275,7 +322,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         } else {
             self.done.lost.push(path.clone());
         }
-        self.list.insert(path.clone(), (Action::Delete, None));
+        self.note_listed(path, Action::Delete, None);
         Ok(())
     }
 
@@ -284,15 +331,15 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if after.kind().is_dir() {
             let mode = after.recorded_mode();
             if !self.theirs.folders.contains(path) {
-                let seen = FolderSeen { mode, has_recorded: false, has_others: false };
+                let seen = FolderSeen { mode, is_ignored: self.is_ignored(path), ..FolderSeen::default() };
                 self.made.insert(path.clone(), seen);
             }
             return Ok(());
         }
         if is_file(after) {
             let is_theirs = self.theirs.files.contains_key(path);
-            if !is_theirs && !self.is_left_out(path) && !self.is_in(AFTER, path)? {
-                // Git ignores it.
+            let is_known = is_theirs || self.is_left_out(path) || self.is_in(AFTER, path)?;
+            if !is_known && !self.takes_ignored(path, after.size()) {
                 note(&mut self.made, path, |folder| folder.has_others = true);
                 return Ok(());
             }
@@ -308,7 +355,28 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     fn arrive(&mut self, path: &WorkspacePath, thing: Marked) {
         self.done.arrived.push(Arrived { path: path.clone(), thing });
         let action = if self.list.contains_key(path) { Action::Modify } else { Action::Create };
-        self.list.insert(path.clone(), (action, None));
+        self.note_listed(path, action, None);
+    }
+
+    /// True if git ignores a path, before the command or after it.
+    fn is_ignored(&self, path: &WorkspacePath) -> bool {
+        self.sides.ignored.iter().any(|ignored| ignored.has(path))
+    }
+
+    /// True if a new file of that size is recorded though git ignores it.
+    fn takes_ignored(&mut self, path: &WorkspacePath, size: u64) -> bool {
+        let is_large = self.sides.ignored.iter().any(|ignored| ignored.is_in_large(path));
+        if is_large || !self.is_ignored(path) || size > IGNORED_FILE_BYTES_MAX.min(self.ignored_bytes_left) {
+            return false;
+        }
+        self.ignored_bytes_left -= size;
+        true
+    }
+
+    /// Notes a path for the answer.
+    fn note_listed(&mut self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) {
+        let listed = Listed { action, sha256, is_ignored: self.is_ignored(path) };
+        self.list.insert(path.clone(), listed);
     }
 
     /// Takes in a file with both its sides.
@@ -366,7 +434,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             (Some(_), Some(_)) => Action::Modify,
         };
         let sha256 = to.as_ref().filter(|to| !fs::is_symlink_mode(to.mode)).map(|to| to.sha256);
-        self.list.insert(path.clone(), (action, sha256));
+        self.note_listed(path, action, sha256);
         let folders = if to.is_some() { &mut self.made } else { &mut self.removed };
         note(folders, path, |folder| folder.has_recorded = true);
         self.done.files.push(DoneFile { path: path.clone(), before: from, after: to });
@@ -448,7 +516,9 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     fn lose_if_known(&mut self, path: &WorkspacePath) -> Result<(), Error> {
         if self.is_left_out(path) || self.is_in(BEFORE, path)? || self.is_in(AFTER, path)? {
             let action = if self.sides.after.at(path).is_some() { Action::Modify } else { Action::Delete };
-            self.list.insert(path.clone(), (action, None));
+            self.note_listed(path, action, None);
+        } else if self.is_ignored(path) {
+            self.ignored_lost.push(path.clone());
         }
         self.lose(path);
         Ok(())
@@ -472,19 +542,27 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             [(&made, self.sides.after, Action::Create), (&removed, self.sides.before, Action::Delete)]
         {
             let empty = folders.keys().filter(|folder| survey.is_empty(folder));
-            self.list.extend(empty.map(|folder| (folder.clone(), (action, None))));
+            let sides = self.sides;
+            let listed = |folder: &WorkspacePath| {
+                let is_ignored = sides.ignored.iter().any(|ignored| ignored.has(folder));
+                (folder.clone(), Listed { action, sha256: None, is_ignored })
+            };
+            self.list.extend(empty.map(listed));
         }
         let entry =
             |(path, mode): (WorkspacePath, u32)| FolderEntry { path, mode: Some(mode), identity: None };
         self.done.made = made.into_iter().map(entry).collect();
         self.done.removed = removed.into_iter().map(entry).collect();
         self.note_closed();
-        let shown = |(path, (action, sha256)): (WorkspacePath, _)| Changed {
+        // If there are too many for an answer, what git ignores is the first to be left out.
+        let mut list: Vec<(WorkspacePath, Listed)> = self.list.into_iter().collect();
+        list.sort_by_key(|(_, listed)| listed.is_ignored);
+        let shown = |(path, listed): (WorkspacePath, Listed)| Changed {
             path: self.workspace.shown(&path),
-            action,
-            sha256,
+            action: listed.action,
+            sha256: listed.sha256,
         };
-        (self.done, self.backups, self.list.into_iter().map(shown).collect())
+        (self.done, self.backups, list.into_iter().map(shown).collect())
     }
 }
 
@@ -537,7 +615,8 @@ fn kept(folders: &BTreeMap<WorkspacePath, FolderSeen>) -> BTreeMap<WorkspacePath
     for (path, seen) in folders {
         let parent = path.parent().unwrap_or_default();
         let is_apart = !folders.contains_key(&parent) || kept.contains_key(&parent);
-        if is_apart && (seen.has_recorded || !seen.has_others) {
+        let counts = !seen.is_ignored || kept.contains_key(&parent);
+        if is_apart && (seen.has_recorded || (counts && !seen.has_others)) {
             kept.insert(path.clone(), seen.mode);
         }
     }

@@ -2,6 +2,8 @@
 //! that a filter program would convert, other repositories. What a command does to them is seen all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::placeholder::GIT_FOLDER;
@@ -11,13 +13,19 @@ use crate::engine::sandbox::plan::Reach;
 use crate::engine::snapshot::{LeftOut, Reason};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
-use crate::engine::workspace::survey::Touched;
+use crate::engine::workspace::survey::{Survey, Touched};
 use crate::engine::workspace::{Workspace, fs};
 
 /// Largest of these files whose bytes are kept while a command runs, in bytes.
 const KEPT_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of them in all.
 const KEPT_BYTES_MAX: u64 = 16 << 20;
+/// Largest ignored file that is recorded, in bytes (`bash.ignored_file_bytes`).
+pub const IGNORED_FILE_BYTES_MAX: u64 = 5 << 20;
+/// Bytes of the ignored files that one command changes, as far as they are recorded (`bash.ignored_bytes`).
+pub const IGNORED_BYTES_MAX: u64 = 64 << 20;
+/// Files in a folder that is ignored as a whole; one with more is made by a build and can be made again.
+const IGNORED_FOLDER_FILES_MAX: usize = 1_000;
 
 /// What a scan left out.
 #[derive(Debug, Default)]
@@ -115,7 +123,84 @@ impl LeftOutFiles {
     }
 }
 
+/// What git ignores in a work tree.
+#[derive(Debug, Default)]
+pub struct IgnoredFiles {
+    /// Single files.
+    files: BTreeSet<WorkspacePath>,
+    /// Folders that are ignored as a whole; true for one with too many files.
+    folders: BTreeMap<WorkspacePath, bool>,
+}
+
+impl IgnoredFiles {
+    /// Sorts what a scan has found.
+    pub fn of(ignored: &[Vec<u8>], survey: Option<&Survey>) -> Self {
+        let mut found = Self::default();
+        for path in ignored {
+            let stem = path.strip_suffix(b"/");
+            let named = OsStr::from_bytes(stem.unwrap_or(path));
+            let Some(path) = WorkspacePath::new(Path::new(named)) else { continue };
+            if stem.is_some() {
+                let holds = |survey: &Survey| survey.below(&path).nth(IGNORED_FOLDER_FILES_MAX).is_some();
+                let is_large = survey.is_none_or(holds);
+                found.folders.insert(path, is_large);
+            } else {
+                found.files.insert(path);
+            }
+        }
+        found
+    }
+
+    /// True if git ignores a path.
+    pub fn has(&self, path: &WorkspacePath) -> bool {
+        self.files.contains(path) || self.folder_of(path).is_some()
+    }
+
+    /// True if git ignores a path, and it lies in a folder of too many files.
+    pub fn is_in_large(&self, path: &WorkspacePath) -> bool {
+        self.folder_of(path) == Some(true)
+    }
+
+    /// The ignored folder that is or holds a path: true for a large one.
+    fn folder_of(&self, path: &WorkspacePath) -> Option<bool> {
+        let mut around = std::iter::successors(Some(path.clone()), WorkspacePath::parent);
+        if self.folders.is_empty() { None } else { around.find_map(|path| self.folders.get(&path).copied()) }
+    }
+
+    /// Reads the ignored files that look precious: the smallest first.
+    pub fn keep(&self, workspace: &Workspace, survey: &Survey, kept: &mut KeptFiles) {
+        let files = self.files.iter().filter_map(|path| Some((path.clone(), survey.at(path)?)));
+        let small = self.folders.iter().filter(|(_, is_large)| !**is_large);
+        let inner = small.flat_map(|(folder, _)| survey.below(folder));
+        let files = files.chain(inner).filter(|(_, thing)| thing.size() <= IGNORED_FILE_BYTES_MAX);
+        let mut files: Vec<(u64, WorkspacePath)> = files.map(|(path, thing)| (thing.size(), path)).collect();
+        files.sort();
+        kept.add(workspace, files.into_iter().map(|(_, path)| path));
+    }
+}
+
 impl KeptFiles {
+    /// Reads these files and links, as long as there is room.
+    pub fn add(&mut self, workspace: &Workspace, paths: impl Iterator<Item = WorkspacePath>) {
+        let mut left = IGNORED_BYTES_MAX;
+        for path in paths {
+            let bytes = match workspace.open_regular(&path, "") {
+                Ok((file, stat)) if fs::size_of(&stat) <= left => {
+                    fs::read_to_end(file, fs::size_of(&stat), left).ok()
+                }
+                Ok(_) => None,
+                Err(_) => {
+                    let link = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK);
+                    link.and_then(|link| fs::target_of(&link)).ok()
+                }
+            };
+            if let Some(bytes) = bytes {
+                left = left.saturating_sub(bytes.len() as u64);
+                self.0.insert(path, bytes);
+            }
+        }
+    }
+
     /// The bytes that a file of that size had.
     pub fn bytes_of(&self, path: &WorkspacePath, size: u64) -> Option<&[u8]> {
         self.0.get(path).map(Vec::as_slice).filter(|bytes| bytes.len() as u64 == size)

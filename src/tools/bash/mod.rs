@@ -36,7 +36,9 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::plan::{Ended, SandboxPlan};
+use crate::engine::sandbox::running::Turn;
 use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
+use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
 use crate::text::answer_size::AnswerRoom;
 
@@ -113,6 +115,7 @@ impl Bash {
             .as_deref()
             .ok_or_else(|| Error::invalid("field `command` is missing").detail("field", "command"))?;
         let program = shell(command)?;
+        let _turn = output.turn(engine, request);
         let mut recording = Recording::begin(engine, request)?;
         let marks = marks::Marks::of_session(engine)?;
         let (plan, mut placeholder) = plan_of(engine, request, program, &mut recording)?;
@@ -178,6 +181,14 @@ impl Output<'_> {
             Self::Answer => AnswerRoom::new(bytes_max).beside(answer.size_of_output()),
             Self::Job(_) => AnswerRoom::new(bytes_max / PART),
         }
+    }
+
+    /// Waits for the turn of a command that changes the files themselves, unless it is a job.
+    fn turn(&self, engine: &Engine, request: &Request) -> Option<Turn> {
+        let takes_turns = matches!(self, Self::Answer) && !request.is_transaction();
+        // Where no state can be made, a command runs without write access.
+        let state = takes_turns.then(|| State::open(&engine.workspace).ok()).flatten()?;
+        Turn::take(&state)
     }
 
     /// What asks for the end of the command.

@@ -80,6 +80,8 @@ pub struct Recorded {
     pub external: Option<String>,
     /// What could not enter, and why.
     pub left_out: Vec<LeftOut>,
+    /// Untracked files and folders that git ignores and a scan met; a folder ends in a slash.
+    pub ignored: Vec<Vec<u8>>,
     /// What a person should know.
     pub warnings: Vec<String>,
 }

@@ -79,6 +79,7 @@ impl Store {
         warnings.extend(self.lost_branch(tip));
         warnings.extend(prepared.warnings);
         let recorded = Recorded {
+            ignored: Vec::new(),
             id: id.map(|id| id.to_string()),
             external: external.map(|id| id.to_string()),
             left_out: prepared.left_out,

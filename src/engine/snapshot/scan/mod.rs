@@ -5,6 +5,7 @@ pub mod untracked;
 pub mod walk;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -60,6 +61,19 @@ pub struct Scan<'a> {
     pub at_hand: &'a AtHand,
     /// What stands in the work tree, where someone has just looked.
     pub survey: Option<Arc<Survey>>,
+    /// The only paths that it takes in; the next scan finds the others.
+    pub only: Option<&'a BTreeSet<Vec<u8>>>,
+}
+
+/// Work tree that differs from the newest snapshot, not recorded yet.
+#[derive(Debug)]
+pub struct Unrecorded {
+    /// Files that may differ.
+    pub paths: Vec<Vec<u8>>,
+    /// What a scan would leave out.
+    pub left_out: Vec<LeftOut>,
+    /// What git ignores, as in [`Recorded::ignored`].
+    pub ignored: Vec<Vec<u8>>,
 }
 
 /// How much one scan takes in; more is refused.
@@ -105,6 +119,40 @@ impl Store {
         self.repeatedly(|store| store.attempt_scan(&root, place, scan, control))
     }
 
+    /// Finds what may differ between the work tree and the newest snapshot, and records nothing.
+    ///
+    /// # Errors
+    /// As [`Self::scan`].
+    pub fn unrecorded(
+        &self,
+        place: &RepositoryPaths<'_>,
+        scan: &Scan<'_>,
+        control: &Control,
+    ) -> Result<Unrecorded, SnapshotError> {
+        let root = self.repo.root().to_owned();
+        refuse_home(&root)?;
+        let tip = self.branch.tip(&self.repo)?;
+        let head = refs::head_target(&self.repo)?;
+        let stamp = Stamp {
+            session: scan.session,
+            seq: scan.seq,
+            seconds: seconds(scan.time),
+            gate: None,
+            harness: self.harness.as_deref(),
+        };
+        let chain = Chain::begin(&self.repo, tip, head.as_ref(), stamp)?;
+        let index = ScanIndex::load(&self.repo, place, chain.tree(), control)?;
+        let clock = index.clock(prepare::modes_count(&self.repo));
+        let folder = Root::open(&root, self.file_bytes_max)
+            .doing(|| format!("`{}` cannot be read", root.display()))?;
+        let folder = folder.surveyed(scan.survey.clone());
+        let work = Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, only: None, control };
+        let Looked { doubtful, untracked } = self.look(&work, &chain, &index, clock)?;
+        let paths = doubtful.into_iter().map(|(path, _)| path).chain(untracked.files);
+        let paths = paths.map(Vec::from).collect();
+        Ok(Unrecorded { paths, left_out: untracked.left_out, ignored: untracked.ignored })
+    }
+
     /// Tries once; `None` where the branch was moved by someone else meanwhile.
     fn attempt_scan(
         &self,
@@ -132,14 +180,15 @@ impl Store {
         let folder =
             Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
         let folder = folder.surveyed(scan.survey.clone());
-        let work = Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, control };
+        let work =
+            Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, only: scan.only, control };
         let found = self.look(&work, &chain, &index, clock)?;
         let mut taken = self.take_in(&work, &chain, &mut index, found)?;
         let is_news = taken.is_news || !index.is_settled(clock);
         let edits: Vec<TreeEdit<'_>> =
             taken.edits.iter().map(|(path, to)| TreeEdit { path: Cow::Borrowed(path), to: *to }).collect();
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
-        let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree, &taken.unreadable)?;
+        let tree = self.keep_unjudged(&work, &chain, index.tree, seen_tree, &taken.unreadable)?;
         let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
@@ -159,6 +208,7 @@ impl Store {
             id: id.map(|id| id.to_string()),
             external: moved_head.map(|id| id.to_string()),
             left_out: taken.left_out,
+            ignored: taken.ignored,
             warnings: taken.warnings,
         }))
     }
@@ -192,14 +242,17 @@ impl Store {
         looked: Looked,
     ) -> Result<Taken, SnapshotError> {
         let new = looked.untracked.files.into_iter().map(|path| (path, None));
+        let is_wanted = |path: &BString| work.only.is_none_or(|only| only.contains(path.as_slice()));
         let mut files: Vec<(BString, Option<TreeItem>)> =
             looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
+        files.retain(|(path, _)| is_wanted(path));
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut preparer =
             Preparer::new(&self.repo, chain, files.iter().map(|(path, _)| path.as_slice()), self.takes())?;
         let mut taken =
             Taken { left_out: looked.untracked.left_out, is_news: !files.is_empty(), ..Taken::default() };
         taken.unreadable = Unreadable(looked.untracked.closed);
+        taken.ignored = looked.untracked.ignored;
         let mut bytes_left = work.bounds.bytes_max;
         for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
             work.control.check().doing(|| "the work tree cannot be scanned".into())?;
@@ -232,19 +285,24 @@ impl Store {
 
     /// `seen`, with what the branch has of the files that are there but that a scan does not judge.
     ///
+    /// So are paths that the scan does not take in, gone ones too.
+    ///
     /// Such are files that are ignored though they were committed once, those that a filter
     /// program would have to convert, large ones, and what is `unreadable`. `scanned` is the tree of
     /// the scan before: elsewhere than where the branch differs from it there is nothing to decide.
     fn keep_unjudged(
         &self,
-        root: &Path,
+        work: &Work<'_>,
         chain: &Chain<'_>,
         scanned: ObjectId,
         seen: ObjectId,
         unreadable: &Unreadable,
     ) -> Result<ObjectId, SnapshotError> {
         let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
-        let is_there = |change: &&PathChange| change.after.is_some() || unreadable.holds(&change.path);
+        let is_passed = |path: &[u8]| work.only.is_some_and(|only| !only.contains(path));
+        let is_there = |change: &&PathChange| {
+            change.after.is_some() || unreadable.holds(&change.path) || is_passed(&change.path)
+        };
         let there: Vec<_> = since.iter().filter(is_there).collect();
         let mut preparer = Preparer::new(
             &self.repo,
@@ -253,10 +311,11 @@ impl Store {
             self.takes(),
         )?;
         let mut edits = Vec::new();
+        let root = self.repo.root();
         let root = HeldFolder::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
         for change in there {
             let path = change.path.as_slice();
-            let stays = if unreadable.holds(path) {
+            let stays = if unreadable.holds(path) || is_passed(&change.path) {
                 true
             } else {
                 let Some(size_bytes) = size_of(&root, path) else { continue };
@@ -280,6 +339,8 @@ struct Work<'a> {
     bounds: Bounds,
     /// Files that need not be read.
     at_hand: &'a AtHand,
+    /// The only paths that are taken in.
+    only: Option<&'a BTreeSet<Vec<u8>>>,
     /// When to stop.
     control: &'a Control,
 }
@@ -301,6 +362,8 @@ struct Taken {
     is_news: bool,
     /// What stays out.
     left_out: Vec<LeftOut>,
+    /// What git ignores.
+    ignored: Vec<Vec<u8>>,
     /// What of it may not be read.
     unreadable: Unreadable,
     /// What a person should know.

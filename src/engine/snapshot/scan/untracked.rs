@@ -19,6 +19,8 @@ pub struct Untracked {
     pub files: Vec<BString>,
     /// What stays out.
     pub left_out: Vec<LeftOut>,
+    /// Files and folders that are ignored; a folder ends in a slash.
+    pub ignored: Vec<Vec<u8>>,
     /// Folders that may not be read, each with a slash at its end save the root: what is in them is
     /// not known.
     pub closed: Vec<BString>,
@@ -77,8 +79,12 @@ impl Sorter<'_, '_> {
 
     /// Takes in a file, unless it is ignored.
     fn file(&mut self, path: BString) -> Result<(), SnapshotError> {
-        if may_enter(&path) && !self.is_unruled(&path) && !self.rules.ignores(&path)? {
-            self.found.files.push(path);
+        if may_enter(&path) && !self.is_unruled(&path) {
+            if self.rules.ignores(&path)? {
+                self.found.ignored.push(path.into());
+            } else {
+                self.found.files.push(path);
+            }
         }
         Ok(())
     }
@@ -86,10 +92,14 @@ impl Sorter<'_, '_> {
     /// Looks into a folder, unless it is ignored; adds the folders in it to `more`.
     fn folder(&mut self, path: &BString, more: &mut Vec<BString>) -> Result<(), SnapshotError> {
         let is_of_note = may_enter(path) || may_hold_policy(path);
-        if !is_of_note || self.is_unruled(path) || self.rules.ignores_folder(path)? {
+        let below = |name: &[u8]| BString::from([&path[..], b"/", name].concat());
+        if !is_of_note || self.is_unruled(path) {
             return Ok(());
         }
-        let below = |name: &[u8]| BString::from([&path[..], b"/", name].concat());
+        if self.rules.ignores_folder(path)? {
+            self.found.ignored.push(below(b"").into());
+            return Ok(());
+        }
         let doing = || format!("`{path}` cannot be read");
         let folder = match self.root.folder(&below(b"")) {
             Ok(folder) => folder,
