@@ -280,3 +280,63 @@ fn files_of_a_job_that_runs_are_its_own() {
     ws.holds("a.txt", "one\n");
     assert!(!ws.path("of-job").exists());
 }
+
+#[test]
+fn a_job_is_stopped_when_a_repository_appears() {
+    for (folder, has_git) in [("y", true), (".", false)] {
+        let ws = if has_git {
+            Workspace::with(&[("a.txt", "one\n")])
+        } else {
+            Workspace::bare(&[("a.txt", "one\n")])
+        };
+        let attack = format!(
+            "trap '' TERM; touch started; for i in $(seq 400); do [ -e {folder}/.git/config ] && echo evil >> {folder}/.git/late; sleep 0.05; done"
+        );
+        let started = ws.lbx(&["bash", "--background", &attack]).ok();
+        let job = started["job"].as_str().unwrap().to_owned();
+        while !ws.path("started").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::fs::create_dir_all(ws.path(folder)).unwrap();
+        // At the root, lbx's own empty folder is replaced.
+        let _ = std::fs::remove_dir(ws.path(folder).join(".git"));
+        let made =
+            std::process::Command::new("git").args(["init", "-q"]).current_dir(ws.path(folder)).status();
+        assert!(made.unwrap().success());
+        let ended = ws.lbx(&["bash", "--job", &job, "--timeout-ms", "15000"]).success();
+        assert_eq!(ended["data"]["stopped"], true, "{ended:#}");
+        let told = warnings(&ended);
+        assert!(told.contains("stopped because a repository appeared in "), "{ended:#}");
+        assert!(told.contains(".git.lbx-held, where git does not use it"), "{ended:#}");
+    }
+}
+
+#[test]
+fn a_job_that_makes_no_repository_runs_on() {
+    let ws = Workspace::bare(&[("a.txt", "one\n"), ("src/objects/x", "x\n")]);
+    let command = "mkdir -p new/deep/.github src/refs; touch new/deep/.gitignore HEAD; sleep 0.3; echo done";
+    let started = ws.lbx(&["bash", "--background", command]).ok();
+    let job = started["job"].as_str().unwrap().to_owned();
+    let other = ws.lbx(&["bash", "--direct", "touch of-other"]).success();
+    assert!(changed(&other).contains(&"of-other"), "{other:#}");
+    let ended = ws.lbx(&["bash", "--job", &job, "--timeout-ms", "15000"]).success();
+    assert_eq!(ended["data"]["exit_code"], 0, "{ended:#}");
+}
+
+#[test]
+fn a_repository_of_a_command_that_was_killed_is_moved_aside_by_the_next() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let command = "git init -q new; touch started; sleep 1000";
+    let call = ws.call(&["bash", "--direct", command]).spawn();
+    while !ws.path("started").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    crate::common::kill(call.id());
+    call.wait_with_output().unwrap();
+    assert!(is_repository(&ws.path("new")));
+    let answer = direct(&ws, "auto", "true").success();
+    let told = warnings(&answer);
+    assert!(told.contains("the command made a repository in new; it is now new/.git.lbx-held"), "{told}");
+    assert!(!is_repository(&ws.path("new")));
+    assert!(warnings(&direct(&ws, "auto", "true").success()).is_empty());
+}

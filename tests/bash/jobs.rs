@@ -158,6 +158,9 @@ fn a_job_whose_supervisor_is_killed_ends_and_is_lost() {
         assert_eq!(supervisors.len(), 1, "{backend}: {supervisors:?}");
         supervisors.into_iter().for_each(kill);
         none_left(&mark, backend);
+        // The kernel takes the watch of the supervisor down before it frees its lock.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while look(&ws, &["--job", &job])["state"] == "running" && std::time::Instant::now() < until {}
         assert_eq!(look(&ws, &["--job", &job])["state"], "lost", "{backend}");
         assert_eq!(look(&ws, &["--job", &job, "--stop"])["state"], "lost", "{backend}");
     }

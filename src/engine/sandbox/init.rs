@@ -197,6 +197,10 @@ impl Family {
                     self.signal_all(Signal::TERM);
                     phase = Phase::Ending(Instant::now() + plan.grace());
                 }
+                Ok(Some(Order::Kill)) if !matches!(phase, Phase::Killing(_)) => {
+                    self.signal_all(Signal::KILL);
+                    phase = phase_of_killing(phase);
+                }
                 Ok(None) if !link.is_closed() => {}
                 Ok(Some(_)) => {}
                 // Nobody is there any more who could want anything.

@@ -27,6 +27,7 @@ pub mod plan;
 mod privileges;
 pub mod repositories;
 pub mod repository_marks;
+pub mod repository_watch;
 pub mod run;
 pub mod running;
 mod seccomp;

@@ -135,6 +135,8 @@ pub enum Order {
     Run(Box<SandboxPlan>),
     /// End everything.
     End,
+    /// Kill everything at once.
+    Kill,
 }
 
 /// How a command ended.

@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::path::WorkspacePath;
@@ -42,7 +43,7 @@ const SAMPLE: &[u8] = b".sample";
 const INNER: [&str; 2] = ["modules", "worktrees"];
 
 /// Identity and content of a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Look {
     /// Device and inode.
     file: (u64, u64),
@@ -86,6 +87,19 @@ impl RepositoryMarks {
     pub fn of(workspace: &Workspace, marks: &[WorkspacePath]) -> Self {
         let look = |path: &WorkspacePath| Some((path.clone(), Look::at(workspace, path)?));
         Self(marks.iter().filter_map(look).collect())
+    }
+
+    /// Reads the marks that [`Self::to_json`] wrote.
+    #[must_use]
+    pub fn from_json(json: &[u8]) -> Option<Self> {
+        let marks: Vec<(WorkspacePath, Look)> = serde_json::from_slice(json).ok()?;
+        Some(Self(marks.into_iter().collect()))
+    }
+
+    /// Writes the marks for a later call, in case this one is killed.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.0.iter().collect::<Vec<_>>()).unwrap_or_default()
     }
 
     /// Compares them with those found later, and moves aside what is new or was replaced.
@@ -222,17 +236,13 @@ fn add_file(hasher: &mut Hasher, folder: BorrowedFd<'_>, name: &OsStr, stat: &St
     } else {
         fs::read_at(folder, name, FILE_BYTES_MAX).ok().flatten()
     };
-    match bytes {
-        Some(bytes) => {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(&bytes);
-        }
-        None => {
-            for number in [fs::size_of(stat), stat.st_ino] {
-                hasher.update(&number.to_le_bytes());
-            }
-            hasher.update(&stat.st_ctime.to_le_bytes());
-        }
+    if let Some(bytes) = bytes {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(&bytes);
+    } else {
+        hasher.update(&fs::size_of(stat).to_le_bytes());
+        hasher.update(&stat.st_ino.to_le_bytes());
+        hasher.update(&stat.st_ctime.to_le_bytes());
     }
 }
 

@@ -67,13 +67,16 @@ pub struct Bounds {
     pub control: Control,
     /// Whether someone asked for its end, and still wants to know how it ended.
     pub stop: Control,
+    /// Set when the command must not run a moment longer.
+    pub kill: Control,
 }
 
 impl Bounds {
     /// For a command that does nothing.
     #[must_use]
     pub fn probe() -> Self {
-        Self { time: START_TIME_MAX, control: Control::default(), stop: Control::default() }
+        let (control, stop, kill) = (Control::default(), Control::default(), Control::default());
+        Self { time: START_TIME_MAX, control, stop, kill }
     }
 }
 
@@ -334,7 +337,8 @@ impl<'a> Running<'a> {
     ) -> Result<(), Failure> {
         let now = Instant::now();
         let is_wanted = !bounds.control.should_stop();
-        let is_stopped = bounds.stop.should_stop();
+        let is_killed = bounds.kill.should_stop();
+        let is_stopped = is_killed || bounds.stop.should_stop();
         let Some(started) = self.started else {
             if !is_wanted || is_stopped {
                 return Err(bounds.control.check().err().unwrap_or_else(cancelled).into());
@@ -355,7 +359,8 @@ impl<'a> Running<'a> {
                     (true, false) => Cause::Time,
                 };
                 // Where it is gone already, the next look at the link tells.
-                let _ = self.link.as_mut().map(|link| link.send(&Order::End, None));
+                let order = if is_killed { Order::Kill } else { Order::End };
+                let _ = self.link.as_mut().map(|link| link.send(&order, None));
                 *ending = Ending::Since { cause, until: now + plan.grace() + END_TIME_MAX };
                 Ok(())
             }

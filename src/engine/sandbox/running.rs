@@ -3,7 +3,7 @@
 //! A baseline of another session that is taken meanwhile would hold half of what such a command does,
 //! as if that had been there before.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -20,6 +20,10 @@ use crate::error::Error;
 /// Where they are noted, below the state folder: a lock each.
 const FOLDER: &str = "running";
 
+/// Where commands note the repositories that were there before, below the state folder.
+const NOTES_FOLDER: &str = "running-notes";
+/// Bytes of a note.
+const NOTE_BYTES_MAX: u64 = 16 << 20;
 /// The lock that commands hold that take turns, in the state folder.
 const TURN_LOCK: &str = "turn.lock";
 /// Longest time that a command waits for one that runs before it: most end sooner.
@@ -55,6 +59,8 @@ pub struct Running {
     name: String,
     /// True if others ran when it began.
     is_late: bool,
+    /// The folder of its note, once it has one.
+    notes: Option<Arc<OwnedFd>>,
     /// Shows that the call lives.
     _lock: Lock,
 }
@@ -74,7 +80,18 @@ impl Running {
             let opened = fs::open_at(folder.as_fd(), OsStr::new(other), fs::ADD);
             let _ = opened.map(|file| fs::write_all(&File::from(file), OVERLAPPED));
         }
-        Ok(Self { folder, name, is_late: !others.is_empty(), _lock: lock })
+        Ok(Self { folder, name, is_late: !others.is_empty(), notes: None, _lock: lock })
+    }
+
+    /// Notes what the next call must know if this one is killed.
+    ///
+    /// # Errors
+    /// The system's: the command must not run.
+    pub fn note(&mut self, state: &State, note: &[u8]) -> Result<(), Error> {
+        let notes = state.folder(NOTES_FOLDER)?;
+        state.replace(notes.as_fd(), OsStr::new(&self.name), note, &unique_name("note"))?;
+        self.notes = Some(notes);
+        Ok(())
     }
 
     /// True if other commands ran when this one began.
@@ -99,8 +116,26 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if let Some(notes) = &self.notes {
+            let _ = fs::unlink_at(notes, &self.name, AtFlags::empty());
+        }
         let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());
     }
+}
+
+/// Takes the notes of commands whose call was killed. The caller holds the lock of the workspace.
+#[must_use]
+pub fn left_behind(state: &State) -> Vec<Vec<u8>> {
+    let alive = all(state);
+    let Ok(Some(notes)) = state.find_folder(NOTES_FOLDER) else { return Vec::new() };
+    let names = fs::names_in(&notes).unwrap_or_default();
+    let dead = names.iter().filter(|name| !alive.iter().any(|alive| OsStr::new(alive) == *name));
+    let take = |name: &OsString| {
+        let note = fs::read_at(notes.as_fd(), name, NOTE_BYTES_MAX).ok().flatten();
+        let _ = fs::unlink_at(&notes, name, AtFlags::empty());
+        note
+    };
+    dead.filter_map(take).collect()
 }
 
 /// Whether any command is changing the workspace now.

@@ -22,6 +22,7 @@ struct Waiting<T> {
 
 impl<T> WorkQueue<T> {
     /// A queue that holds one item.
+    #[must_use]
     pub const fn new(items: Vec<T>) -> Self {
         Self { waiting: Mutex::new(Waiting { items, busy: 0 }), more: Condvar::new() }
     }

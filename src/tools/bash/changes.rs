@@ -18,7 +18,7 @@ use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::repository_marks::{HeldMark, MarkChanges, RepositoryMarks};
-use crate::engine::sandbox::running::Running;
+use crate::engine::sandbox::running::{self, Running};
 use crate::engine::snapshot::Recorded;
 use crate::engine::store::session;
 use crate::engine::store::state::State;
@@ -86,13 +86,17 @@ impl Before {
     }
 
     /// Looks once, for the search for repositories, the scan and the comparison afterwards.
-    fn look_locked(engine: &mut Engine, state: &State, running: Running) -> Result<Self, Error> {
-        let (protected, survey) = limits::look(engine)?;
+    fn look_locked(engine: &mut Engine, state: &State, mut running: Running) -> Result<Self, Error> {
+        let (mut protected, mut survey) = limits::look(engine)?;
+        if hold_left_behind(engine, state, &protected.marks) {
+            (protected, survey) = limits::look(engine)?;
+        }
         let marks = RepositoryMarks::of(&engine.workspace, &protected.marks);
+        running.note(state, &marks.to_json())?;
         let survey = survey.map(Arc::new);
         let has_snapshots = engine.policy().has_snapshots() || engine.require_snapshot;
         let known = if has_snapshots {
-            ScannedTree::scan(engine, state, survey.clone(), running.is_late())?
+            ScannedTree::scan(engine, state, survey.as_ref(), running.is_late())?
         } else {
             None
         };
@@ -167,6 +171,18 @@ impl Before {
     }
 }
 
+/// Moves aside the repositories that a command made whose call was killed; true if there are any.
+fn hold_left_behind(engine: &mut Engine, state: &State, marks: &[WorkspacePath]) -> bool {
+    let mut has_held = false;
+    for note in running::left_behind(state) {
+        let Some(before) = RepositoryMarks::from_json(&note) else { continue };
+        let changes = before.hold_new(&engine.workspace, marks);
+        has_held |= !changes.held.is_empty();
+        tell_marks(engine, &changes);
+    }
+    has_held
+}
+
 /// Names the repositories that a command made or changed.
 fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
     let shown = |engine: &Engine, folder: &WorkspacePath| {
@@ -199,16 +215,16 @@ impl ScannedTree {
     fn scan(
         engine: &mut Engine,
         state: &State,
-        survey: Option<Arc<Survey>>,
+        survey: Option<&Arc<Survey>>,
         is_late: bool,
     ) -> Result<Option<Self>, Error> {
         let (session, warning) = session::load(state, engine.session())?;
         engine.warn_if(warning);
         let scanned = if is_late {
-            let found = record::unrecorded(engine, survey.clone());
+            let found = record::unrecorded(engine, survey.cloned());
             found.map(|found| (found.left_out, found.ignored, found.paths))
         } else {
-            let recorded = record::scan_others(engine, session.seq == 0, survey.clone());
+            let recorded = record::scan_others(engine, session.seq == 0, survey.cloned());
             recorded.map(|recorded| (recorded.left_out, recorded.ignored, Vec::new()))
         };
         let heads = done::Heads::of(state)?;
@@ -216,9 +232,9 @@ impl ScannedTree {
             Ok((left_out, ignored, differing)) => {
                 let tip = tip(engine)?;
                 let left_out = LeftOutFiles::of(&left_out);
-                let ignored = IgnoredFiles::of(&ignored, survey.as_deref());
+                let ignored = IgnoredFiles::of(&ignored, survey.map(Arc::as_ref));
                 let mut kept = left_out.keep(&engine.workspace);
-                if let Some(survey) = &survey {
+                if let Some(survey) = survey {
                     ignored.keep(&engine.workspace, survey, &mut kept);
                 }
                 let differing = differing.iter().map(|path| OsStr::from_bytes(path));

@@ -36,9 +36,11 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::plan::{Ended, SandboxPlan};
+use crate::engine::sandbox::repository_watch::RepositoryWatch;
 use crate::engine::sandbox::running::Turn;
 use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
 use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::answer_size::AnswerRoom;
 
@@ -118,14 +120,18 @@ impl Bash {
         let _turn = output.turn(engine, request);
         let mut recording = Recording::begin(engine, request)?;
         let marks = marks::Marks::of_session(engine)?;
-        let (plan, mut placeholder) = plan_of(engine, request, program, &mut recording)?;
+        let (plan, mut placeholder, marks_of_git) = plan_of(engine, request, program, &mut recording)?;
+        let kill = Control::default();
+        let watch = output.watch(engine, &recording, marks_of_git, &kill);
         let bounds = run::Bounds {
             time: time_limit(engine, request)?,
             control: engine.control.clone(),
             stop: output.stop(),
+            kill,
         };
         let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
         let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, &mut *output));
+        tell_watch(engine, watch);
         placeholder.remove();
         let has_succeeded = ran.as_ref().ok().map(|confined| exit_code(&confined.ran) == 0);
         let taken = recording.take(engine, request, &plan.reach, has_succeeded);
@@ -139,6 +145,16 @@ impl Bash {
             Err(error) => Err(with_output(error, &answer)),
         }
     }
+}
+
+/// Says if a job was stopped since a repository appeared.
+fn tell_watch(engine: &mut Engine, watch: Option<RepositoryWatch>) {
+    let Some(folder) = watch.and_then(|watch| watch.found()) else { return };
+    let shown =
+        if folder.is_root() { "the workspace root".to_owned() } else { engine.workspace.shown(&folder) };
+    engine.warn(format!(
+        "stopped because a repository appeared in {shown}: the sandbox of a job that runs cannot protect it. Start the job again"
+    ));
 }
 
 /// The answer with what the command changed, as far as there is room.
@@ -156,8 +172,9 @@ fn plan_of(
     request: &Request,
     program: Vec<OsString>,
     recording: &mut Recording,
-) -> Result<(SandboxPlan, Placeholder), Error> {
+) -> Result<(SandboxPlan, Placeholder, Vec<WorkspacePath>), Error> {
     let found = recording.protected(engine)?;
+    let mut marks = found.marks.clone();
     let mut prepared = limits::prepare(engine, request, found, recording.is_read_only())?;
     prepared.reach.layer = recording.layer();
     recording.pass_a_moment();
@@ -169,7 +186,10 @@ fn plan_of(
         limits: prepared.limits,
         grace_ms: GRACE_MS,
     };
-    Ok((plan, prepared.placeholder))
+    if prepared.placeholder.stands() {
+        marks.push(WorkspacePath::root().join(placeholder::GIT_FOLDER.as_ref()));
+    }
+    Ok((plan, prepared.placeholder, marks))
 }
 
 impl Output<'_> {
@@ -189,6 +209,26 @@ impl Output<'_> {
         // Where no state can be made, a command runs without write access.
         let state = takes_turns.then(|| State::open(&engine.workspace).ok()).flatten()?;
         Turn::take(&state)
+    }
+
+    /// Watches for repositories that appear while a job changes the files themselves.
+    fn watch(
+        &self,
+        engine: &mut Engine,
+        recording: &Recording,
+        known: Vec<WorkspacePath>,
+        kill: &Control,
+    ) -> Option<RepositoryWatch> {
+        if !matches!((self, recording), (Self::Job(_), Recording::Files(_))) {
+            return None;
+        }
+        let watch = RepositoryWatch::begin(&engine.workspace, known.into_iter(), kill.clone());
+        if watch.as_ref().map_or(true, RepositoryWatch::is_partial) {
+            engine.warn(
+                "not every folder can be watched: make no repository in the workspace while this job runs",
+            );
+        }
+        watch.ok()
     }
 
     /// What asks for the end of the command.
