@@ -256,7 +256,7 @@ fn what_stays_out_of_the_snapshots_is_listed_and_undone_all_the_same() {
             assert!(warnings.contains(named), "{warnings}");
         }
         let undone = ws.lbx(&["undo"]).success();
-        assert!(undone["warnings"].to_string().contains("no copy exists: large"), "{undone:#}");
+        assert!(undone["warnings"].to_string().contains("because no copy exists: large"), "{undone:#}");
         for (path, content) in
             [("f.bin", "old\n"), (".env", "KEY=1\n"), ("gone.pem", "p\n"), ("x.log", "1\n")]
         {

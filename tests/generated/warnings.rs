@@ -24,7 +24,10 @@ const EXCEPTIONS: [(&str, &str); 7] = [
         "a power failure may take the snapshot",
         "a sync must fail, the next ones of the same call work, and one more fail",
     ),
-    ("not every folder was looked at", "takes more folders than are looked at in ten seconds"),
+    (
+        "Look for new repositories in the workspace",
+        "the disk must fail after a command and before the next look at the workspace",
+    ),
     (
         "there was no time to look at all snapshots",
         "takes more snapshots than are looked at in twenty seconds",

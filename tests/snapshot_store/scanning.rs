@@ -27,7 +27,6 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
         bounds: Bounds::FULL,
         survey: None,
         only: None,
-        only: None,
     };
     place.scan(&scan, control)
 }
