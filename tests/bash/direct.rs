@@ -143,16 +143,21 @@ fn what_git_itself_changes_in_its_repository_is_only_told() {
 #[test]
 fn a_workspace_that_cannot_be_searched_runs_no_direct_command() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
-    // A folder whose path is longer than the kernel takes is opened in steps; with few descriptors it cannot.
-    let limited = "ulimit -n 7; exec \"$0\" bash --direct 'touch ran'";
-    let run = std::process::Command::new("sh")
-        .args(["-c", limited, env!("CARGO_BIN_EXE_lbx")])
-        .env("HOME", ws.outside.join("home"))
-        .current_dir(&ws.root)
-        .output()
-        .unwrap();
-    assert!(!run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
-    assert!(!ws.path("ran").exists());
+    ws.lbx(&["bash", "--direct", "true"]).success();
+    // With one descriptor fewer than it needs, the search fails and nothing runs.
+    let mut said = String::new();
+    for descriptors in 8..16 {
+        let limited = format!("ulimit -n {descriptors}; exec \"$0\" bash --direct 'touch ran'");
+        let run = std::process::Command::new("sh")
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_lbx")])
+            .env("HOME", ws.outside.join("home"))
+            .current_dir(&ws.root)
+            .output()
+            .unwrap();
+        said.push_str(&String::from_utf8_lossy(&run.stdout));
+        assert!(!run.status.success() && !ws.path("ran").exists(), "{descriptors}: {said}");
+    }
+    assert!(said.contains("the search for repositories failed in .: Too many open files"), "{said}");
 }
 
 #[test]
