@@ -19,7 +19,7 @@ use super::stage::Stage;
 use super::{Change, across, marks, recover};
 use crate::apart::Apart;
 use crate::engine::journal::progress::contradiction;
-use crate::engine::journal::steps::Location;
+use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{HELD_FOLDER, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, RULE_FILES};
@@ -158,7 +158,7 @@ impl Change<'_> {
             return Err(Error::internal(format!("the steps of this change contradict each other at {at}")));
         }
         self.entry.set_steps(steps, state.path());
-        if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
+        if self.entry.steps.iter().flat_map(Step::locations).any(Location::is_held) {
             state.folder(HELD_FOLDER)?;
         }
         self.entry.kept = std::mem::take(&mut prepared.aside.kept);

@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use super::Change;
 use super::plan::{Intent, Move, NewFile, plan};
 pub use super::special::SpecialFile;
 use super::special::{REMADE_MAX, remake};
+use super::{Change, LOST_NAMED_MAX};
 use crate::engine::history::replay::depth;
 use crate::engine::journal::backup;
 use crate::engine::journal::pending::Pending;
@@ -58,9 +58,6 @@ pub struct CommandChanges {
     /// What it changed or removed and nobody has the old bytes of.
     pub lost: Vec<WorkspacePath>,
 }
-
-/// Files without old bytes that the journal names.
-const LOST_NAMED_MAX: usize = 100;
 
 impl CommandChanges {
     /// Whether there is nothing to take back.
@@ -144,7 +141,7 @@ impl Change<'_> {
             |path: &WorkspacePath| TrashEntry::new(path.clone(), &self.entry.session, self.entry.time, false);
         for Arrived { path, thing } in std::mem::take(&mut done.arrived) {
             let from = Location::of(&entry_of(&path).content(Some(state)), state.path());
-            moves.push(Move { from, to: Location::File(path), thing, across: None });
+            moves.push(Move { from, to: Location::File(path), thing, across: None, is_final: false });
         }
         let beyond = done.departed.split_off(done.departed.len().min(REMADE_MAX));
         done.lost.extend(beyond.into_iter().map(|special| special.path));
@@ -154,7 +151,8 @@ impl Change<'_> {
             let to = Location::of(&entry.content(Some(state)), state.path());
             match remake(state, &special, &entry) {
                 Ok(thing) => {
-                    moves.push(Move { from: Location::File(special.path), to, thing, across: None });
+                    let from = Location::File(special.path);
+                    moves.push(Move { from, to, thing, across: None, is_final: false });
                 }
                 Err(_) => done.lost.push(special.path),
             }

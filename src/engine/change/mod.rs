@@ -118,6 +118,8 @@ pub struct Locked {
     lock: Lock,
 }
 
+/// Files without old bytes that the journal names.
+const LOST_NAMED_MAX: usize = 100;
 /// Tries to lock a state whose folder others remove or replace meanwhile, before inodes are doubted.
 const LOCK_TRIES: usize = 20;
 /// The nap between two tries after these.
@@ -421,6 +423,20 @@ impl Change<'_> {
     /// Has something described in the trash, to which it moves.
     pub fn describe(&mut self, entry: TrashEntry) {
         self.described.push(entry);
+    }
+
+    /// Notes a file that an undo cannot restore.
+    pub fn note_lost(&mut self, path: &WorkspacePath) {
+        self.entry.lost_total += 1;
+        if self.entry.lost.len() < LOST_NAMED_MAX {
+            self.entry.lost.push(path.clone());
+        }
+    }
+
+    /// Returns the id of its journal entry.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.entry.id
     }
 
     /// The location of a path from the root, which may lie in the state.

@@ -69,6 +69,19 @@ impl Change<'_> {
     /// # Errors
     /// `protected_path` where it holds a repository or lbx's state, or the system's.
     pub fn move_whole(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
+        self.move_with(from, to, false)
+    }
+
+    /// Plans another name for a file or folder that an undo leaves: nobody keeps what was there before.
+    ///
+    /// # Errors
+    /// As [`Self::move_whole`].
+    pub fn move_finally(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
+        self.move_with(from, to, true)
+    }
+
+    /// Plans another name; see [`Self::move_whole`] and [`Self::move_finally`].
+    fn move_with(&mut self, from: &WorkspacePath, to: &WorkspacePath, is_final: bool) -> Result<Sum, Error> {
         let (mut sum, mut things) = (Sum::default(), Vec::new());
         let mut goes_whole = true;
         walk(&self.engine.workspace, from, &mut |found| {
@@ -88,13 +101,18 @@ impl Change<'_> {
         if !goes_whole {
             self.make_way(&to.parent().unwrap_or_default())?;
         }
-        things.into_iter().for_each(|part| self.move_part(part, (from, to), goes_whole));
+        things.into_iter().for_each(|part| self.move_part(part, (from, to), (goes_whole, is_final)));
         Ok(sum)
     }
 
     /// Plans the way of what stands at or below `from` to its place at or below `to`: another name, or,
     /// where a folder does not go whole, a new folder there.
-    fn move_part(&mut self, part: Part, (from, to): (&WorkspacePath, &WorkspacePath), goes_whole: bool) {
+    fn move_part(
+        &mut self,
+        part: Part,
+        (from, to): (&WorkspacePath, &WorkspacePath),
+        (goes_whole, is_final): (bool, bool),
+    ) {
         let Part { path, thing, mode, identity } = part;
         let new = path.rebased(from, to);
         if thing.is_folder && !goes_whole {
@@ -102,7 +120,13 @@ impl Change<'_> {
             return;
         }
         self.pieces.insert(&path, &new);
-        self.moves.push(Move { from: self.location(&path), to: self.location(&new), thing, across: None });
+        self.moves.push(Move {
+            from: self.location(&path),
+            to: self.location(&new),
+            thing,
+            across: None,
+            is_final,
+        });
     }
 
     /// Plans other names for several things at once, of which some may lie in others.

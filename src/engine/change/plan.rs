@@ -38,6 +38,8 @@ pub struct Move {
     pub thing: Thing,
     /// Where it is copied to, if it moves to another mount.
     pub across: Option<Across>,
+    /// True if an undo leaves it.
+    pub is_final: bool,
 }
 
 /// A move to another mount.
@@ -91,13 +93,13 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     coming.extend(own.into_iter().map(put));
     let mut leaving_mounts: Vec<Step> = Vec::new();
     for (number, moved) in moves.iter().enumerate() {
-        let Move { from, to, thing, across } = moved.clone();
+        let Move { from, to, thing, across, is_final } = moved.clone();
         let over = over(moved);
-        let rename = |from, to, thing, over| Step::Rename { from, to, thing, over, copy_of: None };
+        let rename = |from, to, thing, over| Step::Rename { from, to, thing, over, copy_of: None, is_final };
         match across {
             Some(Across { copy, thing: copied, gone }) => {
                 let copy_of = Some(from.clone());
-                coming.push(Step::Rename { from: copy, to, thing: copied, over, copy_of });
+                coming.push(Step::Rename { from: copy, to, thing: copied, over, copy_of, is_final });
                 let goes = rename(from, gone, thing, None);
                 if are_held { parting.push(goes) } else { leaving_mounts.push(goes) }
             }

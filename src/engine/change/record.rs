@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,11 +14,13 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AllAhead, AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange,
-    LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SnapshotError, Store, Unrecorded,
+    IgnoreQuery, Ignored, LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SnapshotError,
+    Store, Unrecorded,
 };
 use crate::engine::store::audit;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::store::unique::unique_name;
+use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect;
 use crate::engine::workspace::survey::Survey;
@@ -29,6 +32,8 @@ use crate::text::visible::short_path;
 pub const DAMAGED_FOLDER: &str = "damaged";
 /// Owner's permission to execute, which git keeps.
 const OWNER_MAY_EXECUTE: u32 = 0o100;
+/// The tools that change ignored files by the thousand: commands, and those that take them back.
+const COMMAND_TOOLS: [&str; 4] = ["bash", "undo", "redo", "rewind"];
 /// Paths left out that a warning names.
 const LEFT_OUT_NAMED: usize = 3;
 /// Longest time that a session's baseline may take; without it the change goes on all the same.
@@ -344,7 +349,7 @@ fn named_by_audit(engine: &Engine) -> Vec<String> {
 ///
 /// # Errors
 /// `io_error` where the snapshots cannot be read.
-pub fn file_at(engine: &Engine, name: &str, path: &std::path::Path) -> Result<Option<Vec<u8>>, Error> {
+pub fn file_at(engine: &Engine, name: &str, path: &Path) -> Result<Option<Vec<u8>>, Error> {
     use std::os::unix::ffi::OsStrExt as _;
     let Some(store) = find(engine)? else { return Ok(None) };
     let found = store.resolve(name).and_then(|commit| match commit {
@@ -352,6 +357,50 @@ pub fn file_at(engine: &Engine, name: &str, path: &std::path::Path) -> Result<Op
         None => Ok(None),
     });
     found.map_err(|error| unreadable(&error))
+}
+
+/// Returns the version of a file in the snapshot `tip`, else in the newest one before a time, in seconds since
+/// 1970.
+#[must_use]
+pub fn file_before(
+    engine: &Engine,
+    (tip, seconds): (Option<&str>, i64),
+    path: &WorkspacePath,
+) -> Option<Vec<u8>> {
+    let store = find(engine).ok()??;
+    let commit = match tip {
+        Some(tip) => tip.to_owned(),
+        None => store.newest_before(seconds).ok()??,
+    };
+    store.file_at(&commit, path.as_bytes()).ok()?
+}
+
+/// Returns the newest snapshot by its ref file alone, which costs no more than a read. `None` if the ref is
+/// packed or elsewhere.
+#[must_use]
+pub fn tip_by_ref_file(engine: &Engine) -> Option<String> {
+    /// Bytes of a ref file at most: a SHA-256 and a newline.
+    const REF_BYTES_MAX: u64 = 65;
+    let path = Path::new(".git/refs/heads").join(engine.policy().branch());
+    let file = fs::open_beneath(engine.workspace.root_fd(), &WorkspacePath::new(&path)?, fs::READ).ok()?;
+    let bytes = fs::read_to_end(std::fs::File::from(file), REF_BYTES_MAX, REF_BYTES_MAX).ok()?;
+    let id = String::from_utf8(bytes).ok()?.trim().to_owned();
+    id.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(id)
+}
+
+/// Finds out which paths git ignores. None are if there are no snapshots, or if the repository cannot be read:
+/// a path counts as an ordinary file then, and the snapshot decides by itself what enters a commit.
+#[must_use]
+pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -> Vec<Option<Ignored>> {
+    let found = if queries.is_empty() || !engine.policy().has_snapshots() {
+        None
+    } else if is_dry_run {
+        // Nothing may be created.
+        find(engine).ok().flatten().and_then(|store| store.ignored(queries).ok())
+    } else {
+        in_store(engine, |store| store.ignored(queries)).ok()
+    };
+    found.unwrap_or_else(|| vec![None; queries.len()])
 }
 
 /// The refusal where snapshots cannot be read.
@@ -503,9 +552,13 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
 ///
 /// # Errors
 /// As [`record`].
-pub fn take(engine: &mut Engine, recorded: Recorded, entry: &JournalEntry) -> Result<(), Error> {
+pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -> Result<(), Error> {
     for warning in recorded.warnings {
         engine.warn(warning);
+    }
+    if COMMAND_TOOLS.contains(&entry.tool.as_str()) {
+        // The response of a command lists them by folder.
+        recorded.left_out.retain(|left| left.reason != Reason::Ignored);
     }
     let left_out =
         listed(&recorded.left_out).map(|list| format!("not in the snapshot: {list}{}", kept(entry)));

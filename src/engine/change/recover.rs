@@ -23,6 +23,7 @@ use crate::engine::journal::progress::{Observed, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
 use crate::engine::journal::waiting;
 use crate::engine::journal::{FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version};
+use crate::engine::sandbox::layer::{self, KeptLayer};
 use crate::engine::snapshot::AllAhead;
 use crate::engine::store::audit::Durable;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
@@ -60,11 +61,24 @@ pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
             "{OPEN_FOLDER}/{name} is an unfinished change of a newer lbx and was left as it is: call that one here"
         ));
     }
+    for name in &open.layers {
+        if let Some(layer) = layer::take_dead(state, name)? {
+            engine.warn(killed_layer(&layer));
+        }
+    }
     if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
         open.strays.iter().for_each(|name| journal::remove(&folder, name));
     }
     let left: Vec<&str> = open.newer.iter().map(|name| id_of(name)).collect();
     sweep(&engine.workspace, state, &left)
+}
+
+/// Returns the warning that names the layer of a killed command.
+fn killed_layer(KeptLayer { name, record }: &KeptLayer) -> String {
+    let command = short_path(record.command.lines().next().unwrap_or_default());
+    format!(
+        "lbx was killed while `{command}` ran; the changes of the command are kept in {name}: `lbx bash --layer {name}` shows them, `--apply` applies them, `--drop` deletes them"
+    )
 }
 
 /// The name of the change whose entry has that name.

@@ -37,6 +37,9 @@ use places::ENTRY_BYTES_MAX;
 pub use places::{BACKUPS_FOLDER, DONE_FOLDER, HELD_FOLDER, OPEN_FOLDER, STUCK_FOLDER, remove};
 pub use sides::{FileEntry, FolderEntry, MoveEntry, Version};
 
+/// How the name of a file among the open entries ends that marks the layer of a running command.
+pub const LAYER_MARK: &str = ".layer";
+
 /// The change `seq` of a session, if it is still in the history.
 ///
 /// # Errors
@@ -132,6 +135,8 @@ pub struct Unfinished {
     pub damaged: Vec<String>,
     /// Files that never came into force.
     pub strays: Vec<String>,
+    /// Names of the layers of commands that run, or were killed.
+    pub layers: Vec<String>,
 }
 
 /// Whether a call has not come to its end, or is still at work.
@@ -151,6 +156,10 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
         return Ok(open);
     };
     for name in names_in(&folder)? {
+        if let Some(layer) = name.strip_suffix(LAYER_MARK) {
+            open.layers.push(layer.to_owned());
+            continue;
+        }
         if let Some(own) = name.strip_prefix('.') {
             match read(state, &folder, &name)? {
                 JournalFile::Entry(entry) if entry.is_well_formed(own) => open.unpublished.push(*entry),

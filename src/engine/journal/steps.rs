@@ -95,7 +95,8 @@ impl Location {
     }
 
     /// Whether things wait there between two names.
-    fn is_held(&self) -> bool {
+    #[must_use]
+    pub fn is_held(&self) -> bool {
         matches!(self, Self::State(path) if path.as_path().starts_with(HELD_FOLDER))
     }
 
@@ -166,6 +167,9 @@ pub enum Step {
         /// What it is a copy of, where that is on another mount.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         copy_of: Option<Location>,
+        /// True if an undo leaves it: nobody keeps the bytes that were there before.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_final: bool,
     },
     /// Staged bytes come to their place.
     Put {
@@ -235,6 +239,8 @@ impl Outline {
                     outline.folders.extend(of_workspace(folder).map(|folder| folder.path));
                 }
                 Step::RemoveFolder(folder) => outline.removed.extend(of_workspace(folder)),
+                // The history does not know it, so nothing later tries to take it back.
+                Step::Rename { is_final: true, .. } => {}
                 Step::Rename { from, to, over, copy_of, .. } => {
                     outline.files.extend(over.clone().map(|before| FileEntry {
                         path: to.from_root(state),

@@ -271,6 +271,13 @@ settings! {
     BashFileBytes "bash.file_bytes", UpTo(64 << 30), bounded(1 << 50, "bytes", "no limit"),
         Value::Number(8 << 30),
         "The largest file that a command may write.";
+    BashIgnoredFileBytes "bash.ignored_file_bytes", UpTo(64 << 20), number(0, 1 << 30, "bytes"),
+        Value::Number(5 << 20),
+        "Largest git-ignored file that a command changed and undo can restore.";
+    BashIgnoredBytes "bash.ignored_bytes", UpTo(1 << 30), number(0, 64 << 30, "bytes"),
+        Value::Number(64 << 20),
+        "Bytes of the git-ignored files that one command changed and undo can restore; the response counts \
+         the others.";
     BashOutputBytes "bash.output_bytes", UpTo(1 << 30), number(1 << 20, 16 << 30, "bytes"),
         Value::Number(64 << 20),
         "Maximum output of a command that is kept in a file when the response cannot hold it all.";

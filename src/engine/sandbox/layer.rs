@@ -1,6 +1,16 @@
-//! The folder of a layer: made in the state for one command, and removed with the call.
+//! The folder of a layer: created in the state for one command, and removed with the call.
 //!
-//! A call that is killed leaves its layer behind; the next one sweeps it, since nobody holds its lock.
+//! A layer outlives its call in two cases. The call was killed: nobody holds the layer's lock, so the next
+//! call finds it. Or the command's version of a file conflicts with another change: the layer then keeps
+//! that version. `bash` with `layer` shows, applies or drops such a layer.
+//!
+//! ```text
+//! layers/NAME.lock    held while the call lives
+//! layers/NAME/        layer.json   the command (LayerRecord)
+//!                     taken        trash entries that hold parts of the layer (TakenEntry, a line each)
+//!                     upper, work  the folders of overlayfs
+//! journal/open/NAME.layer          marks a running command, so that every later call looks
+//! ```
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -10,19 +20,22 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::memory;
 use super::overlay::Layer;
+use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
 use crate::engine::store::lock::Lock;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
-use crate::engine::store::unique::unique_name;
+use crate::engine::store::unique::{is_unique, unique_name};
 use crate::engine::workspace::file_system::is_on_overlay;
+use crate::engine::workspace::fs::rename_new;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::{Workspace, fs};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Where layers are, below the state folder.
 const FOLDER: &str = "layers";
@@ -36,6 +49,14 @@ const TAKEN: &str = "taken";
 const TAKEN_BYTES_MAX: u64 = 16 << 20;
 /// How the name of a layer's lock ends.
 const LOCK: &str = ".lock";
+/// How the name of a layer begins.
+const PREFIX: &str = "layer";
+/// The file that describes the command of a layer.
+const RECORD: &str = "layer.json";
+/// Size limit of that file.
+const RECORD_BYTES_MAX: u64 = 4 << 20;
+/// Version of its format.
+const VERSION: u32 = 1;
 /// Permissions of a folder that only this account uses.
 const OWN_MODE: u32 = 0o700;
 /// The attribute by which a file system shows that it can hold a layer.
@@ -48,7 +69,74 @@ const TICKS_MAX: usize = 50;
 /// A name in an opened folder.
 pub type NameIn<'f> = (BorrowedFd<'f>, &'f OsStr);
 
-/// A layer's folder; dropped, it is removed.
+/// Facts about the command of a layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerRecord {
+    /// Version of the format.
+    version: u32,
+    /// The command.
+    pub command: String,
+    /// Session that ran it.
+    pub session: String,
+    /// The caller's reason.
+    pub why: Option<String>,
+    /// Start of the command, in seconds since 1970.
+    pub started: u64,
+    /// Start of the command by the clock of the workspace's file system. A later change is someone else's.
+    began: Moment,
+    /// Newest snapshot at that time, if it is known.
+    pub tip: Option<String>,
+    /// The change that applies the layer.
+    change: Option<ApplyingChange>,
+    /// Paths that were not applied, each with the reason.
+    pub conflicts: Vec<LayerConflict>,
+}
+
+/// The change that applies a layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyingChange {
+    /// Session that makes the change.
+    pub session: String,
+    /// Its number in that session.
+    pub seq: u64,
+    /// Its journal id.
+    pub id: String,
+}
+
+/// A path whose version in the layer was not applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerConflict {
+    /// The path; all below a folder belongs to the conflict.
+    pub path: WorkspacePath,
+    /// Reason, in words that follow the path.
+    pub reason: String,
+}
+
+/// A part of a layer in the trash, from where a change moves it to its place.
+#[derive(Debug, Serialize, Deserialize)]
+struct TakenEntry {
+    /// The trash entry.
+    id: String,
+    /// The path in the layer; `None` for an old file that the trash does not keep.
+    path: Option<WorkspacePath>,
+}
+
+/// A command, as its layer records it.
+#[derive(Debug, Clone, Copy)]
+pub struct LayerCommand<'a> {
+    /// The command.
+    pub command: &'a str,
+    /// Session that runs it.
+    pub session: &'a str,
+    /// The caller's reason.
+    pub why: Option<&'a str>,
+    /// Start, in seconds since 1970.
+    pub started: u64,
+    /// Newest snapshot, if it is known.
+    pub tip: Option<&'a str>,
+}
+
+/// A layer's folder; removed on drop, unless it is kept.
 #[derive(Debug)]
 pub struct LayerFolder {
     /// The folder of all layers.
@@ -63,21 +151,24 @@ pub struct LayerFolder {
     place: PathBuf,
     /// Whether that is in memory, since the file system of the workspace cannot hold a layer.
     in_memory: bool,
-    /// What changed in the workspace after this moment was changed by others.
-    began: Moment,
+    /// The command.
+    record: LayerRecord,
+    /// True if it outlives the call.
+    is_kept: bool,
+    /// The folder with the mark of a running command; `None` for a layer of an earlier call.
+    marks: Option<Arc<OwnedFd>>,
     /// Shows that the call lives.
     _lock: Lock,
 }
 
 impl LayerFolder {
-    /// Makes one, and removes what dead calls left.
+    /// Creates a layer for a command.
     ///
     /// # Errors
-    /// `invalid_request` where the file system cannot hold a layer, or the system's.
-    pub fn make(workspace: &Workspace, state: &State) -> Result<Self, Error> {
-        sweep(state)?;
+    /// Fails with `invalid_request` if the file system cannot hold a layer.
+    pub fn make(workspace: &Workspace, state: &State, command: &LayerCommand<'_>) -> Result<Self, Error> {
         let layers = state.folder(FOLDER)?;
-        let name = unique_name("layer");
+        let name = unique_name(PREFIX);
         let shown = state.shown(&format!("{FOLDER}/{name}"));
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
         let lock = state.try_lock(layers.as_fd(), &lock_name(&name))?;
@@ -95,11 +186,132 @@ impl LayerFolder {
         };
         let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
         new_folder(holder.as_fd(), WORK).map_err(io)?;
-        let mut layer = Self { layers, name, folder, upper, place, in_memory, began: (0, 0), _lock: lock };
+        let record = LayerRecord::new(command);
+        let (is_kept, marks) = (false, None);
+        let mut layer =
+            Self { layers, name, folder, upper, place, in_memory, record, is_kept, marks, _lock: lock };
         layer.must_take_attributes()?;
         layer.look_like(workspace).map_err(io)?;
-        layer.began = pass_a_moment(&layer.folder).map_err(io)?;
+        layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
+        layer.write_record()?;
+        let marks = state.folder(OPEN_FOLDER)?;
+        fs::create_at(marks.as_fd(), OsStr::new(&layer.mark()), 0o600).map_err(io)?;
+        layer.marks = Some(marks);
         Ok(layer)
+    }
+
+    /// Opens a layer that an earlier call left.
+    ///
+    /// # Errors
+    /// Fails with `not_found` if there is no such layer, and with `lock_timeout` if its command still runs.
+    pub fn open(workspace: &Workspace, state: &State, name: &str) -> Result<Self, Error> {
+        let missing = || {
+            Error::new(ErrorKind::NotFound, format!("layer not found: {name}"))
+                .suggest("`bash` with `list` shows the layers that are kept.")
+        };
+        if !is_name(name) {
+            return Err(missing());
+        }
+        let Some(layers) = state.find_folder(FOLDER)? else { return Err(missing()) };
+        let folder = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER).map_err(|_| missing())?;
+        let Some(lock) = state.try_lock(layers.as_fd(), &lock_name(name))? else {
+            return Err(Error::new(
+                ErrorKind::LockTimeout,
+                format!("the command of {name} is still running"),
+            ));
+        };
+        let in_memory = is_on_overlay(layers.as_fd());
+        let (own, place);
+        let holder = if in_memory {
+            let memory = memory::open().map_err(|reason| not_on_overlay(&reason))?;
+            own = fs::open_at(memory.as_fd(), OsStr::new(&name_in_memory(name)), fs::FOLDER)
+                .map_err(|_| missing())?;
+            place = Path::new(memory::PLACE).join(name_in_memory(name));
+            &own
+        } else {
+            place = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
+            &folder
+        };
+        let upper = fs::open_at(holder.as_fd(), OsStr::new(UPPER), fs::FOLDER).map_err(|_| missing())?;
+        let record = read_record(folder.as_fd()).ok_or_else(missing)?;
+        let layer = Self {
+            layers,
+            name: name.to_owned(),
+            folder,
+            upper,
+            place,
+            in_memory,
+            record,
+            is_kept: true,
+            marks: None,
+            _lock: lock,
+        };
+        layer.return_taken(state);
+        Ok(layer)
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the facts about its command.
+    #[must_use]
+    pub fn record(&self) -> &LayerRecord {
+        &self.record
+    }
+
+    /// Notes which change applies the layer: once that change is in the history, the layer is done.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn note_change(&mut self, change: ApplyingChange) -> Result<(), Error> {
+        self.record.change = Some(change);
+        self.write_record()
+    }
+
+    /// Keeps only the conflicting paths, for a later call.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn keep_conflicts(&mut self, conflicts: Vec<LayerConflict>) -> Result<(), Error> {
+        self.record.change = None;
+        self.record.conflicts = conflicts;
+        self.write_record()?;
+        let _ = fs::unlink_at(&self.folder, TAKEN, AtFlags::empty());
+        let kept: Vec<&WorkspacePath> = self.record.conflicts.iter().map(|conflict| &conflict.path).collect();
+        prune(&self.upper, &WorkspacePath::root(), &kept);
+        self.is_kept = true;
+        Ok(())
+    }
+
+    /// Keeps the whole layer for a later call.
+    pub fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
+    /// Removes the layer on drop.
+    pub fn discard(&mut self) {
+        self.is_kept = false;
+    }
+
+    /// Writes the facts about its command.
+    fn write_record(&self) -> Result<(), Error> {
+        /// Name of the new file until it is complete.
+        const NEW: &str = ".layer.json";
+        let io = |source: std::io::Error| Error::io("write", format!("{FOLDER}/{}", self.name), source);
+        let bytes = serde_json::to_vec(&self.record).map_err(|error| Error::internal(error.to_string()))?;
+        let _ = fs::unlink_at(&self.folder, NEW, AtFlags::empty());
+        let file =
+            fs::create_at(self.folder.as_fd(), OsStr::new(NEW), 0o600).map_err(|errno| io(errno.into()))?;
+        fs::write_all(&file, &bytes).map_err(io)?;
+        fs::rename_at(&self.folder, NEW, &self.folder, RECORD).map_err(|errno| io(errno.into()))
+    }
+
+    /// Returns the name of its mark among the open journal entries.
+    fn mark(&self) -> String {
+        format!("{}{LAYER_MARK}", self.name)
     }
 
     /// Where it is, for the sandbox.
@@ -118,7 +330,7 @@ impl LayerFolder {
     /// What changed in the workspace after this moment was changed by others.
     #[must_use]
     pub const fn began(&self) -> Moment {
-        self.began
+        self.record.began
     }
 
     /// The bytes that a layer in memory may hold, where they are used up.
@@ -140,7 +352,7 @@ impl LayerFolder {
         copy: impl FnOnce(NameIn<'_>, NameIn<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let io = |errno: Errno| Error::io("move", path.to_string(), errno);
-        self.note_taken(id).map_err(|source| Error::io("write", state.shown(FOLDER), source))?;
+        self.note_taken(state, id, Some(path))?;
         let entry = state.folder(&format!("{}/{id}", trash::FOLDER))?;
         let parent = path.parent().unwrap_or_default();
         let parent = fs::open_beneath(self.upper.as_fd(), &parent, fs::FOLDER).map_err(io)?;
@@ -151,20 +363,32 @@ impl LayerFolder {
         }
     }
 
-    /// Removes what was taken to the trash and was not brought from there, since the change failed.
-    pub fn drop_taken(&self, state: &State) {
-        drop_taken(state, self.folder.as_fd());
+    /// Moves back what was taken to the trash and did not reach its place, since the change failed; and
+    /// removes old files that the trash does not keep.
+    pub fn return_taken(&self, state: &State) {
+        return_taken(state, self.folder.as_fd(), Some(self.upper.as_fd()));
     }
 
-    /// Notes a trash entry.
-    fn note_taken(&self, id: &str) -> std::io::Result<()> {
+    /// Notes a trash entry that a change fills; `path` names the part of the layer that it holds.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn note_taken(&self, state: &State, id: &str, path: Option<&WorkspacePath>) -> Result<(), Error> {
+        let taken = TakenEntry { id: id.to_owned(), path: path.cloned() };
+        let mut line = serde_json::to_vec(&taken).map_err(|error| Error::internal(error.to_string()))?;
+        line.push(b'\n');
+        self.append_taken(&line).map_err(|source| Error::io("write", state.shown(FOLDER), source))
+    }
+
+    /// Appends to the list of what was taken.
+    fn append_taken(&self, line: &[u8]) -> std::io::Result<()> {
         let flags = rustix::fs::OFlags::WRONLY
             | rustix::fs::OFlags::CREATE
             | rustix::fs::OFlags::APPEND
             | rustix::fs::OFlags::NOFOLLOW
             | rustix::fs::OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.folder, TAKEN, flags, Mode::from_raw_mode(0o600))?;
-        fs::write_all(&file.into(), format!("{id}\n").as_bytes())
+        fs::write_all(&file.into(), line)
     }
 
     /// Refuses a file system without the attributes that a layer needs.
@@ -193,8 +417,73 @@ impl LayerFolder {
 
 impl Drop for LayerFolder {
     fn drop(&mut self) {
-        // Best effort: the next transaction sweeps what is left.
-        remove(self.layers.as_fd(), &self.name);
+        if !self.is_kept {
+            // Best effort: a later call removes what is left.
+            remove(self.layers.as_fd(), &self.name);
+        }
+        if let Some(marks) = &self.marks {
+            let _ = fs::unlink_at(marks, self.mark(), AtFlags::empty());
+        }
+    }
+}
+
+impl LayerRecord {
+    /// Returns the record of a command that is about to start.
+    fn new(command: &LayerCommand<'_>) -> Self {
+        Self {
+            version: VERSION,
+            command: command.command.to_owned(),
+            session: command.session.to_owned(),
+            why: command.why.map(str::to_owned),
+            started: command.started,
+            began: (0, 0),
+            tip: command.tip.map(str::to_owned),
+            change: None,
+            conflicts: Vec::new(),
+        }
+    }
+}
+
+/// Returns the record of a layer's folder, if it has one of a known version.
+fn read_record(folder: BorrowedFd<'_>) -> Option<LayerRecord> {
+    let bytes = fs::read_at(folder, OsStr::new(RECORD), RECORD_BYTES_MAX).ok()??;
+    serde_json::from_slice(&bytes).ok().filter(|record: &LayerRecord| record.version <= VERSION)
+}
+
+/// Returns true for a name that a layer can have.
+fn is_name(name: &str) -> bool {
+    name.strip_prefix(PREFIX).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique)
+}
+
+/// Returns a dead layer that a mark names, and removes the mark; `None` if its command runs or nothing is kept.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn take_dead(state: &State, name: &str) -> Result<Option<KeptLayer>, Error> {
+    let layers = state.folder(FOLDER)?;
+    if is_name(name) && state.try_lock(layers.as_fd(), &lock_name(name))?.is_none() {
+        return Ok(None);
+    }
+    if let Some(marks) = state.find_folder(OPEN_FOLDER)? {
+        let _ = fs::unlink_at(&marks, format!("{name}{LAYER_MARK}"), AtFlags::empty());
+    }
+    if is_name(name) { Ok(kept_layer(state, layers.as_fd(), name)) } else { Ok(None) }
+}
+
+/// Removes all but the kept paths, and the folders on the way to them.
+fn prune(folder: &OwnedFd, path: &WorkspacePath, kept: &[&WorkspacePath]) {
+    for name in fs::names_in(folder).unwrap_or_default() {
+        let inner = path.join(&name);
+        if kept.contains(&&inner) {
+            continue;
+        }
+        if kept.iter().any(|kept| kept.is_within(&inner)) {
+            if let Some(opened) = enter(folder.as_fd(), &name) {
+                prune(&opened, &inner, kept);
+            }
+        } else {
+            remove_all(folder.as_fd(), &name);
+        }
     }
 }
 
@@ -202,13 +491,13 @@ impl Drop for LayerFolder {
 #[must_use]
 pub fn not_possible(reason: &str) -> Error {
     Error::invalid(format!("a transaction is not possible here: {reason}"))
-        .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded, and undo takes them back except for files that git ignores.")
+        .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")
 }
 
 /// The refusal where the workspace is on an overlay file system, and there is no memory for a layer either.
 fn not_on_overlay(reason: &str) -> Error {
     not_possible(&format!("the workspace is on an overlay file system, which cannot hold a layer, and {reason}"))
-        .suggest("Put the workspace on a volume of the container (docker run -v DIR:DIR), or run the command without transaction, on_failure and dry_run: undo takes its changes back except for files that git ignores.")
+        .suggest("Put the workspace on a volume of the container (docker run -v DIR:DIR), or run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")
 }
 
 /// Waits until the clock of the file system of `folder`, whose times change, has gone on: what changed
@@ -232,31 +521,98 @@ pub fn pass_a_moment(folder: &OwnedFd) -> Result<Moment, Errno> {
     Ok(began)
 }
 
-/// Removes the layers of dead calls.
-///
-/// # Errors
-/// The system's.
-pub fn sweep(state: &State) -> Result<(), Error> {
-    let Some(layers) = state.find_folder(FOLDER)? else { return Ok(()) };
-    let names = fs::names_in(&layers).map_err(|errno| Error::io("list", state.shown(FOLDER), errno))?;
-    for name in names.iter().filter_map(|name| name.to_str()) {
-        let name = name.strip_suffix(LOCK).unwrap_or(name);
-        let Some(_dead) = state.try_lock(layers.as_fd(), &lock_name(name))? else { continue };
-        if let Ok(folder) = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER) {
-            drop_taken(state, folder.as_fd());
-        }
-        remove(layers.as_fd(), name);
-    }
-    Ok(())
+/// A layer that outlived its call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptLayer {
+    /// Its name.
+    pub name: String,
+    /// The facts about its command.
+    pub record: LayerRecord,
 }
 
-/// Removes what a layer took to the trash, as far as no change described it there.
-fn drop_taken(state: &State, folder: BorrowedFd<'_>) {
-    let list = fs::read_at(folder, OsStr::new(TAKEN), TAKEN_BYTES_MAX).ok().flatten().unwrap_or_default();
-    let known = trash::list(state).unwrap_or_default();
-    for id in String::from_utf8_lossy(&list).lines().filter(|id| !known.iter().any(|entry| entry.id == *id)) {
-        let _ = trash::purge(state, id);
+/// Returns the layers that outlived their calls, the oldest first.
+///
+/// Layers that hold nothing, and those whose change is in the history, are removed on the way.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn kept(state: &State) -> Result<Vec<KeptLayer>, Error> {
+    let Some(layers) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
+    let names = fs::names_in(&layers).map_err(|errno| Error::io("list", state.shown(FOLDER), errno))?;
+    let mut names: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.to_str())
+        .map(|name| name.strip_suffix(LOCK).unwrap_or(name))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut kept = Vec::new();
+    for name in names.into_iter().filter(|name| is_name(name)) {
+        let Some(_dead) = state.try_lock(layers.as_fd(), &lock_name(name))? else { continue };
+        kept.extend(kept_layer(state, layers.as_fd(), name));
     }
+    Ok(kept)
+}
+
+/// Returns a layer that nobody holds, or removes it if it is done.
+fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptLayer> {
+    let folder = fs::open_at(layers, OsStr::new(name), fs::FOLDER).ok();
+    let record = folder.as_ref().and_then(|folder| read_record(folder.as_fd()));
+    let is_applied = |record: &LayerRecord| {
+        record.change.as_ref().is_some_and(|change| {
+            let entry = journal::done_entry(state, &change.session, change.seq).ok().flatten();
+            entry.is_some_and(|entry| entry.id == change.id)
+        })
+    };
+    let in_memory = is_on_overlay(layers).then(memory::open).and_then(Result::ok);
+    let memory_name = name_in_memory(name);
+    let upper = match &in_memory {
+        Some(memory) => fs::open_at(memory.as_fd(), OsStr::new(&memory_name), fs::FOLDER).ok(),
+        None => {
+            folder.as_ref().and_then(|folder| fs::open_at(folder.as_fd(), OsStr::new("."), fs::FOLDER).ok())
+        }
+    };
+    let upper = upper.and_then(|holder| fs::open_at(holder.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok());
+    let is_done = record.as_ref().is_none_or(is_applied);
+    if let Some(folder) = &folder {
+        return_taken(state, folder.as_fd(), upper.as_ref().filter(|_| !is_done).map(OwnedFd::as_fd));
+    }
+    let holds_nothing =
+        || upper.as_ref().and_then(|upper| fs::names_in(upper).ok()).is_none_or(|it| it.is_empty());
+    if is_done || holds_nothing() {
+        remove(layers, name);
+        return None;
+    }
+    record.map(|record| KeptLayer { name: name.to_owned(), record })
+}
+
+/// Moves back what a layer took to the trash, as far as no change described it there; without a layer to
+/// move it to, removes it.
+fn return_taken(state: &State, folder: BorrowedFd<'_>, upper: Option<BorrowedFd<'_>>) {
+    let list = fs::read_at(folder, OsStr::new(TAKEN), TAKEN_BYTES_MAX).ok().flatten().unwrap_or_default();
+    if list.is_empty() {
+        return;
+    }
+    let is_described = |id: &str| {
+        let entry = state.find_folder(&format!("{}/{id}", trash::FOLDER)).ok().flatten();
+        entry.is_some_and(|entry| fs::stat_at(entry.as_fd(), OsStr::new(trash::DESCRIPTION)).is_ok())
+    };
+    let taken = list.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    for TakenEntry { id, path } in taken.filter(|taken: &TakenEntry| !is_described(&taken.id)) {
+        if let Some((path, upper)) = path.zip(upper) {
+            move_back(state, &id, &path, upper);
+        }
+        let _ = trash::purge(state, &id);
+    }
+    let _ = fs::unlink_at(folder, TAKEN, AtFlags::empty());
+}
+
+/// Moves a trash entry back into a layer. A copy on another file system still has its original there.
+fn move_back(state: &State, id: &str, path: &WorkspacePath, upper: BorrowedFd<'_>) {
+    let Ok(Some(entry)) = state.find_folder(&format!("{}/{id}", trash::FOLDER)) else { return };
+    let Ok(parent) = fs::open_beneath(upper, &path.parent().unwrap_or_default(), fs::FOLDER) else { return };
+    // A failure leaves the part in the trash, where it is purged: the layer lacks it then.
+    let _ = rename_new(&entry, OsStr::new(trash::CONTENT), &parent, path.name().unwrap_or_default());
 }
 
 /// The name of a layer's lock.

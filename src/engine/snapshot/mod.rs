@@ -12,6 +12,7 @@ mod view;
 pub use self::scan::{Bounds, Scan, Unrecorded};
 pub use record::change::{CommitInfo, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use record::disk::AtHand;
+pub use record::ignored::{IgnoreQuery, Ignored};
 pub use record::names::RULE_FILES;
 pub use record::ready::{Published, Ready};
 pub use store::ahead::{Ahead, AllAhead, Before, Worker};

@@ -22,6 +22,8 @@ pub enum Response {
     Job(Box<Job>),
     /// The jobs of a session.
     Jobs(Jobs),
+    /// A layer that outlived its command.
+    Layer(Box<Layer>),
     /// The ways to confine commands.
     Backends(Backends),
 }
@@ -57,10 +59,18 @@ pub struct Ran {
     /// The file with the whole output, where a part is left out; `read` opens it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<String>,
-    /// Files that changed; without a transaction, without those that git ignores. Absent where that is
-    /// not known
+    /// Files that changed; an ignored folder is one entry. Absent if that is not known
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<Changed>>,
+    /// Files that were not applied; layer keeps the command's versions
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
+    /// Layer with the command's versions of the conflicts, for the field layer
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer: Option<String>,
+    /// Reason why the command changed the files themselves instead of a layer
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direct: Option<String>,
     /// How many changed, where not all are listed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_total: Option<usize>,
@@ -100,6 +110,49 @@ pub struct Changed {
     /// SHA-256 of its bytes now, where it is a regular file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Sha256>,
+    /// Number of files that changed in an ignored folder
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<usize>,
+    /// Number of its files that undo cannot restore
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<usize>,
+}
+
+/// A file whose new version was not applied.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Conflict {
+    /// Its path
+    pub path: String,
+    /// Reason
+    pub reason: String,
+}
+
+/// A layer that outlived its command.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Layer {
+    /// Its name
+    pub layer: String,
+    /// The command; of a long one the beginning
+    pub command: String,
+    /// Session that ran it
+    pub session: String,
+    /// True if the layer was deleted
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
+    /// True if the layer was applied
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub applied: bool,
+    /// Files that it changes, or that were changed
+    pub changed: Vec<Changed>,
+    /// How many there are, if not all are listed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_total: Option<usize>,
+    /// Files that were not applied
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
+    /// Unified diff from the files of now to those of the layer
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub diff: String,
 }
 
 /// The ways to confine commands.
@@ -135,6 +188,7 @@ impl Response {
             Self::Ran(ran) => ran.text(text),
             Self::Job(job) => job.text(text, &shown(&job.output, std::io::stdout().is_terminal())),
             Self::Jobs(jobs) => jobs.text(text),
+            Self::Layer(layer) => layer.text(text),
             Self::Backends(all) => {
                 for backend in &all.backends {
                     let state = match (&backend.reason, backend.allowed) {
@@ -146,6 +200,27 @@ impl Response {
                     backend.gaps.iter().for_each(|gap| text.entry(&format!("  leaves open: {gap}")));
                 }
             }
+        }
+    }
+}
+
+impl Layer {
+    /// Writes the diff, and the facts about the layer to stderr.
+    fn text(&self, text: &mut Text) {
+        text.out.extend(shown(&self.diff, std::io::stdout().is_terminal()));
+        text.note(format!("{}: {}", self.layer, visible::controls(&self.command)));
+        let verb = if self.dropped {
+            "dropped"
+        } else if self.applied {
+            "applied"
+        } else {
+            "would change"
+        };
+        for changed in &self.changed {
+            text.note(format!("{verb}: {}", changed.path));
+        }
+        for conflict in &self.conflicts {
+            text.note(format!("not applied: {} {}", conflict.path, conflict.reason));
         }
     }
 }
@@ -180,6 +255,13 @@ impl Ran {
                 (Action::Delete, true) => "would delete",
             };
             text.note(format!("{action}: {}", changed.path));
+        }
+        for conflict in &self.conflicts {
+            text.note(format!("not applied: {} {}", conflict.path, conflict.reason));
+        }
+        if let Some(layer) = &self.layer {
+            let option = text.option("layer", layer);
+            text.note(format!("the versions of the command are kept: lbx bash {option} shows them"));
         }
         if !self.stale.is_empty() {
             text.note(format!("read again before a change: {}", self.stale.join(", ")));

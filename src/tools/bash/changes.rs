@@ -235,10 +235,10 @@ impl ScannedTree {
                 let ignored = IgnoredFiles::of(&ignored, survey.map(Arc::as_ref));
                 let mut kept = left_out.keep(&engine.workspace);
                 if let Some(survey) = survey {
-                    ignored.keep(&engine.workspace, survey, &mut kept);
+                    ignored.keep(engine, survey, &mut kept);
                 }
                 let differing = differing.iter().map(|path| OsStr::from_bytes(path));
-                kept.add(&engine.workspace, differing.filter_map(|path| WorkspacePath::new(Path::new(path))));
+                kept.add(engine, differing.filter_map(|path| WorkspacePath::new(Path::new(path))));
                 Ok(Some(Self { left_out, ignored, kept, tip, heads }))
             }
             Err(error) if engine.require_snapshot => Err(error),

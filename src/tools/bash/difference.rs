@@ -1,28 +1,73 @@
-//! What is different after a command, as its answer lists it.
+//! The files that a command changed, as responses list them: for commands on a layer and direct ones alike.
 
-use super::answer::Changed;
+use std::collections::BTreeMap;
+
+use super::answer::{Action, Changed};
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::search::page::json_bytes;
+use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 
-/// Files that an answer lists.
-pub const LISTED_MAX: usize = 200;
+/// Files that a response lists at most.
+const LISTED_MAX: usize = 200;
 
-/// What is different after a command.
+/// A file that a command changed.
+#[derive(Debug, Clone)]
+pub struct FileChange {
+    /// Its path.
+    pub path: WorkspacePath,
+    /// What happened to it.
+    pub action: Action,
+    /// SHA-256 of its new bytes, if it is a regular file.
+    pub sha256: Option<Sha256>,
+    /// The outermost ignored folder that holds it; its own path if only the file is ignored.
+    pub ignored: Option<WorkspacePath>,
+    /// True if an undo cannot restore it.
+    pub is_lost: bool,
+}
+
+/// The files that a command changed.
 #[derive(Default)]
 pub struct Difference {
-    /// The files, as many as are listed; `None` where nobody knows.
+    /// Entries, cut at the limit; `None` if nobody knows.
     pub list: Option<Vec<Changed>>,
-    /// How many there are.
+    /// Number of all entries.
     pub total: Option<usize>,
 }
 
 impl Difference {
-    /// Nothing is different.
+    /// Returns an empty list.
     pub const fn none() -> Self {
         Self { list: Some(Vec::new()), total: Some(0) }
     }
 
-    /// Leaves as many of them as have room, and one at least.
+    /// Lists changes in the order of their paths; an ignored folder is one entry, after the others.
+    pub fn of(workspace: &Workspace, changes: Vec<FileChange>) -> Self {
+        // Example: target/ is ignored, a.log too.
+        //
+        //   src/a.rs          modify            src/a.rs  modify
+        //   target/x/1.o      create     =>     a.log     create
+        //   target/x/2.o      modify            target/   modify, 2 files
+        //   a.log             create
+        let (mut list, mut files, mut folders) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for change in changes {
+            match &change.ignored {
+                None => list.push(entry(workspace, &change)),
+                Some(folder) if *folder == change.path => files.push(entry(workspace, &change)),
+                Some(folder) => {
+                    add(folders.entry(folder.clone()).or_insert(FolderSum::new(change.action)), &change)
+                }
+            }
+        }
+        list.append(&mut files);
+        list.extend(folders.into_iter().map(|(folder, sum)| sum.entry(workspace, &folder)));
+        let total = list.len();
+        list.truncate(LISTED_MAX);
+        Self { list: Some(list), total: Some(total) }
+    }
+
+    /// Cuts the list to the entries that fit, at least one.
     pub fn shorten(&mut self, room: AnswerRoom) {
         let mut size = TextSize::default();
         let mut has_room = |changed: &Changed| {
@@ -36,8 +81,48 @@ impl Difference {
         }
     }
 
-    /// How many are listed.
+    /// Returns the number of entries.
     pub fn listed(&self) -> usize {
         self.list.as_ref().map_or(0, Vec::len)
     }
+}
+
+/// The changes in one ignored folder.
+struct FolderSum {
+    /// The one action of all files, or `Modify`.
+    action: Action,
+    /// Number of files.
+    files: usize,
+    /// Number of those that an undo cannot restore.
+    lost: usize,
+}
+
+impl FolderSum {
+    /// Starts with the action of the first file.
+    const fn new(action: Action) -> Self {
+        Self { action, files: 0, lost: 0 }
+    }
+
+    /// Returns the entry of the folder.
+    fn entry(self, workspace: &Workspace, folder: &WorkspacePath) -> Changed {
+        let lost = Some(self.lost).filter(|lost| *lost > 0);
+        let path = format!("{}/", workspace.shown(folder));
+        Changed { path, action: self.action, sha256: None, files: Some(self.files), lost }
+    }
+}
+
+/// Adds a file to the sum of its folder.
+fn add(sum: &mut FolderSum, change: &FileChange) {
+    if sum.action != change.action {
+        sum.action = Action::Modify;
+    }
+    sum.files += 1;
+    sum.lost += usize::from(change.is_lost);
+}
+
+/// Returns the entry of a file.
+fn entry(workspace: &Workspace, change: &FileChange) -> Changed {
+    let (action, sha256) = (change.action, change.sha256);
+    let lost = change.is_lost.then_some(1);
+    Changed { path: workspace.shown(&change.path), action, sha256, files: None, lost }
 }

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Bash;
-use super::answer::{Action, Changed};
+use super::answer::Action;
 use super::attributes::named;
-use super::difference::{Difference, LISTED_MAX};
-use super::left_out::{IGNORED_BYTES_MAX, IGNORED_FILE_BYTES_MAX, IgnoredFiles, KeptFiles, LeftOutFiles};
+use super::difference::{Difference, FileChange};
+use super::left_out::{IgnoredFiles, KeptFiles, LeftOutFiles};
 use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
@@ -15,6 +15,7 @@ use crate::engine::change::record;
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{self, FolderEntry, FolderMode, JournalEntry, Version};
+use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::repository_marks::HeldMark;
 use crate::engine::snapshot::{CommitFiles, Store};
 use crate::engine::store::state::State;
@@ -112,7 +113,7 @@ pub fn record(
         warn_of_overlap(change.engine(), &listed);
     }
     warn_of_lost(change.engine(), &lost);
-    let difference = Difference { total: Some(list.len()), list: Some(list) };
+    let difference = Difference::of(change.workspace(), list);
     let is_recorded = sides.tips.0 != sides.tips.1;
     // What is listed and cannot be taken back is recorded as well: an undo says so.
     let is_listed = difference.total.is_some_and(|total| total > 0);
@@ -121,10 +122,7 @@ pub fn record(
     } else if is_recorded {
         change.spend_number()?;
     }
-    Ok(Difference {
-        list: difference.list.map(|list| list.into_iter().take(LISTED_MAX).collect()),
-        ..difference
-    })
+    Ok(difference)
 }
 
 /// Says which files may be the command's though another has them: who wrote them cannot be told.
@@ -243,6 +241,8 @@ struct Collector<'a, 's, 'e> {
     list: BTreeMap<WorkspacePath, Listed>,
     /// Ignored files whose old bytes nobody has.
     ignored_lost: Vec<WorkspacePath>,
+    /// Largest ignored file that is recorded, in bytes.
+    ignored_file_bytes: u64,
     /// Bytes of new ignored files that may still be recorded.
     ignored_bytes_left: u64,
     /// What it does not list, since another command ended first and took it for its own.
@@ -272,7 +272,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             removed: BTreeMap::new(),
             list: BTreeMap::new(),
             ignored_lost: Vec::new(),
-            ignored_bytes_left: IGNORED_BYTES_MAX,
+            ignored_file_bytes: change.policy().number(Key::BashIgnoredFileBytes),
+            ignored_bytes_left: change.policy().number(Key::BashIgnoredBytes),
             by_others: Vec::new(),
         })
     }
@@ -358,7 +359,13 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.note_listed(path, action, None);
     }
 
-    /// True if git ignores a path, before the command or after it.
+    /// Returns the outermost ignored folder that holds a path; the path itself if there is none.
+    fn ignored_folder(&self, path: &WorkspacePath) -> WorkspacePath {
+        let found = self.sides.ignored.iter().find_map(|ignored| ignored.outermost(path));
+        found.unwrap_or_else(|| path.clone())
+    }
+
+    /// True if git ignores a path.
     fn is_ignored(&self, path: &WorkspacePath) -> bool {
         self.sides.ignored.iter().any(|ignored| ignored.has(path))
     }
@@ -366,7 +373,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// True if a new file of that size is recorded though git ignores it.
     fn takes_ignored(&mut self, path: &WorkspacePath, size: u64) -> bool {
         let is_large = self.sides.ignored.iter().any(|ignored| ignored.is_in_large(path));
-        if is_large || !self.is_ignored(path) || size > IGNORED_FILE_BYTES_MAX.min(self.ignored_bytes_left) {
+        if is_large || !self.is_ignored(path) || size > self.ignored_file_bytes.min(self.ignored_bytes_left) {
             return false;
         }
         self.ignored_bytes_left -= size;
@@ -531,7 +538,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     }
 
     /// All of it, and what the answer lists.
-    fn finish(mut self) -> (CommandChanges, Backups<'s>, Vec<Changed>) {
+    fn finish(mut self) -> (CommandChanges, Backups<'s>, Vec<FileChange>) {
         let (made, removed) = (kept(&self.made), kept(&self.removed));
         let is_in_other = |path: &WorkspacePath| {
             let parent = path.parent().unwrap_or_default();
@@ -555,14 +562,18 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.done.removed = removed.into_iter().map(entry).collect();
         self.note_closed();
         // If there are too many for an answer, what git ignores is the first to be left out.
-        let mut list: Vec<(WorkspacePath, Listed)> = self.list.into_iter().collect();
+        let mut list: Vec<(WorkspacePath, Listed)> = std::mem::take(&mut self.list).into_iter().collect();
         list.sort_by_key(|(_, listed)| listed.is_ignored);
-        let shown = |(path, listed): (WorkspacePath, Listed)| Changed {
-            path: self.workspace.shown(&path),
+        let lost: BTreeSet<&WorkspacePath> = self.done.lost.iter().collect();
+        let change = |(path, listed): (WorkspacePath, Listed)| FileChange {
             action: listed.action,
             sha256: listed.sha256,
+            ignored: listed.is_ignored.then(|| self.ignored_folder(&path)),
+            is_lost: lost.contains(&path),
+            path,
         };
-        (self.done, self.backups, list.into_iter().map(shown).collect())
+        let list = list.into_iter().map(change).collect();
+        (self.done, self.backups, list)
     }
 }
 

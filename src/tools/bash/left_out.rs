@@ -9,6 +9,7 @@ use std::path::Path;
 use super::placeholder::GIT_FOLDER;
 use crate::engine::Engine;
 use crate::engine::change::record;
+use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::snapshot::{LeftOut, Reason};
 use crate::engine::workspace::path::WorkspacePath;
@@ -20,10 +21,6 @@ use crate::engine::workspace::{Workspace, fs};
 const KEPT_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of them in all.
 const KEPT_BYTES_MAX: u64 = 16 << 20;
-/// Largest ignored file that is recorded, in bytes (`bash.ignored_file_bytes`).
-pub const IGNORED_FILE_BYTES_MAX: u64 = 5 << 20;
-/// Bytes of the ignored files that one command changes, as far as they are recorded (`bash.ignored_bytes`).
-pub const IGNORED_BYTES_MAX: u64 = 64 << 20;
 /// Files in a folder that is ignored as a whole; one with more is made by a build and can be made again.
 const IGNORED_FOLDER_FILES_MAX: usize = 1_000;
 
@@ -156,6 +153,12 @@ impl IgnoredFiles {
         self.files.contains(path) || self.folder_of(path).is_some()
     }
 
+    /// Returns the ignored folder that holds a path.
+    pub fn outermost(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        let mut around = std::iter::successors(Some(path.clone()), WorkspacePath::parent);
+        around.find(|folder| self.folders.contains_key(folder))
+    }
+
     /// True if git ignores a path, and it lies in a folder of too many files.
     pub fn is_in_large(&self, path: &WorkspacePath) -> bool {
         self.folder_of(path) == Some(true)
@@ -168,21 +171,23 @@ impl IgnoredFiles {
     }
 
     /// Reads the ignored files that look precious: the smallest first.
-    pub fn keep(&self, workspace: &Workspace, survey: &Survey, kept: &mut KeptFiles) {
+    pub fn keep(&self, engine: &Engine, survey: &Survey, kept: &mut KeptFiles) {
+        let file_bytes_max = engine.policy().number(Key::BashIgnoredFileBytes);
         let files = self.files.iter().filter_map(|path| Some((path.clone(), survey.at(path)?)));
         let small = self.folders.iter().filter(|(_, is_large)| !**is_large);
         let inner = small.flat_map(|(folder, _)| survey.below(folder));
-        let files = files.chain(inner).filter(|(_, thing)| thing.size() <= IGNORED_FILE_BYTES_MAX);
+        let files = files.chain(inner).filter(|(_, thing)| thing.size() <= file_bytes_max);
         let mut files: Vec<(u64, WorkspacePath)> = files.map(|(path, thing)| (thing.size(), path)).collect();
         files.sort();
-        kept.add(workspace, files.into_iter().map(|(_, path)| path));
+        kept.add(engine, files.into_iter().map(|(_, path)| path));
     }
 }
 
 impl KeptFiles {
     /// Reads these files and links, as long as there is room.
-    pub fn add(&mut self, workspace: &Workspace, paths: impl Iterator<Item = WorkspacePath>) {
-        let mut left = IGNORED_BYTES_MAX;
+    pub fn add(&mut self, engine: &Engine, paths: impl Iterator<Item = WorkspacePath>) {
+        let workspace = &engine.workspace;
+        let mut left = engine.policy().number(Key::BashIgnoredBytes);
         for path in paths {
             let bytes = match workspace.open_regular(&path, "") {
                 Ok((file, stat)) if fs::size_of(&stat) <= left => {

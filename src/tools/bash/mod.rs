@@ -3,21 +3,23 @@
 mod answer;
 mod attributes;
 mod changes;
+mod concurrent_changes;
 mod difference;
 mod done;
 mod job;
+mod kept_layers;
+mod layer_list;
+mod layer_plan;
+mod layered;
 mod left_out;
 mod limits;
-mod listed;
 mod marks;
-mod meanwhile;
 mod message;
 mod output;
 mod placeholder;
 mod recording;
 mod request;
 mod told;
-mod transaction;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -85,6 +87,9 @@ impl Tool for Bash {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if let Some(name) = &request.layer {
+            return kept_layers::handle(engine, name, &request).map(|layer| Response::Layer(Box::new(layer)));
+        }
         match job::handle(engine, &request)? {
             Some(response) => Ok(response),
             None => Self::run_to(engine, &request, &mut Output::Answer),
@@ -98,7 +103,7 @@ impl Tool for Bash {
     fn status(response: &Response) -> u8 {
         match response {
             Response::Ran(ran) => ran.status(),
-            Response::Job(_) | Response::Jobs(_) | Response::Backends(_) => 0,
+            Response::Job(_) | Response::Jobs(_) | Response::Layer(_) | Response::Backends(_) => 0,
         }
     }
 }
@@ -117,8 +122,33 @@ impl Bash {
             .as_deref()
             .ok_or_else(|| Error::invalid("field `command` is missing").detail("field", "command"))?;
         let program = shell(command)?;
-        let _turn = output.turn(engine, request);
-        let mut recording = Recording::begin(engine, request)?;
+        let takes_layer = output.takes_layer(engine, request);
+        let _turn = takes_layer.is_err().then(|| output.turn(engine, request)).flatten();
+        let recording = Recording::begin(engine, request, takes_layer)?;
+        match Self::run_recorded(engine, request, output, program.clone(), recording)? {
+            Outcome::Ran(response) => Ok(response),
+            Outcome::NoLayer(reason) => {
+                let _turn = output.turn(engine, request);
+                let recording = Recording::direct(engine, reason)?;
+                match Self::run_recorded(engine, request, output, program, recording)? {
+                    Outcome::Ran(response) => Ok(response),
+                    Outcome::NoLayer(reason) => Err(layer::not_possible(&reason)),
+                }
+            }
+        }
+    }
+
+    /// Runs a command to its end, and records its changes.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    fn run_recorded(
+        engine: &mut Engine,
+        request: &Request,
+        output: &mut Output<'_>,
+        program: Vec<OsString>,
+        mut recording: Recording,
+    ) -> Result<Outcome, Error> {
         let marks = marks::Marks::of_session(engine)?;
         let (plan, mut placeholder, marks_of_git) = plan_of(engine, request, program, &mut recording)?;
         let kill = Control::default();
@@ -133,6 +163,12 @@ impl Bash {
         let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, &mut *output));
         tell_watch(engine, watch);
         placeholder.remove();
+        let ran = match ran {
+            Err(NotRun::NoLayer(reason)) if recording.may_go_direct() => return Ok(Outcome::NoLayer(reason)),
+            Err(NotRun::NoLayer(reason)) => Err(layer::not_possible(&reason)),
+            Err(NotRun::Call(error)) => Err(error),
+            Ok(confined) => Ok(confined),
+        };
         let has_succeeded = ran.as_ref().ok().map(|confined| exit_code(&confined.ran) == 0);
         let taken = recording.take(engine, request, &plan.reach, has_succeeded);
         let confined = ran?;
@@ -141,7 +177,7 @@ impl Bash {
         let answer = Ran { stale, ..confined.answer() };
         let room = output.room_for_changes(shown_max, &answer);
         match taken {
-            Ok(taken) => Ok(Response::Ran(Box::new(with_changes(answer, taken, room)))),
+            Ok(taken) => Ok(Outcome::Ran(Response::Ran(Box::new(with_changes(answer, taken, room))))),
             Err(error) => Err(with_output(error, &answer)),
         }
     }
@@ -159,10 +195,11 @@ fn tell_watch(engine: &mut Engine, watch: Option<RepositoryWatch>) {
 
 /// The answer with what the command changed, as far as there is room.
 fn with_changes(answer: Ran, taken: Taken, room: AnswerRoom) -> Ran {
-    let Taken { mut difference, is_discarded } = taken;
+    let Taken { mut difference, is_discarded, conflicts, layer, direct } = taken;
     difference.shorten(room);
     let changed_total = difference.total.filter(|total| *total > difference.listed());
-    Ran { changed_total, changed: difference.list, discarded: is_discarded, ..answer }
+    let changed = difference.list;
+    Ran { changed_total, changed, discarded: is_discarded, conflicts, layer, direct, ..answer }
 }
 
 /// What is to run and how it is confined, with what stands in the place of a repository meanwhile. What others
@@ -192,7 +229,43 @@ fn plan_of(
     Ok((plan, prepared.placeholder, marks))
 }
 
+/// The end of a command, or of the attempt to run it on a layer.
+enum Outcome {
+    /// It ran.
+    Ran(Response),
+    /// It did not run: no layer can be mounted; the reason.
+    NoLayer(String),
+}
+
+/// Why a command did not run.
+enum NotRun {
+    /// No backend could mount the layer; the reasons.
+    NoLayer(String),
+    /// Anything else.
+    Call(Error),
+}
+
+impl From<Error> for NotRun {
+    fn from(error: Error) -> Self {
+        Self::Call(error)
+    }
+}
+
 impl Output<'_> {
+    /// Checks that a command can run on a layer; else the reason, empty if the request asked for direct mode.
+    fn takes_layer(&self, engine: &Engine, request: &Request) -> Result<(), String> {
+        if request.is_transaction() {
+            return Ok(());
+        }
+        if request.direct || matches!(self, Self::Job(_)) {
+            return Err(String::new());
+        }
+        if allowed(engine).iter().any(|backend| backend.takes_layers()) {
+            return Ok(());
+        }
+        Err(format!("the backend {} has no layers", limits::backend(engine)))
+    }
+
     /// Room for the list of what changed, in an answer of at most so many bytes.
     fn room_for_changes(&self, bytes_max: usize, answer: &Ran) -> AnswerRoom {
         /// The list's part of an answer that shows a job's output.
@@ -219,7 +292,7 @@ impl Output<'_> {
         known: Vec<WorkspacePath>,
         kill: &Control,
     ) -> Option<RepositoryWatch> {
-        if !matches!((self, recording), (Self::Job(_), Recording::Files(_))) {
+        if !matches!((self, recording), (Self::Job(_), Recording::Files(..))) {
             return None;
         }
         let watch = RepositoryWatch::begin(&engine.workspace, known.into_iter(), kill.clone());
@@ -281,6 +354,9 @@ impl Confined {
             output_file: output.file,
             changed_total: None,
             changed: None,
+            conflicts: Vec::new(),
+            layer: None,
+            direct: None,
             discarded: false,
             stale: Vec::new(),
             left_running: Some(left_running).filter(|count| *count > 0),
@@ -296,7 +372,7 @@ fn run_confined(
     stdin: Option<&str>,
     bounds: &run::Bounds,
     (shown_max, output): (usize, &mut Output<'_>),
-) -> Result<Confined, Error> {
+) -> Result<Confined, NotRun> {
     let mut reasons = Vec::new();
     let has_layer = plan.reach.layer.is_some();
     for backend in allowed(engine) {
@@ -324,15 +400,15 @@ fn run_confined(
                 return Ok(Confined { ran, output: capture.finish(), sandbox: backend.name() });
             }
             Err(run::Failure::Backend(reason)) => reasons.push((backend.name(), reason)),
-            Err(run::Failure::Call(error)) => return Err(error),
+            Err(run::Failure::Call(error)) => return Err(error.into()),
         }
     }
     Err(if has_layer {
-        layer::not_possible(&listed(&reasons))
+        NotRun::NoLayer(listed(&reasons))
     } else if plan.reach.read_only {
-        not_read_only(&reasons)
+        not_read_only(&reasons).into()
     } else {
-        not_confined(&reasons)
+        not_confined(&reasons).into()
     })
 }
 

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// The command can write in the workspace, except .git and .lbx. The rest of the disk is read-only,
 /// secrets such as ~/.ssh are hidden, /tmp is empty, and there is no network unless the policy
-/// allows it. The response lists changed files. Every process ends with the command. Undo takes back
-/// what it changed; with transaction, files that git ignores too.
+/// allows it. Its changes are applied when it ends, as one change that undo takes back. The response
+/// lists changed files. Every process ends with the command.
 #[derive(Debug, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -48,9 +48,7 @@ pub struct Request {
     /// Use the network, if the policy allows it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub network: Option<bool>,
-    /// Apply what the command changed as one change once it has ended, files that git ignores
-    /// included: undo takes all of it back. Fails, applying nothing, where others changed one of the
-    /// files meanwhile. Not for servers, locks shared with other programs, or files of many GB
+    /// Apply all changes of the command or none: fail if others changed one of the files while it ran
     #[arg(long)]
     #[serde(default)]
     pub transaction: bool,
@@ -84,7 +82,18 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub stop: bool,
-    /// List the jobs of this session. Of those that have ended, the newest 20 whose output was read
+    /// Show what a kept layer changes: of a command that was killed, or of conflicts
+    #[arg(long, value_name = "NAME")]
+    pub layer: Option<String>,
+    /// Apply the layer
+    #[arg(long)]
+    #[serde(default)]
+    pub apply: bool,
+    /// Delete the layer
+    #[arg(long)]
+    #[serde(default)]
+    pub drop: bool,
+    /// List the jobs of this session and the kept layers. Of those that have ended, the newest 20 whose output was read
     /// and the newest 80 whose output was not are kept
     #[arg(long)]
     #[serde(default)]
@@ -100,7 +109,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether the command changes a layer instead of the files.
+    /// Returns true if the changes are applied all or not at all.
     pub const fn is_transaction(&self) -> bool {
         self.transaction || self.dry_run || self.on_failure.is_some()
     }

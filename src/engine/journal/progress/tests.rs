@@ -189,15 +189,22 @@ fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
                         to: other.clone(),
                         thing: thing(&node),
                         across: None,
+                        is_final: false,
                     });
-                    intent.moves.push(Move { from: other, to: at, thing: second, across: None });
+                    intent.moves.push(Move {
+                        from: other,
+                        to: at,
+                        thing: second,
+                        across: None,
+                        is_final: false,
+                    });
                 }
             }
             (3, _) => {
                 let to = file(&format!("new{number}/moved"));
                 let parent = FolderEntry { path: file(&format!("new{number}")), mode: None, identity: None };
                 intent.made.push(parent);
-                intent.moves.push(Move { from: at, to, thing: thing(&node), across: None });
+                intent.moves.push(Move { from: at, to, thing: thing(&node), across: None, is_final: false });
             }
             (_, Node::File { version: before, .. }) => {
                 // A file makes way for another, which comes from elsewhere.
@@ -207,7 +214,7 @@ fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
                 if let Some(from) = from {
                     touched.push(from.clone());
                     let thing = thing(tree.get(&from).unwrap());
-                    intent.moves.push(Move { from, to: at, thing, across: None });
+                    intent.moves.push(Move { from, to: at, thing, across: None, is_final: false });
                 }
             }
             _ => {
@@ -319,6 +326,7 @@ fn steps_of_which_one_takes_what_a_later_one_needs_are_a_contradiction() {
         thing: Thing { inode: 1, is_folder },
         over: None,
         copy_of: None,
+        is_final: false,
     };
     for (steps, at) in [
         // What comes to the name of a folder that goes later.

@@ -4,6 +4,7 @@ pub mod change;
 pub mod commit;
 pub mod disk;
 pub mod folder;
+pub mod ignored;
 pub mod names;
 pub mod obstacles;
 pub mod prepare;

@@ -59,6 +59,28 @@ impl Store {
         Ok(newest.map(|id| id.to_string()))
     }
 
+    /// Returns the newest commit of the branch that was made before a time, in seconds since 1970; else the
+    /// developer's commit below the branch.
+    ///
+    /// # Errors
+    /// Fails if the branch or a commit cannot be read.
+    pub fn newest_before(&self, seconds: i64) -> Result<Option<String>, SnapshotError> {
+        /// Commits looked at.
+        const COMMITS_MAX: usize = 10_000;
+        let mut next = match self.branch.tip(&self.repo)? {
+            None => crate::engine::snapshot::store::refs::head(&self.repo)?,
+            tip => tip,
+        };
+        for _ in 0..COMMITS_MAX {
+            let Some(id) = next else { return Ok(None) };
+            match self.snapshot(id)? {
+                Some(found) if found.snapshot.seconds >= seconds => next = found.first_parent,
+                _ => return Ok(Some(id.to_string())),
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether the newest snapshot is that of the change `seq` of `session`.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::text::escaped;
 use crate::tools::Text;
+use crate::tools::bash::answer::Layer;
 
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -56,6 +57,9 @@ pub struct Job {
 pub struct Jobs {
     /// The newest last
     pub jobs: Vec<ListedJob>,
+    /// Layers that outlived their commands, of all sessions
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<Layer>,
 }
 
 /// A job in a list.
@@ -108,6 +112,14 @@ impl Jobs {
             let exit = job.exit_code.map_or_else(String::new, |code| format!(" {code}"));
             let command = escaped::name(&job.command);
             text.entry(&format!("{}\t{}{exit}\t{}\t{command}", job.job, job.state.word(), job.started));
+        }
+        for layer in &self.layers {
+            text.entry(&format!(
+                "{}\tkept\t{}\t{}",
+                layer.layer,
+                layer.session,
+                escaped::name(&layer.command)
+            ));
         }
     }
 }

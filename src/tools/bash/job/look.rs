@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::search::page::json_bytes;
 use crate::text::answer_size::{AnswerRoom, TextSize};
+use crate::tools::bash::kept_layers;
 use crate::tools::bash::request::Request;
 
 /// Time between two looks at a job that is waited for.
@@ -68,7 +69,8 @@ pub fn list(engine: &Engine) -> Result<Jobs, Error> {
             exit_code: end.and_then(|end| end.data.get("exit_code")?.as_i64()),
         }
     };
-    Ok(Jobs { jobs: jobs.into_iter().map(listed).collect() })
+    let layers = kept_layers::list(engine)?;
+    Ok(Jobs { jobs: jobs.into_iter().map(listed).collect(), layers })
 }
 
 /// Shows a job with its output from an offset; ends it before where the request says so.

@@ -1,31 +1,30 @@
-//! A command as a transaction: what it changed lies in a layer, and becomes one change or nothing.
+//! The plan of a change that applies a layer.
+//!
+//! Files become files of the change, with their bytes. Large new files, and new folders that are ignored or
+//! hold many files, are renamed to their place by way of the trash. An ignored file beyond the limits of
+//! `bash.ignored_bytes` is renamed as well, and its old version is dropped: a build that rewrites its folder
+//! must not leave a copy of that folder in lbx's state.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::Bash;
 use super::attributes::named;
-use super::difference::Difference;
-use super::listed::listed;
-use super::meanwhile::{changed_meanwhile, must_be_as_it_was, was_removed};
-use super::message::{body, subject};
+use super::concurrent_changes::{Merge, changed_meanwhile};
+use super::layered::Excluded;
 use crate::clock::seconds_now;
-use crate::engine::Engine;
 use crate::engine::change::{Change, Current, across, moves};
 use crate::engine::journal::FolderEntry;
-use crate::engine::sandbox::known_repositories;
+use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::LayerFolder;
-use crate::engine::sandbox::overlay::Layer;
 use crate::engine::sandbox::upper::{self, Difference as Differing};
-use crate::engine::store::state::State;
-use crate::engine::store::trash::TrashEntry;
+use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
-use crate::tools::Tool as _;
 
 /// A larger new file is moved to its place rather than copied.
 const COPIED_BYTES_MAX: u64 = 4 << 20;
@@ -33,115 +32,24 @@ const COPIED_BYTES_MAX: u64 = 4 << 20;
 const COPIED_TOTAL_MAX: u64 = 256 << 20;
 /// A new folder with more files is moved whole: each file that a change puts is held open.
 const TREE_FILES_MAX: usize = 1000;
+/// Ignored files of one command that an undo can restore.
+const IGNORED_FILES_MAX: usize = 2000;
 
-/// A command whose changes are not made yet.
-pub struct Transaction {
-    /// What it changes.
-    layer: LayerFolder,
-    /// The state that holds the layer.
-    state: State,
-}
+/// A file with other bytes than the command left, since others changed it as well.
+pub type Merges = BTreeMap<WorkspacePath, Merge>;
 
-impl Transaction {
-    /// Makes the layer.
-    ///
-    /// # Errors
-    /// `invalid_request` where there can be none.
-    pub fn begin(engine: &Engine) -> Result<Self, Error> {
-        let state = State::open(&engine.workspace)?;
-        let layer = LayerFolder::make(&engine.workspace, &state)?;
-        Ok(Self { layer, state })
-    }
-
-    /// Where the layer is, for the sandbox.
-    pub fn layer(&self) -> Layer {
-        self.layer.layer()
-    }
-
-    /// Says that a layer in memory was too small for what the command wrote.
-    pub fn tell_full(&self, engine: &mut Engine) {
-        if let Some(bytes) = self.layer.full_size() {
-            engine.warn(format!(
-                "the transaction used up {} MiB of memory in /dev/shm, where its changes are kept since the workspace is on an overlay file system: put the workspace on a volume, or give the container a larger /dev/shm",
-                bytes >> 20
-            ));
-        }
-    }
-
-    /// What the command would change.
-    ///
-    /// # Errors
-    /// `protected_path` where [`Self::apply`] would be refused so, or as for reading the layer.
-    pub fn try_out(&self, engine: &mut Engine) -> Result<Difference, Error> {
-        let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
-        let change = engine.begin(Bash::NAME, &[], true)?;
-        let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
-        checked.map_err(|error| self.refused(error))?;
-        self.look(engine)
-    }
-
-    /// What the command changed.
-    ///
-    /// # Errors
-    /// As for reading the layer.
-    pub fn look(&self, engine: &Engine) -> Result<Difference, Error> {
-        let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
-        let looked = listed(&engine.workspace, self.layer.upper(), &found);
-        looked.map_err(|error| self.refused(error))
-    }
-
-    /// What an error means: where the command could touch a repository, one is new since the last search.
-    fn refused(&self, error: Error) -> Error {
-        if error.kind() != ErrorKind::ProtectedPath {
-            return error;
-        }
-        known_repositories::forget(&self.state);
-        error.suggest("Nothing that the command did was applied. Run it again without what it does there: git and lbx keep their own state in that place.")
-    }
-
-    /// Makes the changes of the command as one change of the session, and answers them.
-    ///
-    /// # Errors
-    /// `stale_file` where others have changed one of the files since the command began, or as for any
-    /// change; nothing is applied then.
-    pub fn apply(self, engine: &mut Engine, command: &str, why: Option<&str>) -> Result<Difference, Error> {
-        let applied = self.apply_layer(engine, command, why);
-        if applied.is_err() {
-            self.layer.drop_taken(&self.state);
-        }
-        applied.map_err(|error| self.refused(error))
-    }
-
-    /// The same, where what was taken to the trash stays there after a failure.
-    fn apply_layer(
-        &self,
-        engine: &mut Engine,
-        command: &str,
-        why: Option<&str>,
-    ) -> Result<Difference, Error> {
-        let control = engine.control.clone();
-        let mut change = engine.begin(Bash::NAME, &[], false)?;
-        let found = upper::read(change.workspace(), self.layer.upper(), &control)?;
-        let difference = listed(change.workspace(), self.layer.upper(), &found)?;
-        // Before the attributes go that tell of it.
-        let removed = found.iter().find(|differing| was_removed(change.workspace(), &self.layer, differing));
-        if let Some(differing) = removed {
-            return Err(changed_meanwhile(&change.workspace().shown(&differing.path)));
-        }
-        let mut applying = Applying::new(&mut change, &self.layer);
-        applying.plan(&found)?;
-        let times = applying.finish()?;
-        for differing in &found {
-            must_be_as_it_was(change.workspace(), self.layer.began(), differing)?;
-        }
-        change.commit(subject(command), body(command, why))?;
-        times.iter().for_each(|(path, stat)| set_times(&engine.workspace, path, stat));
-        Ok(difference)
-    }
+/// The part of a plan that is not in the change itself.
+pub struct Planned {
+    /// Files whose times are to be those in the layer.
+    pub times: Vec<(WorkspacePath, Stat)>,
+    /// Trash entries with old files that are not kept.
+    pub dropped: Vec<String>,
+    /// Paths that an undo cannot restore.
+    pub lost: BTreeSet<WorkspacePath>,
 }
 
 /// A layer that becomes a change.
-struct Applying<'a, 'c, 'e> {
+pub struct Applying<'a, 'c, 'e> {
     /// The change.
     change: &'c mut Change<'e>,
     /// The layer.
@@ -158,11 +66,33 @@ struct Applying<'a, 'c, 'e> {
     other_attributes: Vec<WorkspacePath>,
     /// Bytes that may still be copied.
     bytes_left: u64,
+    /// Paths that git ignores.
+    ignored: &'a BTreeSet<WorkspacePath>,
+    /// Merges with the changes of others.
+    merges: &'a Merges,
+    /// Largest ignored file that an undo can restore.
+    ignored_file_bytes: u64,
+    /// Bytes of ignored files that an undo may still restore.
+    ignored_bytes_left: u64,
+    /// Number of ignored files that an undo may still restore.
+    ignored_files_left: usize,
+    /// Trash entries with old files that are not kept.
+    dropped: Vec<String>,
+    /// Paths that an undo cannot restore.
+    lost: BTreeSet<WorkspacePath>,
 }
 
 impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
-    /// Nothing planned yet.
-    fn new(change: &'c mut Change<'e>, layer: &'a LayerFolder) -> Self {
+    /// Starts an empty plan.
+    pub fn new(
+        change: &'c mut Change<'e>,
+        layer: &'a LayerFolder,
+        ignored: &'a BTreeSet<WorkspacePath>,
+        merges: &'a Merges,
+    ) -> Self {
+        let number = |key| change.policy().number(key);
+        let (ignored_file_bytes, ignored_bytes_left) =
+            (number(Key::BashIgnoredFileBytes), number(Key::BashIgnoredBytes));
         Self {
             change,
             layer,
@@ -172,18 +102,31 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             times: Vec::new(),
             other_attributes: Vec::new(),
             bytes_left: COPIED_TOTAL_MAX,
+            ignored,
+            merges,
+            ignored_file_bytes,
+            ignored_bytes_left,
+            ignored_files_left: IGNORED_FILES_MAX,
+            dropped: Vec::new(),
+            lost: BTreeSet::new(),
         }
     }
 
-    /// Plans all that a layer holds, ordered by path.
-    fn plan(&mut self, found: &[Differing]) -> Result<(), Error> {
+    /// Plans all differences, ordered by path; `excluded` are those that are not applied.
+    ///
+    /// # Errors
+    /// As for any change.
+    pub fn plan(&mut self, found: &[Differing], excluded: &Excluded) -> Result<(), Error> {
         let mut whole: Option<&WorkspacePath> = None;
         for (number, differing) in found.iter().enumerate() {
             if whole.is_some_and(|folder| differing.path.is_within(folder)) {
                 continue;
             }
             let rest = found.get(number..).unwrap_or_default();
-            if differing.is_new_folder() && is_large_tree(&differing.path, rest) {
+            let goes_whole = differing.is_new_folder()
+                && (self.ignored.contains(&differing.path) || is_large_tree(&differing.path, rest))
+                && !excluded.keys().any(|path| path.is_within(&differing.path));
+            if goes_whole {
                 whole = Some(&differing.path);
             }
             self.plan_one(differing, whole.is_some_and(|folder| *folder == differing.path))?;
@@ -220,8 +163,11 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
     }
 
-    /// Hands over what concerns folders; answers the files whose times are to be set.
-    fn finish(mut self) -> Result<Vec<(WorkspacePath, Stat)>, Error> {
+    /// Hands the folders over to the change, and returns the rest.
+    ///
+    /// # Errors
+    /// As for any change.
+    pub fn finish(mut self) -> Result<Planned, Error> {
         self.warn_of_attributes();
         // Innermost first, as they are removed.
         self.cleared.reverse();
@@ -229,7 +175,8 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         self.change.add_cleared(self.cleared);
         self.change.set_folders(self.made)?;
         self.change.add_vacated(self.vacated)?;
-        Ok(self.times)
+        self.lost.iter().for_each(|path| self.change.note_lost(path));
+        Ok(Planned { times: self.times, dropped: self.dropped, lost: self.lost })
     }
 
     /// Says which files and folders keep their owner and attributes, though the command gave them others.
@@ -237,7 +184,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         let engine = self.change.engine();
         if let Some(names) = named(&engine.workspace, &self.other_attributes) {
             engine.warn(format!(
-                "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}. Run the command without `transaction` to change them"
+                "owner and extended attributes of existing files and folders stay as they were: {names}. Run the command with `direct` to change them"
             ));
         }
     }
@@ -283,6 +230,9 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Plans the way of something to the trash.
     fn throw_away(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
+        if self.ignored.contains(path) && !self.has_room_for(path)? {
+            return self.drop_old(path, is_folder);
+        }
         let mut entry = self.trash_entry(path, is_folder);
         let sum = self.change.move_whole(path, &entry.content(self.change.state()))?;
         (entry.files, entry.bytes) = (sum.files, sum.bytes);
@@ -290,15 +240,63 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// Plans the way of something from the layer to its place, by way of the trash: there an undo puts
-    /// it back.
-    fn bring(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
-        let mut entry = self.trash_entry(path, is_folder);
+    /// Plans the end of an ignored file or folder whose bytes are not kept.
+    fn drop_old(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
+        let entry = self.trash_entry(path, is_folder);
+        let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
+        self.layer.note_taken(state, &entry.id, None)?;
+        state.folder(&format!("{}/{}", trash::FOLDER, entry.id))?;
+        let content = entry.content(Some(state));
+        self.change.move_finally(path, &content)?;
+        self.dropped.push(entry.id);
+        self.lost.insert(path.clone());
+        Ok(())
+    }
+
+    /// Returns true if an undo may keep all of an ignored file or folder, and counts it then.
+    fn has_room_for(&mut self, path: &WorkspacePath) -> Result<bool, Error> {
+        let (mut files, mut bytes, mut largest) = (0_usize, 0_u64, 0_u64);
+        moves::walk(self.change.workspace(), path, &mut |found| {
+            files += 1;
+            let size = if fs::is_regular(found.stat) { fs::size_of(found.stat) } else { 0 };
+            (bytes, largest) = (bytes.saturating_add(size), largest.max(size));
+            Ok(())
+        })?;
+        Ok(largest <= self.ignored_file_bytes && self.takes(bytes))
+    }
+
+    /// Takes bytes of an ignored file off what an undo may still restore; false if there is no room.
+    fn takes(&mut self, bytes: u64) -> bool {
+        let Some(left) = self.ignored_bytes_left.checked_sub(bytes) else { return false };
+        let Some(files_left) = self.ignored_files_left.checked_sub(1) else { return false };
+        (self.ignored_bytes_left, self.ignored_files_left) = (left, files_left);
+        true
+    }
+
+    /// Plans the new version of an ignored file without keeping the old one: two renames.
+    fn replace_ignored(&mut self, path: &WorkspacePath, lower: &Stat) -> Result<(), Error> {
+        self.drop_old(path, fs::is_folder(lower))?;
+        let (content, entry) = self.take(path, false)?;
+        self.change.move_finally(&content, path)?;
+        self.dropped.push(entry.id);
+        Ok(())
+    }
+
+    /// Moves something from the layer to the trash, from where the change moves it to its place.
+    fn take(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(WorkspacePath, TrashEntry), Error> {
+        let entry = self.trash_entry(path, is_folder);
         let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
         let content = entry.content(Some(state));
         let shown = self.change.workspace().shown(path);
         self.layer.take_to_trash(state, (path, &entry.id), |from, to| across::copy(from, to, &shown))?;
         strip_all(self.change.workspace(), &content)?;
+        Ok((content, entry))
+    }
+
+    /// Plans the way of something from the layer to its place, by way of the trash: there an undo puts
+    /// it back.
+    fn bring(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
+        let (content, mut entry) = self.take(path, is_folder)?;
         let sum = self.change.move_whole(&content, path)?;
         (entry.files, entry.bytes) = (sum.files, sum.bytes);
         self.change.describe(entry);
@@ -325,6 +323,12 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     fn put(&mut self, path: &WorkspacePath, lower: Option<&Stat>, upper: &Stat) -> Result<(), Error> {
         let size = fs::size_of(upper);
         let is_plain = fs::is_regular(upper) || fs::is_symlink(upper);
+        if let Some(old) = lower.filter(|_| self.ignored.contains(path)) {
+            let bytes = size.max(fs::size_of(old));
+            if !fs::is_regular(old) || bytes > self.ignored_file_bytes || !self.takes(bytes) {
+                return self.replace_ignored(path, old);
+            }
+        }
         let is_large = size > self.change.file_bytes_max()
             || (lower.is_none() && (size > COPIED_BYTES_MAX || size > self.bytes_left));
         let file = Made::read(self.layer.upper(), path, upper, is_plain && !is_large)?;
@@ -341,9 +345,17 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
                 None
             }
         };
-        let Some(bytes) = file.bytes else { return self.bring(path, false) };
+        let Some(mut bytes) = file.bytes else { return self.bring(path, false) };
+        if let (Some(merge), Some(current)) = (self.merges.get(path), &seen) {
+            if current.sha256() != merge.current {
+                return Err(changed_meanwhile(&self.change.workspace().shown(path)));
+            }
+            bytes.clone_from(&merge.bytes);
+        }
         self.bytes_left = self.bytes_left.saturating_sub(size);
-        self.times.push((path.clone(), *upper));
+        if !self.merges.contains_key(path) {
+            self.times.push((path.clone(), *upper));
+        }
         let mode = fs::recorded_mode(upper);
         let is_same = |current: &Current| current.mode() == Some(mode) && current.bytes() == bytes.as_slice();
         let (seen, identity) = match seen {
@@ -415,18 +427,4 @@ fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<(), Error> {
         }
         Ok(())
     })
-}
-
-/// Gives a file the times that the command left it with.
-fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
-    let nanoseconds = |time| i64::try_from(time).unwrap_or_default();
-    let times = Timestamps {
-        last_access: Timespec { tv_sec: stat.st_atime, tv_nsec: nanoseconds(stat.st_atime_nsec) },
-        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds(stat.st_mtime_nsec) },
-    };
-    if let Ok(folder) = workspace.open_folder(&path.parent().unwrap_or_default()) {
-        // A time is no part of what an undo brings back; where it cannot be set, the file has a new one.
-        let name = path.name().unwrap_or_default();
-        let _ = rustix::fs::utimensat(&folder, name, &times, AtFlags::SYMLINK_NOFOLLOW);
-    }
 }

@@ -1,0 +1,477 @@
+//! A command on a layer: its changes are applied when it ends, as one change of the session.
+//!
+//! ```text
+//! layer -> command -> read the layer -> exclude conflicts -> plan -> check -> journal, rename, commit
+//!                                            |                  |
+//!                                            +--- kept aside <--+  (a transaction fails instead)
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
+
+use super::Bash;
+use super::answer::Conflict;
+use super::concurrent_changes::{ConcurrentChanges, changed_meanwhile};
+use super::difference::Difference;
+use super::layer_list::{Classified, changes};
+use super::layer_plan::{Applying, Merges, Planned};
+use super::message::{body, subject};
+use super::request::Request;
+use crate::clock::seconds_now;
+use crate::engine::Engine;
+use crate::engine::change::{Change, record};
+use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::known_repositories;
+use crate::engine::sandbox::layer::{ApplyingChange, LayerCommand, LayerConflict, LayerFolder, LayerRecord};
+use crate::engine::sandbox::overlay::Layer;
+use crate::engine::sandbox::upper::{self, Difference as Differing};
+use crate::engine::store::state::{State, make_folder};
+use crate::engine::store::trash;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::{Workspace, fs};
+use crate::error::{Error, ErrorKind};
+use crate::text::counted::counted;
+use crate::text::diff::unified;
+use crate::tools::Tool as _;
+
+/// Paths that are not applied, each with the reason.
+pub type Excluded = BTreeMap<WorkspacePath, String>;
+
+/// Largest file whose diff is shown, in bytes.
+const DIFFED_BYTES_MAX: u64 = 8 << 20;
+/// Tries to apply a layer, each without what the one before refused.
+const TRIES_MAX: usize = 64;
+
+/// A command whose changes are in a layer.
+pub struct LayeredCommand {
+    /// The layer.
+    layer: LayerFolder,
+    /// The state that holds it.
+    state: State,
+}
+
+/// How a layer is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// All of it, or nothing.
+    Whole,
+    /// As much as has no conflict; the layer keeps the rest.
+    Partly,
+    /// All of it, over the changes of others.
+    Over,
+}
+
+/// The result of applying a layer.
+#[derive(Default)]
+pub struct Applied {
+    /// The files that changed.
+    pub difference: Difference,
+    /// The files that were not applied.
+    pub conflicts: Vec<Conflict>,
+    /// The layer that keeps them.
+    pub layer: Option<String>,
+}
+
+impl LayeredCommand {
+    /// Creates the layer of a command.
+    ///
+    /// # Errors
+    /// Fails with `invalid_request` if there can be none.
+    pub fn begin(engine: &Engine, request: &Request) -> Result<Self, Error> {
+        let state = State::open(&engine.workspace)?;
+        let tip = record::tip_by_ref_file(engine);
+        let command = LayerCommand {
+            tip: tip.as_deref(),
+            command: request.command.as_deref().unwrap_or_default(),
+            session: engine.session().as_str(),
+            why: request.why.as_deref(),
+            started: seconds_now(),
+        };
+        let layer = LayerFolder::make(&engine.workspace, &state, &command)?;
+        Ok(Self { layer, state })
+    }
+
+    /// Opens a layer that outlived its command.
+    ///
+    /// # Errors
+    /// Fails with `not_found` if there is none of that name.
+    pub fn open(engine: &Engine, name: &str) -> Result<Self, Error> {
+        let state = State::open(&engine.workspace)?;
+        let layer = LayerFolder::open(&engine.workspace, &state, name)?;
+        Ok(Self { layer, state })
+    }
+
+    /// Returns the place of the layer, for the sandbox.
+    pub fn layer(&self) -> Layer {
+        self.layer.layer()
+    }
+
+    /// Returns the facts about the command.
+    pub fn record(&self) -> &LayerRecord {
+        self.layer.record()
+    }
+
+    /// Deletes the layer.
+    pub fn discard(mut self) {
+        self.layer.discard();
+    }
+
+    /// Warns if a layer in memory was too small for what the command wrote.
+    pub fn tell_full(&self, engine: &mut Engine) {
+        if let Some(bytes) = self.layer.full_size() {
+            engine.warn(format!(
+                "the command used up {} MiB of memory in /dev/shm, where its changes are kept since the workspace is on an overlay file system: put the workspace on a volume, or give the container a larger /dev/shm",
+                bytes >> 20
+            ));
+        }
+    }
+
+    /// Returns the changes of the command without making them.
+    ///
+    /// # Errors
+    /// Fails with `protected_path` if a transaction would.
+    pub fn try_out(&self, engine: &mut Engine) -> Result<Difference, Error> {
+        let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
+        let change = engine.begin(Bash::NAME, &[], true)?;
+        let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
+        checked.map_err(|error| self.refused(error))?;
+        self.look(engine)
+    }
+
+    /// Returns the changes of the command.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn look(&self, engine: &Engine) -> Result<Difference, Error> {
+        let (found, classified) = self.read(engine, true)?;
+        let lost = BTreeSet::new();
+        let listed = changes(&engine.workspace, self.layer.upper(), &found, &classified, &lost);
+        listed.map(|changes| Difference::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
+    }
+
+    /// Returns a unified diff from the current files to those of the layer, of at most so many bytes.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
+        let workspace = &engine.workspace;
+        let found = upper::read(workspace, self.layer.upper(), &engine.control)?;
+        let file_bytes_max = engine.policy().number(Key::FileBytes).min(DIFFED_BYTES_MAX);
+        let mut text = String::new();
+        for Differing { path, lower, upper, .. } in found {
+            let is_file = |stat: &Option<Stat>| stat.as_ref().is_none_or(|stat| fs::is_regular(stat));
+            if !is_file(&lower) || !is_file(&upper) || text.len() >= bytes_max {
+                continue;
+            }
+            let read =
+                |file: std::fs::File, stat: &Stat| fs::read_to_end(file, fs::size_of(stat), file_bytes_max);
+            let old = lower
+                .map_or(Some(Vec::new()), |stat| read(workspace.open_regular(&path, "").ok()?.0, &stat).ok());
+            let new = upper.map_or(Some(Vec::new()), |stat| {
+                read(upper::open(self.layer.upper(), &path).ok()?.into(), &stat).ok()
+            });
+            let (Some(old), Some(new)) = (old, new) else { continue };
+            let shown = workspace.shown(&path);
+            let (old_name, new_name) = (format!("a/{shown}"), format!("b/{shown}"));
+            text.push_str(&unified(&old_name, &new_name, &old, &new, bytes_max - text.len()));
+        }
+        Ok(text)
+    }
+
+    /// Returns the differences of the layer with their ignored folders.
+    fn read(&self, engine: &Engine, is_dry_run: bool) -> Result<(Vec<Differing>, Classified), Error> {
+        let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
+        let classified = Classified::of(engine, self.layer.upper(), &found, is_dry_run);
+        Ok((found, classified))
+    }
+
+    /// Forgets the list of known repositories if a command could touch one: it is new since the last search.
+    fn refused(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::ProtectedPath {
+            return error;
+        }
+        known_repositories::forget(&self.state);
+        error.suggest("Nothing that the command did was applied. Run it again without what it does there: git and lbx keep their own state in that place.")
+    }
+
+    /// Makes the changes of the command as one change of the session.
+    ///
+    /// # Errors
+    /// Fails with `stale_file` if all must be applied and others changed one of the files, and as for any change.
+    /// Unless all must be applied, the layer is kept then.
+    pub fn apply(mut self, engine: &mut Engine, manner: Manner) -> Result<Applied, Error> {
+        let mut excluded = Excluded::new();
+        for _ in 0..TRIES_MAX {
+            let outcome = self.attempt(engine, manner, &mut excluded);
+            let error = match outcome {
+                Ok(applied) => return Ok(applied),
+                Err(error) => error,
+            };
+            self.layer.return_taken(&self.state);
+            if manner == Manner::Whole {
+                return Err(self.refused(error));
+            }
+            if error.kind() == ErrorKind::ProtectedPath {
+                known_repositories::forget(&self.state);
+            }
+            if error.is_applied() || !self.exclude(engine, &error, &mut excluded) {
+                if !error.is_applied() {
+                    self.layer.keep();
+                }
+                let name = self.layer.name().to_owned();
+                return Err(error.detail("layer", name));
+            }
+        }
+        self.layer.keep();
+        let name = self.layer.name();
+        Err(Error::new(
+            ErrorKind::IoError,
+            format!("too many files of the command cannot be applied; its changes are kept in {name}"),
+        ))
+    }
+
+    /// Excludes the path that an error is about; false if the layer has no such path.
+    fn exclude(&self, engine: &Engine, error: &Error, excluded: &mut Excluded) -> bool {
+        let is_of_a_file = matches!(
+            error.kind(),
+            ErrorKind::ProtectedPath
+                | ErrorKind::PermissionDenied
+                | ErrorKind::TooLarge
+                | ErrorKind::StaleFile
+                | ErrorKind::NotARegularFile
+        );
+        let Some(shown) = error.path().filter(|_| is_of_a_file) else { return false };
+        let Ok(found) = upper::read(&engine.workspace, self.layer.upper(), &engine.control) else {
+            return false;
+        };
+        let above = |differing: &Differing| {
+            let paths = std::iter::successors(Some(differing.path.clone()), WorkspacePath::parent);
+            paths.into_iter().find(|path| !path.is_root() && engine.workspace.shown(path) == shown)
+        };
+        // The path itself, a folder above it, or the folder that is removed with it.
+        let path = found.iter().find_map(above).or_else(|| {
+            let holds = |differing: &&Differing| {
+                let folder = engine.workspace.shown(&differing.path);
+                shown.strip_prefix(&folder).is_some_and(|rest| rest.starts_with('/'))
+            };
+            found.iter().find(holds).map(|differing| differing.path.clone())
+        });
+        let Some(path) = path else { return false };
+        let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
+        excluded.insert(path, reason).is_none()
+    }
+
+    /// Tries once to apply the layer without `excluded`.
+    fn attempt(
+        &mut self,
+        engine: &mut Engine,
+        manner: Manner,
+        excluded: &mut Excluded,
+    ) -> Result<Applied, Error> {
+        let control = engine.control.clone();
+        let mut change = engine.begin(Bash::NAME, &[], false)?;
+        let mut found = upper::read(change.workspace(), self.layer.upper(), &control)?;
+        let classified = Classified::of(change.engine_ref(), self.layer.upper(), &found, false);
+        let merges = self.settle(&change, &found, manner, excluded)?;
+        found.retain(|differing| !is_excluded(&differing.path, excluded));
+        let quiet: Vec<Differing> = found
+            .iter()
+            .filter(|differing| is_quiet(&change, &classified, differing, &found))
+            .cloned()
+            .collect();
+        found.retain(|differing| quiet.iter().all(|other| other.path != differing.path));
+        // Before the attributes of the layer go, and before the old files do.
+        let mut listed =
+            changes(change.workspace(), self.layer.upper(), &found, &classified, &BTreeSet::new())?;
+        let ignored = classified.paths();
+        let mut applying = Applying::new(&mut change, &self.layer, &ignored, &merges);
+        applying.plan(&found, excluded)?;
+        let planned = applying.finish()?;
+        self.must_be_as_they_were(&change, &found, manner, &merges)?;
+        let session = change.engine_ref().session().as_str().to_owned();
+        self.layer.note_change(ApplyingChange {
+            session,
+            seq: change.number(),
+            id: change.id().to_owned(),
+        })?;
+        let (command, why) = (&self.record().command, self.record().why.as_deref());
+        change.commit(subject(command), body(command, why))?;
+        self.finish(engine, &planned);
+        quiet.iter().for_each(|differing| make_quietly(&engine.workspace, differing));
+        for change in &mut listed {
+            change.is_lost = planned.lost.iter().any(|lost| change.path.is_within(lost));
+            if let Some(merge) = merges.get(&change.path) {
+                change.sha256 = Some(crate::sha256::Sha256::of(&merge.bytes));
+            }
+        }
+        let difference = Difference::of(&engine.workspace, listed);
+        self.keep_excluded(engine, excluded, difference)
+    }
+
+    /// Finds the conflicts: paths that no change may touch, and files that others changed and that do not
+    /// merge. Returns the merges.
+    ///
+    /// # Errors
+    /// Fails with `stale_file` if all must be applied.
+    fn settle(
+        &self,
+        change: &Change<'_>,
+        found: &[Differing],
+        manner: Manner,
+        excluded: &mut Excluded,
+    ) -> Result<Merges, Error> {
+        let mut merges = Merges::new();
+        let (workspace, engine) = (change.workspace(), change.engine_ref());
+        let concurrent = ConcurrentChanges::new(workspace, &self.layer, found);
+        for differing in found {
+            let path = &differing.path;
+            if is_excluded(path, excluded) {
+                continue;
+            }
+            if let Some((part, reason)) = forbidden(engine, path).filter(|_| manner != Manner::Whole) {
+                excluded.insert(part, reason);
+                continue;
+            }
+            if manner == Manner::Over || !concurrent.has(differing)? {
+                continue;
+            }
+            if manner == Manner::Whole {
+                return Err(changed_meanwhile(&workspace.shown(path)));
+            }
+            match concurrent.merge(engine, differing) {
+                Some(merge) => drop(merges.insert(path.clone(), merge)),
+                None => {
+                    excluded.insert(path.clone(), "was changed by others while the command ran".to_owned());
+                }
+            }
+        }
+        Ok(merges)
+    }
+
+    /// Checks once more, after all files were read, that others changed none of them.
+    fn must_be_as_they_were(
+        &self,
+        change: &Change<'_>,
+        found: &[Differing],
+        manner: Manner,
+        merges: &Merges,
+    ) -> Result<(), Error> {
+        if manner == Manner::Over {
+            return Ok(());
+        }
+        let workspace = change.workspace();
+        let concurrent = ConcurrentChanges::new(workspace, &self.layer, found);
+        for differing in found.iter().filter(|differing| !merges.contains_key(&differing.path)) {
+            if concurrent.was_changed(differing)? {
+                return Err(changed_meanwhile(&workspace.shown(&differing.path)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the times of the files, and removes old files that are not kept.
+    fn finish(&self, engine: &Engine, planned: &Planned) {
+        planned.times.iter().for_each(|(path, stat)| set_times(&engine.workspace, path, stat));
+        for id in &planned.dropped {
+            // A later call removes what is left: no change describes it.
+            let _ = trash::purge(&self.state, id);
+        }
+    }
+
+    /// Keeps the layer with the excluded paths, if there are any.
+    fn keep_excluded(
+        &mut self,
+        engine: &mut Engine,
+        excluded: &Excluded,
+        difference: Difference,
+    ) -> Result<Applied, Error> {
+        if excluded.is_empty() {
+            self.layer.discard();
+            return Ok(Applied { difference, ..Applied::default() });
+        }
+        let conflicts = excluded
+            .iter()
+            .map(|(path, reason)| Conflict { path: engine.workspace.shown(path), reason: reason.clone() });
+        let conflicts = conflicts.collect();
+        let kept = excluded
+            .iter()
+            .map(|(path, reason)| LayerConflict { path: path.clone(), reason: reason.clone() });
+        self.layer.keep_conflicts(kept.collect()).map_err(Error::applied)?;
+        let name = self.layer.name().to_owned();
+        engine.warn(format!(
+            "not applied, see `conflicts`: {}. `layer` {name} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
+            counted(excluded.len(), "path")
+        ));
+        Ok(Applied { difference, conflicts, layer: Some(name) })
+    }
+}
+
+/// Returns true if a path is excluded or lies in an excluded folder.
+fn is_excluded(path: &WorkspacePath, excluded: &Excluded) -> bool {
+    !excluded.is_empty()
+        && std::iter::successors(Some(path.clone()), WorkspacePath::parent)
+            .any(|it| excluded.contains_key(&it))
+}
+
+/// Returns true for an empty folder that comes or goes inside an ignored folder.
+fn is_quiet(
+    change: &Change<'_>,
+    classified: &Classified,
+    differing: &Differing,
+    found: &[Differing],
+) -> bool {
+    let is_empty = |path: &WorkspacePath| {
+        let folder = change.workspace().open_folder(path);
+        folder.is_ok_and(|folder| fs::names_in(&folder).is_ok_and(|names| names.is_empty()))
+    };
+    classified.is_quiet(differing, found) && (differing.lower.is_none() || is_empty(&differing.path))
+}
+
+/// Creates or removes an empty folder, outside the history. A failure leaves nothing that anybody misses.
+fn make_quietly(workspace: &Workspace, differing: &Differing) {
+    let path = &differing.path;
+    let Ok(parent) = workspace.open_folder(&path.parent().unwrap_or_default()) else { return };
+    let name = path.name().unwrap_or_default();
+    match &differing.upper {
+        Some(upper) => {
+            let _ = make_folder(parent.as_fd(), name, fs::mode_of(upper));
+        }
+        None => {
+            let _ = fs::unlink_at(&parent, name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+/// Returns the part of a path that no change may touch, with the reason.
+fn forbidden(engine: &Engine, path: &WorkspacePath) -> Option<(WorkspacePath, String)> {
+    let mut part = WorkspacePath::root();
+    for name in path.components() {
+        part = part.join(name);
+        if is_protected(name.as_bytes()) {
+            let owner = if name.as_bytes().eq_ignore_ascii_case(b".lbx") { "lbx" } else { "git" };
+            return Some((part, format!("belongs to {owner}: no command changes it")));
+        }
+    }
+    engine
+        .policy()
+        .protects(&engine.workspace, path)
+        .map(|why| (path.clone(), format!("is protected: {why}")))
+}
+
+/// Gives a file the times that the command left it with.
+fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
+    let nanoseconds = |time| i64::try_from(time).unwrap_or_default();
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: stat.st_atime, tv_nsec: nanoseconds(stat.st_atime_nsec) },
+        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds(stat.st_mtime_nsec) },
+    };
+    if let Ok(folder) = workspace.open_folder(&path.parent().unwrap_or_default()) {
+        // A time is no part of what an undo brings back; where it cannot be set, the file has a new one.
+        let name = path.name().unwrap_or_default();
+        let _ = rustix::fs::utimensat(&folder, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+    }
+}
