@@ -345,3 +345,87 @@ fn a_repository_of_a_command_that_was_killed_is_moved_aside_by_the_next() {
     assert!(!is_repository(&ws.path("new")));
     assert!(warnings(&direct(&ws, "auto", "true").success()).is_empty());
 }
+
+#[test]
+fn folders_above_a_repository_stay_in_their_places() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("a.txt", "one\n"), ("deep/er/sub/x", "x\n"), (".gitignore", "build/\n")]);
+        ws.git(&["init", "-q", "deep/er/sub"]);
+        let config = ws.read_bytes("deep/er/sub/.git/config");
+        for folder in ["deep", "deep/er", "deep/er/sub"] {
+            let command =
+                format!("mkdir -p build && python3 -c 'import os; os.rename(\"{folder}\", \"build/o\")'");
+            let answer = direct(&ws, backend, &command).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {folder}: {answer:#}");
+            assert!(answer["data"]["stderr"].as_str().unwrap().contains("OSError"), "{backend}: {answer:#}");
+            assert_eq!(ws.read_bytes("deep/er/sub/.git/config"), config, "{backend}: {folder}");
+        }
+        let answer = direct(&ws, backend, "echo y > deep/er/sub/y; mv deep/er/sub/x deep/x").success();
+        assert_eq!(answer["data"]["exit_code"], 0, "{backend}: {answer:#}");
+        assert!(ws.path("deep/er/sub/y").exists() && ws.path("deep/x").exists(), "{backend}");
+    }
+}
+
+#[test]
+fn a_repository_behind_a_link_is_protected_with_every_link() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("x/keep", "")]);
+    std::fs::rename(ws.path(".git"), ws.path("x/real")).unwrap();
+    ws.link(Path::new("x"), "way");
+    ws.link(Path::new("way/real"), ".git");
+    let config = ws.read_bytes("x/real/config");
+    for command in [
+        "rm .git; cp -r x/real .git",
+        "mv .git elsewhere",
+        "ln -sfn /tmp .git",
+        "rm way; cp -r x way",
+        "mv way elsewhere",
+        "mv x elsewhere",
+        "mv x/real elsewhere",
+        "echo evil >> .git/config",
+        "echo evil >> x/real/config",
+    ] {
+        for backend in backends() {
+            let answer = direct(&ws, backend, command);
+            if backend == "bubblewrap" {
+                assert!(answer.error("command_denied").to_string().contains("a link"));
+                continue;
+            }
+            assert_ne!(answer.success()["data"]["exit_code"], 0, "{backend}: {command}");
+            assert_eq!(ws.read_bytes("x/real/config"), config, "{backend}: {command}");
+            for (link, target) in [(".git", "way/real"), ("way", "x")] {
+                assert_eq!(std::fs::read_link(ws.path(link)).unwrap(), Path::new(target), "{command}");
+            }
+        }
+    }
+    if backends().contains(&"namespaces") {
+        let answer = direct(&ws, "namespaces", "git status --short && echo two > a.txt").success();
+        assert_eq!(answer["data"]["exit_code"], 0, "{answer:#}");
+        ws.holds("a.txt", "two\n");
+    }
+}
+
+#[test]
+fn a_protected_link_and_its_target_hold() {
+    let ws = Workspace::with(&[("conf/mcp.json", "{}\n"), ("a.txt", "one\n")]);
+    ws.link(Path::new("conf/mcp.json"), ".mcp.json");
+    ws.write(".lbx/config.toml", "protect = ['.mcp.json']\n");
+    for command in [
+        "rm .mcp.json; echo evil > .mcp.json",
+        "echo evil > .mcp.json",
+        "echo evil > conf/mcp.json",
+        "rm conf/mcp.json",
+        "mv conf/mcp.json x",
+        "mv conf x",
+    ] {
+        for backend in backends() {
+            let answer = direct(&ws, backend, command);
+            if backend == "bubblewrap" {
+                answer.error("command_denied");
+                continue;
+            }
+            assert_ne!(answer.success()["data"]["exit_code"], 0, "{backend}: {command}");
+        }
+        ws.holds("conf/mcp.json", "{}\n");
+        assert_eq!(std::fs::read_link(ws.path(".mcp.json")).unwrap(), Path::new("conf/mcp.json"));
+    }
+}

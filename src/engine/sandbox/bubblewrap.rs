@@ -37,8 +37,13 @@ impl Backend for Bubblewrap {
         let program = program(Path::new(&reach.root)).ok_or("bwrap is not installed")?;
         #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
         let own = fs::canonicalize(SELF).map_err(|error| format!("lbx does not find itself: {error}"))?;
+        let root = Path::new(&reach.root);
+        let is_link = |path: &&OsString| rustix::fs::readlink(root.join(path), Vec::new()).is_ok();
+        if let Some(link) = reach.protected.iter().find(is_link) {
+            return Err(format!("bwrap cannot protect {}, which is a link", link.display()));
+        }
         let mut command = Command::new(program);
-        command.args(arguments(reach, &own)).env_clear();
+        command.args(arguments(reach, &own)?).env_clear();
         Ok(command)
     }
 }
@@ -58,7 +63,7 @@ fn program(root: &Path) -> Option<PathBuf> {
 
 /// Its arguments, in the order in which it mounts.
 #[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
-fn arguments(reach: &Reach, own: &Path) -> Vec<OsString> {
+fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
     let mut list = Arguments(Vec::new());
     list.words(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1"]);
     list.words(&["--die-with-parent", "--new-session"]);
@@ -98,6 +103,10 @@ fn arguments(reach: &Reach, own: &Path) -> Vec<OsString> {
         list.paths("--ro-bind", &[path, path]);
     }
     others.into_iter().for_each(|hidden| list.hide(hidden));
+    for path in reach.folders_above_protected()? {
+        let path = Path::new(&reach.root).join(path);
+        list.paths("--bind-try", &[&path, &path]);
+    }
     for path in &reach.protected {
         let path = Path::new(&reach.root).join(path);
         list.paths("--ro-bind-try", &[&path, &path]);
@@ -112,7 +121,7 @@ fn arguments(reach: &Reach, own: &Path) -> Vec<OsString> {
         list.paths("--remount-ro", &[&path]);
     }
     list.words(&["--chdir", "/", "--", OWN_PLACE, INTERNAL, "prepared"]);
-    list.0
+    Ok(list.0)
 }
 
 /// Arguments that grow.

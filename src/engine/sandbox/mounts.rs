@@ -97,7 +97,14 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     others.into_iter().try_for_each(hide)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = doing(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
-    reach.protected.iter().try_for_each(|path| protect(&root, path))?;
+    for path in reach.folders_above_protected()? {
+        bind_onto_itself(&root, path.as_os_str())?;
+    }
+    for path in &reach.protected {
+        if let Some(tree) = bind_onto_itself(&root, path)? {
+            make_read_only(&path_of(&tree))?;
+        }
+    }
     reach.states.iter().try_for_each(|path| veil(&root, path))
 }
 
@@ -290,9 +297,10 @@ fn path_of(opened: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
 
-/// Makes a path below the root read-only.
-fn protect(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
-    let Some(found) = open_below(root, path)? else { return Ok(()) };
+/// Mounts a path below the root onto itself, a link too, so that nobody can move or remove it; `None` where it
+/// is gone.
+fn bind_onto_itself(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>> {
+    let Some(found) = open_below(root, path)? else { return Ok(None) };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -301,7 +309,7 @@ fn protect(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
     let tree = doing(rustix::mount::open_tree(&found, "", flags), &what)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     doing(rustix::mount::move_mount(&tree, "", &found, "", flags), &what)?;
-    make_read_only(&path_of(&tree))
+    Ok(Some(tree))
 }
 
 /// Puts an empty folder in the place of one of lbx's own, with copies of what git may track of it.

@@ -1,13 +1,16 @@
 //! What a confined command is: what to run, what it may reach, how much it may use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::overlay::Layer;
+
+/// Most folders that are mounted in place because of what they hold.
+const PINNED_MAX: usize = 4096;
 
 /// Everything that the first process of a sandbox needs to know.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -46,7 +49,7 @@ pub struct Reach {
     pub hidden: Vec<Hidden>,
     /// Canonical folders below a writable one that are read-only.
     pub settled: Vec<OsString>,
-    /// Canonical folders above those that stay in their places; one that holds another comes before it.
+    /// Canonical folders above those, and above what the policy protects, that stay in their places; one that holds another comes before it.
     pub pinned: Vec<OsString>,
     /// Whether it shares the network of the machine.
     pub network: bool,
@@ -88,7 +91,7 @@ impl Reach {
 
     /// Whether one of the command's own folders is read-only.
     #[must_use]
-    pub fn is_read_only(&self, folder: &std::path::Path) -> bool {
+    pub fn is_read_only(&self, folder: &Path) -> bool {
         self.read_only && folder.as_os_str() == self.root
     }
 
@@ -97,16 +100,39 @@ impl Reach {
     pub fn own_folders(&self) -> impl Iterator<Item = PathBuf> {
         let is_apart = |folder: &&OsString| {
             // A folder below a layer is part of it.
-            self.layer.is_none() || !std::path::Path::new(folder).starts_with(&self.root)
+            self.layer.is_none() || !Path::new(folder).starts_with(&self.root)
         };
         let others = self.writable.iter().filter(is_apart);
         let all: BTreeSet<PathBuf> = std::iter::once(&self.root).chain(others).map(PathBuf::from).collect();
         all.into_iter()
     }
 
+    /// Folders below the root, relative to it and outermost first, that a command could rename to put another
+    /// repository in the place of a protected one. On a layer nothing needs that: its result is checked.
+    ///
+    /// # Errors
+    /// Says that there are too many.
+    pub fn folders_above_protected(&self) -> Result<BTreeSet<&Path>, String> {
+        if self.read_only || self.layer.is_some() {
+            return Ok(BTreeSet::new());
+        }
+        let closed: HashSet<&Path> = self.protected.iter().chain(&self.states).map(Path::new).collect();
+        let is_free = |path: &&Path| {
+            !path.as_os_str().is_empty()
+                && !path.ancestors().any(|above| closed.contains(above))
+                && !self.pinned.contains(&Path::new(&self.root).join(path).into_os_string())
+        };
+        let above = closed.iter().flat_map(|path| path.ancestors().skip(1));
+        let above: BTreeSet<&Path> = above.filter(is_free).collect();
+        if above.len() > PINNED_MAX {
+            return Err(format!("more than {PINNED_MAX} folders hold repositories or protected files"));
+        }
+        Ok(above)
+    }
+
     /// Whether a path lies above one of the command's own folders, or is one.
     #[must_use]
-    pub fn is_above_own(&self, path: &std::path::Path) -> bool {
+    pub fn is_above_own(&self, path: &Path) -> bool {
         self.own_folders().any(|folder| folder.starts_with(path))
     }
 }

@@ -1,7 +1,7 @@
 //! What of a workspace a command may not write: git's folders at any depth, and lbx's own.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -364,10 +364,8 @@ impl Part {
             let name = OsStr::from_bytes(entry.name);
             let is_protected = protect::is_protected(entry.name);
             let is_by_policy = search.by_policy.is_some_and(|by_policy| by_policy(&path_in(folder, name)));
-            // A link with the name of a repository is none: what it leads to is protected.
-            let is_closed = is_by_policy
-                || (is_protected && !entry.kind.is_symlink())
-                || closed.is_some_and(|closed| closed.contains(&entry.name));
+            let is_closed =
+                is_by_policy || is_protected || closed.is_some_and(|closed| closed.contains(&entry.name));
             let Some(looked) = look(name, entry.kind, is_closed) else { continue };
             let kind = looked.as_ref().map_or_else(|listed| *listed, fs::type_of);
             if is_protected {
@@ -380,6 +378,10 @@ impl Part {
             } else if is_by_policy {
                 self.paths.by_policy.push(path_in(folder, name));
                 self.paths.protected.push(path_in(folder, name));
+                if kind.is_symlink() {
+                    let place = search.workspace.root().join(path_in(folder, name));
+                    self.paths.add_links(search.workspace.root(), &place);
+                }
             } else if !is_closed && looked.is_ok_and(|stat| is_shut(&opened, name, &stat)) {
                 self.paths.closed.push(path_in(folder, name));
                 // The survey finds that it cannot be looked into.
@@ -416,47 +418,73 @@ impl ProtectedPaths {
         self
     }
 
-    /// Adds a path with a protected name in an opened folder, and where it leads.
+    /// Adds a path with a protected name in an opened folder, and everything on the way to where it leads.
     fn add(&mut self, root: &Path, folder: &OwnedFd, path: PathBuf, kind: FileType) {
         let place = root.join(&path);
         if kind.is_symlink() {
-            self.add_target(root, led_to(&place).as_deref());
+            self.add_links(root, &place);
             return;
         }
-        if kind.is_file() {
-            let target = git_folder(folder, &place);
-            let common = target.as_deref().and_then(common_folder);
-            self.add_target(root, target.as_deref());
-            self.add_target(root, common.as_deref());
+        if let Some(target) = kind.is_file().then(|| git_folder(folder, &place)).flatten() {
+            self.add_links(root, &target);
+            if let Some(common) = common_folder(&target) {
+                self.add_links(root, &common);
+            }
         }
         self.protected.push(path);
     }
 
-    /// Adds a folder, where it is in the workspace: elsewhere everything is read-only.
-    fn add_target(&mut self, root: &Path, target: Option<&Path>) {
-        let within = target.and_then(|target| target.strip_prefix(root).ok());
-        self.protected.extend(within.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned));
+    /// Adds every link on the way of a path, and the file or folder to which it leads, as far as they are in
+    /// the workspace: elsewhere everything is read-only.
+    fn add_links(&mut self, root: &Path, path: &Path) {
+        let within =
+            follow(path).into_iter().filter_map(|path| Some(path.strip_prefix(root).ok()?.to_owned()));
+        self.protected.extend(within.filter(|path| !path.as_os_str().is_empty()));
     }
+}
+
+/// The links on the way of an absolute path, and last the file or folder to which it leads, if that exists.
+fn follow(path: &Path) -> Vec<PathBuf> {
+    /// Links that the kernel follows in one path.
+    const LINKS_MAX: usize = 40;
+    let reversed = |path: &Path| {
+        let parts = path.components().map(|part| part.as_os_str().to_owned());
+        parts.collect::<Vec<_>>().into_iter().rev()
+    };
+    let (mut found, mut at) = (Vec::new(), PathBuf::from("/"));
+    let mut rest: Vec<OsString> = reversed(path).collect();
+    while let Some(part) = rest.pop() {
+        if part == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&part);
+        match rustix::fs::readlink(&next, Vec::new()) {
+            Ok(_) if found.len() == LINKS_MAX => return found,
+            Ok(target) => {
+                rest.extend(reversed(Path::new(OsStr::from_bytes(target.as_bytes()))));
+                found.push(next);
+            }
+            Err(Errno::INVAL) => at = next,
+            Err(_) => return found,
+        }
+    }
+    found.push(at);
+    found
 }
 
 /// The folder that a file named `.git` in an opened folder leads to.
 fn git_folder(folder: &OwnedFd, file: &Path) -> Option<PathBuf> {
     let text = small_file(folder, file.file_name()?)?;
     let target = text.strip_prefix(b"gitdir:")?.trim_ascii();
-    led_to(&file.parent()?.join(OsStr::from_bytes(target)))
+    Some(file.parent()?.join(OsStr::from_bytes(target)))
 }
 
 /// The folder that a worktree's own git folder shares with others.
 fn common_folder(folder: &Path) -> Option<PathBuf> {
     let opened = fs::open_at(CWD, folder.as_os_str(), fs::LOOK | OFlags::DIRECTORY).ok()?;
     let text = small_file(&opened, OsStr::new("commondir"))?;
-    led_to(&folder.join(OsStr::from_bytes(text.trim_ascii())))
-}
-
-/// Where a name leads.
-#[expect(clippy::disallowed_methods, reason = "git follows the name, and what it leads to is only protected")]
-fn led_to(name: &Path) -> Option<PathBuf> {
-    std::fs::canonicalize(name).ok()
+    Some(folder.join(OsStr::from_bytes(text.trim_ascii())))
 }
 
 /// The bytes of a small regular file in an opened folder: what became a FIFO or a link is neither
@@ -493,10 +521,23 @@ mod tests {
         fs::write(root.join("w/.git"), "gitdir: ../real/worktrees/w\n").unwrap();
         fs::write(root.join("real/worktrees/w/commondir"), "../..\n").unwrap();
         std::os::unix::fs::symlink("../real", root.join("plain/.git")).unwrap();
+        std::os::unix::fs::symlink("../plain", root.join("x/in")).unwrap();
+        std::os::unix::fs::symlink("in/.git", root.join("x/link-kept")).unwrap();
         let workspace = Workspace::open(&root).unwrap();
-        let by_policy = |path: &Path| path.ends_with("kept");
+        let by_policy = |path: &Path| path.ends_with("kept") || path.ends_with("link-kept");
         let found = find(&workspace, &Control::default(), Some(&by_policy)).unwrap();
-        let wanted = [".git", "a/b/.GIT", "a/bare", "real", "real/worktrees/w", "w/.git", "x/kept"];
+        let wanted = [
+            ".git",
+            "a/b/.GIT",
+            "a/bare",
+            "plain/.git",
+            "real",
+            "real/worktrees/w",
+            "w/.git",
+            "x/in",
+            "x/kept",
+            "x/link-kept",
+        ];
         assert_eq!(found.protected, wanted.map(PathBuf::from));
         assert_eq!(found.states, [PathBuf::from(".lbx")]);
         let marks: Vec<String> = found.marks.iter().map(ToString::to_string).collect();
@@ -509,7 +550,7 @@ mod tests {
         let again = find_in(&workspace, &found.holders);
         assert_eq!(
             again.protected,
-            [".git", "a/b/.GIT", "real", "real/worktrees/w", "w/.git"].map(PathBuf::from)
+            [".git", "a/b/.GIT", "plain/.git", "real", "real/worktrees/w", "w/.git"].map(PathBuf::from)
         );
     }
 }

@@ -63,7 +63,8 @@ pub fn prepare(
     let written = (!read_only).then_some(root.as_path());
     let folders: Vec<&Path> = written.into_iter().chain(writable.iter().map(Path::new)).collect();
     let own = Own::find(&folders, &engine.policy().own_places())?;
-    let above = found.by_policy.iter().flat_map(|path| path.ancestors().skip(1));
+    let by_policy = found.by_policy.iter().filter(|_| !read_only);
+    let above = by_policy.flat_map(|path| path.ancestors().skip(1));
     let above =
         above.filter(|path| !path.as_os_str().is_empty()).map(|path| root.join(path).into_os_string());
     // Nor are the folders of what the policy protects moved away and made anew.
