@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::{Call, LBX, PATH_FIXED, Workspace, kill};
-use crate::support::{all_backends, backends, bash, output};
+use crate::support::{all_backends, backends, bash, direct, output};
 
 /// A workspace beside a file that must stay as it is, with secrets in the home folder.
 ///
@@ -120,7 +120,7 @@ fn the_history_and_the_state_cannot_be_written() {
             "cp -al .git copy",
             "mv sub s2; echo x >> s2/nested/.git/config; status=$?; mv s2 sub; exit $status",
         ] {
-            let answer = bash(&ws, backend, command).success();
+            let answer = direct(&ws, backend, command).success();
             assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
             assert_ne!(answer["data"]["stderr"], "", "{backend}: {command} fails without a word");
         }
@@ -175,7 +175,9 @@ fn what_is_protected_stays_so_in_a_folder_that_is_opened() {
         let setting = format!("bash.backend={backend}");
         let command =
             "chmod 755 sub nested; echo two >> sub/b.txt; echo evil >> nested/.git/config; mv sub other";
-        let Some(call) = ws.call_unprivileged(&["bash", "--set", &setting, command]) else { return };
+        let Some(call) = ws.call_unprivileged(&["bash", "--direct", "--set", &setting, command]) else {
+            return;
+        };
         let data = call.run().warned("off limits for this command, since lbx cannot look into it: nested, sub. A command with `transaction` can open it by chmod u+rwx");
         ws.chmod("sub", 0o755);
         ws.chmod("nested", 0o755);
@@ -196,25 +198,26 @@ fn what_the_policy_protects_is_read_only() {
         ws.write("conf/x/p.json", "{}\n");
         ws.write("deep/er/x.key", "key\n");
         for command in ["echo x > sub/b.txt", "rm -rf sub", "echo x > deep/er/x.key", "echo x > sub/new"] {
-            let answer = bash(&ws, backend, command).success();
+            let answer = direct(&ws, backend, command).success();
             assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
         }
         for command in ["mv conf c2", "mv conf/x c2", "mv deep c2", "rm -rf conf"] {
-            let answer = bash(&ws, backend, command).success();
+            let answer = direct(&ws, backend, command).success();
             assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
         }
         ws.holds("sub/b.txt", "two\n");
         ws.holds("deep/er/x.key", "key\n");
         ws.holds("conf/x/p.json", "{}\n");
         // What is missing cannot be made read-only, and is told.
-        let answer = bash(&ws, backend, "echo x > new.key; echo x > other").success();
+        let answer = direct(&ws, backend, "echo x > new.key; echo x > other").success();
         let warned = answer["warnings"].to_string();
         assert!(warned.contains("new.key") && !warned.contains("other"), "{backend}: {answer:#}");
         // An outer workspace's policy holds within an inner one.
         fs::create_dir_all(ws.path("inner/.lbx")).unwrap();
         ws.write("inner/in.key", "key\n");
         let setting = format!("bash.backend={backend}");
-        let call = ws.call(&["bash", "--set", &setting, "echo x > in.key"]).in_folder(&ws.path("inner"));
+        let call =
+            ws.call(&["bash", "--direct", "--set", &setting, "echo x > in.key"]).in_folder(&ws.path("inner"));
         let answer = call.run().success();
         assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {answer:#}");
     }
@@ -618,7 +621,7 @@ fn commands_that_run_at_once_keep_the_place_of_a_repository() {
         let setting = format!("bash.backend={backend}");
         let command =
             "touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir .git; git init -q .; echo $?";
-        let call = ws.call(&["bash", "--set", &setting, command]).spawn();
+        let call = ws.call(&["bash", "--direct", "--set", &setting, command]).spawn();
         while !ws.path("started").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -631,7 +634,7 @@ fn commands_that_run_at_once_keep_the_place_of_a_repository() {
         assert!(!ws.path(".git").exists(), "{backend}: the last command removes it");
 
         // What a killed call leaves goes with the next command; what is the user's stays.
-        let mut call = ws.call(&["bash", "--set", &setting, "touch begun; sleep 1000"]).spawn();
+        let mut call = ws.call(&["bash", "--direct", "--set", &setting, "touch begun; sleep 1000"]).spawn();
         while !ws.path("begun").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -643,5 +646,22 @@ fn commands_that_run_at_once_keep_the_place_of_a_repository() {
         std::fs::create_dir(ws.path(".git")).unwrap();
         bash(&ws, backend, "true").success();
         assert!(ws.path(".git").exists(), "{backend}: it is the user's own");
+    }
+}
+
+#[test]
+fn bwrap_is_never_taken_from_a_folder_that_an_agent_can_write() {
+    let ws = guarded();
+    let evil = ws.outside.join("evil");
+    let link = ws.outside.join("link");
+    std::os::unix::fs::symlink(&ws.root, &link).unwrap();
+    ws.write("venv/bin/bwrap", format!("#!/bin/sh\ntouch {}\nexit 1\n", evil.display()));
+    ws.chmod("venv/bin/bwrap", 0o755);
+    let path = format!("{}/venv/bin:{}", link.display(), std::env::var("PATH").unwrap());
+    for backend in ["bubblewrap", "auto"] {
+        let setting = format!("bash.backend={backend}");
+        let answer = ws.call(&["bash", "--direct", "--set", &setting, "true"]).env("PATH", &path).run();
+        assert_eq!(answer.ok()["exit_code"], 0, "{backend}");
+        assert!(!evil.exists(), "{backend}");
     }
 }

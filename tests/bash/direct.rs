@@ -207,7 +207,7 @@ fn small_ignored_files_are_recorded_and_come_back() {
         assert_eq!(answer.ok()["changed"], json!([]), "{backend}");
         let command = "rm .env; echo 2 > dist/out.js; echo n > dist/tmp/new; echo y > node_modules/m/7; echo 2 >> huge.big; touch a.txt";
         let answer = direct(&ws, backend, command).success();
-        assert_eq!(changed(&answer), [".env", "dist/out.js", "dist/tmp/new"], "{backend}: {answer:#}");
+        assert_eq!(changed(&answer), [".env", "dist/"], "{backend}: {answer:#}");
         let told = warnings(&answer);
         assert!(
             told.contains("does not take back what the command did to them: huge.big, node_modules/m/7"),

@@ -87,6 +87,7 @@ fn forking(ws: &Workspace, backend: &str, mark: &str) -> Child {
     let request = json!({
         "command": format!("{FORKS}\ntouch {started}; sleep 1000"),
         "env": { "LBX_MARK": mark },
+        "direct": true,
     });
     let setting = format!("bash.backend={backend}");
     let call = ws.call(&["bash", "--set", &setting, "--json", &request.to_string()]).spawn();
@@ -133,6 +134,7 @@ fn a_cancelled_call_ends_its_command() {
         let arguments = json!({
             "command": format!("{FORKS}\ntouch started; sleep 1000"),
             "env": { "LBX_MARK": mark },
+            "direct": true,
         });
         send(
             json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "bash", "arguments": arguments } }),

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::common::{Call, Workspace};
 
 #[test]
-fn a_command_looks_at_each_file_once_before_and_once_after() {
+fn a_direct_command_looks_at_each_file_once_before_and_once_after() {
     let can_trace = Command::new("strace").arg("true").output().is_ok_and(|output| output.status.success());
     if !can_trace {
         return;
@@ -16,13 +16,13 @@ fn a_command_looks_at_each_file_once_before_and_once_after() {
     ws.write("untracked.txt", "new\n");
     // What was written just before a scan is read again by the next one.
     std::thread::sleep(std::time::Duration::from_millis(100));
-    ws.lbx(&["bash", "true"]).ok();
+    ws.lbx(&["bash", "--direct", "true"]).ok();
     for (command, changed) in [("true", 0), ("echo more >> a.txt", 1)] {
         let trace = tempfile::NamedTempFile::new().unwrap();
         let kinds = "trace=newfstatat,statx,stat,lstat,fstat";
         let tracing = ["-f", "-e", kinds, "-o", trace.path().to_str().unwrap()];
         let answer = Call::under("strace", &tracing, &ws.root, &ws.outside.join("home"))
-            .arguments(&["bash", command])
+            .arguments(&["bash", "--direct", command])
             .run()
             .success();
         assert_eq!(answer["data"]["changed"].as_array().map(Vec::len), Some(changed), "{answer:#}");

@@ -16,6 +16,7 @@ mod direct;
 mod ended;
 mod jobs;
 mod landlock;
+mod layers;
 mod looks;
 mod podman;
 mod ran;

@@ -37,6 +37,11 @@ pub fn bash(ws: &Workspace, backend: &str, command: &str) -> Answer {
     with(ws, backend, &json!({ "command": command }))
 }
 
+/// Runs a command that changes the files themselves.
+pub fn direct(ws: &Workspace, backend: &str, command: &str) -> Answer {
+    with(ws, backend, &json!({ "command": command, "direct": true }))
+}
+
 /// What a request answers under that backend.
 pub fn with(ws: &Workspace, backend: &str, request: &Value) -> Answer {
     let setting = format!("bash.backend={backend}");

@@ -65,19 +65,19 @@ fn a_transaction_is_one_change_and_undo_takes_all_of_it_back() {
     let wanted = [
         "a.txt",
         "b.txt",
-        "build/out",
         "empty",
         "hard",
         "link",
         "n/m",
-        "new.log",
-        "old.log",
         "pipe",
         "sock",
         "src",
         "src/deep/y.rs",
         "src/deep/z.rs",
         "sub/s",
+        "new.log",
+        "old.log",
+        "build/",
     ];
     assert_eq!(paths, wanted, "{answer:#}");
     ws.holds("a.txt", "one\ntwo\n");
@@ -112,7 +112,7 @@ fn a_transaction_says_which_attributes_it_does_not_take_over() {
     assert_eq!(answer["data"]["changed"], json!([]), "{answer:#}");
     let told = |names: &str| {
         format!(
-            "owner and extended attributes of existing files and folders stay as they were in a transaction: {names}. Run the command without `transaction` to change them"
+            "owner and extended attributes of existing files and folders stay as they were: {names}. Run the command with `direct` to change them"
         )
     };
     assert_eq!(answer["warnings"], json!([told("a.txt")]), "{answer:#}");
@@ -154,7 +154,7 @@ fn a_dry_run_shows_what_would_change_and_changes_nothing() {
     let changed = answer["data"]["changed"].as_array().unwrap();
     let listed: Vec<(&str, &str)> =
         changed.iter().map(|it| (it["path"].as_str().unwrap(), it["action"].as_str().unwrap())).collect();
-    let wanted = [("old.log", "modify"), ("src/deep/y.rs", "delete"), ("src/x.rs", "delete")];
+    let wanted = [("src/deep/y.rs", "delete"), ("src/x.rs", "delete"), ("old.log", "modify")];
     assert_eq!(listed, wanted, "{answer:#}");
     assert_eq!(ws.snapshots(), Vec::<String>::new());
     ws.lbx(&["undo"]).error("not_found");
@@ -317,7 +317,7 @@ fn a_transaction_never_touches_a_repository_that_is_new_since_the_last_search() 
     ] {
         for form in ["transaction", "dry_run"] {
             // What is searched now is remembered.
-            ws.lbx(&["bash", "true"]).ok();
+            ws.lbx(&["bash", "--direct", "true"]).ok();
             ws.git(&["init", "-q", "sub/inner"]);
             ws.git(&["init", "-q", "--bare", "bare"]);
             ws.chmod("sub/inner/.git", 0o755);
@@ -395,7 +395,7 @@ fn large_files_and_trees_move_to_their_place() {
 }
 
 #[test]
-fn a_layer_that_a_killed_call_left_is_swept() {
+fn a_killed_call_keeps_its_layer_and_the_next_call_names_it() {
     if !are_possible() {
         return;
     }
@@ -408,9 +408,27 @@ fn a_layer_that_a_killed_call_left_is_swept() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     call.kill().unwrap();
     call.wait().unwrap();
-    assert_ne!(std::fs::read_dir(&layers).unwrap().count(), 0);
-    with(&ws, "auto", &transaction("true")).success();
+    ws.holds("a.txt", "one\n");
+    let warned = ws.lbx(&["read", "b.txt"]).success()["warnings"].to_string();
+    let names = std::fs::read_dir(&layers).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let name = names.find(|name| !name.contains(".lock")).unwrap();
+    assert!(
+        warned.contains(&format!("are kept in {name}: `lbx bash --layer {name}` shows them")),
+        "{warned}"
+    );
+    assert!(ws.lbx(&["read", "b.txt"]).success()["warnings"].is_null(), "once");
+    let listed = ws.lbx(&["bash", "--list"]).ok();
+    assert_eq!(listed["layers"][0]["layer"], name, "{listed:#}");
+    let shown = ws.lbx(&["bash", "--layer", &name]).ok();
+    assert!(shown["diff"].as_str().unwrap().contains("-one\n+x\n"), "{shown:#}");
+    let applied = ws.lbx(&["bash", "--layer", &name, "--apply"]).ok();
+    assert_eq!(applied["applied"], true, "{applied:#}");
+    ws.holds("a.txt", "x\n");
+    assert!(ws.path("closed").exists());
     assert_eq!(std::fs::read_dir(&layers).unwrap().count(), 0);
+    ws.lbx(&["bash", "--layer", &name]).error("not_found");
+    ws.lbx(&["undo"]).success();
     ws.holds("a.txt", "one\n");
 }
 

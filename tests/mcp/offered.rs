@@ -250,8 +250,10 @@ fn the_lines_of_a_command_are_told_while_it_runs() {
 fn a_cancelled_command_leaves_no_process() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
-    let id =
-        client.begin_call("bash", &json!({ "command": "echo begun > begun; sleep 97.31; echo late > late" }));
+    let id = client.begin_call(
+        "bash",
+        &json!({ "command": "echo begun > begun; sleep 97.31; echo late > late", "direct": true }),
+    );
     while !workspace.path("begun").exists() {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -311,7 +313,10 @@ fn a_signal_ends_the_server_and_what_it_runs() {
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
         let workspace = Workspace::with(&[]);
         let mut client = workspace.serve(&[]);
-        client.begin_call("bash", &json!({ "command": "echo begun > begun; sleep 60; echo late > late" }));
+        client.begin_call(
+            "bash",
+            &json!({ "command": "echo begun > begun; sleep 60; echo late > late", "direct": true }),
+        );
         while !workspace.path("begun").exists() {
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -376,12 +376,7 @@ impl Part {
             } else if is_protected {
                 self.paths.add(search.workspace.root(), &opened, path_in(folder, name), kind);
             } else if is_by_policy {
-                self.paths.by_policy.push(path_in(folder, name));
-                self.paths.protected.push(path_in(folder, name));
-                if kind.is_symlink() {
-                    let place = search.workspace.root().join(path_in(folder, name));
-                    self.paths.add_links(search.workspace.root(), &place);
-                }
+                self.paths.add_by_policy(search.workspace.root(), path_in(folder, name), kind);
             } else if !is_closed && looked.is_ok_and(|stat| is_shut(&opened, name, &stat)) {
                 self.paths.closed.push(path_in(folder, name));
                 // The survey finds that it cannot be looked into.
@@ -431,6 +426,15 @@ impl ProtectedPaths {
                 self.add_links(root, &common);
             }
         }
+        self.protected.push(path);
+    }
+
+    /// Adds a path that the policy protects; a link with what it leads to.
+    fn add_by_policy(&mut self, root: &Path, path: PathBuf, kind: FileType) {
+        if kind.is_symlink() {
+            self.add_links(root, &root.join(&path));
+        }
+        self.by_policy.push(path.clone());
         self.protected.push(path);
     }
 

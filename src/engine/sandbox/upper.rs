@@ -66,6 +66,19 @@ struct Waiting {
 /// # Errors
 /// `timeout` where the call was cancelled, or the system's.
 pub fn read(workspace: &Workspace, upper: &OwnedFd, control: &Control) -> Result<Vec<Difference>, Error> {
+    read_without(workspace, upper, control, &|_| false)
+}
+
+/// Returns the changes of a layer without the paths that `is_skipped` names, and all below them.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_without(
+    workspace: &Workspace,
+    upper: &OwnedFd,
+    control: &Control,
+    is_skipped: &dyn Fn(&WorkspacePath) -> bool,
+) -> Result<Vec<Difference>, Error> {
     let io = |errno: Errno| Error::io("read", "the layer of the command", errno);
     let top = fs::open_at(upper.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?;
     let root = fs::open_at(workspace.root_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?;
@@ -82,7 +95,7 @@ pub fn read(workspace: &Workspace, upper: &OwnedFd, control: &Control) -> Result
         if folder.is_opaque {
             found.extend(hidden(&folder, &names).map_err(io)?);
         }
-        for name in &names {
+        for name in names.iter().filter(|name| !is_skipped(&folder.path.join(name))) {
             let (difference, inner) = look(&folder, name).map_err(|errno| match errno {
                 Errno::ACCESS => Error::io("look into", workspace.shown(&folder.path.join(name)), errno),
                 errno => io(errno),

@@ -1,5 +1,7 @@
 //! Changes that others made to the files of a command while it ran on a layer.
 
+use std::collections::BTreeMap;
+
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
@@ -13,6 +15,9 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::merge::{Alike, merge};
+
+/// Paths that are not applied, each with the reason.
+pub type Excluded = BTreeMap<WorkspacePath, String>;
 
 /// The attribute of a file in a layer that was copied up from below, or renamed since.
 const ORIGIN: &str = "user.overlay.origin";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{Action, Changed};
+use super::changed::{Action, Changed};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::search::page::json_bytes;
@@ -56,7 +56,7 @@ impl Difference {
                 None => list.push(entry(workspace, &change)),
                 Some(folder) if *folder == change.path => files.push(entry(workspace, &change)),
                 Some(folder) => {
-                    add(folders.entry(folder.clone()).or_insert(FolderSum::new(change.action)), &change)
+                    add(folders.entry(folder.clone()).or_insert(FolderSum::new(change.action)), &change);
                 }
             }
         }

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Bash;
-use super::answer::Action;
 use super::attributes::named;
+use super::changed::Action;
 use super::difference::{Difference, FileChange};
 use super::left_out::{IgnoredFiles, KeptFiles, LeftOutFiles};
 use crate::engine::Engine;

@@ -1,6 +1,6 @@
 //! Layers that outlived their commands: shown, applied or dropped.
 
-use super::answer::{Conflict, Layer};
+use super::changed::{Conflict, Layer};
 use super::difference::Difference;
 use super::layered::{Applied, LayeredCommand, Manner};
 use super::request::Request;

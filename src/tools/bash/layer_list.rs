@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::Stat;
 
-use super::answer::Action;
+use super::changed::Action;
 use super::difference::FileChange;
 use crate::engine::Engine;
 use crate::engine::change::{moves, record};

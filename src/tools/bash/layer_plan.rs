@@ -12,8 +12,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::attributes::named;
-use super::concurrent_changes::{Merge, changed_meanwhile};
-use super::layered::Excluded;
+use super::concurrent_changes::{Excluded, Merge, changed_meanwhile};
 use crate::clock::seconds_now;
 use crate::engine::change::{Change, Current, across, moves};
 use crate::engine::journal::FolderEntry;

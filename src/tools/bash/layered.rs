@@ -6,15 +6,16 @@
 //!                                            +--- kept aside <--+  (a transaction fails instead)
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
 
 use super::Bash;
-use super::answer::Conflict;
-use super::concurrent_changes::{ConcurrentChanges, changed_meanwhile};
+use super::changed::Conflict;
+use super::concurrent_changes::{ConcurrentChanges, Excluded, changed_meanwhile};
 use super::difference::Difference;
 use super::layer_list::{Classified, changes};
 use super::layer_plan::{Applying, Merges, Planned};
@@ -32,14 +33,12 @@ use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::protect::repository::HEAD;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
 use crate::text::diff::unified;
 use crate::tools::Tool as _;
-
-/// Paths that are not applied, each with the reason.
-pub type Excluded = BTreeMap<WorkspacePath, String>;
 
 /// Largest file whose diff is shown, in bytes.
 const DIFFED_BYTES_MAX: u64 = 8 << 20;
@@ -163,7 +162,7 @@ impl LayeredCommand {
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(DIFFED_BYTES_MAX);
         let mut text = String::new();
         for Differing { path, lower, upper, .. } in found {
-            let is_file = |stat: &Option<Stat>| stat.as_ref().is_none_or(|stat| fs::is_regular(stat));
+            let is_file = |stat: &Option<Stat>| stat.as_ref().is_none_or(fs::is_regular);
             if !is_file(&lower) || !is_file(&upper) || text.len() >= bytes_max {
                 continue;
             }
@@ -245,8 +244,15 @@ impl LayeredCommand {
                 | ErrorKind::NotARegularFile
         );
         let Some(shown) = error.path().filter(|_| is_of_a_file) else { return false };
-        let Ok(found) = upper::read(&engine.workspace, self.layer.upper(), &engine.control) else {
-            return false;
+        // Without a HEAD, the root is no repository.
+        let shown = if shown == "." { HEAD } else { shown };
+        let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
+        let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
+        let upper = self.layer.upper();
+        let Ok(found) = upper::read_without(&engine.workspace, upper, &engine.control, &is_skipped) else {
+            // The folder below cannot be looked into.
+            let place = engine.workspace.resolve_entry(Path::new(shown));
+            return place.is_ok_and(|place| excluded.insert(place.path().clone(), reason).is_none());
         };
         let above = |differing: &Differing| {
             let paths = std::iter::successors(Some(differing.path.clone()), WorkspacePath::parent);
@@ -261,7 +267,6 @@ impl LayeredCommand {
             found.iter().find(holds).map(|differing| differing.path.clone())
         });
         let Some(path) = path else { return false };
-        let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
         excluded.insert(path, reason).is_none()
     }
 
@@ -274,7 +279,8 @@ impl LayeredCommand {
     ) -> Result<Applied, Error> {
         let control = engine.control.clone();
         let mut change = engine.begin(Bash::NAME, &[], false)?;
-        let mut found = upper::read(change.workspace(), self.layer.upper(), &control)?;
+        let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
+        let mut found = upper::read_without(change.workspace(), self.layer.upper(), &control, &is_skipped)?;
         let classified = Classified::of(change.engine_ref(), self.layer.upper(), &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));

@@ -2,6 +2,7 @@
 
 mod answer;
 mod attributes;
+mod changed;
 mod changes;
 mod concurrent_changes;
 mod difference;

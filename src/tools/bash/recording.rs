@@ -1,7 +1,8 @@
 //! How the changes of a command are recorded: applied from a layer when the command ends, or compared before
 //! and after if it changes the files themselves.
 
-use super::answer::{Conflict, Ran};
+use super::answer::Ran;
+use super::changed::Conflict;
 use super::changes::Before;
 use super::difference::Difference;
 use super::layered::{Applied, LayeredCommand, Manner};

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use gix::ObjectId;
-
 use super::prepare::Preparer;
 use crate::engine::snapshot::store::chain::{Chain, Stamp};
 use crate::engine::snapshot::store::error::SnapshotError;
@@ -39,7 +37,7 @@ impl Store {
         let tip = self.branch.tip(&self.repo)?;
         let head = refs::head_target(&self.repo)?;
         let stamp = Stamp { session: "", seq: 0, seconds: 0, gate: None, harness: None };
-        let chain = Chain::begin(&self.repo, tip.map(ObjectId::from), head.as_ref(), stamp)?;
+        let chain = Chain::begin(&self.repo, tip, head.as_ref(), stamp)?;
         let paths = queries.iter().map(|query| query.path);
         let mut preparer = Preparer::new(&self.repo, &chain, paths, self.takes())?;
         for query in queries {

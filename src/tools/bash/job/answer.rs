@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::text::escaped;
 use crate::tools::Text;
-use crate::tools::bash::answer::Layer;
+use crate::tools::bash::changed::Layer;
 
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

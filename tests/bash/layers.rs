@@ -1,0 +1,229 @@
+//! Commands on a layer: what is applied when they end, and what is kept aside.
+
+use std::process::Child;
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+use crate::support::with;
+use crate::transactions::are_possible;
+
+/// A folder that the command and the test both write.
+struct Meeting {
+    /// The setting that lets the command write it.
+    setting: String,
+    /// The folder.
+    folder: std::path::PathBuf,
+}
+
+impl Meeting {
+    /// Creates it outside the workspace.
+    fn new(ws: &Workspace) -> Self {
+        let folder = ws.outside.join("meeting");
+        std::fs::create_dir(&folder).unwrap();
+        Self { setting: format!("bash.writable={}", folder.display()), folder }
+    }
+
+    /// Starts a command, and waits until it has run to the point where it waits for the test.
+    fn start(&self, ws: &Workspace, options: &[&str], command: &str) -> Child {
+        let place = self.folder.display();
+        let command =
+            format!("{command}; touch {place}/started; while [ ! -e {place}/go ]; do sleep 0.02; done");
+        let call = ws.call(&[&["bash", "--set", &self.setting], options, &[&command]].concat()).spawn();
+        while !self.folder.join("started").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        call
+    }
+
+    /// Lets the command end; returns its response.
+    fn end(&self, call: Child) -> Value {
+        std::fs::write(self.folder.join("go"), "").unwrap();
+        serde_json::from_slice(&call.wait_with_output().unwrap().stdout).unwrap()
+    }
+}
+
+#[test]
+fn a_clean_merge_keeps_the_lines_of_both() {
+    if !are_possible() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n5\n")]);
+    let meeting = Meeting::new(&ws);
+    let call = meeting.start(&ws, &[], "sed -i s/5/five/ a.txt");
+    ws.write("a.txt", "one\n2\n3\n4\n5\n");
+    let answer = meeting.end(call);
+    assert!(answer["data"]["conflicts"].is_null(), "{answer:#}");
+    ws.holds("a.txt", "one\n2\n3\n4\nfive\n");
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "one\n2\n3\n4\n5\n");
+}
+
+#[test]
+fn a_conflict_is_kept_aside_and_the_rest_is_applied() {
+    if !are_possible() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "1\n"), ("gone.txt", "g\n"), ("b.txt", "b\n")]);
+    let meeting = Meeting::new(&ws);
+    let call = meeting.start(&ws, &[], "echo mine > a.txt; rm gone.txt; echo B > b.txt; echo n > new.txt");
+    ws.write("a.txt", "theirs\n");
+    ws.write("gone.txt", "theirs\n");
+    let answer = meeting.end(call);
+    let conflicts: Vec<&str> = answer["data"]["conflicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|conflict| conflict["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(conflicts, ["a.txt", "gone.txt"], "{answer:#}");
+    ws.holds("a.txt", "theirs\n");
+    ws.holds("gone.txt", "theirs\n");
+    ws.holds("b.txt", "B\n");
+    ws.holds("new.txt", "n\n");
+    let layer = answer["data"]["layer"].as_str().unwrap();
+    let told = format!(
+        "not applied, see `conflicts`: 2 paths. `layer` {layer} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them"
+    );
+    assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
+    let shown = ws.lbx(&["bash", "--layer", layer]).ok();
+    assert!(shown["diff"].as_str().unwrap().contains("-theirs\n+mine\n"), "{shown:#}");
+    ws.lbx(&["bash", "--layer", layer, "--apply"]).success();
+    ws.holds("a.txt", "mine\n");
+    assert!(!ws.path("gone.txt").exists());
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "theirs\n");
+    ws.lbx(&["bash", "--layer", layer, "--drop"]).error("not_found");
+}
+
+#[test]
+fn a_repository_that_a_command_makes_stays_in_the_layer() {
+    if !are_possible() {
+        return;
+    }
+    for command in ["git init -q sub; echo x > sub/f", "git init -q --bare sub/bare; echo x > sub/f"] {
+        let ws = Workspace::with(&[("sub/a.txt", "a\n")]);
+        let answer = with(&ws, "auto", &json!({ "command": command })).success();
+        assert!(!answer["data"]["conflicts"].as_array().unwrap().is_empty(), "{answer:#}");
+        assert!(!ws.path("sub/.git").exists() && !ws.path("sub/bare/HEAD").exists(), "{command}");
+        ws.holds("sub/f", "x\n");
+        let layer = answer["data"]["layer"].as_str().unwrap();
+        assert_eq!(ws.lbx(&["bash", "--layer", layer, "--drop"]).ok()["dropped"], true);
+        ws.lbx(&["bash", "--layer", layer]).error("not_found");
+    }
+    // The root without a repository becomes none either.
+    let ws = Workspace::bare(&[("a.txt", "a\n")]);
+    let command = "mkdir objects refs; echo 'ref: refs/heads/main' > HEAD; echo '[core]' > config";
+    let answer = with(&ws, "auto", &json!({ "command": command })).success();
+    assert!(!answer["data"]["conflicts"].is_null(), "{answer:#}");
+    let parts = ["HEAD", "objects", "refs"].iter().filter(|part| ws.path(part).exists()).count();
+    assert!(parts < 3, "{answer:#}");
+}
+
+#[test]
+fn ignored_files_are_one_entry_a_folder_and_undo_restores_them() {
+    if !are_possible() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "target/\n.env\n")]);
+    ws.write(".env", "KEY=1\n");
+    ws.write("target/old", "old\n");
+    let before = ws.tree();
+    let command = "rm .env; for i in 1 2 3; do echo $i > target/$i; done; echo new > target/old";
+    let answer = with(&ws, "auto", &json!({ "command": command })).success();
+    let changed = json!([
+        { "path": ".env", "action": "delete" },
+        { "path": "target/", "action": "modify", "files": 4 },
+    ]);
+    assert_eq!(answer["data"]["changed"], changed, "{answer:#}");
+    assert!(answer["snapshot"].is_null() && answer["warnings"].is_null(), "{answer:#}");
+    ws.lbx(&["undo"]).success();
+    assert_eq!(ws.tree(), before);
+    // An empty folder in an ignored one is no change.
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
+    let answer = with(&ws, "auto", &json!({ "command": "mkdir target/tmp" })).success();
+    assert_eq!(answer["data"]["changed"], json!([]), "{answer:#}");
+    assert!(ws.path("target/tmp").is_dir());
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "a\n");
+}
+
+#[test]
+fn what_is_beyond_the_limit_is_counted_and_not_kept() {
+    if !are_possible() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "target/\n")]);
+    ws.write("target/big", vec![1_u8; 6 << 20]);
+    ws.write("target/small", "1\n");
+    let command = "head -c 7000000 /dev/zero > target/big; echo 2 > target/small; echo b >> a.txt; touch -d 2001-02-03 target/big";
+    let answer = with(&ws, "auto", &json!({ "command": command })).success();
+    assert_eq!(
+        answer["data"]["changed"][1],
+        json!({ "path": "target/", "action": "modify", "files": 2, "lost": 1 })
+    );
+    assert_eq!(std::fs::metadata(ws.path("target/big")).unwrap().len(), 7_000_000);
+    // Nothing of it stays in the state.
+    let trash = ws.path(&crate::common::state("trash"));
+    let kept = std::fs::read_dir(trash).map_or(0, Iterator::count);
+    assert_eq!(kept, 0, "{answer:#}");
+    let undone = ws.lbx(&["undo"]).success();
+    assert!(undone["warnings"].to_string().contains("no copy exists: target/big"), "{undone:#}");
+    ws.holds("target/small", "1\n");
+    ws.holds("a.txt", "a\n");
+    assert_eq!(std::fs::metadata(ws.path("target/big")).unwrap().len(), 7_000_000);
+    ws.lbx(&["redo"]).success();
+    ws.holds("target/small", "2\n");
+}
+
+#[test]
+fn six_sessions_at_once_own_exactly_their_own_files() {
+    if !are_possible() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let names = ["s1", "s2", "s3", "s4", "s5", "s6"];
+    let start = |name: &&'static str| {
+        let command =
+            format!("mkdir {name}; for i in $(seq 10); do echo {name} > {name}/$i; sleep 0.01; done");
+        (*name, ws.call(&["bash", "--session", name, &command]).spawn())
+    };
+    let calls: Vec<(&str, Child)> = names.iter().map(start).collect();
+    for (name, call) in calls {
+        let answer: Value = serde_json::from_slice(&call.wait_with_output().unwrap().stdout).unwrap();
+        let changed = answer["data"]["changed"].as_array().unwrap();
+        assert_eq!(changed.len(), 10, "{name}: {answer:#}");
+        assert!(changed.iter().all(|it| it["path"].as_str().unwrap().starts_with(&format!("{name}/"))));
+        let files = ws.git(&[
+            "diff",
+            "--name-only",
+            &format!("{0}~", answer["snapshot"].as_str().unwrap()),
+            answer["snapshot"].as_str().unwrap(),
+        ]);
+        assert!(files.lines().all(|path| path.starts_with(&format!("{name}/"))), "{files}");
+    }
+    ws.lbx(&["undo", "--session", "s3"]).success();
+    let left: Vec<bool> = names.iter().map(|name| ws.path(name).exists()).collect();
+    assert_eq!(left, [true, true, false, true, true, true]);
+}
+
+#[test]
+fn a_second_make_builds_nothing() {
+    if !are_possible() {
+        return;
+    }
+    let ws = Workspace::with(&[
+        ("Makefile", "out/b: out/a\n\tcp out/a out/b\nout/a: in\n\tmkdir -p out\n\tcp in out/a\n"),
+        ("in", "x\n"),
+        (".gitignore", "out/\n"),
+    ]);
+    let make = || with(&ws, "auto", &json!({ "command": "make" })).success()["data"].clone();
+    let first = make();
+    if first["exit_code"] == 127 {
+        return;
+    }
+    assert_eq!(first["exit_code"], 0, "{first:#}");
+    let second = make();
+    assert!(second["stdout"].as_str().unwrap().contains("up to date"), "{second:#}");
+    assert_eq!(second["changed"], json!([]), "{second:#}");
+}
