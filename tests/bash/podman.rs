@@ -224,8 +224,8 @@ fn commands_are_confined_in_a_container_too() {
         }
         container.inside(&format!("/bin/busybox rm /src/{name}")).unwrap();
     };
-    let by_flags = vec!["--sandbox", "box", "bash", "--env", "LBX_MARK=podman-killed", &command];
-    let request = json!({ "command": command, "env": { "LBX_MARK": "podman-killed" }, "sandbox": "box" });
+    let by_flags = vec!["--sandbox", "box", "bash", "--direct", "--env", "LBX_MARK=podman-killed", &command];
+    let request = json!({ "command": command, "env": { "LBX_MARK": "podman-killed" }, "direct": true, "sandbox": "box" });
     let request = request.to_string();
     for arguments in [by_flags, vec!["bash", "--json", &request]] {
         let mut call = container.call(&arguments).spawn();
@@ -288,7 +288,7 @@ fn a_container_that_stops_in_the_middle_is_an_error() {
     let backends = container.ok(&["bash", "--backends"]);
     let namespaces = backends["backends"].as_array().unwrap().iter().find(|it| it["name"] == "namespaces");
     assert_eq!(namespaces.unwrap()["works"], true, "{backends:#}");
-    let call = container.call_inside(&["bash", "touch started; sleep 1000"]).spawn();
+    let call = container.call_inside(&["bash", "--direct", "touch started; sleep 1000"]).spawn();
     while container.inside("ls /src/started 2> /dev/null").is_err() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

@@ -110,8 +110,16 @@ fn tree(ws: &Workspace) -> Tree {
 /// Whether the next call finds all old or all new, and all new where that was told.
 fn judge(ws: &Workspace, before: &Tree, after: &Tree, output: &Output) -> Result<(), String> {
     let next = plain(ws, &["append", "other.txt", "--content", "next\n"]).envelope();
-    if next["ok"] != true || next.get("warnings").is_some() {
+    // A killed command keeps its layer, which the next call names.
+    let warnings: Vec<&str> =
+        next["warnings"].as_array().into_iter().flatten().filter_map(|told| told.as_str()).collect();
+    let layers = warnings.iter().filter_map(|told| told.split_once("are kept in ")?.1.split_once(':'));
+    let layers: Vec<&str> = layers.map(|(name, _)| name).collect();
+    if next["ok"] != true || layers.len() != warnings.len() {
         return Err(format!("the next call answers {next}"));
+    }
+    for layer in layers {
+        plain(ws, &["bash", "--layer", layer, "--drop"]).success();
     }
     let now = tree(ws);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();

@@ -319,7 +319,7 @@ fn a_transaction_in_a_container_is_one_change_and_leaves_no_memory() {
         for i in $(seq 1000); do [ -e /dev/shm/*/upper/made ] && break; sleep 0.02; done
         kill -9 $!
         ls -A /dev/shm | wc -l > ../killed
-        $LBX bash --set bash.backend=namespaces --transaction true
+        $LBX bash --layer $(ls -A /dev/shm | sed s/^lbx-//) --drop
         ls -A /dev/shm >> ../left
         mount -t tmpfs -o size=2m tmpfs /dev/shm
         $LBX bash --set bash.backend=namespaces --transaction 'head -c 3000000 /dev/zero > full; rm full; head -c 2500000 /dev/zero > full'
@@ -385,7 +385,7 @@ fn a_command_that_fills_the_disk_is_answered_with_the_way_to_its_changes() {
     let mount = "mkdir ../small && mount -t tmpfs -o size=3m tmpfs ../small && cd ../small";
     let script = r"
         git init -q . && echo one > a.txt
-        $LBX bash 'echo two > a.txt; cat /dev/zero > fill' | tee ../answer
+        $LBX bash --direct 'echo two > a.txt; cat /dev/zero > fill' | tee ../answer
         rm fill
         $LBX snapshot
         $LBX diff --from $(grep -o 'diff --from [0-9a-f]*' ../answer | head -n 1 | cut -d ' ' -f 3)

@@ -182,8 +182,8 @@ const BASH: &[Section] = &[
         "CONFINEMENT",
         "
 A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not exist
-yet included) or .lbx, and not in a folder that lbx may not look into, where a repository could be; a transaction may
-change such a folder's mode. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
+yet included) or .lbx, and not in a folder that lbx may not look into, where a repository could be; on a layer it
+may change such a folder's mode. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
 ~/.aws, ...) are hidden, no variable of the caller that may hold a secret is passed on, other processes are out of
 reach, and there is no network. lbx bash --backends lists what can confine a command here. If nothing can, the
 command is not run.
@@ -200,30 +200,43 @@ may write.
     (
         "WHAT A COMMAND CHANGED",
         "
-What a command changed is one change of the session and one snapshot: undo, redo, session, diff and audit know it.
-stale names files that the session has read and that are different now. What others had changed before is recorded
-separately.
+A foreground command runs on a layer (overlayfs in a user namespace of its own, Linux 5.11 or later): it sees the
+workspace, and everything that it changes goes into the layer. When it ends, by itself, by a signal or at the time
+limit, its changes become one change of the session and one snapshot: undo, redo, session, diff and audit know it.
+stale names files that the session has read and that are different now.
 
-The old bytes come from the snapshot before the command. undo cannot bring back files that git ignores or that are
-too large for a snapshot, and says which; new files that git ignores stay. Where several programs change files at the
-same time, only other calls of lbx are told apart. In a workspace of more than 500,000 files only the snapshot is made.
+If others changed one of the files meanwhile, lines that do not conflict are merged. Otherwise the layer keeps the
+command's version, conflicts lists the file, and the rest is applied. The same happens to .git folders, lbx's own
+folders and protected paths: a repository that a command makes stays in the layer. lbx bash --layer NAME shows what a
+kept layer changes, --apply applies it over the changes of others, --drop deletes it, and lbx bash --list lists the
+kept layers.
+
+If lbx is killed, the layer is kept as well, and the next call names it.
+
+Ignored files are part of the change. An ignored folder is one entry with the number of its files. undo restores
+files up to bash.ignored_file_bytes each and bash.ignored_bytes in all; lost counts the others. They do not enter the
+snapshot. Files keep the times that the command gave them, so a second make or cargo build builds nothing.
 ",
     ),
     (
         "TRANSACTIONS",
         "
-With transaction, the command sees the workspace through a layer (overlayfs in a user namespace of its own, Linux
-5.11 or later), and everything that it changes goes there. Once it has ended, the layer becomes one change like
-that of any tool, files that git ignores included: undo takes all of it back. Where others changed one of the files
-meanwhile, that is stale_file, with the output in details, and nothing is applied.
+With transaction, all changes are applied or none: if others changed one of the files meanwhile, the call fails with
+stale_file, with the output in details. dry_run lists the changes and drops them. on_failure discard drops them if the
+command fails or runs out of time. A transaction that would make a repository fails with protected_path.
+",
+    ),
+    (
+        "DIRECT MODE",
+        "
+With direct, in a job, and where no layer can be mounted (another backend, a mount inside the workspace, an old
+kernel), the command changes the files themselves; direct in the response gives the reason. Use it for servers that
+others talk to while they run, and for locks that other programs share.
 
-dry_run lists the changes and throws them away. on_failure discard does so where the command fails or runs out of time.
-A transaction that would make a repository is refused whole.
-
-It is not for servers that others talk to while they run, locks that other programs share, or files of many GB:
-until the end nobody else sees its files. Folders that the policy opens elsewhere (bash.writable) are written at once.
-Where there can be no layer (another backend, a mount inside the workspace, an old kernel), the answer is
-invalid_request and says why.
+The files are compared before and after. The old bytes come from the snapshot before the command, or from a copy of
+small ignored files; undo names what it cannot restore. A new repository is moved aside (.git.lbx-held) and named.
+Direct commands of one workspace take turns; of other programs' changes at the same time, only those of lbx are told
+apart. In a workspace of more than 500,000 files only the snapshot is made.
 ",
     ),
     (
