@@ -6,8 +6,7 @@
 //! of git count inside a repository only, and end where a nested one begins.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,14 +19,13 @@ use rustix::io::Errno;
 use super::listing::RuleFiles;
 use super::notes::Notes;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::git_index::{GIT_LINK_BYTES_MAX, git_folder, open_folder, read_regular};
 
 /// Bytes of one file of rules; a larger one is not used.
 const RULE_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Patterns that hold in one folder, those of the folders above included: about 4 kB and 15 µs each. A
 /// file with more is not used.
 const PATTERNS_MAX: usize = 10_000;
-/// Bytes of a `.git` file or a `commondir`: one path.
-const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
 
 /// What the rules say of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,44 +264,4 @@ fn read_exclude(place: &RuleFolder<'_>) -> Result<Option<Vec<u8>>, Errno> {
         _ => git,
     };
     read_regular(common.as_fd(), Path::new("info/exclude"), RULE_FILE_BYTES_MAX)
-}
-
-/// Git's own folder of the repository that begins at `folder`; it may be elsewhere, as in a linked
-/// worktree.
-///
-/// # Errors
-/// What the system says.
-pub fn git_folder(folder: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
-    if let Ok(git) = fs::open_at(folder, OsStr::new(".git"), fs::FOLDER) {
-        return Ok(Some(git));
-    }
-    let Some(link) = read_regular(folder, Path::new(".git"), GIT_LINK_BYTES_MAX)? else {
-        return Ok(None);
-    };
-    let target = link.strip_prefix(b"gitdir:").map(<[u8]>::trim_ascii);
-    target.map(|target| open_folder(folder, Path::new(OsStr::from_bytes(target)))).transpose()
-}
-
-/// Opens the folder at `path` as seen from `from`.
-fn open_folder(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(from, path, fs::FOLDER, Mode::empty())
-}
-
-/// The whole of a regular file of at most `bytes_max` bytes; `None` where there is no such file.
-///
-/// # Errors
-/// What the system says.
-pub fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Errno> {
-    let file = match rustix::fs::openat(folder, path, fs::READ, Mode::empty()) {
-        Ok(fd) => File::from(fd),
-        Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(errno),
-    };
-    let stat = rustix::fs::fstat(&file)?;
-    if !fs::is_regular(&stat) {
-        return Ok(None);
-    }
-    fs::read_to_end(file, fs::size_of(&stat), bytes_max)
-        .map(Some)
-        .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
 }

@@ -3,6 +3,7 @@
 pub mod children;
 pub mod file_system;
 pub mod fs;
+pub mod git_index;
 pub mod globs;
 pub mod hashed;
 pub mod identity;

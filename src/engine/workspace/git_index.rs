@@ -1,0 +1,147 @@
+//! The index of the git repository around a workspace.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use gix::bstr::ByteSlice;
+use gix::index::entry::Mode as EntryMode;
+use gix::index::{State, decode};
+use memchr::memmem;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use super::fs;
+use super::path::WorkspacePath;
+
+/// Bytes of a repository's settings.
+const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Bytes of a repository's index: a tracked file takes about a hundred.
+const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes of a `.git` file or a `commondir`: one path.
+pub const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
+/// Mode of a symlink in the bytes of an index.
+const SYMLINK_ENTRY: [u8; 4] = [0, 0, 0xa0, 0];
+
+/// An opened index that is not decoded yet.
+pub struct Index {
+    /// Regular file, or `None` in a repository without an index.
+    file: Option<File>,
+    /// Hash function of the repository.
+    hash: gix::hash::Kind,
+}
+
+impl Index {
+    /// Decodes the index.
+    ///
+    /// # Errors
+    /// Returns the reason if git would not read it either.
+    pub fn decode(&self) -> Result<gix::index::File, String> {
+        let Some(file) = &self.file else {
+            return Ok(gix::index::File::from_state(State::new(self.hash), PathBuf::new()));
+        };
+        // gix opens an index by its path: this one leads to the file that is open.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        gix::index::File::at(path, self.hash, true, decode::Options::default())
+            .map_err(|error| error.to_string())
+    }
+
+    /// Returns false if no tracked file is a symlink. Reads the index without decoding it, which takes a tenth
+    /// of the time.
+    fn may_have_symlinks(&self) -> bool {
+        let Some(file) = &self.file else { return false };
+        let size = file.metadata().map_or(0, |metadata| metadata.len());
+        fs::read_to_end(file, size, INDEX_BYTES_MAX)
+            .map_or(true, |bytes| memmem::find(&bytes, &SYMLINK_ENTRY).is_some())
+    }
+}
+
+/// Finds the repository that encloses `root`: its work tree and its index. Returns `None` outside of one.
+#[must_use]
+pub fn find(root: &Path) -> Option<(&Path, Result<Index, String>)> {
+    root.ancestors().find_map(|work_tree| {
+        let folder = rustix::fs::open(work_tree, fs::FOLDER, Mode::empty()).ok()?;
+        let git = git_folder(folder.as_fd()).ok()??;
+        Some((work_tree, open(&git)))
+    })
+}
+
+/// Returns the tracked symlinks below `root`, or none if the index cannot be read.
+#[must_use]
+pub fn symlinks(root: &Path) -> Vec<WorkspacePath> {
+    let Some((work_tree, Ok(index))) = find(root) else { return Vec::new() };
+    let Ok(below) = root.strip_prefix(work_tree) else { return Vec::new() };
+    if !index.may_have_symlinks() {
+        return Vec::new();
+    }
+    let Ok(decoded) = index.decode() else { return Vec::new() };
+    let links = decoded.entries().iter().filter(|entry| entry.mode == EntryMode::SYMLINK);
+    let paths = links.map(|entry| Path::new(OsStr::from_bytes(entry.path(&decoded).as_bytes())));
+    paths.filter_map(|path| WorkspacePath::new(path.strip_prefix(below).ok()?)).collect()
+}
+
+/// Opens the index in git's own folder.
+fn open(git: &OwnedFd) -> Result<Index, String> {
+    let config = read_regular(git.as_fd(), Path::new("config"), CONFIG_BYTES_MAX);
+    let is_sha256 =
+        config.is_ok_and(|text| text.is_some_and(|text| text.contains_str("objectformat = sha256")));
+    let hash = if is_sha256 { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
+    let file = match rustix::fs::openat(git, "index", fs::READ, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(Index { file: None, hash }),
+        Err(errno) => return Err(errno.to_string()),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(|errno| errno.to_string())?;
+    if !fs::is_regular(&stat) {
+        return Err("it is not a regular file".to_owned());
+    }
+    if fs::size_of(&stat) > INDEX_BYTES_MAX {
+        return Err(format!("it is larger than {INDEX_BYTES_MAX} bytes"));
+    }
+    Ok(Index { file: Some(file), hash })
+}
+
+/// Git's own folder of the repository that begins at `folder`; it may be elsewhere, as in a linked
+/// worktree.
+///
+/// # Errors
+/// What the system says.
+pub fn git_folder(folder: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
+    if let Ok(git) = fs::open_at(folder, OsStr::new(".git"), fs::FOLDER) {
+        return Ok(Some(git));
+    }
+    let Some(link) = read_regular(folder, Path::new(".git"), GIT_LINK_BYTES_MAX)? else {
+        return Ok(None);
+    };
+    let target = link.strip_prefix(b"gitdir:").map(<[u8]>::trim_ascii);
+    target.map(|target| open_folder(folder, Path::new(OsStr::from_bytes(target)))).transpose()
+}
+
+/// Opens the folder at `path` as seen from `from`.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn open_folder(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(from, path, fs::FOLDER, Mode::empty())
+}
+
+/// The whole of a regular file of at most `bytes_max` bytes; `None` where there is no such file.
+///
+/// # Errors
+/// What the system says.
+pub fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Errno> {
+    let file = match rustix::fs::openat(folder, path, fs::READ, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    if !fs::is_regular(&stat) {
+        return Ok(None);
+    }
+    fs::read_to_end(file, fs::size_of(&stat), bytes_max)
+        .map(Some)
+        .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+}
