@@ -413,6 +413,11 @@ pinned = [\"gate\", \"protect\"] in the user's file: no workspace, variable or f
 The lists of protect of all sources are combined. That of an outer workspace holds in a workspace inside it too, if this
 account, root or the owner of the inner root owns its file.
 
+A protected name protects the file itself: if it is a symlink, its target and every link on the way are protected too, as
+are the hard links of a protected file. lbx finds such links at names without a wildcard, in the folder in which the
+wildcards of a glob begin, and among the symlinks that git tracks. It does not find an untracked symlink that only a
+wildcard matches deeper down, nor one outside the workspace. A link to the root protects only itself.
+
 No tool writes a policy file, and no request has a field that loosens the policy. A fault in a file (an unknown key, a
 value out of range, something else in its place) is invalid_request with file, line and column, from every tool.
 ",

@@ -152,6 +152,87 @@ fn a_protected_path_is_written_by_no_tool() {
 }
 
 #[test]
+fn a_protected_link_protects_its_target_and_every_link_on_the_way() {
+    let ws =
+        with_policy("protect = ['.mcp.json', '/deploy', 'set/*.toml', '*.pem', 'made.json', 'plain.txt']");
+    ws.write("conf/mcp.json", "{}\n");
+    ws.link("conf", "dir");
+    ws.link("dir/mcp.json", ".mcp.json");
+    ws.write("stage/run.sh", "run\n");
+    ws.link("stage", "deploy");
+    ws.write("settings/a.toml", "a = 1\n");
+    ws.link("settings", "set");
+    ws.write("keys/real", "key\n");
+    ws.write("keys/other", "key\n");
+    ws.link("../../keys/real", "deep/er/x.pem");
+    ws.git(&["add", "-A"]);
+    ws.link("later/made", "made.json");
+    ws.write("plain.txt", "plain\n");
+    fs::hard_link(ws.path("plain.txt"), ws.path("twin.txt")).unwrap();
+    for path in ["conf/mcp.json", "stage/run.sh", "settings/a.toml", "twin.txt"] {
+        ws.lbx(&["read", path]).ok();
+    }
+    let patch = "--- a/stage/run.sh\n+++ b/stage/run.sh\n@@ -1 +1 @@\n-run\n+evil\n";
+    let link = "diff --git a/later b/later\nnew file mode 120000\n--- /dev/null\n+++ b/later\n@@ -0,0 +1 @@\n+conf\n\\ No newline at end of file\n";
+    ws.unchanged(|| {
+        for call in [
+            &["write", "conf/mcp.json", "--content", "x"][..],
+            &["edit", "conf/mcp.json", "--old-string", "{", "--new-string", "["],
+            &["append", "CONF/MCP.json", "--content", "x"],
+            &["append", "dir/mcp.json", "--content", "x"],
+            &["move", "conf/mcp.json", "x"],
+            &["delete", "conf/mcp.json"],
+            &["delete", "dir"],
+            &["move", "dir", "x"],
+            &["move", "conf", "x"],
+            &["delete", "conf", "--recursive"],
+            &["patch", "--patch", patch],
+            &["write", "stage/new", "--content", "x"],
+            &["delete", "stage", "--recursive"],
+            &["append", "settings/a.toml", "--content", "x"],
+            &["write", "settings/new.toml", "--content", "x"],
+            &["delete", "set"],
+            &["append", "keys/real", "--content", "x"],
+            &["move", "keys", "x"],
+            &["write", "later/made", "--content", "x"],
+            &["patch", "--patch", link],
+            &["append", "twin.txt", "--content", "x"],
+            &["delete", "twin.txt"],
+        ] {
+            ws.lbx(call).error("protected_path");
+            ws.call(call).arguments(&["--dry-run"]).run().error("protected_path");
+        }
+    });
+    let error = ws.lbx(&["append", "conf/mcp.json", "--content", "x"]).error("protected_path");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("conf/mcp.json is protected: .mcp.json leads here"), "{message}");
+    for path in ["conf/other", "settings/a.txt", "keys/more"] {
+        let _ = ws.lbx(&["write", path, "--content", "x"]).success();
+    }
+    let _ = ws.lbx(&["append", "keys/other", "--content", "x"]).success();
+}
+
+#[test]
+fn a_protected_link_to_the_root_leaves_the_root_writable() {
+    let ws = with_policy("protect = ['/current']");
+    ws.link(".", "current");
+    ws.lbx(&["write", "b.txt", "--content", "x"]).ok();
+    ws.lbx(&["delete", "current"]).error("protected_path");
+    ws.lbx(&["write", "current/c.txt", "--content", "x"]).error("protected_path");
+}
+
+#[test]
+fn a_change_undone_through_a_protected_link_is_refused() {
+    let ws = with_policy("");
+    ws.write("conf/mcp.json", "{}\n");
+    ws.lbx(&["read", "conf/mcp.json"]).ok();
+    ws.lbx(&["append", "conf/mcp.json", "--content", "x"]).ok();
+    ws.link("conf/mcp.json", ".mcp.json");
+    ws.write(".lbx/config.toml", "protect = ['.mcp.json']");
+    ws.lbx(&["undo"]).error("protected_path");
+}
+
+#[test]
 fn what_became_protected_is_neither_undone_nor_restored() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c/d.txt", "d\n")]);
     ws.lbx(&["read", "a.txt"]).ok();

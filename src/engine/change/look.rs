@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use rustix::fs::{Access, AtFlags};
+use rustix::fs::{Access, AtFlags, Stat};
 
 use super::Change;
 use super::current::Current;
 use super::first_lock::FirstLock;
 use super::stage::Original;
+use crate::engine::policy::protected_links::ProtectedLinks;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;
@@ -78,8 +79,12 @@ impl Change<'_> {
         let place = self.engine.workspace.place_of(path)?;
         match place.stat() {
             None => return Ok(absent),
-            Some(stat) if fs::is_symlink(stat) => return self.read_link(place),
-            Some(_) => {}
+            Some(stat) => {
+                self.must_be_unprotected(path, Some(stat), place.shown())?;
+                if fs::is_symlink(stat) {
+                    return self.read_link(place);
+                }
+            }
         }
         let (file, stat) = match self.engine.workspace.open_regular(path, absent.place.shown()) {
             Ok(opened) => opened,
@@ -200,22 +205,31 @@ impl Change<'_> {
     pub(in crate::engine) fn must_be_writable(&self, place: &ResolvedPath) -> Result<(), Error> {
         place.must_be_writable()?;
         self.protection.check(&self.engine.workspace, place.path(), place.shown())?;
-        let names = std::iter::once(place.path()).chain(place.aliases());
-        names.into_iter().try_for_each(|name| self.must_be_unprotected(name, place.shown()))
+        self.must_be_unprotected(place.path(), place.stat(), place.shown())?;
+        place.aliases().iter().try_for_each(|name| self.must_be_unprotected(name, None, place.shown()))
     }
 
-    /// Refuses a path that the policy protects.
+    /// Refuses a path that the policy protects, by its own name or by one that leads to the file there.
     pub(in crate::engine) fn must_be_unprotected(
         &self,
         path: &WorkspacePath,
+        stat: Option<&Stat>,
         shown: &str,
     ) -> Result<(), Error> {
-        match self.engine.policy().protects(&self.engine.workspace, path) {
+        let (policy, workspace) = (self.engine.policy(), &self.engine.workspace);
+        let by_name = policy.protects(workspace, path);
+        match by_name.or_else(|| self.protected_links().protects(policy, workspace, path, stat)) {
             None => Ok(()),
             Some(why) => Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}"))
                 .at(shown)
                 .suggest("Leave it as it is and tell the user what you would change there.")),
         }
+    }
+
+    /// Returns the files and folders to which protected names lead.
+    pub(super) fn protected_links(&self) -> &ProtectedLinks {
+        let find = || ProtectedLinks::find(self.engine.policy(), &self.engine.workspace);
+        self.protected_links.get_or_init(find)
     }
 
     /// The largest file that is changed, in bytes.

@@ -33,7 +33,7 @@ pub mod run;
 mod special;
 pub mod stage;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
@@ -44,6 +44,7 @@ use super::Engine;
 use super::history::replay::Pieces;
 use super::journal::steps::Location;
 use super::journal::{FolderMode, JournalEntry, Version};
+use super::policy::protected_links::ProtectedLinks;
 use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::store::session;
 use super::store::session::SessionState;
@@ -106,6 +107,8 @@ pub struct Change<'e> {
     described: Vec<TrashEntry>,
     /// Which paths belong to git or lbx.
     protection: Protection,
+    /// Files and folders to which protected names lead, found when the first path is checked.
+    protected_links: OnceCell<ProtectedLinks>,
     /// Works out the snapshot's large blobs meanwhile.
     worker: Worker,
 }
@@ -253,6 +256,7 @@ impl Engine {
             kept: Vec::new(),
             described: Vec::new(),
             protection: Protection::default(),
+            protected_links: OnceCell::new(),
             worker: Worker::default(),
         })
     }

@@ -147,10 +147,12 @@ impl Change<'_> {
     ) -> Result<(), Error> {
         let new = found.path.rebased(from, to);
         let is_file = |path: &&WorkspacePath| matches!(self.location(path), Location::File(_));
-        [found.path, &new]
+        [(found.path, Some(found.stat)), (&new, None)]
             .into_iter()
-            .filter(is_file)
-            .try_for_each(|path| self.must_be_unprotected(path, &self.engine.workspace.shown(path)))?;
+            .filter(|(path, _)| is_file(path))
+            .try_for_each(|(path, stat)| {
+                self.must_be_unprotected(path, stat, &self.engine.workspace.shown(path))
+            })?;
         if fs::is_symlink(found.stat) && is_file(&&new) { self.must_be_free_below(&new) } else { Ok(()) }
     }
 }

@@ -23,6 +23,7 @@ use crate::engine::journal::progress::{Observed, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
 use crate::engine::journal::waiting;
 use crate::engine::journal::{FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version};
+use crate::engine::policy::protected_links::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
 use crate::engine::snapshot::AllAhead;
 use crate::engine::store::audit::Durable;
@@ -196,6 +197,7 @@ fn ends_the_call(error: &Error) -> bool {
 fn check(engine: &Engine, entry: &JournalEntry, steps: &[Step]) -> Result<(), Error> {
     let workspace = &engine.workspace;
     let protection = Protection::default();
+    let links = ProtectedLinks::find(engine.policy(), workspace);
     let of_steps = steps.iter().flat_map(Step::locations).filter_map(|at| match at {
         Location::File(path) => Some(path),
         Location::State(_) => None,
@@ -203,7 +205,8 @@ fn check(engine: &Engine, entry: &JournalEntry, steps: &[Step]) -> Result<(), Er
     for path in of_steps.chain(entry.modes.iter().map(|folder| &folder.path)) {
         let shown = workspace.shown(path);
         protection.check(workspace, path, &shown)?;
-        if let Some(why) = engine.policy().protects(workspace, path) {
+        let by_name = engine.policy().protects(workspace, path);
+        if let Some(why) = by_name.or_else(|| links.protects(engine.policy(), workspace, path, None)) {
             return Err(
                 Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}")).at(shown)
             );

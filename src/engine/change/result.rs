@@ -55,7 +55,7 @@ impl Change<'_> {
     fn must_be_writable_at(&self, path: &WorkspacePath) -> Result<(), Error> {
         let shown = self.engine.workspace.shown(path);
         self.protection.check(&self.engine.workspace, path, &shown)?;
-        self.must_be_unprotected(path, &shown)
+        self.must_be_unprotected(path, None, &shown)
     }
 
     /// Refuses a link where the policy protects what would have its name before it: below the link other
@@ -65,7 +65,8 @@ impl Change<'_> {
     /// `protected_path`.
     pub(in crate::engine) fn must_be_free_below(&self, link: &WorkspacePath) -> Result<(), Error> {
         let workspace = &self.engine.workspace;
-        match self.engine.policy().protects_below(workspace, link) {
+        let by_name = self.engine.policy().protects_below(workspace, link);
+        match by_name.or_else(|| self.protected_links().protects_below(link)) {
             None => Ok(()),
             Some(why) => {
                 let shown = workspace.shown(link);

@@ -10,6 +10,7 @@ pub mod layers;
 mod outer;
 pub mod parse;
 mod protected;
+pub mod protected_links;
 pub mod settings;
 pub mod sources;
 pub mod values;

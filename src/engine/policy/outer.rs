@@ -48,6 +48,16 @@ impl Outer {
         path.components().fold(self.inner.clone(), |path, name| path.join(name))
     }
 
+    /// Returns a path of the outer root as seen from this workspace: the root for a folder that encloses it,
+    /// `None` if it lies elsewhere.
+    #[must_use]
+    pub fn seen_from_here(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        if self.inner.is_within(path) {
+            return Some(WorkspacePath::root());
+        }
+        path.is_within(&self.inner).then(|| path.rebased(&self.inner, &WorkspacePath::root()))
+    }
+
     /// Where it was written, for messages.
     #[must_use]
     pub fn source(&self) -> String {

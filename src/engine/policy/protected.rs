@@ -83,6 +83,19 @@ impl Policy {
         self.loaded.excluded.get_or_init(compiled).clone()
     }
 
+    /// Returns the names and folders in this workspace with which the globs of `protect` begin.
+    pub(super) fn protected_names(&self) -> Vec<GlobName> {
+        let own = self.protect_globs().iter().map(|glob| GlobName::of(glob));
+        let outer = self.loaded.outer.iter().flat_map(|outer| {
+            let names = outer.globs.iter().map(|glob| GlobName::of(glob));
+            names.filter_map(|name| {
+                let path = if name.is_anchored { outer.seen_from_here(&name.path)? } else { name.path };
+                Some(GlobName { path, ..name })
+            })
+        });
+        own.chain(outer).collect()
+    }
+
     /// The globs of `protect`.
     fn protect_globs(&self) -> &[String] {
         match self.value(Key::Protect) {
@@ -103,6 +116,30 @@ impl Policy {
             |value: &Value| matches!(value, Value::List(globs) if globs.iter().any(|known| known == glob));
         let source = held.into_iter().flat_map(|held| &held.sources).find(|source| holds(&source.value));
         source.map_or_else(|| "protect".to_owned(), |source| self.shown_origin(&source.origin))
+    }
+}
+
+/// The part of a glob before its first wildcard.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct GlobName {
+    /// Path of that part: a whole name, or the folder in which the wildcards begin.
+    pub path: WorkspacePath,
+    /// True if the glob has no wildcard.
+    pub is_whole: bool,
+    /// True if the glob counts from the root; otherwise it matches at any depth.
+    pub is_anchored: bool,
+}
+
+impl GlobName {
+    /// Splits a glob.
+    fn of(glob: &str) -> Self {
+        let body = glob.strip_suffix('/').unwrap_or(glob);
+        let is_anchored = body.contains('/');
+        let is_plain = |part: &&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\']);
+        let parts = || body.split('/').filter(|part| !part.is_empty());
+        let is_whole = parts().all(|part| is_plain(&part));
+        let path = parts().take_while(is_plain).collect::<PathBuf>();
+        Self { path: WorkspacePath::new(&path).unwrap_or_default(), is_whole, is_anchored }
     }
 }
 
@@ -221,6 +258,23 @@ fn canonical(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn globs_begin_with_a_name_or_a_folder() {
+        for (glob, path, is_whole, is_anchored) in [
+            (".mcp.json", ".mcp.json", true, false),
+            (".vscode/", ".vscode", true, false),
+            ("/dist", "dist", true, true),
+            ("conf/prod.toml", "conf/prod.toml", true, true),
+            ("conf/*.toml", "conf", false, true),
+            ("a/b/**/c", "a/b", false, true),
+            ("a{b,c/d}/e", "", false, true),
+            ("*.pem", "", false, false),
+        ] {
+            let path = WorkspacePath::new(Path::new(path)).unwrap();
+            assert_eq!(GlobName::of(glob), GlobName { path, is_whole, is_anchored }, "{glob}");
+        }
+    }
 
     #[test]
     fn a_link_begins_what_a_glob_names_by_its_folders() {

@@ -171,6 +171,21 @@ impl Workspace {
         Walk::new(self).run(path)
     }
 
+    /// Follows a canonical name to the end: one call if no link is on its way.
+    #[must_use]
+    pub fn trail(&self, path: &WorkspacePath) -> Trail {
+        match fs::open_beneath(self.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
+            Ok(stat) if !fs::is_symlink(&stat) => {
+                return Trail { links: Vec::new(), target: Some((path.clone(), Some(stat))) };
+            }
+            Err(errno) if errno != Errno::LOOP => return Trail::default(),
+            _ => {}
+        }
+        let mut walk = Walk::new(self);
+        let target = walk.run(&self.root().join(path.as_path())).ok().map(|(path, stat, _)| (path, stat));
+        Trail { links: walk.followed, target }
+    }
+
     /// `path` from the root, if it can be told from its text alone.
     fn as_written(&self, path: &Path) -> Option<WorkspacePath> {
         if path.is_absolute() {
@@ -256,6 +271,15 @@ fn path_error(written: &str, errno: Errno) -> Error {
     }
 }
 
+/// Links on the way of a name, and the end of the way.
+#[derive(Debug, Default)]
+pub struct Trail {
+    /// Canonical paths of the links, in the order of the way.
+    pub links: Vec<WorkspacePath>,
+    /// Canonical path at the end with the file there; `None` outside the workspace.
+    pub target: Option<(WorkspacePath, Option<Stat>)>,
+}
+
 /// A canonical path, what stands there, and other names of it.
 type Located = (WorkspacePath, Option<Stat>, Vec<WorkspacePath>);
 
@@ -275,17 +299,20 @@ struct Walk<'w> {
     links: usize,
     /// The names that the path had before each of them was followed.
     aliases: Vec<WorkspacePath>,
+    /// Canonical paths of the links that were followed.
+    followed: Vec<WorkspacePath>,
 }
 
 impl<'w> Walk<'w> {
     /// A walk that stands at the root.
     fn new(workspace: &'w Workspace) -> Self {
         let (walked, rest) = (WorkspacePath::root(), VecDeque::new());
-        Self { workspace, walked, missing: 0, folder: None, rest, links: 0, aliases: Vec::new() }
+        let (aliases, followed) = (Vec::new(), Vec::new());
+        Self { workspace, walked, missing: 0, folder: None, rest, links: 0, aliases, followed }
     }
 
     /// Follows `path` to its end.
-    fn run(mut self, path: &Path) -> Result<Located, Errno> {
+    fn run(&mut self, path: &Path) -> Result<Located, Errno> {
         if path.is_absolute() {
             self.rest = self.enter(path)?;
         } else {
@@ -297,11 +324,11 @@ impl<'w> Walk<'w> {
             } else if self.missing > 0 {
                 self.step_into_nothing(&name);
             } else if let Some(file) = self.step_into(&name)? {
-                return Ok((self.walked.join(&name), Some(file), self.aliases));
+                return Ok((self.walked.join(&name), Some(file), std::mem::take(&mut self.aliases)));
             }
         }
         let stat = if self.missing > 0 { None } else { Some(rustix::fs::fstat(self.here())?) };
-        Ok((self.walked, stat, self.aliases))
+        Ok((self.walked.clone(), stat, std::mem::take(&mut self.aliases)))
     }
 
     /// Takes one component: a link is read and put before the rest, a folder entered; anything
@@ -318,6 +345,7 @@ impl<'w> Walk<'w> {
         let stat = rustix::fs::fstat(&entry)?;
         if fs::is_symlink(&stat) {
             self.note_alias(name);
+            self.followed.push(self.walked.join(name));
             self.follow(&entry)?;
             return Ok(None);
         }
