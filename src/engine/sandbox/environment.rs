@@ -65,6 +65,72 @@ const ALLOWED_PREFIX: &str = "LC_";
 const FIXED: [(&str, &str); 4] =
     [("TERM", "dumb"), ("TMPDIR", "/tmp"), ("GIT_OPTIONAL_LOCKS", "0"), ("GIT_TERMINAL_PROMPT", "0")];
 
+/// Variables that keep programs from waiting for an answer, from paging and from drawing. The caller's own values
+/// go before them.
+const NON_INTERACTIVE: [(&str, &str); 9] = [
+    ("CI", "true"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("GIT_EDITOR", ":"),
+    ("GIT_PAGER", "cat"),
+    ("PAGER", "cat"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("PIP_NO_INPUT", "1"),
+    ("npm_config_fund", "false"),
+    ("npm_config_update_notifier", "false"),
+];
+
+/// Variable with the flags of make, which may hold a job server and variables of the command line.
+const MAKE_FLAGS: &str = "MAKEFLAGS";
+/// Longest argument or variable with its NUL, in bytes: `MAX_ARG_STRLEN` of Linux.
+const STRING_BYTES_MAX: usize = 128 << 10;
+/// Bytes that all arguments and variables may have in any case: `ARG_MAX` of Linux.
+const ALL_BYTES_MIN: u64 = 128 << 10;
+/// Most bytes that they may have, whatever the stack: three quarters of `_STK_LIM` of Linux.
+const ALL_BYTES_MAX: u64 = 6 << 20;
+/// Part of the stack that they may take.
+const STACK_PART: u64 = 4;
+/// Bytes that the shell's own name and what the kernel adds take.
+const OTHER_BYTES: usize = 4096;
+
+/// Returns what is wrong with an environment that the system does not start a program with. `stack_bytes` is the
+/// limit of the stack, `None` for no limit.
+#[must_use]
+pub fn size_fault(
+    environment: &[(OsString, OsString)],
+    command_bytes: usize,
+    stack_bytes: Option<u64>,
+) -> Option<String> {
+    let size = |(name, value): &(OsString, OsString)| name.len() + value.len() + 2;
+    if let Some(long) = environment.iter().find(|variable| size(variable) > STRING_BYTES_MAX) {
+        let (name, bytes) = (long.0.display(), long.1.len());
+        let most = STRING_BYTES_MAX - long.0.len() - 2;
+        return Some(format!("env: the value of {name} has {bytes} bytes; the limit is {most}"));
+    }
+    let all = environment.iter().map(|variable| size(variable) + size_of::<usize>()).sum::<usize>();
+    let used = all + command_bytes + OTHER_BYTES;
+    let limit = stack_bytes.map_or(ALL_BYTES_MAX, |bytes| bytes / STACK_PART);
+    let limit = limit.clamp(ALL_BYTES_MIN, ALL_BYTES_MAX);
+    (u64::try_from(used).is_ok_and(|used| used > limit)).then(|| {
+        format!("env: the environment and the command have {used} bytes; the limit of the system is {limit}")
+    })
+}
+
+/// Returns the flags in `MAKEFLAGS` that hold outside of the make that set them: its job server does not exist in
+/// the sandbox, and a variable of its command line may be a password.
+fn make_flags(value: &str) -> Option<String> {
+    let is_variable = |word: &str| word.contains('=') && !word.starts_with("--");
+    // Variables come last, and a blank in one is escaped: what follows the first belongs to them.
+    let words = value.split(' ').take_while(|word| *word != "--" && !is_variable(word));
+    let is_flag = |(index, word): &(usize, &str)| {
+        let may_be_letters = *index == 0 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+        (word.starts_with('-') || may_be_letters) && !word.contains('=') && *word != "-j" && !word.is_empty()
+    };
+    let kept: Vec<&str> = words.enumerate().filter(is_flag).map(|(_, word)| word).collect();
+    // The first word is one of letters, even if it has none.
+    let blank = if kept.first().is_some_and(|word| word.starts_with('-')) { " " } else { "" };
+    (!kept.is_empty()).then(|| format!("{blank}{}", kept.join(" ")))
+}
+
 /// The environment of a command: what is allowed of `caller`, also by the names that the policy
 /// adds, then what every command has, then what the request gives.
 pub fn of_command(
@@ -72,16 +138,24 @@ pub fn of_command(
     more_names: &[String],
     given: &BTreeMap<String, String>,
 ) -> Vec<(OsString, OsString)> {
+    let is_named = |name: &OsStr| more_names.iter().any(|more| name == more.as_str());
     let is_allowed = |name: &OsStr| {
         name.to_str().is_some_and(|name| {
             ALLOWED.contains(&name)
                 || name.starts_with(ALLOWED_PREFIX)
-                || more_names.iter().any(|more| more == name)
-        })
+                || NON_INTERACTIVE.iter().any(|(known, _)| *known == name)
+        }) || is_named(name)
+    };
+    let passed = |(name, value): (OsString, OsString)| {
+        if name != MAKE_FLAGS || is_named(&name) {
+            return Some((name, value));
+        }
+        Some((name, make_flags(value.to_str()?)?.into()))
     };
     let mut environment: BTreeMap<OsString, OsString> =
         BTreeMap::from([(OsString::from("PATH"), OsString::from(PATH_DEFAULT))]);
-    environment.extend(caller.filter(|(name, _)| is_allowed(name)));
+    environment.extend(NON_INTERACTIVE.map(|(name, value)| (name.into(), value.into())));
+    environment.extend(caller.filter(|(name, _)| is_allowed(name)).filter_map(passed));
     environment.extend(FIXED.map(|(name, value)| (name.into(), value.into())));
     environment.extend(given.iter().map(|(name, value)| (name.into(), value.into())));
     environment.into_iter().collect()
@@ -103,5 +177,43 @@ mod tests {
         assert_eq!((of("LC_ALL"), of("MINE"), of("LANG")), (Some("C"), Some("m"), Some("de")));
         assert_eq!((of("AWS_SECRET_ACCESS_KEY"), of("OURS"), of("TERM")), (None, None, Some("dumb")));
         assert!(ALLOWED.is_sorted());
+    }
+
+    #[test]
+    fn programs_ask_nothing_unless_the_caller_says_so() {
+        let caller = [("CI", ""), ("PAGER", "less")];
+        let caller = caller.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let given = BTreeMap::from([("GIT_EDITOR".to_owned(), "vi".to_owned())]);
+        let found = of_command(caller.into_iter(), &[], &given);
+        let of = |name: &str| found.iter().find(|(known, _)| known == name).and_then(|(_, it)| it.to_str());
+        assert_eq!((of("CI"), of("PAGER"), of("GIT_EDITOR")), (Some(""), Some("less"), Some("vi")));
+        assert_eq!((of("PIP_NO_INPUT"), of("GIT_PAGER")), (Some("1"), Some("cat")));
+    }
+
+    #[test]
+    fn make_passes_no_job_server_and_no_variable() {
+        for (value, kept) in [
+            ("ks", Some("ks")),
+            ("k -j4 --jobserver-auth=3,4", Some("k -j4")),
+            (" -j8 --jobserver-auth=fifo:/tmp/x --no-print-directory", Some(" -j8 --no-print-directory")),
+            (" -j --jobserver-fds=3,4", None),
+            ("s -- PASSWORD=a\\ -b X=y", Some("s")),
+            ("PASSWORD=a\\ -b", None),
+            ("", None),
+        ] {
+            assert_eq!(make_flags(value).as_deref(), kept, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_environment_that_no_program_starts_with_is_named() {
+        let of = |bytes: usize| vec![(OsString::from("A"), OsString::from("x".repeat(bytes)))];
+        assert_eq!(size_fault(&of(131_069), 10, None), None);
+        let fault = size_fault(&of(131_070), 10, None).unwrap();
+        assert_eq!(fault, "env: the value of A has 131070 bytes; the limit is 131069");
+        let many: Vec<_> = (0..20).flat_map(|_| of(110_000)).collect();
+        assert_eq!(size_fault(&many, 10, None), None);
+        let fault = size_fault(&many, 10, Some(8 << 20)).unwrap();
+        assert!(fault.ends_with("the limit of the system is 2097152"), "{fault}");
     }
 }

@@ -91,6 +91,11 @@ pub fn prepare(
     }
     let names = engine.policy().list(Key::BashEnv);
     let environment = environment::of_command(std::env::vars_os(), names, &given);
+    let stack_bytes = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    let command_bytes = request.command.as_ref().map_or(0, String::len);
+    if let Some(fault) = environment::size_fault(&environment, command_bytes, stack_bytes) {
+        return Err(Error::invalid(fault).detail("field", "env").suggest("Pass large values in a file."));
+    }
     Ok(Prepared { reach, limits: limits(engine), environment, placeholder })
 }
 
