@@ -88,7 +88,7 @@ impl Remote {
             relayed = self.relay(arguments, options, is_tied)?;
         }
         let Relayed { status, has_answered } = relayed;
-        if !has_answered && is_broken(status, options) {
+        if !has_answered && is_broken(status, tool, options) {
             return Err(self.unreachable(&status.to_string()));
         }
         Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
@@ -273,9 +273,9 @@ fn is_not_there(status: ExitStatus) -> bool {
 }
 
 /// Whether a call that wrote nothing to stdout cannot have been answered. As text a refusal is on stderr
-/// alone, and under `--exit-status` a command has any status.
-fn is_broken(status: ExitStatus, options: &Options) -> bool {
-    let is_of_lbx = |code: i32| code < ENGINE_STATUS_MIN || options.exit_status;
+/// alone, and a command has any status.
+fn is_broken(status: ExitStatus, tool: &str, options: &Options) -> bool {
+    let is_of_lbx = |code: i32| code < ENGINE_STATUS_MIN || options.exit_status || tool == Bash::NAME;
     let is_refusal = options.text && status.code().is_some_and(is_of_lbx);
     !status.success() && !is_refusal
 }
@@ -353,6 +353,10 @@ impl Reply for Answer {
     }
 
     fn status(&self) -> u8 {
+        0
+    }
+
+    fn text_status(&self) -> u8 {
         0
     }
 

@@ -129,7 +129,9 @@ fn frame<'a>(tool: &'a str, options: &Options, outcome: &'a CallNotes) -> Frame<
 
 /// The exit status of an answer.
 fn status(reply: &dyn Reply, options: &Options) -> u8 {
-    if options.exit_status { reply.status() } else { 0 }
+    let of_result = if options.exit_status { reply.status() } else { 0 };
+    let of_text = if options.text { reply.text_status() } else { 0 };
+    first_of(of_result, of_text)
 }
 
 /// The first exit status that is a failure's.
@@ -169,7 +171,8 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes
         // The refusal's own status says more than that it could not be printed.
         let _ = print_line(&frame(tool, options, outcome).failure(error));
     }
-    let of_tool = catalog::find(tool).filter(|_| options.exit_status).and_then(|tool| tool.refused);
+    let of_tool =
+        catalog::find(tool).filter(|_| options.exit_status || options.text).and_then(|tool| tool.refused);
     of_tool.unwrap_or_else(|| error.kind().exit_code())
 }
 

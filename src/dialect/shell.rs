@@ -11,6 +11,7 @@ use super::names::Pair;
 use super::native::Native;
 use super::render::{flag, native_request, number, text};
 use crate::error::{Error, ErrorKind};
+use crate::text::shell_words;
 use crate::tools::{Effect, bash};
 
 /// What a command came to.
@@ -97,18 +98,6 @@ fn start(
     let data = lbx.call::<bash::Bash>(asked)?;
     let field = |name| text(&data, name).to_owned();
     Ok(Started { job: field("job"), output_file: field("output_file") })
-}
-
-/// Words of a command as one text that a shell splits into the same words.
-fn quoted(words: &[String]) -> String {
-    let plain = |word: &str| {
-        !word.is_empty()
-            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./=:,@%+".contains(&byte))
-    };
-    let quote = |word: &String| {
-        if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a shell command, confined to the workspace.
@@ -306,7 +295,7 @@ impl Foreign for Shell {
             [script] if script.contains(char::is_whitespace) => script.clone(),
             words => match patch_of_words(words) {
                 Some(patch) => return apply_patch(lbx, patch, request.workdir.as_ref()),
-                None => quoted(words),
+                None => shell_words::join(words),
             },
         };
         request.run(lbx, &script)
@@ -477,16 +466,5 @@ impl Foreign for ExecuteBash {
             "note": ran.rest
         };
         Ok(said.to_string().into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_stay_words() {
-        let words = ["git", "log", "--format=%h", "a b", "it's", ""].map(str::to_owned);
-        assert_eq!(quoted(&words), r"git log --format=%h 'a b' 'it'\''s' ''");
     }
 }

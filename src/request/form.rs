@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 
 use super::json::read_json;
 use super::names::field_for;
-use super::schema::{IGNORED, VALUES};
+use super::schema::{IGNORED, VALUES, WORDS};
 use super::words::{describe, joined, not_among, quoted, unknown_field, wrong_type};
 use crate::error::Error;
+use crate::text::shell_words;
 
 /// A request, or a part of it, in the form of its schema.
 pub(super) fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
@@ -24,6 +25,11 @@ pub(super) fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value,
     match value {
         Value::Object(object) if takes("object") => object_in_form(object, schema, path).map(Value::Object),
         Value::Array(list) if takes("array") => list_in_form(list, schema, path),
+        Value::Array(list) if schema.get(WORDS).is_some() => {
+            let words: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+            let command = words.map(|words| shell_words::command_of(&words).into());
+            command.ok_or_else(|| wrong_type(&Value::Array(list), schema, path))
+        }
         Value::String(text) => text_in_form(text, schema, path, &takes),
         Value::Number(number) if takes("integer") && (number.is_u64() || number.is_i64()) => {
             within_range(number.into(), schema, path)

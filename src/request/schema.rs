@@ -14,6 +14,8 @@ pub(super) const VALUES: &str = "x-values";
 pub(super) const HIDDEN: &str = "x-hidden";
 /// The names of a schema that are taken, for the sake of habit, and left out: they say nothing here.
 pub(super) const IGNORED: &str = "x-ignored";
+/// Mark of a text that is also taken as a list of words, for a shell to split.
+pub(super) const WORDS: &str = "x-words";
 
 /// The schema of a request, in one piece, without what a reader does not need.
 #[must_use]
@@ -79,6 +81,7 @@ pub fn advertised(mut schema: Value) -> Value {
                 map.remove(ALIASES);
                 map.remove(VALUES);
                 map.remove(IGNORED);
+                map.remove(WORDS);
                 map.retain(|_, value| value.get(HIDDEN).is_none());
                 map.values_mut().for_each(strip);
             }

@@ -27,6 +27,7 @@ pub mod own;
 pub mod patch;
 pub mod pieces;
 pub mod replace;
+pub mod shell_words;
 pub mod sketch;
 pub mod slice;
 pub mod visible;

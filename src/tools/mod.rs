@@ -134,7 +134,7 @@ pub trait Tool {
     const SERVED: bool = true;
     /// Whether it works only where the policy is as it should be.
     const NEEDS_POLICY: bool = true;
-    /// The exit status of a refusal under `--exit-status`, where it is not that of its kind.
+    /// The exit status of a refusal as text or under `--exit-status`, if it is not that of its kind.
     const REFUSED: Option<u8> = None;
     /// The request: flags, JSON and schema derive from it.
     type Request: Args + DeserializeOwned + JsonSchema + 'static;
@@ -152,6 +152,11 @@ pub trait Tool {
 
     /// The exit status under `--exit-status`.
     fn status(_response: &Self::Response) -> u8 {
+        0
+    }
+
+    /// Exit status of a response that is printed as text.
+    fn text_status(_response: &Self::Response) -> u8 {
         0
     }
 
@@ -377,6 +382,9 @@ pub trait Reply {
     /// The exit status under `--exit-status`.
     fn status(&self) -> u8;
 
+    /// Exit status of a response that is printed as text.
+    fn text_status(&self) -> u8;
+
     /// Takes out the images.
     fn take_images(&mut self) -> Vec<Image>;
 }
@@ -400,6 +408,10 @@ impl<T: Tool> Reply for Typed<T> {
 
     fn status(&self) -> u8 {
         T::status(&self.0)
+    }
+
+    fn text_status(&self) -> u8 {
+        T::text_status(&self.0)
     }
 
     fn take_images(&mut self) -> Vec<Image> {
@@ -438,7 +450,7 @@ pub struct ToolEntry {
     pub served: bool,
     /// Whether it works only where the policy is as it should be.
     pub needs_policy: bool,
-    /// The exit status of a refusal under `--exit-status`, where it is not that of its kind.
+    /// The exit status of a refusal as text or under `--exit-status`, if it is not that of its kind.
     pub refused: Option<u8>,
     /// Its flags.
     pub command: fn() -> Command,

@@ -138,10 +138,17 @@ impl Tool for Read {
         }
     }
 
+    fn text_status(response: &Response) -> u8 {
+        match response {
+            Response::Several { first_refused: Some(kind), .. } => kind.exit_code(),
+            _ => 0,
+        }
+    }
+
     fn text(response: &Response, text: &mut Text) {
         match response {
             Response::One(read) => one_as_text(read, "", text),
-            Response::Several { files, not_read } => {
+            Response::Several { files, not_read, .. } => {
                 for file in files {
                     several_as_text(file, text);
                 }

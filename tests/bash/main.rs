@@ -10,6 +10,7 @@
 #[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
 
+mod asked;
 mod bounded;
 mod confined;
 mod direct;

@@ -36,12 +36,13 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
 /// What `--exit-status` reports for a tool that has more to say than success.
 pub const EXIT_STATUS: &[(&str, &str)] = &[
     ("grep", "With --exit-status or --quiet, 1 if nothing matched."),
+    ("read", "With --text, that of the first file that cannot be read."),
     ("glob", "With --exit-status, 1 if nothing was found."),
     ("diff", "With --exit-status, 1 if there is a difference."),
     ("doctor", "With --exit-status, 1 if there is a problem."),
     (
         "bash",
-        "With --exit-status, the command's own status: 124 at the time limit, 128 + N where signal N ended it, \
+        "With --text or --exit-status, the command's own status: 124 at the time limit, 128 + N where signal N ended it, \
          and 125 where lbx itself failed.",
     ),
     ("batch", "The status of a batch is 0, or that of the first request that failed."),

@@ -4,6 +4,7 @@ mod answer;
 mod attributes;
 mod changed;
 mod changes;
+mod command_text;
 mod concurrent_changes;
 mod difference;
 mod done;
@@ -88,6 +89,8 @@ impl Tool for Bash {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let request = request.with_plain_command();
+        request.warn_of_time_limit(engine);
         if let Some(name) = &request.layer {
             return kept_layers::handle(engine, name, &request).map(|layer| Response::Layer(Box::new(layer)));
         }
@@ -99,6 +102,10 @@ impl Tool for Bash {
 
     fn text(response: &Response, text: &mut Text) {
         response.text(text);
+    }
+
+    fn text_status(response: &Response) -> u8 {
+        Self::status(response)
     }
 
     fn status(response: &Response) -> u8 {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Request {
     /// The command, as for `bash -c`
     #[arg(value_name = "COMMAND")]
-    #[schemars(extend("x-aliases" = ["cmd", "script"]))]
+    #[schemars(extend("x-aliases" = ["cmd", "script"], "x-words" = true))]
     pub command: Option<String>,
     /// `lbx bash -c COMMAND`, as it is typed for bash
     #[arg(short = 'c', hide = true)]
@@ -46,7 +46,7 @@ pub struct Request {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub stdin: Option<String>,
     /// Use the network, if the policy allows it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub network: Option<bool>,
     /// Apply all changes of the command or none: fail if others changed one of the files while it ran
     #[arg(long)]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::shown::Part;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
+use crate::error::ErrorKind;
 use crate::sha256::Sha256;
 use crate::text::answer_size::TextSize;
 use crate::text::content::Encoding;
@@ -27,6 +28,9 @@ pub enum Response {
         /// How many paths at the end of the list were not read, because the response is full.
         #[serde(skip_serializing_if = "is_zero")]
         not_read: usize,
+        /// Kind of the first error.
+        #[serde(skip)]
+        first_refused: Option<ErrorKind>,
     },
 }
 

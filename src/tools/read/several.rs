@@ -66,7 +66,10 @@ pub fn read_several(
         Some(error) if files.iter().all(|file| matches!(file, FileOrRefusal::Refused { .. })) => {
             Err(none_read(error, files, not_read))
         }
-        _ => Ok(Response::Several { files, not_read }),
+        first_error => {
+            let first_refused = first_error.map(|error| error.kind());
+            Ok(Response::Several { files, not_read, first_refused })
+        }
     }
 }
 

@@ -1,0 +1,99 @@
+//! How a command may be written, and what its exit status is.
+
+use serde_json::json;
+
+use crate::common::Workspace;
+use crate::support::{backends, output, with};
+
+#[test]
+fn as_text_the_exit_status_is_that_of_the_command() {
+    let ws = Workspace::with(&[]);
+    for (command, status) in [("exit 7", 7), ("true", 0), ("kill -9 $$", 137), ("sleep 60", 124)] {
+        let words = ["bash", "--timeout-ms", "400", command];
+        assert_eq!(ws.call(&words).arguments(&["--text"]).run().status(), status, "{command}");
+        assert_eq!(ws.call(&words).env("LBX_OUTPUT", "text").run().status(), status, "{command}");
+        assert_eq!(ws.lbx(&words).status(), 0, "{command}");
+    }
+    assert_eq!(ws.lbx(&["bash", "--text", "--workdir", "none", "true"]).status(), 125);
+    assert_eq!(ws.lbx(&["bash", "--text", "--no-such-flag"]).status(), 125);
+}
+
+#[test]
+fn as_text_the_exit_status_of_several_paths_is_that_of_the_first_failure() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
+    let of = |words: &[&str]| ws.call(words).arguments(&["--text"]).run().status();
+    let missing = of(&["read", "none"]);
+    assert_ne!(missing, 0);
+    assert_eq!(of(&["read", "a.txt", "d/b.txt"]), 0);
+    assert_eq!(of(&["read", "a.txt", "none", "d"]), missing);
+    assert_eq!(of(&["read", "a.txt", "d", "none"]), of(&["read", "d"]));
+    assert_eq!(ws.lbx(&["read", "a.txt", "none"]).status(), 0);
+}
+
+#[test]
+fn network_takes_its_value_only_after_an_equals_sign() {
+    let ws = Workspace::with(&[]);
+    let setting = "bash.network=request";
+    let answer = ws.lbx(&["bash", "--set", setting, "--network", "echo out"]).ok();
+    assert_eq!(answer["stdout"], "out\n");
+    ws.lbx(&["bash", "--network=false", "true"]).ok();
+    ws.lbx(&["bash", "--network", "true"]).error("command_denied");
+}
+
+#[test]
+fn a_command_may_be_a_list_and_may_have_the_line_ends_of_windows() {
+    let ws = Workspace::with(&[]);
+    for (command, stdout) in [
+        (json!("echo a\r\necho b\r\n"), "a\nb\n"),
+        (json!("echo a\r"), "a\n"),
+        (json!("cat <<E\r\nx\r\nE\r\n"), "x\n"),
+        (json!(["printf", "%s.", "a b", "$HOME"]), "a b.$HOME."),
+        (json!(["bash", "-lc", "echo a && echo b"]), "a\nb\n"),
+        (json!("[\"echo\", \"a b\"]"), "a b\n"),
+        (json!("[ 1 = 1 ] && echo yes"), "yes\n"),
+    ] {
+        let answer = ws.json("bash", &json!({ "command": command })).ok();
+        assert_eq!(answer["stdout"], stdout, "{command}: {answer:#}");
+    }
+    ws.json("bash", &json!({ "command": [] })).error("invalid_request");
+    ws.json("bash", &json!({ "command": 7 })).error("invalid_request");
+}
+
+#[test]
+fn an_environment_that_is_too_large_is_named() {
+    let ws = Workspace::with(&[]);
+    for backend in backends() {
+        let of = |bytes: usize| json!({ "command": "echo ${#BIG}", "env": { "BIG": "x".repeat(bytes) } });
+        assert_eq!(with(&ws, backend, &of(131_067)).ok()["stdout"], "131067\n", "{backend}");
+        let error = with(&ws, backend, &of(131_068)).error("invalid_request");
+        assert_eq!(error["details"]["field"], "env");
+        assert!(error["message"].as_str().unwrap().contains("131068 bytes; the limit is 131067"), "{error}");
+    }
+}
+
+#[test]
+fn a_time_limit_of_some_milliseconds_is_a_warning() {
+    let ws = Workspace::with(&[]);
+    let answer = ws.json("bash", &json!({ "command": "sleep 9", "timeout_ms": 30 })).success();
+    assert_eq!(answer["data"]["timed_out"], true);
+    assert!(
+        answer["warnings"].to_string().contains("timeout_ms is 30: the unit is milliseconds"),
+        "{answer}"
+    );
+    ws.json("bash", &json!({ "command": "true", "timeout_ms": 10_000 })).ok();
+}
+
+#[test]
+fn no_program_waits_for_an_answer_unless_the_caller_says_so() {
+    let ws = Workspace::with(&[]);
+    let command = "echo $CI,$DEBIAN_FRONTEND,$GIT_EDITOR,$GIT_PAGER,$PIP_NO_INPUT,$MAKEFLAGS";
+    for backend in backends() {
+        let found = output(&ws, backend, command)["stdout"].clone();
+        assert_eq!(found, "true,noninteractive,:,cat,1,\n", "{backend}");
+    }
+    let call =
+        ws.call(&["bash", command]).env("CI", "no").env("MAKEFLAGS", "k --jobserver-auth=3,4 -- P=secret");
+    assert_eq!(call.run().ok()["stdout"], "no,noninteractive,:,cat,1,k\n");
+    let given = json!({ "command": command, "env": { "CI": "", "GIT_EDITOR": "vi" } });
+    assert_eq!(ws.json("bash", &given).ok()["stdout"], ",noninteractive,vi,cat,1,\n");
+}
