@@ -70,7 +70,9 @@ fn what_an_sdk_cancels_stops_and_leaves_no_process() {
     for (number, (sdk, _)) in SDKS.into_iter().enumerate() {
         let ws = Workspace::with(&[("a.txt", "a\n")]);
         let sleep = format!("sleep 98.7{number}");
-        let command = json!({ "command": format!("echo begun > begun; {sleep}; echo late > late") });
+        // Direct: a layer would hide `begun` until the command has ended.
+        let script = format!("echo begun > begun; {sleep}; echo late > late");
+        let command = json!({ "command": script, "direct": true });
         let (once, read) = (ws.path("begun"), call("read", &json!({ "path": "a.txt" })));
         let cancel = json!({ "do": "cancel", "tool": "bash", "arguments": command, "once": once });
         // The connection goes on: it is the cancellation, not its end, that ends the command.
