@@ -7,6 +7,7 @@ use std::process::{Child, ChildStderr, ChildStdout};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::backend::{Backend, with_link};
 use super::link::{Link, read_now};
@@ -391,20 +392,36 @@ impl<'a> Running<'a> {
 }
 
 impl Drop for Running<'_> {
-    /// Ends the sandbox: by closing the link, since its first process then ends all others; by force
-    /// where that takes too long.
+    /// Ends the sandbox by closing the link: its first process then ends all others. Kills it if that takes too
+    /// long.
     fn drop(&mut self) {
         self.link = None;
-        let deadline = Instant::now() + END_TIME_MAX;
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(None) => std::thread::sleep(NAP),
-                Ok(Some(_)) | Err(_) => return,
-            }
+        if !ends_within(&mut self.child, END_TIME_MAX) {
+            let _ = self.child.kill();
         }
-        let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Waits for the end of a process; false if it lasts longer than `time`.
+fn ends_within(child: &mut Child, time: Duration) -> bool {
+    let deadline = Instant::now() + time;
+    // Kernels before 5.3 have no such descriptor.
+    let descriptor = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
+    while let Ok(None) = child.try_wait() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        match (&descriptor, Timespec::try_from(left)) {
+            (Some(descriptor), Ok(left)) => {
+                let mut ended = [PollFd::new(descriptor, PollFlags::IN)];
+                let _ = rustix::event::poll(&mut ended, Some(&left));
+            }
+            _ => std::thread::sleep(NAP),
+        }
+    }
+    true
 }
 
 /// Why a command is ended.
