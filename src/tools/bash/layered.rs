@@ -203,6 +203,10 @@ impl LayeredCommand {
     /// Fails with `stale_file` if all must be applied and others changed one of the files, and as for any change.
     /// Unless all must be applied, the layer is kept then.
     pub fn apply(mut self, engine: &mut Engine, manner: Manner) -> Result<Applied, Error> {
+        if fs::names_in(self.layer.upper()).is_ok_and(|names| names.is_empty()) {
+            self.layer.discard();
+            return Ok(Applied { difference: Difference::none(), ..Applied::default() });
+        }
         let mut excluded = Excluded::new();
         for _ in 0..TRIES_MAX {
             let outcome = self.attempt(engine, manner, &mut excluded);
