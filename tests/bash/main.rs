@@ -15,6 +15,7 @@ mod bounded;
 mod confined;
 mod direct;
 mod ended;
+mod hints;
 mod jobs;
 mod landlock;
 mod layers;

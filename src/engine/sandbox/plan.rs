@@ -30,7 +30,7 @@ pub struct SandboxPlan {
 }
 
 /// What a command may reach.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Reach {
     /// The workspace root, canonical: writable, save for what is `protected`.
     pub root: OsString,

@@ -8,6 +8,7 @@ mod command_text;
 mod concurrent_changes;
 mod difference;
 mod done;
+mod hints;
 mod job;
 mod kept_layers;
 mod layer_list;
@@ -327,6 +328,8 @@ struct Confined {
     ran: run::Ran,
     /// Its output.
     output: capture::Output,
+    /// The end of it.
+    tail: Vec<u8>,
     /// What confined it.
     sandbox: &'static str,
 }
@@ -341,11 +344,17 @@ impl Confined {
                 plan.limits.processes
             ));
         }
+        if exit_code(&self.ran) != 0
+            && self.sandbox != sandbox::NONE
+            && let Some(hint) = hints::hint(&self.tail, &plan.reach)
+        {
+            engine.warn(hint);
+        }
     }
 
     /// The answer, without what it changed.
     fn answer(self) -> Ran {
-        let Self { ran, output, sandbox } = self;
+        let Self { ran, output, sandbox, .. } = self;
         let Ended { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
         Ran {
             stdout: output.stdout,
@@ -405,7 +414,8 @@ fn run_confined(
                 if !gaps.is_empty() {
                     engine.warn(format!("{} leaves open: {}", backend.name(), gaps.join("; ")));
                 }
-                return Ok(Confined { ran, output: capture.finish(), sandbox: backend.name() });
+                let tail = sink.into_tail();
+                return Ok(Confined { ran, output: capture.finish(), tail, sandbox: backend.name() });
             }
             Err(run::Failure::Backend(reason)) => reasons.push((backend.name(), reason)),
             Err(run::Failure::Call(error)) => return Err(error.into()),

@@ -1,10 +1,12 @@
-//! Tells of each line that a command writes, while it runs.
+//! Reports each line that a command writes while it runs, and keeps the end of its output.
 
 use crate::control::Control;
 use crate::engine::sandbox::run::{Sink, Stream};
 
 /// Bytes of a line that is told.
 const LINE_BYTES_MAX: usize = 500;
+/// Bytes of the output's end that are kept.
+const TAIL_BYTES: usize = 16 << 10;
 
 /// Hands output on, and tells of its lines.
 pub struct Told<'a, S: ?Sized> {
@@ -16,12 +18,28 @@ pub struct Told<'a, S: ?Sized> {
     lines: u64,
     /// The line that has not ended yet, of each stream.
     begun: [Vec<u8>; 2],
+    /// The end of the output, of both streams.
+    tail: Vec<u8>,
 }
 
 impl<'a, S: Sink + ?Sized> Told<'a, S> {
     /// Hands output on to `inner`.
     pub fn new(inner: &'a mut S, control: &'a Control) -> Self {
-        Self { inner, control, lines: 0, begun: [Vec::new(), Vec::new()] }
+        Self { inner, control, lines: 0, begun: [Vec::new(), Vec::new()], tail: Vec::new() }
+    }
+
+    /// Returns the end of the output.
+    pub fn into_tail(self) -> Vec<u8> {
+        self.tail
+    }
+
+    /// Keeps the end of the output.
+    fn keep(&mut self, bytes: &[u8]) {
+        let bytes = bytes.get(bytes.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default();
+        self.tail.extend_from_slice(bytes);
+        if self.tail.len() > 2 * TAIL_BYTES {
+            self.tail.drain(..self.tail.len() - TAIL_BYTES);
+        }
     }
 }
 
@@ -45,6 +63,7 @@ impl<S: Sink + ?Sized> Sink for Told<'_, S> {
                 }
             }
         }
+        self.keep(bytes);
         self.inner.take(stream, bytes);
     }
 

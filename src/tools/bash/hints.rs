@@ -1,0 +1,168 @@
+//! Hints: which rule of lbx a failed command ran into, read from the end of its output.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD};
+
+use crate::engine::sandbox::plan::Reach;
+
+/// Words of the system and of programs for a write to a read-only file system.
+const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
+/// The same where rules of the kernel forbid it, as under Landlock.
+const DENIED: &str = "permission denied";
+/// Words for a path that is not there.
+const MISSING: [&str; 5] = ["no such file", "not found", "enoent", "cannot find", "does not exist"];
+/// Words of programs that found no network.
+const NO_NETWORK: [&str; 21] = [
+    "could not resolve host",
+    "couldn't resolve host",
+    "temporary failure in name resolution",
+    "name or service not known",
+    "failed to lookup address",
+    "network is unreachable",
+    "getaddrinfo",
+    "eai_again",
+    "enetunreach",
+    "enotfound",
+    "enotcached",
+    "dial tcp: lookup",
+    "module lookup disabled by goproxy=off",
+    "unable to resolve host address",
+    "dns error",
+    "dns failure",
+    "network connectivity is disabled",
+    "no matching distribution found",
+    "offline mode",
+    "offline was specified",
+    "cache mode is 'only-if-cached'",
+];
+/// Longest path that is looked for, in bytes.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// Returns a hint if the output of a failed command shows that lbx denied it something.
+pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
+    let output = String::from_utf8_lossy(output);
+    let lines = || output.lines().rev();
+    let is_about = |line: &str, words: &[&str]| {
+        let line = line.to_lowercase();
+        words.iter().any(|word| line.contains(word))
+    };
+    let git = lines().find(|line| is_of_git(line) && is_about(line, &[READ_ONLY[0], READ_ONLY[1], DENIED]));
+    let git = git.map(|_| {
+        "`.git` is read-only for commands: the developer commits the changes with `lbx squash`".to_owned()
+    });
+    git.or_else(|| lines().filter(|line| is_about(line, &READ_ONLY)).find_map(|line| read_only(line, reach)))
+        .or_else(|| {
+            let has_none = !reach.network && lines().any(|line| is_about(line, &NO_NETWORK));
+            has_none.then(|| "commands have no network here: the setting `bash.network` allows it".to_owned())
+        })
+        .or_else(|| lines().find_map(|line| hidden(line, is_about(line, &MISSING), reach)))
+}
+
+/// Returns true if a line names a path in a repository's own folder.
+fn is_of_git(line: &str) -> bool {
+    line.split(['/', '\'', '"', ' ', ':']).any(|part| part == ".git")
+}
+
+/// Returns a hint for a line about a write that was denied.
+fn read_only(line: &str, reach: &Reach) -> Option<String> {
+    let root = Path::new(&reach.root);
+    let relative =
+        |path: &OsStr| reach.protected.iter().any(|protected| Path::new(path).ends_with(protected));
+    if let Some(path) = words(line).find(|path| relative(OsStr::new(path))) {
+        return Some(format!("{path} is protected by the setting `protect`"));
+    }
+    let outside = paths(line).find(|path| !path.starts_with(root));
+    outside.map(|path| {
+        format!("{} is read-only for commands: the setting `bash.writable` opens a folder", path.display())
+    })
+}
+
+/// Returns a hint for a line about a path that exists, but not for commands.
+fn hidden(line: &str, is_missing: bool, reach: &Reach) -> Option<String> {
+    let masked = |path: &Path| reach.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
+    let is_outside = |path: &Path| !path.starts_with(&reach.root) && !path.starts_with("/tmp");
+    let is_hidden = |path: &&Path| (is_missing && is_outside(path) && exists(path)) || masked(path);
+    paths(line).find(is_hidden).map(|path| {
+        format!("commands do not see {}: the setting `bash.readable` shows a path", path.display())
+    })
+}
+
+/// Returns the words of a line without quotes and punctuation around them.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let is_around = |letter: char| {
+        matches!(letter, '\'' | '"' | '`' | ':' | ',' | ';' | '(' | ')' | '[' | ']' | '‘' | '’')
+    };
+    line.split_whitespace().map(move |word| word.trim_matches(is_around)).filter(|word| !word.is_empty())
+}
+
+/// Returns the absolute paths in a line.
+fn paths(line: &str) -> impl Iterator<Item = &Path> {
+    words(line).filter(|word| word.starts_with('/') && word.len() <= PATH_BYTES_MAX).map(Path::new)
+}
+
+/// Returns true if something exists at a path outside the sandbox.
+fn exists(path: &Path) -> bool {
+    rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sandbox::plan::Hidden;
+
+    /// Returns the hint for an output without network, in a workspace with one protected file.
+    fn of(output: &str) -> Option<String> {
+        let reach = Reach {
+            root: "/work/project".into(),
+            protected: vec!["deploy/prod.yml".into()],
+            hidden: vec![Hidden { path: "/home/me/.npmrc".into(), is_folder: false }],
+            ..Reach::default()
+        };
+        hint(output.as_bytes(), &reach)
+    }
+
+    #[test]
+    fn a_hint_names_the_setting_that_denied_it() {
+        for (output, expected) in [
+            (
+                "fatal: Unable to create '/work/project/.git/index.lock': Read-only file system\n",
+                "lbx squash",
+            ),
+            ("error: could not lock config file .git/config: Read-only file system\n", "lbx squash"),
+            (
+                "bash: deploy/prod.yml: Read-only file system\n",
+                "deploy/prod.yml is protected by the setting `protect`",
+            ),
+            (
+                "touch: cannot touch '/usr': Read-only file system\n",
+                "/usr is read-only for commands: the setting `bash.writable`",
+            ),
+            ("curl: (6) Could not resolve host: example.org\n", "bash.network"),
+            ("npm error code ENOTCACHED\n", "bash.network"),
+            (
+                "cat: /usr: No such file or directory\n",
+                "commands do not see /usr: the setting `bash.readable`",
+            ),
+        ] {
+            let found = of(output).unwrap_or_default();
+            assert!(found.contains(expected), "{output}: {found}");
+        }
+    }
+
+    #[test]
+    fn other_failures_have_no_hint() {
+        for output in [
+            "",
+            "test result: FAILED. 1 failed\n",
+            "cat: nothing: No such file or directory\n",
+            "cat: /no/such/place: No such file or directory\n",
+            "cat: /work/project/x: No such file or directory\n",
+            "dial tcp 127.0.0.1:5432: connect: connection refused\n",
+            "cat: /etc/shadow: Permission denied\n",
+        ] {
+            assert_eq!(of(output), None, "{output}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A failed command names the rule of lbx that it ran into.
+
+use serde_json::json;
+
+use crate::common::Workspace;
+use crate::support::{backends, bash, with};
+
+/// Returns the warnings of an answer as one text.
+fn warnings(answer: &serde_json::Value) -> String {
+    answer["warnings"].to_string()
+}
+
+#[test]
+fn a_commit_is_refused_with_the_way_to_make_one() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let answer = bash(&ws, backend, "echo two > a.txt; git commit -qam two").success();
+        assert_eq!(answer["data"]["exit_code"], 128, "{backend}");
+        let hint = "`.git` is read-only for commands: the developer commits the changes with `lbx squash`";
+        assert!(warnings(&answer).contains(hint), "{backend}: {answer:#}");
+        // The change itself is made all the same.
+        ws.holds("a.txt", "two\n");
+    }
+}
+
+#[test]
+fn a_command_without_network_is_told_so() {
+    for backend in backends() {
+        let ws = Workspace::with(&[]);
+        let answer = bash(
+            &ws,
+            backend,
+            "getent hosts example.org || { echo 'Could not resolve host: example.org' >&2; exit 6; }",
+        )
+        .success();
+        let hint = "commands have no network here: the setting `bash.network` allows it";
+        assert!(warnings(&answer).contains(hint), "{backend}: {answer:#}");
+        let allowed = json!({ "command": "echo 'Could not resolve host: x' >&2; exit 6", "network": true });
+        let setting = [
+            "bash",
+            "--set",
+            "bash.network=allow",
+            "--set",
+            &format!("bash.backend={backend}"),
+            "--json",
+            "-",
+        ];
+        let answer = ws.lbx_stdin(&setting, allowed.to_string()).success();
+        assert!(!warnings(&answer).contains("network"), "{backend}: {answer:#}");
+    }
+}
+
+#[test]
+fn a_write_outside_names_the_setting() {
+    for backend in backends() {
+        let ws = Workspace::with(&[]);
+        let answer = bash(&ws, backend, "touch /usr/new").success();
+        let hint = "/usr/new is read-only for commands: the setting `bash.writable` opens a folder";
+        assert!(warnings(&answer).contains(hint), "{backend}: {answer:#}");
+    }
+}
+
+#[test]
+fn a_protected_file_names_the_setting() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("deploy.yml", "one\n")]);
+        let request = json!({ "command": "echo two > deploy.yml", "direct": true });
+        let settings = [
+            "bash",
+            "--set",
+            "protect=deploy.yml",
+            "--set",
+            &format!("bash.backend={backend}"),
+            "--json",
+            "-",
+        ];
+        let answer = ws.lbx_stdin(&settings, request.to_string()).success();
+        assert!(
+            warnings(&answer).contains("deploy.yml is protected by the setting `protect`"),
+            "{backend}: {answer:#}"
+        );
+        ws.holds("deploy.yml", "one\n");
+    }
+}
+
+#[test]
+fn other_failures_and_success_have_no_hint() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for command in ["echo 'Read-only file system: .git'", "ls nothing", "cat /no/such/file", "false"] {
+        let answer = ws.lbx(&["bash", command]).success();
+        assert!(answer.get("warnings").is_none(), "{command}: {answer:#}");
+    }
+}
+
+#[test]
+fn a_job_tells_it_too() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let job = ws.lbx(&["bash", "--background", "git commit --allow-empty -m x"]).ok();
+    let name = job["job"].as_str().unwrap().to_owned();
+    let ended = with(&ws, "auto", &json!({ "job": name, "timeout_ms": 10_000 })).success();
+    assert!(warnings(&ended).contains("the developer commits the changes with `lbx squash`"), "{ended:#}");
+}
