@@ -33,6 +33,12 @@ pub trait Backend: Sync {
         &[]
     }
 
+    /// Returns the process that makes the sandbox if it can start before the plan is known. The call gives it its
+    /// user ids.
+    fn early_command(&self, _network: bool) -> Option<Command> {
+        None
+    }
+
     /// The process that makes the sandbox, without its descriptors.
     ///
     /// # Errors

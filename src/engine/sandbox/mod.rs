@@ -68,7 +68,7 @@ pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
         grace_ms: 0,
     };
     let mut sink = run::Discard;
-    let probed = run::run(backend, &plan, None, &run::Bounds::probe(), &mut sink);
+    let probed = run::run(backend, &plan, None, &run::Bounds::probe(), (None, &mut sink));
     match probed {
         Ok(run::Ran { ended, .. }) if ended.exit_code == Some(0) => None,
         Ok(_) => Some("a command that should succeed failed in it".to_owned()),

@@ -34,12 +34,16 @@ impl Backend for Namespaces {
         true
     }
 
-    fn command(&self, reach: &Reach) -> Result<Command, String> {
+    fn early_command(&self, network: bool) -> Option<Command> {
         let mut command = part(SELF, "namespaces");
-        if reach.network {
+        if network {
             command.env(NETWORK, "1");
         }
-        Ok(command)
+        Some(command)
+    }
+
+    fn command(&self, reach: &Reach) -> Result<Command, String> {
+        self.early_command(reach.network).ok_or_else(|| "it has no process".to_owned())
     }
 }
 

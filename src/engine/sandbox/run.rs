@@ -3,7 +3,8 @@
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStderr, ChildStdout};
+use std::process::{Child, ChildStderr, ChildStdout, Command};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -109,6 +110,30 @@ impl From<Error> for Failure {
     }
 }
 
+/// A sandbox that starts while the call still prepares the plan: both take about as long.
+pub struct Early {
+    /// The name of its backend.
+    backend: &'static str,
+    /// True if it shares the network of the machine.
+    network: bool,
+    /// Its process.
+    running: Running<'static>,
+}
+
+impl Early {
+    /// Starts a sandbox; `None` if the backend cannot start without a plan. Dropped, it ends.
+    #[must_use]
+    pub fn start(backend: &dyn Backend, network: bool) -> Option<Self> {
+        let running = Running::start(backend.early_command(network)?, true).ok()?;
+        Some(Self { backend: backend.name(), network, running })
+    }
+
+    /// Returns its process if it is what a plan needs.
+    fn running(self, backend: &dyn Backend, plan: &SandboxPlan) -> Option<Running<'static>> {
+        (self.backend == backend.name() && self.network == plan.reach.network).then_some(self.running)
+    }
+}
+
 /// Runs a command by that backend; `stdin` is what it reads.
 ///
 /// # Errors
@@ -118,18 +143,30 @@ pub fn run(
     plan: &SandboxPlan,
     stdin: Option<&[u8]>,
     bounds: &Bounds,
-    sink: &mut dyn Sink,
+    (early, sink): (Option<Early>, &mut dyn Sink),
 ) -> Result<Ran, Failure> {
-    let mut running = Running::start(backend, plan, stdin)?;
+    let mut running = match early.and_then(|early| early.running(backend, plan)) {
+        Some(running) => running,
+        None => Running::of(backend, plan)?,
+    };
+    running.stdin = stdin.map(Feed::new).transpose().map_err(not_started)?;
+    running.meet()?;
     let ended = running.follow(backend.name(), plan, bounds, sink)?;
     running.drain(sink);
     Ok(ended)
+}
+
+/// Returns the failure of a sandbox that the system does not start.
+fn not_started(source: io::Error) -> Failure {
+    Failure::Call(Error::io("start", "a sandbox", source))
 }
 
 /// A sandbox that stands or is about to.
 struct Running<'a> {
     /// The process that makes it.
     child: Child,
+    /// Waits until the process asks for its user ids, and gives them to it.
+    greeting: Option<JoinHandle<Result<Link, String>>>,
     /// The link to its first process; closed, it ends.
     link: Option<Link>,
     /// The output, each until its end.
@@ -159,31 +196,54 @@ struct Feed<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// Starts the process that makes the sandbox.
-    fn start(backend: &dyn Backend, plan: &SandboxPlan, stdin: Option<&'a [u8]>) -> Result<Self, Failure> {
-        let system = |source: io::Error| Failure::Call(Error::io("start", "a sandbox", source));
-        let command = backend.command(&plan.reach).map_err(Failure::Backend)?;
-        let (ours, theirs) = UnixStream::pair().map_err(system)?;
-        let stdin = stdin.map(Feed::new).transpose().map_err(system)?;
+    /// Starts the process that makes the sandbox of a plan.
+    fn of(backend: &dyn Backend, plan: &SandboxPlan) -> Result<Self, Failure> {
+        match backend.early_command(plan.reach.network) {
+            Some(command) => Self::start(command, true),
+            None => Self::start(backend.command(&plan.reach).map_err(Failure::Backend)?, false),
+        }
+    }
+
+    /// Starts the process that makes the sandbox; `needs_ids` is true if the call gives it its user ids.
+    fn start(command: Command, needs_ids: bool) -> Result<Self, Failure> {
+        let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
         children::can_be_awaited();
-        let mut child = with_link(command, theirs.into()).spawn().map_err(system)?;
+        let mut child = with_link(command, theirs.into()).spawn().map_err(not_started)?;
         // The command itself is started by it, once it has the plan.
         open_files::lower_for(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let running = Self {
+        let mut running = Self {
             child,
-            link: Some(Link::new(ours)),
+            greeting: None,
+            link: None,
             stdout,
             stderr,
-            stdin,
+            stdin: None,
             begun: Instant::now(),
             started: None,
             ended: None,
             piece: vec![0; PIECE_BYTES],
         };
-        running.stdout.iter().try_for_each(never_block).map_err(system)?;
-        running.stderr.iter().try_for_each(never_block).map_err(system)?;
+        running.stdout.iter().try_for_each(never_block).map_err(not_started)?;
+        running.stderr.iter().try_for_each(never_block).map_err(not_started)?;
+        if needs_ids {
+            ours.set_read_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
+            let process = running.child.id();
+            let greeting = std::thread::Builder::new().spawn(move || greet(Link::new(ours), process));
+            running.greeting = Some(greeting.map_err(not_started)?);
+        } else {
+            running.link = Some(Link::new(ours));
+        }
         Ok(running)
+    }
+
+    /// Waits until the process has its user ids.
+    fn meet(&mut self) -> Result<(), Failure> {
+        if let Some(greeting) = self.greeting.take() {
+            let greeted = greeting.join().unwrap_or_else(|_| Err("it got no user ids".to_owned()));
+            self.link = Some(greeted.map_err(Failure::Backend)?);
+        }
+        Ok(())
     }
 
     /// Follows the command to its end.
@@ -238,10 +298,8 @@ impl<'a> Running<'a> {
                 return if link.is_closed() { self.closed().map(|()| true) } else { Ok(false) };
             };
             match report {
-                Report::Unshared => {
-                    namespaces::map_ids(self.child.id()).map_err(Failure::Backend)?;
-                    link.send(&Order::Mapped, None).map_err(system)?;
-                }
+                // Only the first report asks for user ids.
+                Report::Unshared => {}
                 Report::Ready => {
                     let reader = self.stdin.as_mut().and_then(|feed| feed.reader.take());
                     let order = Order::Run(Box::new(plan.clone()));
@@ -396,11 +454,29 @@ impl Drop for Running<'_> {
     /// long.
     fn drop(&mut self) {
         self.link = None;
+        if let Some(greeting) = self.greeting.take() {
+            let _ = self.child.kill();
+            let _ = greeting.join();
+        }
         if !ends_within(&mut self.child, END_TIME_MAX) {
             let _ = self.child.kill();
         }
         let _ = self.child.wait();
     }
+}
+
+/// Gives a process its user ids when it asks for them. A process that is gone before leaves a closed link.
+fn greet(mut link: Link, process: u32) -> Result<Link, String> {
+    let unreachable = |error: io::Error| format!("its first process cannot be reached: {error}");
+    match link.receive().map_err(unreachable)? {
+        Some(Report::Unshared) => {
+            namespaces::map_ids(process)?;
+            link.send(&Order::Mapped, None).map_err(unreachable)?;
+        }
+        Some(Report::Failed(reason)) => return Err(reason),
+        Some(_) | None => {}
+    }
+    Ok(link)
 }
 
 /// Waits for the end of a process; false if it lasts longer than `time`.

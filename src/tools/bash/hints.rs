@@ -1,7 +1,7 @@
 //! Hints: which rule of lbx a failed command ran into, read from the end of its output.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD};
 
@@ -73,10 +73,11 @@ fn read_only(line: &str, reach: &Reach) -> Option<String> {
     if let Some(path) = words(line).find(|path| relative(OsStr::new(path))) {
         return Some(format!("{path} is protected by the setting `protect`"));
     }
-    let outside = paths(line).find(|path| !path.starts_with(root));
-    outside.map(|path| {
-        format!("{} is read-only for commands: the setting `bash.writable` opens a folder", path.display())
-    })
+    let is_outside = |path: &&str| path.contains('/') && !lexical(&root.join(path)).starts_with(root);
+    words(line)
+        .filter(is_outside)
+        .last()
+        .map(|path| format!("{path} is read-only for commands: the setting `bash.writable` opens a folder"))
 }
 
 /// Returns a hint for a line about a path that exists, but not for commands.
@@ -89,8 +90,22 @@ fn hidden(line: &str, is_missing: bool, reach: &Reach) -> Option<String> {
     })
 }
 
-/// Returns the words of a line without quotes and punctuation around them.
+/// Resolves `..` in a path by its names alone.
+fn lexical(path: &Path) -> PathBuf {
+    let mut resolved = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(resolved.pop()),
+            Component::CurDir => {}
+            part => resolved.push(part),
+        }
+    }
+    resolved
+}
+
+/// Returns the words of a line without quotes and punctuation around them, and without the name of the shell.
 fn words(line: &str) -> impl Iterator<Item = &str> {
+    let line = line.split_once(": line ").map_or(line, |(_, rest)| rest);
     let is_around = |letter: char| {
         matches!(letter, '\'' | '"' | '`' | ':' | ',' | ';' | '(' | ')' | '[' | ']' | '‘' | '’')
     };
@@ -139,6 +154,7 @@ mod tests {
                 "touch: cannot touch '/usr': Read-only file system\n",
                 "/usr is read-only for commands: the setting `bash.writable`",
             ),
+            ("/bin/bash: line 1: ../other: Read-only file system\n", "../other is read-only for commands"),
             ("curl: (6) Could not resolve host: example.org\n", "bash.network"),
             ("npm error code ENOTCACHED\n", "bash.network"),
             (
@@ -159,6 +175,7 @@ mod tests {
             "cat: nothing: No such file or directory\n",
             "cat: /no/such/place: No such file or directory\n",
             "cat: /work/project/x: No such file or directory\n",
+            "/bin/bash: line 1: out: Read-only file system\n",
             "dial tcp 127.0.0.1:5432: connect: connection refused\n",
             "cat: /etc/shadow: Permission denied\n",
         ] {

@@ -131,8 +131,11 @@ pub fn output_bytes_max(engine: &Engine) -> u64 {
     engine.policy().number(Key::BashOutputBytes)
 }
 
-/// Whether the command has the network.
-fn network(engine: &Engine, wanted: Option<bool>) -> Result<bool, Error> {
+/// Decides if the command has the network.
+///
+/// # Errors
+/// `command_denied` if it asks for a network that the policy does not allow.
+pub fn network(engine: &Engine, wanted: Option<bool>) -> Result<bool, Error> {
     match engine.policy().word(Key::BashNetwork) {
         "allow" => Ok(wanted.unwrap_or(true)),
         "request" => Ok(wanted.unwrap_or(false)),

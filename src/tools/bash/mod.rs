@@ -132,14 +132,15 @@ impl Bash {
             .ok_or_else(|| Error::invalid("field `command` is missing").detail("field", "command"))?;
         let program = shell(command)?;
         let takes_layer = output.takes_layer(engine, request);
+        let early = takes_layer.is_ok().then(|| start_early(engine, request)).flatten();
         let _turn = takes_layer.is_err().then(|| output.turn(engine, request)).flatten();
         let recording = Recording::begin(engine, request, takes_layer)?;
-        match Self::run_recorded(engine, request, output, program.clone(), recording)? {
+        match Self::run_recorded(engine, request, output, (program.clone(), early), recording)? {
             Outcome::Ran(response) => Ok(response),
             Outcome::NoLayer(reason) => {
                 let _turn = output.turn(engine, request);
                 let recording = Recording::direct(engine, reason)?;
-                match Self::run_recorded(engine, request, output, program, recording)? {
+                match Self::run_recorded(engine, request, output, (program, None), recording)? {
                     Outcome::Ran(response) => Ok(response),
                     Outcome::NoLayer(reason) => Err(layer::not_possible(&reason)),
                 }
@@ -155,7 +156,7 @@ impl Bash {
         engine: &mut Engine,
         request: &Request,
         output: &mut Output<'_>,
-        program: Vec<OsString>,
+        (program, early): (Vec<OsString>, Option<run::Early>),
         mut recording: Recording,
     ) -> Result<Outcome, Error> {
         let marks = marks::Marks::of_session(engine)?;
@@ -169,7 +170,8 @@ impl Bash {
             kill,
         };
         let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
-        let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, &mut *output));
+        let stdin = request.stdin.as_deref();
+        let ran = run_confined(engine, &plan, stdin, &bounds, (shown_max, &mut *output, early));
         tell_watch(engine, watch);
         placeholder.remove();
         let ran = match ran {
@@ -388,7 +390,7 @@ fn run_confined(
     plan: &SandboxPlan,
     stdin: Option<&str>,
     bounds: &run::Bounds,
-    (shown_max, output): (usize, &mut Output<'_>),
+    (shown_max, output, mut early): (usize, &mut Output<'_>, Option<run::Early>),
 ) -> Result<Confined, NotRun> {
     let mut reasons = Vec::new();
     let has_layer = plan.reach.layer.is_some();
@@ -408,7 +410,8 @@ fn run_confined(
             Output::Job(job) => *job,
         };
         let mut sink = told::Told::new(sink, &bounds.control);
-        match run::run(backend, plan, stdin.map(str::as_bytes), bounds, &mut sink) {
+        let stdin = stdin.map(str::as_bytes);
+        match run::run(backend, plan, stdin, bounds, (early.take(), &mut sink)) {
             Ok(ran) => {
                 let gaps = backend.gaps();
                 if !gaps.is_empty() {
@@ -428,6 +431,12 @@ fn run_confined(
     } else {
         not_confined(&reasons).into()
     })
+}
+
+/// Starts the sandbox of a command that gets a layer, while its plan is still prepared.
+fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
+    let backend = allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
+    run::Early::start(backend, limits::network(engine, request.network).ok()?)
 }
 
 /// The backends that the policy allows.
