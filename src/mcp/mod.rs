@@ -36,7 +36,7 @@ use crate::dialect;
 use crate::engine::store::session::SessionId;
 use crate::error::Error;
 use root::Root;
-use server::{Server, ToolSet};
+use server::{OWN_SESSION, Server, ToolSet};
 use transport::{Connection, Stdio};
 use wanted::Wanted;
 
@@ -79,7 +79,7 @@ fn own_session() -> Result<SessionId, Error> {
     let mut random = [0_u8; 8];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
         .map_err(|errno| Error::io("read", "random bytes", errno))?;
-    format!("mcp-{:016x}", u64::from_ne_bytes(random)).parse()
+    format!("{OWN_SESSION}{:016x}", u64::from_ne_bytes(random)).parse()
 }
 
 /// Serves on a runtime of its own, with at most so many threads for calls.

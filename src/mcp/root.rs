@@ -76,6 +76,11 @@ impl Root {
         )
     }
 
+    /// Returns the folder that calls worked in last.
+    pub fn last(&mut self) -> &Path {
+        self.chosen.get_mut().as_ref().map_or(&self.own, |chosen| &chosen.path)
+    }
+
     /// An answer has given the warning: those that follow need not.
     pub async fn set_told(&self) {
         if let Some(root) = self.chosen.lock().await.as_mut() {

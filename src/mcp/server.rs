@@ -25,6 +25,9 @@ use crate::control::Control;
 use crate::dialect::Dialect;
 use crate::dialect::native::Native;
 use crate::engine::CallNotes;
+use crate::engine::sandbox::session_tmp;
+use crate::engine::store::session::SessionId;
+use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
 use crate::request::quoted;
 use crate::tools::bash::Bash;
@@ -46,6 +49,9 @@ const DIALECT_INSTRUCTIONS: &str = "\
 Read a file before you edit, overwrite or patch it: a change is refused unless this session has seen the \
 current content. Every change is atomic, backed up, undoable (`lbx undo`), and a commit on the branch \
 lbx-snapshots.";
+
+/// How the name of a session begins that only one connection has.
+pub const OWN_SESSION: &str = "mcp-";
 
 /// The tools of a server.
 pub struct ToolSet {
@@ -185,6 +191,20 @@ fn capabilities() -> ServerCapabilities {
         .enable_resources()
         .enable_tools()
         .build()
+}
+
+impl Drop for Server {
+    /// Removes the `/tmp` of the session that only this connection has.
+    fn drop(&mut self) {
+        let own = self.options.session.as_deref().filter(|name| name.starts_with(OWN_SESSION));
+        let Some(session) = own.and_then(|name| name.parse::<SessionId>().ok()) else { return };
+        let folder = self.root.last().to_owned();
+        if let Ok(workspace) = Workspace::discover(Some(&folder), &folder)
+            && let Ok(Some(state)) = State::find(&workspace)
+        {
+            session_tmp::remove(&state, &session);
+        }
+    }
 }
 
 impl ServerHandler for Server {

@@ -126,10 +126,12 @@ fn work_goes_on_under_landlock() {
             "{command}: {answer:#}"
         );
     }
-    // Its folder for temporary files goes with it.
+    // Its folder for temporary files goes with the session.
     let told = bash(&ws, LANDLOCK, "echo $TMPDIR; touch $TMPDIR/x").success();
     let folder = told["data"]["stdout"].as_str().unwrap().trim().to_owned();
-    assert!(!folder.is_empty() && folder != "/tmp" && !fs::exists(&folder).unwrap(), "{folder}");
+    assert!(folder != "/tmp" && fs::exists(format!("{folder}/x")).unwrap(), "{folder}");
+    ws.lbx(&["session", "end"]).success();
+    assert!(!fs::exists(&folder).unwrap(), "{folder}");
     let long = format!("# {}\necho done", "x".repeat(120_000));
     assert_eq!(with(&ws, LANDLOCK, &json!({ "command": long })).success()["data"]["stdout"], "done\n");
 }

@@ -26,5 +26,6 @@ mod random;
 mod read_only;
 mod recorded;
 mod server;
+mod session_tmp;
 mod support;
 mod transactions;

@@ -109,9 +109,13 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
         list.paths("--ro-bind", &[path, path]);
     }
     let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    for path in TEMPORARY.iter().chain(&["/run"]).filter(is_folder) {
-        list.words(&["--tmpfs", path]);
+    for path in TEMPORARY.iter().filter(is_folder) {
+        match &reach.temporary {
+            Some(folder) => list.paths("--bind", &[folder.as_os_str(), OsStr::new(path)]),
+            None => list.words(&["--tmpfs", path]),
+        }
     }
+    list.words(&["--tmpfs", "/run"]);
     for path in RUNTIME_KEPT {
         list.paths("--ro-bind-try", &[path, path]);
     }

@@ -131,7 +131,7 @@ impl Drop for Temporary {
 pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Command> {
     let task = Task {
         reach: plan.reach.clone(),
-        temporary: temporary.0.clone().into_os_string(),
+        temporary: plan.reach.temporary.clone().unwrap_or_else(|| temporary.0.clone().into_os_string()),
         program: plan.program.clone(),
         environment: plan.environment.clone(),
     };

@@ -31,6 +31,7 @@ pub mod repository_watch;
 pub mod run;
 pub mod running;
 mod seccomp;
+pub mod session_tmp;
 mod setup;
 mod unconfined;
 pub mod upper;

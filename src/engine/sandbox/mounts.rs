@@ -69,12 +69,19 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
         .collect::<SetupResult<_>>()?;
     let devices: Vec<(&str, OwnedFd)> =
         DEVICES.iter().filter_map(|name| Some((*name, tree(&Path::new("/dev").join(name)).ok()?))).collect();
+    let temporary: Vec<(&str, OwnedFd)> = match &reach.temporary {
+        Some(folder) => {
+            let taken = TEMPORARY.iter().map(|path| Ok((*path, tree(Path::new(folder))?)));
+            taken.collect::<SetupResult<_>>()?
+        }
+        None => Vec::new(),
+    };
     make_all_read_only(mount_proc()?)?;
     // Taken now, it is read-only with all that is mounted in it.
     let root = reach.read_only.then(|| tree(Path::new(&reach.root))).transpose()?;
     let kept: Vec<(&str, OwnedFd)> =
         RUNTIME_KEPT.iter().filter_map(|path| Some((*path, tree(Path::new(path)).ok()?))).collect();
-    mount_temporary()?;
+    mount_temporary(&temporary)?;
     for (path, kept) in kept {
         attach(&kept, Path::new(path))?;
     }
@@ -224,12 +231,15 @@ fn mount_tmpfs(path: &Path, mode: u32) -> SetupResult<()> {
     doing(mounted, format_args!("cannot mount an empty {}", path.display()))
 }
 
-/// Empty folders for temporary files, and in the place of those of the system's services.
+/// Folders for temporary files, shared or empty, and empty ones in the place of those of the system's services.
 #[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
-fn mount_temporary() -> SetupResult<()> {
+fn mount_temporary(shared: &[(&str, OwnedFd)]) -> SetupResult<()> {
     let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     for path in TEMPORARY.iter().filter(is_folder) {
-        mount_tmpfs(Path::new(path), SHARED_MODE)?;
+        match shared.iter().find(|(place, _)| place == path) {
+            Some((_, tree)) => attach(tree, Path::new(path))?,
+            None => mount_tmpfs(Path::new(path), SHARED_MODE)?,
+        }
     }
     for path in RUNTIME.iter().filter(is_folder) {
         mount_tmpfs(Path::new(path), FOLDER_MODE)?;

@@ -53,6 +53,8 @@ pub struct Reach {
     pub pinned: Vec<OsString>,
     /// Whether it shares the network of the machine.
     pub network: bool,
+    /// The folder that it sees as `/tmp`, which the commands of a session share; `None` for an empty one.
+    pub temporary: Option<OsString>,
 }
 
 /// A path that appears empty.

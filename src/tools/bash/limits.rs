@@ -12,6 +12,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::own::Own;
 use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
+use crate::engine::sandbox::session_tmp::SessionTmp;
 use crate::engine::sandbox::{environment, hidden, known_repositories};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
@@ -28,6 +29,8 @@ pub struct Prepared {
     pub environment: Vec<(OsString, OsString)>,
     /// What stands in the place of a repository that there is not.
     pub placeholder: Placeholder,
+    /// The `/tmp` of the session; `None` without a state.
+    pub temporary: Option<SessionTmp>,
 }
 
 /// Puts together what a command may reach and use.
@@ -50,10 +53,12 @@ pub fn prepare(
         .suggest("Name a smaller workspace with --workspace."));
     }
     let network = network(engine, request.network)?;
-    let placeholder = if read_only {
-        Placeholder::none()
+    let (placeholder, temporary) = if read_only {
+        (Placeholder::none(), None)
     } else {
-        Placeholder::make(engine.workspace.root_fd(), &State::open(&engine.workspace)?)
+        let state = State::open(&engine.workspace)?;
+        let temporary = SessionTmp::open(&engine.workspace, &state, engine.session())?;
+        (Placeholder::make(engine.workspace.root_fd(), &state), Some(temporary))
     };
     let home = hidden::home();
     if placeholder.stands() && !found.protected.iter().any(|path| path.as_os_str() == GIT_FOLDER) {
@@ -79,6 +84,7 @@ pub fn prepare(
         writable,
         hidden: hidden::find(home.as_deref(), engine.policy().list(Key::BashHidden)),
         network,
+        temporary: temporary.as_ref().map(|temporary| temporary.path().as_os_str().to_owned()),
         layer: None,
         root: root.into_os_string(),
     };
@@ -96,7 +102,7 @@ pub fn prepare(
     if let Some(fault) = environment::size_fault(&environment, command_bytes, stack_bytes) {
         return Err(Error::invalid(fault).detail("field", "env").suggest("Pass large values in a file."));
     }
-    Ok(Prepared { reach, limits: limits(engine), environment, placeholder })
+    Ok(Prepared { reach, limits: limits(engine), environment, placeholder, temporary })
 }
 
 /// What a command reaches that only tries a backend out.
@@ -112,6 +118,7 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
         settled: Vec::new(),
         pinned: Vec::new(),
         network: false,
+        temporary: None,
         layer: None,
     }
 }

@@ -43,6 +43,7 @@ use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::plan::{Ended, SandboxPlan};
 use crate::engine::sandbox::repository_watch::RepositoryWatch;
 use crate::engine::sandbox::running::Turn;
+use crate::engine::sandbox::session_tmp::SessionTmp;
 use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -160,7 +161,8 @@ impl Bash {
         mut recording: Recording,
     ) -> Result<Outcome, Error> {
         let marks = marks::Marks::of_session(engine)?;
-        let (plan, mut placeholder, marks_of_git) = plan_of(engine, request, program, &mut recording)?;
+        let Planned { plan, mut placeholder, marks: marks_of_git, temporary: _in_use } =
+            plan_of(engine, request, program, &mut recording)?;
         let kill = Control::default();
         let watch = output.watch(engine, &recording, marks_of_git, &kill);
         let bounds = run::Bounds {
@@ -213,14 +215,25 @@ fn with_changes(answer: Ran, taken: Taken, room: AnswerRoom) -> Ran {
     Ran { changed_total, changed, discarded: is_discarded, conflicts, layer, direct, ..answer }
 }
 
-/// What is to run and how it is confined, with what stands in the place of a repository meanwhile. What others
-/// see of the command begins here.
+/// A command that is about to run, with what is held until it has ended.
+struct Planned {
+    /// What runs and what it may reach.
+    plan: SandboxPlan,
+    /// What is in the place of a repository meanwhile.
+    placeholder: Placeholder,
+    /// The paths that mark the repositories that are known.
+    marks: Vec<WorkspacePath>,
+    /// The `/tmp` of the session.
+    temporary: Option<SessionTmp>,
+}
+
+/// Returns what is to run and how it is confined. What others see of the command begins here.
 fn plan_of(
     engine: &mut Engine,
     request: &Request,
     program: Vec<OsString>,
     recording: &mut Recording,
-) -> Result<(SandboxPlan, Placeholder, Vec<WorkspacePath>), Error> {
+) -> Result<Planned, Error> {
     let found = recording.protected(engine)?;
     let mut marks = found.marks.clone();
     let mut prepared = limits::prepare(engine, request, found, recording.is_read_only())?;
@@ -237,7 +250,7 @@ fn plan_of(
     if prepared.placeholder.stands() {
         marks.push(WorkspacePath::root().join(placeholder::GIT_FOLDER.as_ref()));
     }
-    Ok((plan, prepared.placeholder, marks))
+    Ok(Planned { plan, placeholder: prepared.placeholder, marks, temporary: prepared.temporary })
 }
 
 /// The end of a command, or of the attempt to run it on a layer.

@@ -15,6 +15,7 @@ use super::common::time_text;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::journal;
+use crate::engine::sandbox::session_tmp;
 use crate::engine::store::session;
 use crate::engine::store::session::SessionState;
 use crate::engine::store::state::State;
@@ -440,6 +441,9 @@ fn forget(
     if let Some(state) = state.filter(|_| !request.dry_run) {
         let warning = session::forget(state, engine.session(), |session| forgotten = change(session))?;
         engine.warn_if(warning);
+        if request.action == Action::End {
+            session_tmp::remove(state, engine.session());
+        }
     }
     if forgotten == 0 && request.action == Action::Forget {
         engine.warn("nothing of that was read in this session");
