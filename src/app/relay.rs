@@ -7,6 +7,8 @@
 use std::io::{self, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
+use crate::engine::workspace::children;
+
 /// Bytes that pass at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -33,7 +35,7 @@ pub struct Relayed {
 /// # Errors
 /// Where it cannot be started or waited for.
 pub fn run(mut command: Command, input: Input) -> io::Result<Relayed> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut child = children::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let mut stdin = child.stdin.take();
     if input == Input::Own
         && let Some(stdin) = stdin.take()

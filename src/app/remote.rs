@@ -17,6 +17,7 @@ use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
 use crate::engine::store::tied;
+use crate::engine::workspace::children;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::tools::bash::Bash;
@@ -96,9 +97,8 @@ impl Remote {
 
     /// Sees that lbx is inside, and copies it in where it is not.
     fn check(&mut self) -> Result<(), Error> {
-        let check = container::command(&self.container, &[self.container.binary.as_str(), "--version"])
-            .stdin(Stdio::null())
-            .output()
+        let mut check = container::command(&self.container, &[self.container.binary.as_str(), "--version"]);
+        let check = children::output(check.stdin(Stdio::null()))
             .map_err(|source| self.unreachable(&source.to_string()))?;
         if is_not_there(check.status) {
             self.install()
@@ -191,12 +191,9 @@ impl Remote {
         let is_tied = tool.name == Bash::NAME && text.len() <= INLINE_BYTES_MAX;
         let words = self.words_of(tool, &text, options, is_tied);
         let unreachable = |source: std::io::Error| self.unreachable(&source.to_string());
-        let mut child = container::command(&self.container, &words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(unreachable)?;
+        let mut command = container::command(&self.container, &words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = children::spawn(&mut command).map_err(unreachable)?;
         let mut stdin = child.stdin.take();
         if let Some(mut stdin) = stdin.take_if(|_| !is_tied) {
             // lbx takes the whole request before it answers; where it is not there, the status tells.

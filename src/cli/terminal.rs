@@ -7,6 +7,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 
 use crate::app::options::Options;
+use crate::engine::workspace::children;
 use crate::tools::Reader;
 
 /// Options of `less` where the user has none: leave at once what fits on the screen, let colours
@@ -53,7 +54,7 @@ pub fn page(text: &[u8]) -> bool {
     if variable("LESS").is_none() {
         command.env("LESS", LESS);
     }
-    let Ok(mut child) = command.stdin(Stdio::piped()).spawn() else { return false };
+    let Ok(mut child) = children::spawn(command.stdin(Stdio::piped())) else { return false };
     if let Some(mut stdin) = child.stdin.take() {
         // Whoever leaves the pager early has seen enough.
         let _ = stdin.write_all(text);

@@ -16,6 +16,7 @@ mod confined;
 mod direct;
 mod ended;
 mod hints;
+mod inherited;
 mod jobs;
 mod landlock;
 mod layers;

@@ -3,13 +3,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::backend::{Backend, INTERNAL, SELF};
 use super::mounts::{RUNTIME_KEPT, STATE_SHOWN, TEMPORARY};
 use super::plan::{Hidden, Reach};
+use crate::engine::workspace::programs;
 
 /// Its program.
 const PROGRAM: &str = "bwrap";
@@ -34,7 +34,9 @@ impl Backend for Bubblewrap {
     }
 
     fn command(&self, reach: &Reach) -> Result<Command, String> {
-        let program = program(reach)?;
+        let writable: Vec<&Path> =
+            std::iter::once(&reach.root).chain(&reach.writable).map(Path::new).collect();
+        let program = programs::find(PROGRAM, &writable)?;
         #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
         let own = fs::canonicalize(SELF).map_err(|error| format!("lbx does not find itself: {error}"))?;
         let root = Path::new(&reach.root);
@@ -46,46 +48,6 @@ impl Backend for Bubblewrap {
         command.args(arguments(reach, &own)?).env_clear();
         Ok(command)
     }
-}
-
-/// Returns the program by its canonical path, from a folder of `PATH` that no agent can write.
-#[expect(clippy::disallowed_methods, reason = "programs of PATH, by the path that is started")]
-fn program(reach: &Reach) -> Result<PathBuf, String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut refused = None;
-    for folder in std::env::split_paths(&path).filter(|folder| folder.is_absolute()) {
-        let Ok(program) = fs::canonicalize(folder.join(PROGRAM)) else { continue };
-        match obstacle(reach, &program) {
-            None => return Ok(program),
-            Some(why) => refused = refused.or(Some(format!("{} {why}", program.display()))),
-        }
-    }
-    Err(refused.unwrap_or_else(|| "bwrap is not installed".to_owned()))
-}
-
-/// Returns why a program is not started: others could have written it.
-#[expect(clippy::disallowed_methods, reason = "owners and modes on the way to a program")]
-fn obstacle(reach: &Reach, program: &Path) -> Option<&'static str> {
-    /// Permission of the group and of others to write.
-    const WRITABLE: u32 = 0o022;
-    let is_runnable = |found: &fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
-    if !fs::metadata(program).is_ok_and(|found| is_runnable(&found)) {
-        return Some("is not a program");
-    }
-    let is_inside = |folder: &OsString| program.starts_with(Path::new(folder));
-    if is_inside(&reach.root) || reach.writable.iter().any(is_inside) {
-        return Some("lies in a folder that commands can write");
-    }
-    let own = rustix::process::geteuid().as_raw();
-    let is_safe = |path: &Path| {
-        fs::metadata(path)
-            .is_ok_and(|found| [0, own].contains(&found.uid()) && found.permissions().mode() & WRITABLE == 0)
-    };
-    if !program.ancestors().all(is_safe) {
-        return Some("lies in a folder that others can write");
-    }
-    let is_workspace = |folder: &Path| [".git", ".lbx"].iter().any(|mark| folder.join(mark).exists());
-    program.ancestors().skip(1).any(is_workspace).then_some("lies in a workspace")
 }
 
 /// Its arguments, in the order in which it mounts.

@@ -23,6 +23,7 @@ use super::mounts;
 use super::plan::{Ended, Order, Report, SandboxPlan};
 use super::setup::{SetupResult, doing};
 use super::{network, privileges, seccomp};
+use crate::engine::workspace::children;
 
 /// Time that processes which the command left behind have after TERM.
 const LEFT_BEHIND_GRACE: Duration = Duration::from_millis(200);
@@ -137,7 +138,7 @@ fn start_command(plan: &SandboxPlan, temporary: Option<&Temporary>, link: &mut L
         Some(temporary) => landlock::restricted(plan, temporary)?,
         None => program(plan)?,
     };
-    let spawned = command.current_dir(&plan.workdir).stdin(stdin).process_group(0).spawn();
+    let spawned = children::spawn(command.current_dir(&plan.workdir).stdin(stdin).process_group(0));
     // Not waited for by its handle: whoever ends is taken in by `Family`.
     Ok(doing(spawned, "cannot start the command")?.id())
 }

@@ -6,7 +6,6 @@
 //! workspace cannot be kept from the command, and a hidden path below a writable folder neither.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,6 +19,7 @@ use super::backend::{Backend, INTERNAL, LANDLOCK, SELF, part};
 use super::plan::{Reach, SandboxPlan};
 use super::seccomp;
 use super::setup::{SetupResult, doing};
+use crate::engine::workspace::children;
 
 /// The least that it needs: truncation and moves between folders are told apart.
 const ABI_LEAST: ABI = ABI::V3;
@@ -163,7 +163,7 @@ pub(super) fn run() -> SetupResult<()> {
     let variables = environment.into_iter().filter(|(name, _)| name != TEMPORARY);
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(variables).env(TEMPORARY, temporary);
-    Err(format!("cannot start the command: {}", command.exec()))
+    Err(format!("cannot start the command: {}", children::exec(&mut command)))
 }
 
 /// The rules as far as they do not depend on paths.

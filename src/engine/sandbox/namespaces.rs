@@ -14,6 +14,7 @@ use super::backend::{Backend, SELF, part};
 use super::plan::{Order, Reach, Report};
 use super::setup::{SetupResult, doing};
 use super::{init, privileges};
+use crate::engine::workspace::children;
 
 /// The word that lets the command share the machine's network.
 const NETWORK: &str = "LBX_SANDBOX_NETWORK";
@@ -84,7 +85,7 @@ fn part_from_system() -> SetupResult<()> {
 /// Starts the second process, and waits until the sandbox has ended.
 fn run_second() -> SetupResult<()> {
     privileges::hand_down()?;
-    let second = part(SELF, "init").status();
+    let second = children::status(&mut part(SELF, "init"));
     let status = doing(second, "cannot start the first process of the sandbox")?;
     match status.signal() {
         Some(signal) => Err(format!("the first process of the sandbox was ended by signal {signal}")),

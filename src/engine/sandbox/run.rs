@@ -207,8 +207,7 @@ impl<'a> Running<'a> {
     /// Starts the process that makes the sandbox; `needs_ids` is true if the call gives it its user ids.
     fn start(command: Command, needs_ids: bool) -> Result<Self, Failure> {
         let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
-        children::can_be_awaited();
-        let mut child = with_link(command, theirs.into()).spawn().map_err(not_started)?;
+        let mut child = children::spawn(&mut with_link(command, theirs.into())).map_err(not_started)?;
         // The command itself is started by it, once it has the plan.
         open_files::lower_for(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());

@@ -123,7 +123,6 @@ pub fn shown(words: &[String]) -> String {
 /// The command that runs a program inside, with its stdin.
 #[must_use]
 pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) -> Command {
-    children::can_be_awaited();
     let mut words = container.exec.iter();
     match (&container.engine, words.next()) {
         (Some((engine, name)), _) => {
@@ -203,7 +202,7 @@ pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
 
 /// The SHA-256 that the program at a path inside tells of itself.
 fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
-    let output = command(container, &[binary, INTERNAL]).stdin(Stdio::null()).output();
+    let output = children::output(command(container, &[binary, INTERNAL]).stdin(Stdio::null()));
     let output = output.map_err(|error| format!("{}: {error}", program_of(container)))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
@@ -217,21 +216,15 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
         // Engines do not follow a link of /proc: they get a file of their own.
         let aside =
             Aside::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
-        let output = Command::new(engine)
-            .arg("cp")
-            .arg(aside.folder.join(&aside.sent))
-            .arg(format!("{name}:{}", aside.place))
-            .stdin(Stdio::null())
-            .output();
-        return finished(output, engine);
+        let mut command = Command::new(engine);
+        command.arg("cp").arg(aside.folder.join(&aside.sent)).arg(format!("{name}:{}", aside.place));
+        return finished(children::output(command.stdin(Stdio::null())), engine);
     }
     let script = r#"case "$1" in */.lbx/*) mkdir -p "${1%/*}";; esac; cat > "$1" && chmod 755 "$1""#;
-    let mut child = command(container, &["sh", "-c", script, "sh", to])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{}: {error}", program_of(container)))?;
+    let mut command = command(container, &["sh", "-c", script, "sh", to]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child =
+        children::spawn(&mut command).map_err(|error| format!("{}: {error}", program_of(container)))?;
     if let Some(mut stdin) = child.stdin.take() {
         // What it thinks of that, it says.
         let _ = stdin.write_all(bytes);

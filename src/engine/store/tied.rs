@@ -37,8 +37,7 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
 fn watched(call: &mut Command) -> io::Result<u8> {
     /// Set once the call has ended: its number may be another's then.
     static HAS_ENDED: AtomicBool = AtomicBool::new(false);
-    children::can_be_awaited();
-    let mut child = call.stdin(Stdio::null()).spawn()?;
+    let mut child = children::spawn(call.stdin(Stdio::null()))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     std::thread::spawn(move || {
         // However it ends, nobody is there any more.

@@ -13,6 +13,7 @@ pub mod listing;
 pub mod near;
 pub mod open_files;
 pub mod path;
+pub mod programs;
 pub mod protect;
 pub mod removal;
 pub mod resolve;

@@ -14,6 +14,7 @@ use super::answer::Job;
 use super::look;
 use super::record::JobFolder;
 use crate::engine::Engine;
+use crate::engine::workspace::children;
 use crate::error::{Error, ErrorKind};
 use crate::tools::bash::request::Request;
 
@@ -134,14 +135,10 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
         job: folder.name.clone(),
     };
     let task = serde_json::to_vec(&task).map_err(|error| Error::internal(error.to_string()))?;
-    let mut child = Command::new(SELF)
-        .args([INTERNAL, "detach"])
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(system)?;
+    let mut command = Command::new(SELF);
+    command.args([INTERNAL, "detach"]).current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = children::spawn(&mut command).map_err(system)?;
     let (to, from) = (child.stdin.take(), child.stdout.take());
     // It ends at once: the supervisor is its child, and nobody's once it is gone.
     child.wait().map_err(system)?;

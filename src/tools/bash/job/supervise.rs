@@ -19,6 +19,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::policy::sources::Sources;
 use crate::engine::sandbox::run::{Sink, Stream};
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::children;
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::tools::Tool as _;
@@ -52,7 +53,7 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
 /// end it.
 fn detach() -> u8 {
     let _ = rustix::process::setsid();
-    let started = Command::new(SELF).args([INTERNAL, "supervise"]).spawn();
+    let started = children::spawn(Command::new(SELF).args([INTERNAL, "supervise"]));
     if started.is_ok() { 0 } else { FAILED }
 }
 
