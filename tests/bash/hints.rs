@@ -100,3 +100,19 @@ fn a_job_tells_it_too() {
     let ended = with(&ws, "auto", &json!({ "job": name, "timeout_ms": 10_000 })).success();
     assert!(warnings(&ended).contains("the developer commits the changes with `lbx squash`"), "{ended:#}");
 }
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
+fn npm_fails_at_once_without_network_and_works_offline() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    if ws.lbx(&["bash", "command -v npm"]).success()["data"]["exit_code"] != 0 {
+        return eprintln!("skipped: no npm");
+    }
+    let made = ws.lbx(&["bash", "npm init -y"]).success();
+    assert_eq!(made["data"]["exit_code"], 0, "{made:#}");
+    assert!(ws.path("package.json").exists());
+    let answer = ws.lbx(&["bash", "npm install left-pad"]).success();
+    assert_ne!(answer["data"]["exit_code"], 0);
+    assert!(answer["data"]["stderr"].as_str().unwrap().contains("ENOTCACHED"), "{answer:#}");
+    assert!(warnings(&answer).contains("commands have no network here"), "{answer:#}");
+}

@@ -79,6 +79,16 @@ const NON_INTERACTIVE: [(&str, &str); 9] = [
     ("npm_config_update_notifier", "false"),
 ];
 
+/// Variables that make package managers fail at once without network, instead of trying for minutes. The caller's
+/// own values go before them.
+const OFFLINE: [(&str, &str); 5] = [
+    ("CARGO_NET_OFFLINE", "true"),
+    ("GOPROXY", "off"),
+    ("PIP_NO_INDEX", "1"),
+    ("UV_OFFLINE", "1"),
+    ("npm_config_offline", "true"),
+];
+
 /// Variable with the flags of make, which may hold a job server and variables of the command line.
 const MAKE_FLAGS: &str = "MAKEFLAGS";
 /// Longest argument or variable with its NUL, in bytes: `MAX_ARG_STRLEN` of Linux.
@@ -137,13 +147,14 @@ pub fn of_command(
     caller: impl Iterator<Item = (OsString, OsString)>,
     more_names: &[String],
     given: &BTreeMap<String, String>,
+    has_network: bool,
 ) -> Vec<(OsString, OsString)> {
     let is_named = |name: &OsStr| more_names.iter().any(|more| name == more.as_str());
     let is_allowed = |name: &OsStr| {
         name.to_str().is_some_and(|name| {
             ALLOWED.contains(&name)
                 || name.starts_with(ALLOWED_PREFIX)
-                || NON_INTERACTIVE.iter().any(|(known, _)| *known == name)
+                || NON_INTERACTIVE.iter().chain(&OFFLINE).any(|(known, _)| *known == name)
         }) || is_named(name)
     };
     let passed = |(name, value): (OsString, OsString)| {
@@ -155,6 +166,9 @@ pub fn of_command(
     let mut environment: BTreeMap<OsString, OsString> =
         BTreeMap::from([(OsString::from("PATH"), OsString::from(PATH_DEFAULT))]);
     environment.extend(NON_INTERACTIVE.map(|(name, value)| (name.into(), value.into())));
+    if !has_network {
+        environment.extend(OFFLINE.map(|(name, value)| (name.into(), value.into())));
+    }
     environment.extend(caller.filter(|(name, _)| is_allowed(name)).filter_map(passed));
     environment.extend(FIXED.map(|(name, value)| (name.into(), value.into())));
     environment.extend(given.iter().map(|(name, value)| (name.into(), value.into())));
@@ -171,7 +185,7 @@ mod tests {
             [("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET_ACCESS_KEY", "x"), ("MINE", "m"), ("OURS", "o")]
                 .map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let given = BTreeMap::from([("LANG".to_owned(), "de".to_owned())]);
-        let found = of_command(caller.into_iter(), &["MINE".to_owned()], &given);
+        let found = of_command(caller.into_iter(), &["MINE".to_owned()], &given, true);
         let of = |name: &str| found.iter().find(|(known, _)| known == name).and_then(|(_, it)| it.to_str());
         assert_eq!(of("PATH"), Some("/bin"));
         assert_eq!((of("LC_ALL"), of("MINE"), of("LANG")), (Some("C"), Some("m"), Some("de")));
@@ -184,10 +198,26 @@ mod tests {
         let caller = [("CI", ""), ("PAGER", "less")];
         let caller = caller.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let given = BTreeMap::from([("GIT_EDITOR".to_owned(), "vi".to_owned())]);
-        let found = of_command(caller.into_iter(), &[], &given);
+        let found = of_command(caller.into_iter(), &[], &given, true);
         let of = |name: &str| found.iter().find(|(known, _)| known == name).and_then(|(_, it)| it.to_str());
         assert_eq!((of("CI"), of("PAGER"), of("GIT_EDITOR")), (Some(""), Some("less"), Some("vi")));
         assert_eq!((of("PIP_NO_INPUT"), of("GIT_PAGER")), (Some("1"), Some("cat")));
+    }
+
+    #[test]
+    fn package_managers_are_offline_without_network_unless_the_caller_says_so() {
+        let caller = || [(OsString::from("GOPROXY"), OsString::from("file:///mirror"))].into_iter();
+        let given = BTreeMap::from([("PIP_NO_INDEX".to_owned(), "0".to_owned())]);
+        let of = |network: bool, name: &str| {
+            let found = of_command(caller(), &[], &given, network);
+            found.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        };
+        assert_eq!(of(false, "npm_config_offline"), Some("true".into()));
+        assert_eq!(of(true, "npm_config_offline"), None);
+        assert_eq!(
+            (of(false, "GOPROXY"), of(false, "PIP_NO_INDEX")),
+            (Some("file:///mirror".into()), Some("0".into()))
+        );
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub fn prepare(
         return Err(Error::invalid(format!("env: the value of {name} holds a NUL")).detail("field", "env"));
     }
     let names = engine.policy().list(Key::BashEnv);
-    let environment = environment::of_command(std::env::vars_os(), names, &given);
+    let environment = environment::of_command(std::env::vars_os(), names, &given, network);
     let stack_bytes = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
     let command_bytes = request.command.as_ref().map_or(0, String::len);
     if let Some(fault) = environment::size_fault(&environment, command_bytes, stack_bytes) {
