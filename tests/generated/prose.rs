@@ -184,10 +184,18 @@ const BASH: &[Section] = &[
         "
 A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not exist
 yet included) or .lbx, and not in a folder that lbx may not look into, where a repository could be; on a layer it
-may change such a folder's mode. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
-~/.aws, ...) are hidden, no variable of the caller that may hold a secret is passed on, other processes are out of
+may change such a folder's mode. The rest of the disk is read-only, /tmp belongs to the session (see below), the known
+places of secrets (~/.ssh, ~/.aws, ...) are hidden, no variable of the caller that may hold a secret is passed on, other processes are out of
 reach, and there is no network. lbx bash --backends lists what can confine a command here. If nothing can, the
 command is not run.
+
+A command gets its stdin, stdout and stderr and no other descriptor of the caller. The commands and jobs of a session
+share one /tmp, which is also /var/tmp; landlock names it in TMPDIR. It ends with the session (lbx session end), with
+the MCP connection that has the session alone, or a day after its last use.
+
+Without network, package managers fail at once: CARGO_NET_OFFLINE, GOPROXY, PIP_NO_INDEX, UV_OFFLINE and
+npm_config_offline are set unless the caller sets them. If a command fails because of one of these rules, a warning
+names the setting that allows it; for a commit it names lbx squash, by which the developer commits.
 
 Every process ends with the command, or at its time limit (TERM, then KILL after a second), also when lbx is killed.
 A long output is shown by its beginning and its end; output_file has all of it, up to bash.output_bytes.
