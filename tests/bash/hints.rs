@@ -102,7 +102,6 @@ fn a_job_tells_it_too() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn npm_fails_at_once_without_network_and_works_offline() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     if ws.lbx(&["bash", "command -v npm"]).success()["data"]["exit_code"] != 0 {

@@ -70,14 +70,7 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
     for path in PROC_READ_ONLY.iter().filter(|path| Path::new(path).exists()) {
         list.paths("--ro-bind", &[path, path]);
     }
-    let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    for path in TEMPORARY.iter().filter(is_folder) {
-        match &reach.temporary {
-            Some(folder) => list.paths("--bind", &[folder.as_os_str(), OsStr::new(path)]),
-            None => list.words(&["--tmpfs", path]),
-        }
-    }
-    list.words(&["--tmpfs", "/run"]);
+    list.temporary(reach);
     for path in RUNTIME_KEPT {
         list.paths("--ro-bind-try", &[path, path]);
     }
@@ -130,6 +123,21 @@ impl Arguments {
     fn paths<P: AsRef<OsStr>>(&mut self, option: &str, paths: &[P]) {
         self.0.push(option.into());
         self.0.extend(paths.iter().map(|path| path.as_ref().to_owned()));
+    }
+
+    /// Adds the folders for temporary files, and an empty one in the place of those of the system's services.
+    #[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
+    fn temporary(&mut self, reach: &Reach) {
+        let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+        for path in TEMPORARY.iter().filter(is_folder) {
+            match &reach.temporary {
+                Some(folder) => self.paths("--bind", &[folder.as_os_str(), OsStr::new(path)]),
+                None => self.words(&["--tmpfs", path]),
+            }
+        }
+        if is_folder(&&"/run") {
+            self.words(&["--tmpfs", "/run"]);
+        }
     }
 
     /// Adds what makes a path appear empty.

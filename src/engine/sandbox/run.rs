@@ -195,7 +195,7 @@ struct Feed<'a> {
     reader: Option<io::PipeReader>,
 }
 
-impl<'a> Running<'a> {
+impl Running<'_> {
     /// Starts the process that makes the sandbox of a plan.
     fn of(backend: &dyn Backend, plan: &SandboxPlan) -> Result<Self, Failure> {
         match backend.early_command(plan.reach.network) {
