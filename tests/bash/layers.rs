@@ -207,6 +207,65 @@ fn six_sessions_at_once_own_exactly_their_own_files() {
     assert_eq!(left, [true, true, false, true, true, true]);
 }
 
+/// A toolchain: files, the command that builds, a word that only a build says and that the first one does.
+type Toolchain = (&'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
+
+const TOOLCHAINS: [Toolchain; 3] = [
+    (
+        "cargo",
+        &[
+            ("Cargo.toml", "[package]\nname = \"demo\"\nedition = \"2021\"\n"),
+            ("src/main.rs", "fn main() {}\n"),
+            (".gitignore", "target/\nCargo.lock\n"),
+        ],
+        "PATH=$(dirname \"$TOOL\"):$PATH cargo build",
+        "Compiling",
+    ),
+    (
+        "go",
+        &[
+            ("go.mod", "module demo\n"),
+            ("main.go", "package main\n\nfunc main() {}\n"),
+            (".gitignore", "out/\n"),
+        ],
+        "GOCACHE=/tmp/go go build -v -o out/demo .",
+        "demo",
+    ),
+    (
+        "npm",
+        &[
+            ("package.json", "{ \"dependencies\": { \"dep\": \"file:dep\" } }\n"),
+            ("dep/package.json", "{ \"name\": \"dep\", \"version\": \"1.0.0\" }\n"),
+            (".gitignore", "node_modules/\n"),
+        ],
+        "npm install",
+        "added 1 package",
+    ),
+];
+
+#[test]
+fn a_second_build_of_a_toolchain_builds_nothing() {
+    if !are_possible() {
+        return;
+    }
+    for (tool, files, command, word) in TOOLCHAINS {
+        let ws = Workspace::with(files);
+        let env = json!({ "TOOL": std::env::var("CARGO").unwrap_or_default() });
+        let request = json!({ "command": command, "env": env, "timeout_ms": 120_000 });
+        let build = || with(&ws, "auto", &request).success()["data"].clone();
+        let first = build();
+        if first["exit_code"] == 127 {
+            eprintln!("skipped: no {tool}");
+            continue;
+        }
+        let said = |ran: &Value| format!("{}{}", ran["stdout"], ran["stderr"]);
+        assert!(first["exit_code"] == 0 && said(&first).contains(word), "{tool}: {first:#}");
+        let second = build();
+        assert!(second["exit_code"] == 0 && !said(&second).contains(word), "{tool}: {second:#}");
+        assert_eq!(second["changed"], json!([]), "{tool}: {second:#}");
+    }
+}
+
 #[test]
 fn a_second_make_builds_nothing() {
     if !are_possible() {

@@ -30,6 +30,7 @@ type Use = fn(&str);
 const USES: &[(&str, &str, Use)] = &[
     ("edit: WHAT MATCHES", "trailing_whitespace", each_tier_of_the_table_finds_its_text),
     ("edit: SKETCHES", "# ...", the_sketch_replaces_the_part_between_its_markers),
+    ("bash: TOOLCHAINS", "cargo", each_row_of_the_toolchains_holds),
     ("bash: JOBS", "lbx bash -b", the_calls_of_a_job_work_one_after_the_other),
     ("session: AFTER A CONTEXT WAS COMPACTED", "{\"hooks\"", the_hook_compacts_and_briefs),
     ("squash: WHAT IS COMMITTED", "git checkout", git_alone_commits_what_was_done),
@@ -107,6 +108,30 @@ fn said(output: &Output) -> String {
 /// The commands of a block, without the words beside them.
 fn commands(block: &str) -> Vec<&str> {
     block.lines().filter_map(|line| line.split("  ").next()).filter(|line| !line.is_empty()).collect()
+}
+
+/// The folders that rows name can be written by the session's commands, and git works as its row says.
+fn each_row_of_the_toolchains_holds(block: &str) {
+    let rows: Vec<&str> = block
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split([' ', ',']).next())
+        .collect();
+    assert_eq!(rows, ["cargo", "go", "npm", "pip", "make", "git"]);
+    let ws = project();
+    let variables: Vec<&str> = block.split_whitespace().filter(|word| word.contains("=/tmp/")).collect();
+    assert_eq!(variables.len(), 4, "{variables:?}");
+    for variable in variables {
+        let (name, folder) = variable.split_once('=').unwrap();
+        let command = format!("mkdir {folder} && touch {folder}/x && printenv {name}");
+        let answer = ws.lbx(&["bash", "--env", variable, &command]).ok();
+        assert_eq!(answer["stdout"], format!("{folder}\n"), "{answer:#}");
+    }
+    let reads = "git status --short && git diff && git log --oneline && git blame notes.txt";
+    assert_eq!(ws.lbx(&["bash", reads]).ok()["exit_code"], 0);
+    let answer = ws.lbx(&["bash", "git commit --allow-empty -m second"]).success();
+    assert_eq!(answer["data"]["exit_code"], 128);
+    assert!(answer["warnings"].to_string().contains("`lbx squash`"), "{answer:#}");
 }
 
 /// Each row names a tier, which finds what the row says.

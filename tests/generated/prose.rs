@@ -228,6 +228,26 @@ snapshot. Files keep the times that the command gave them, so a second make or c
 ",
     ),
     (
+        "TOOLCHAINS",
+        "
+Programs and packages that are installed work by default. What downloads needs the network, and a cache that a command
+can write: /tmp is one for the session.
+
+    cargo    builds with crates that were downloaded. To download: bash.network = \"allow\",
+             and CARGO_HOME=/tmp/cargo in env, or bash.writable = [\"~/.cargo/registry\"]
+    go       builds with GOCACHE=/tmp/go in env. To download: bash.network = \"allow\",
+             and GOMODCACHE=/tmp/mod in env
+    npm      runs scripts and installs local folders. To download: bash.network = \"allow\",
+             and npm_config_cache=/tmp/npm in env
+    pip      installs local wheels, into a venv of the workspace. To download:
+             bash.network = \"allow\"
+    make, cc, python, node, java
+             work
+    git      status, diff, log and blame work; .git is read-only. The developer commits
+             with lbx squash
+",
+    ),
+    (
         "TRANSACTIONS",
         "
 With transaction, all changes are applied or none: if others changed one of the files meanwhile, the call fails with
