@@ -371,10 +371,12 @@ fn writable_folders_are_those_of_the_users_own_policy() {
             ws.lbx(&arguments).warned("../guarded is read-only for commands: the setting `bash.writable`");
         assert!(answer["stderr"].as_str().unwrap().contains("guarded"), "{answer:#}");
         assert!(cache.join("new").exists(), "{backend}");
+        // `doctor` names one that does not exist; a command does without it.
         fs::remove_dir_all(&cache).unwrap();
-        let told =
-            format!("names {:?}, which is not an existing folder by its absolute path", cache.display());
-        ws.lbx(&arguments).warned(&told);
+        assert!(!ws.lbx(&arguments).success()["warnings"].to_string().contains("cache"), "{backend}");
+        let findings = ws.lbx(&["doctor", "--set", &settings[1]]).ok()["findings"].to_string();
+        let told = format!("bash.writable names \\\"{}\\\", which commands do not get", cache.display());
+        assert!(findings.contains(&told), "{findings}");
         for line in [
             format!("bash.writable = ['{}']", cache.display()),
             "bash.env = ['MY_TOKEN']".to_owned(),
@@ -469,7 +471,8 @@ fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
 #[test]
 fn a_crate_is_built_and_run() {
     for backend in all_backends() {
-        let ws = guarded();
+        // cargo looks for its files in the folders above, and under Landlock fails where it may not read one.
+        let ws = if *backend == "landlock" { Workspace::with(&[]) } else { guarded() };
         ws.write("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
         ws.write("src/main.rs", "fn main() { println!(\"built\"); }\n");
         let Some(call) = with_cargo(&ws, backend, "cargo build -q --offline && cargo run -q --offline")

@@ -21,6 +21,7 @@ mod jobs;
 mod landlock;
 mod layers;
 mod looks;
+mod outside;
 mod podman;
 mod ran;
 mod random;

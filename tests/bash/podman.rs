@@ -53,14 +53,14 @@ impl Container {
         let busybox = found("busybox").ok_or("busybox is not installed")?;
         let ws = Workspace::with(&[("a.txt", "here\n")]);
         let image = ws.outside.join("image");
-        for folder in ["bin", "src", "tmp", "etc"] {
+        for folder in ["bin", "src", "tmp", "etc", "usr"] {
             fs::create_dir_all(image.join(folder)).unwrap();
         }
         fs::copy(busybox, image.join("bin/busybox")).unwrap();
         for name in PROGRAMS {
             std::os::unix::fs::symlink("busybox", image.join("bin").join(name)).unwrap();
         }
-        fs::write(image.join("etc/which"), "the container\n").unwrap();
+        fs::write(image.join("usr/which"), "the container\n").unwrap();
         fs::write(image.join("src/a.txt"), "inside\n").unwrap();
         let programs = ws.outside.join("programs");
         fs::create_dir(&programs).unwrap();
@@ -78,7 +78,7 @@ impl Container {
         container.podman(&["import", "-q", tarball.to_str().unwrap(), "scratch-busybox"])?;
         let id = container.podman(&[&RUN[..], &["/bin/sleep", "600"]].concat())?;
         container.id.push_str(id.trim());
-        container.inside("cat /etc/which")?;
+        container.inside("cat /usr/which")?;
         Ok(container)
     }
 
@@ -144,7 +144,7 @@ fn all_tools_work_in_a_container_of_podman() {
 
     assert_eq!(container.ok(&["read", "a.txt"])["content"], "inside\n");
     assert_eq!(container.ok(&["read", "/src/a.txt"])["content"], "inside\n");
-    container.call_inside(&["read", "/etc/which"]).run().error("outside_workspace");
+    container.call_inside(&["read", "/usr/which"]).run().error("outside_workspace");
     container.ok(&["edit", "a.txt", "--old-string", "inside", "--new-string", "edited"]);
     container.call_inside(&["write", "sub/b.txt"]).stdin("from stdin\n").run().success();
     container.ok(&["append", "sub/b.txt", "--content", "# Title\nbody\n"]);
@@ -186,7 +186,7 @@ fn commands_are_confined_in_a_container_too() {
         .call(&["sandbox", "create", "box", "--container", &format!("podman:{}", container.id)])
         .run()
         .ok();
-    let command = "cat /etc/which; pwd; echo x > made; echo x > /etc/evil; echo x > .git/x; touch .lbx/x
+    let command = "cat /usr/which; pwd; echo x > made; echo x > /etc/evil; echo x > .git/x; touch .lbx/x
         cat /proc/1/environ; kill -9 1; echo 1 > /proc/sys/kernel/panic; exit 3";
     let ran = container.ok(&["bash", command]);
     assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!("the container\n/src\n"), &json!(3)), "{ran:#}");
@@ -250,7 +250,7 @@ fn a_server_in_a_container_is_one_connection() {
         server.ok("write", &json!({ "path": path, "content": "x\n" }));
         assert_eq!(server.ok("read", &json!({ "path": path }))["content"], "x\n");
     }
-    assert_eq!(server.ok("bash", &json!({ "command": "cat /etc/which" }))["stdout"], "the container\n");
+    assert_eq!(server.ok("bash", &json!({ "command": "cat /usr/which" }))["stdout"], "the container\n");
     assert_eq!(container.calls("exec"), calls, "every call takes the one connection");
     server.close();
     assert_eq!(container.inside("ls /src").unwrap(), "a.txt\nn0.txt\nn1.txt\nn2.txt\nn3.txt\nn4.txt\n");

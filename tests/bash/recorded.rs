@@ -1,5 +1,7 @@
 //! What a command changed: in the answer, in the snapshots, and for what the session has read.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256};
@@ -382,6 +384,10 @@ fn fifos_and_sockets_that_a_command_removes_come_back() {
         |path: &str| format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"{path}\")'");
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "one\n"), ("d/kept", "k\n")]);
+        // Other FIFOs are kept from a command, so that it cannot remove them.
+        let policy = ws.outside.join("home/.config/lbx/config.toml");
+        fs::create_dir_all(policy.parent().unwrap()).unwrap();
+        fs::write(policy, format!("bash.readable = ['{}']\n", ws.root.display())).unwrap();
         let made = format!(
             "mkfifo -m 640 pipe; mkdir -p d e/f; {}; chmod 755 d/s; mkfifo e/f/p; mkfifo other",
             socket("d/s")

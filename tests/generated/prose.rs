@@ -184,10 +184,20 @@ const BASH: &[Section] = &[
         "
 A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not exist
 yet included) or .lbx, and not in a folder that lbx may not look into, where a repository could be; on a layer it
-may change such a folder's mode. The rest of the disk is read-only, /tmp belongs to the session (see below), the known
-places of secrets (~/.ssh, ~/.aws, ...) are hidden, no variable of the caller that may hold a secret is passed on, other processes are out of
-reach, and there is no network. lbx bash --backends lists what can confine a command here. If nothing can, the
+may change such a folder's mode. No variable of the caller that may hold a secret is passed on, other processes are out
+of reach, and there is no network. lbx bash --backends lists what can confine a command here. If nothing can, the
 command is not run.
+
+Outside the workspace a command sees, read-only, what programs need: /usr, /bin, /lib, /opt, certificates, users, hosts
+and the like in /etc; toolchains in the home folder (.cargo, .rustup, .nvm, .pyenv, go, ...) and those that PATH,
+VIRTUAL_ENV, JAVA_HOME and similar variables of the caller name; the settings of git, and a linked worktree's
+repository. The rest of the home folder and of the disk is empty. Places of secrets in what is shown, such as
+~/.cargo/credentials.toml, are empty as well. bash.readable in the user's policy shows more, also a single file such as
+~/.npmrc; bash.writable opens a folder. lbx doctor names paths among these that do not exist.
+
+/tmp belongs to the session (see below), /dev/shm holds 512 MiB, and what a command writes anywhere else outside fails.
+Sockets and FIFOs of other programs are out of reach unless bash.readable names them; one inside a folder that is shown
+for programs is reached. In direct mode those in the workspace that are in use are covered, so they cannot be removed.
 
 A command gets its stdin, stdout and stderr and no other descriptor of the caller. The commands and jobs of a session
 share one /tmp, which is also /var/tmp; landlock names it in TMPDIR. It ends with the session (lbx session end), with
@@ -201,9 +211,6 @@ Every process ends with the command, or at its time limit (TERM, then KILL after
 A long output is shown by its beginning and its end; output_file has all of it, up to bash.output_bytes.
 
 The settings bash.* in the user's own policy allow more; see lbx-policy(5). A file in the workspace cannot.
-
-Servers listen on sockets elsewhere too: a command can connect to a socket file outside /run and /tmp that its user
-may write.
 ",
     ),
     (

@@ -304,3 +304,20 @@ fn a_folder_that_cannot_be_written_is_named() {
     let remedy = found["remedy"].as_str().unwrap();
     assert!(remedy.starts_with("Give this account the right to write there"), "{found}");
 }
+
+#[test]
+fn a_path_that_the_policy_names_for_commands_and_that_is_missing_is_a_notice() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let settings = ["--set", "bash.writable=~/none", "--set", "bash.readable=/"];
+    let data = ws.lbx(&[&["doctor"][..], &settings].concat()).ok();
+    let findings = data["findings"].as_array().unwrap();
+    let found = findings.iter().rfind(|found| found["check"] == "bash").unwrap();
+    assert_eq!(
+        found["message"],
+        "bash.writable names \"~/none\", bash.readable names \"/\", which commands do not get"
+    );
+    let remedy =
+        "Name a path that exists, from / or ~ on: a folder for bash.writable, and not the whole disk.";
+    assert_eq!((&found["level"], &found["remedy"]), (&json!("notice"), &json!(remedy)));
+    assert_eq!(data["healthy"], true);
+}

@@ -504,7 +504,8 @@ fn every_setting_can_be_set_from_every_source() {
             "gc.keep_bytes" => json!(0),
             "bash.backend" => json!("namespaces"),
             "bash.network" => json!("request"),
-            "protect" | "snapshot.exclude" | "bash.writable" | "bash.hidden" | "bash.env" => json!(["x"]),
+            "protect" | "snapshot.exclude" | "bash.writable" | "bash.readable" | "bash.hidden"
+            | "bash.env" => json!(["x"]),
             _ => json!(known["default"].as_u64().unwrap() + 1),
         };
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -565,6 +566,7 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
         ("bash.backend = 'namespaces'", false),
         ("bash.writable = ['/etc']", false),
         ("bash.env = ['TOKEN']", false),
+        ("bash.readable = ['/etc']", false),
     ] {
         let ws = with_policy(&format!("# by the workspace\n{line}\n"));
         let answer = ws.lbx(&["ls"]);

@@ -252,6 +252,10 @@ settings! {
     BashWritable "bash.writable", Never, Items("folders"), NONE,
         "Folders outside the workspace that commands may write, such as ~/.cargo/registry. The lists of \
          all sources count together.";
+    BashReadable "bash.readable", Never, Items("paths"), NONE,
+        "Folders and files outside the workspace that commands may read, beside programs, their libraries and \
+         toolchains. A file that is hidden by default, such as ~/.npmrc, is shown if it is named itself. A \
+         socket or FIFO can be used. The lists of all sources count together.";
     BashHidden "bash.hidden", MoreStrictly, Items("paths"), NONE,
         "Paths that commands do not see, beside those where programs are known to keep secrets, such as \
          ~/.ssh. The lists of all sources count together.";

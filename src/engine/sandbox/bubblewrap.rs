@@ -1,13 +1,15 @@
 //! The backend that leaves the namespaces to `bwrap`, which systems that restrict user namespaces
 //! often let through.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use super::backend::{Backend, INTERNAL, SELF};
-use super::mounts::{RUNTIME_KEPT, STATE_SHOWN, TEMPORARY};
+use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
+use super::outside::Outside;
 use super::plan::{Hidden, Reach};
 use crate::engine::workspace::programs;
 
@@ -65,15 +67,14 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
     if !reach.network {
         list.words(&["--unshare-net"]);
     }
-    list.paths("--ro-bind", &["/", "/"]);
     list.words(&["--proc", "/proc", "--dev", "/dev"]);
     for path in PROC_READ_ONLY.iter().filter(|path| Path::new(path).exists()) {
         list.paths("--ro-bind", &[path, path]);
     }
+    list.memory("/dev/shm");
+    list.words(&["--remount-ro", "/dev"]);
     list.temporary(reach);
-    for path in RUNTIME_KEPT {
-        list.paths("--ro-bind-try", &[path, path]);
-    }
+    list.outside(&reach.outside);
     list.0.extend(["--ro-bind".into(), own.into(), OWN_PLACE.into()]);
     let (above, others): (Vec<&Hidden>, Vec<&Hidden>) =
         reach.hidden.iter().partition(|hidden| reach.is_above_own(Path::new(&hidden.path)));
@@ -89,6 +90,7 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
         list.paths("--ro-bind", &[path, path]);
     }
     others.into_iter().for_each(|hidden| list.hide(hidden));
+    reach.channels().for_each(|path| list.hide(&Hidden { path, is_folder: false }));
     for path in reach.folders_above_protected()? {
         let path = Path::new(&reach.root).join(path);
         list.paths("--bind-try", &[&path, &path]);
@@ -106,7 +108,8 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
         }
         list.paths("--remount-ro", &[&path]);
     }
-    list.words(&["--chdir", "/", "--", OWN_PLACE, INTERNAL, "prepared"]);
+    reach.outside.links.iter().for_each(|(link, target)| list.paths("--symlink", &[target, link]));
+    list.words(&["--remount-ro", "/", "--chdir", "/", "--", OWN_PLACE, INTERNAL, "prepared"]);
     Ok(list.0)
 }
 
@@ -125,19 +128,30 @@ impl Arguments {
         self.0.extend(paths.iter().map(|path| path.as_ref().to_owned()));
     }
 
-    /// Adds the folders for temporary files, and an empty one in the place of those of the system's services.
-    #[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
+    /// Adds what is seen of the outside.
+    fn outside(&mut self, outside: &Outside) {
+        // A folder that bwrap makes for a mount point is closed to other users.
+        let shown = outside.shown.iter().map(Path::new);
+        let mut folders: BTreeSet<&Path> = shown.filter_map(Path::parent).collect();
+        folders.extend(outside.home.iter().map(Path::new).chain([Path::new(RUNTIME)]));
+        folders.extend(outside.links.iter().filter_map(|(link, _)| Path::new(link).parent()));
+        folders.iter().for_each(|folder| self.paths("--dir", &[folder]));
+        outside.shown.iter().for_each(|path| self.paths("--ro-bind-try", &[path, path]));
+    }
+
+    /// Adds the folders for temporary files.
     fn temporary(&mut self, reach: &Reach) {
-        let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-        for path in TEMPORARY.iter().filter(is_folder) {
+        for path in TEMPORARY {
             match &reach.temporary {
                 Some(folder) => self.paths("--bind", &[folder.as_os_str(), OsStr::new(path)]),
-                None => self.words(&["--tmpfs", path]),
+                None => self.memory(path),
             }
         }
-        if is_folder(&&"/run") {
-            self.words(&["--tmpfs", "/run"]);
-        }
+    }
+
+    /// Adds a folder for temporary files in memory.
+    fn memory(&mut self, path: &str) {
+        self.words(&["--perms", "1777", "--size", &TEMPORARY_BYTES.to_string(), "--tmpfs", path]);
     }
 
     /// Adds what makes a path appear empty.

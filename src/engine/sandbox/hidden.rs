@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::outside::{self, expanded};
 use super::plan::Hidden;
 
 /// Paths in a home folder that hold secrets.
@@ -65,13 +66,14 @@ pub const OF_SYSTEM: [&str; 6] = [
     "/var/spool/cron",
 ];
 
-/// What of that is there, and of the paths that the policy adds; `~` is the home folder.
+/// Finds what exists of these paths and of `more`, except for what `readable` names; `~` is the home folder.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
     reason = "where secrets of the user and of the system lie; nothing of them is read"
 )]
-pub fn find(home: Option<&Path>, more: &[String]) -> Vec<Hidden> {
+pub fn find(home: Option<&Path>, more: &[String], readable: &[String]) -> Vec<Hidden> {
+    let readable: BTreeSet<PathBuf> = readable.iter().filter_map(|path| outside::named(home, path)).collect();
     let in_home = home.into_iter().flat_map(|home| IN_HOME.iter().map(|path| home.join(path)));
     let of_system = OF_SYSTEM.iter().map(PathBuf::from);
     // Whoever knows the name of a state could make up one that lbx trusts.
@@ -79,12 +81,12 @@ pub fn find(home: Option<&Path>, more: &[String]) -> Vec<Hidden> {
     let more = more.iter().map(|path| expanded(home, path));
     // Links are followed: what they lead to would be readable by its own name. Most are not there, which
     // one call tells.
+    let canonical = |path: PathBuf| fs::symlink_metadata(&path).and_then(|_| fs::canonicalize(&path)).ok();
     let there: BTreeSet<PathBuf> = in_home
         .chain(of_system)
-        .chain(of_lbx)
-        .chain(more)
-        .filter(|path| fs::symlink_metadata(path).is_ok())
-        .filter_map(|path| fs::canonicalize(path).ok())
+        .filter_map(canonical)
+        .filter(|path| !readable.contains(path))
+        .chain(of_lbx.into_iter().chain(more).filter_map(canonical))
         .collect();
     let hidden = |path: PathBuf| {
         let is_folder = fs::metadata(&path).ok()?.is_dir();
@@ -97,17 +99,6 @@ pub fn find(home: Option<&Path>, more: &[String]) -> Vec<Hidden> {
 fn state_home(home: Option<&Path>) -> Option<PathBuf> {
     let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     named.or_else(|| Some(home?.join(".local/state")))
-}
-
-/// A path in which a leading `~` stands for the home folder.
-#[must_use]
-pub fn expanded(home: Option<&Path>, path: &str) -> PathBuf {
-    match (path.strip_prefix('~'), home) {
-        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
-            home.join(rest.trim_start_matches('/'))
-        }
-        _ => PathBuf::from(path),
-    }
 }
 
 /// The home folder of this user.
@@ -127,8 +118,9 @@ mod tests {
         fs::create_dir(home.join("keys")).unwrap();
         std::os::unix::fs::symlink("keys", home.join(".ssh")).unwrap();
         fs::write(home.join(".netrc"), "").unwrap();
+        fs::write(home.join(".pgpass"), "").unwrap();
         fs::write(home.join("mine"), "").unwrap();
-        let found = find(Some(&home), &["~/mine".to_owned(), "~/none".to_owned()]);
+        let found = find(Some(&home), &["~/mine".to_owned(), "~/none".to_owned()], &["~/.pgpass".to_owned()]);
         let found: Vec<(PathBuf, bool)> = found
             .into_iter()
             .map(|hidden| (PathBuf::from(hidden.path), hidden.is_folder))

@@ -91,13 +91,12 @@ pub fn link_on_stdin() -> SetupResult<Link> {
 /// Confines this process and starts the command.
 fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family> {
     // The kernel counts processes by user and namespace, and never those of root.
-    let mut is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
+    let is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
     if kind == Kind::Namespaces {
         if !plan.reach.network {
             network::bring_loopback_up();
         }
         mounts::confine(&plan.reach)?;
-        is_bounded |= privileges::limit_namespace(&plan.limits);
         privileges::drop_capabilities()?;
     }
     if !kind.has_namespace() {

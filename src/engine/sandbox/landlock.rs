@@ -33,8 +33,8 @@ const TASK_FILE: &str = ".task";
 const TEMPORARY: &str = "TMPDIR";
 /// Devices that a command writes.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
-/// The folder of devices, of which a command has those alone.
-const DEVICES_FOLDER: &str = "/dev";
+/// The folder of processes.
+const PROCESSES: &str = "/proc";
 /// Folders whose entries are allowed one by one, at most.
 const FOLDERS_MAX: usize = 10_000;
 /// Levels of folders above a hidden path.
@@ -49,14 +49,15 @@ impl Backend for Landlock {
     }
 
     fn about(&self) -> &'static str {
-        "Landlock and seccomp, for systems without namespaces: files outside the workspace are not written, secrets not read, no network sockets; only where the policy names it (bash.backend)"
+        "Landlock and seccomp, for systems without namespaces: outside the workspace only programs and toolchains, read-only; no network sockets; only where the policy names it (bash.backend)"
     }
 
     fn gaps(&self) -> &'static [&'static str] {
         &[
             ".git, .lbx and protected paths in the workspace can be written",
             "chmod, chown, touch and setfattr work on the user's files outside",
-            "names in folders, sizes and times of files outside can be seen, also of secrets",
+            "sizes and times of files outside can be seen, also of secrets",
+            "sockets of other programs can be reached, such as those of containers and of the desktop; FIFOs only in the workspace",
             "before Landlock 6 (Linux 6.12) other processes of the user can get signals",
         ]
     }
@@ -192,9 +193,10 @@ fn restrict(reach: &Reach, temporary: &Path) -> SetupResult<()> {
     for path in DEVICES.iter().filter(|path| rustix::fs::stat(**path).is_ok()) {
         rules = allow(rules, Path::new(path), device)?;
     }
-    let hidden = reach.hidden.iter().map(|hidden| Path::new(&hidden.path));
-    let hidden: Vec<&Path> = hidden.chain([Path::new(DEVICES_FOLDER)]).collect();
-    for path in readable(&hidden)? {
+    let hidden: Vec<&Path> = reach.hidden.iter().map(|hidden| Path::new(&hidden.path)).collect();
+    let shown =
+        reach.outside.shown.iter().map(PathBuf::from).chain([PathBuf::from(PROCESSES)]).chain(program());
+    for path in readable(shown, &hidden)? {
         // What went meanwhile, or may not be opened, need not be allowed.
         if let Ok(opened) = PathFd::new(&path) {
             let is_folder =
@@ -213,12 +215,18 @@ fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Setu
     doing(rules.add_rule(PathBeneath::new(opened, access)), what)
 }
 
-/// The paths that together hold everything but what is hidden: the whole disk, with each folder on the
-/// way to something hidden in its parts.
+/// Returns the file of lbx itself, which tries a backend out.
+#[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
+fn program() -> Option<PathBuf> {
+    std::fs::canonicalize(SELF).ok()
+}
+
+/// Returns the paths that together hold what is shown except for what is hidden: each folder on the way to something
+/// hidden in its parts.
 #[expect(clippy::disallowed_methods, reason = "names on the way to hidden paths; nothing in them is read")]
-fn readable(hidden: &[&Path]) -> SetupResult<Vec<PathBuf>> {
+fn readable(shown: impl Iterator<Item = PathBuf>, hidden: &[&Path]) -> SetupResult<Vec<PathBuf>> {
     let mut whole = Vec::new();
-    let mut parted = vec![(PathBuf::from("/"), 0)];
+    let mut parted: Vec<(PathBuf, usize)> = shown.map(|path| (path, 0)).collect();
     let mut looked_at = 0;
     while let Some((folder, depth)) = parted.pop() {
         if !hidden.iter().any(|path| path.starts_with(&folder)) {
@@ -255,7 +263,7 @@ mod tests {
             std::fs::create_dir_all(root.join(path)).unwrap();
         }
         let hidden = root.join("home/.ssh");
-        let readable = readable(&[&hidden]).unwrap();
+        let readable = readable([root.clone()].into_iter(), &[&hidden]).unwrap();
         assert!(readable.iter().all(|path| !hidden.starts_with(path) && !path.starts_with(&hidden)));
         for path in ["home/project", "other"] {
             assert!(readable.contains(&root.join(path)), "{path}");

@@ -9,6 +9,7 @@
 pub mod backend;
 mod bubblewrap;
 pub mod capture;
+pub mod channels;
 pub mod environment;
 pub mod hidden;
 mod init;
@@ -21,6 +22,7 @@ mod mount_list;
 mod mounts;
 mod namespaces;
 mod network;
+pub mod outside;
 pub mod overlay;
 pub mod own;
 pub mod plan;

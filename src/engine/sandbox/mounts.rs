@@ -1,17 +1,21 @@
-//! The file system as a confined command sees it, put together in a mount namespace of its own.
+//! The file system of a confined command, put together in a mount namespace of its own.
 //!
-//! Everything is read-only first. Then come an empty `/tmp`, `/run` and `/dev`, the workspace and
-//! the other writable folders on top, and on top of those what is hidden or protected. Folders that
-//! stay writable are taken as trees of their own before everything becomes read-only.
+//! Its root is empty and read-only. Mounted in it are what the command sees of the outside, `/proc`, `/dev` and
+//! `/tmp`, then the workspace and the other writable folders, and on top of those what is hidden or protected.
+//! All of it is taken as trees before the root changes: the writable ones first, the others once their mounts are
+//! read-only.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs;
-use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
+};
 
 use super::mount_list::mount_points;
 use super::overlay;
@@ -31,13 +35,14 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 ];
 /// Folders that are empty and writable.
 pub const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
-/// Folders that are empty, since the sockets of the system's services are there.
-const RUNTIME: [&str; 2] = ["/run", "/var/run"];
-/// What a command needs of them all the same.
-pub const RUNTIME_KEPT: [&str; 4] =
-    ["/run/current-system", "/run/opengl-driver", "/run/booted-system", "/run/systemd/resolve"];
-/// What of `/proc` changes or tells of the whole machine.
-const PROC_READ_ONLY: [&str; 6] = ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi"];
+/// The folder for sockets of the system's services, which is empty.
+pub const RUNTIME: &str = "/run";
+/// Bytes of a folder for temporary files in memory.
+pub const TEMPORARY_BYTES: u64 = 512 << 20;
+/// Bytes of a file system in memory that holds only mount points and small copies.
+const SMALL_BYTES: u64 = 4 << 20;
+/// The folder of processes.
+const PROC: &str = "/proc";
 /// Permissions of folders that everyone may write.
 const SHARED_MODE: u32 = 0o1777;
 /// Permissions of other folders.
@@ -54,56 +59,22 @@ const OWN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 /// Gives this mount namespace its form. The caller is in a new one, and in a new PID namespace.
 ///
 /// # Errors
-/// The step that failed; nothing may run then.
+/// Returns the step that failed; nothing may run then.
 pub fn confine(reach: &Reach) -> SetupResult<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     doing(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
-    let writable: Vec<(PathBuf, OwnedFd)> = reach
-        .writable_folders()
-        .map(|path| match &reach.layer {
-            Some(layer) if path.as_os_str() == reach.root => {
-                Ok((path.clone(), overlay::mount(&path, layer)?))
-            }
-            _ => Ok((path.clone(), tree(&path)?)),
-        })
-        .collect::<SetupResult<_>>()?;
-    let devices: Vec<(&str, OwnedFd)> =
-        DEVICES.iter().filter_map(|name| Some((*name, tree(&Path::new("/dev").join(name)).ok()?))).collect();
-    let temporary: Vec<(&str, OwnedFd)> = match &reach.temporary {
-        Some(folder) => {
-            let taken = TEMPORARY.iter().map(|path| Ok((*path, tree(Path::new(folder))?)));
-            taken.collect::<SetupResult<_>>()?
-        }
-        None => Vec::new(),
-    };
-    make_all_read_only(mount_proc()?)?;
-    // Taken now, it is read-only with all that is mounted in it.
-    let root = reach.read_only.then(|| tree(Path::new(&reach.root))).transpose()?;
-    let kept: Vec<(&str, OwnedFd)> =
-        RUNTIME_KEPT.iter().filter_map(|path| Some((*path, tree(Path::new(path)).ok()?))).collect();
-    mount_temporary(&temporary)?;
-    for (path, kept) in kept {
-        attach(&kept, Path::new(path))?;
-    }
-    make_devices(devices)?;
-    let (above, others): (Vec<&Hidden>, Vec<&Hidden>) =
-        reach.hidden.iter().partition(|hidden| reach.is_above_own(Path::new(&hidden.path)));
-    for hidden in above {
-        mount_tmpfs(Path::new(&hidden.path), FOLDER_MODE)?;
-    }
-    if let Some(tree) = &root {
-        attach(tree, Path::new(&reach.root))?;
-    }
-    for (path, tree) in &writable {
-        attach(tree, path)?;
-    }
+    let trees = Trees::take(reach)?;
+    enter_empty_root(Path::new(&reach.root))?;
+    trees.attach(reach)?;
     reach.pinned.iter().try_for_each(|path| mount_in_place(Path::new(path)).map(drop))?;
     for path in &reach.settled {
         make_read_only(&path_of(&mount_in_place(Path::new(path))?))?;
     }
-    others.into_iter().try_for_each(hide)?;
+    let is_below = |hidden: &&Hidden| !reach.is_above_own(Path::new(&hidden.path));
+    reach.hidden.iter().filter(is_below).try_for_each(hide)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = doing(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
+    reach.channels().try_for_each(|path| hide(&Hidden { path, is_folder: false }))?;
     for path in reach.folders_above_protected()? {
         bind_onto_itself(&root, path.as_os_str())?;
     }
@@ -112,7 +83,94 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
             make_read_only(&path_of(&tree))?;
         }
     }
-    reach.states.iter().try_for_each(|path| veil(&root, path))
+    reach.states.iter().try_for_each(|path| veil(&root, path))?;
+    make_read_only(Path::new("/"))
+}
+
+/// Trees of the system's mounts that a command keeps.
+struct Trees<'a> {
+    /// The folders that it writes.
+    writable: Vec<(PathBuf, OwnedFd)>,
+    /// Its devices, by name.
+    devices: Vec<(&'a str, OwnedFd)>,
+    /// Folders for temporary files that others share.
+    temporary: Vec<(&'a str, OwnedFd)>,
+    /// `/proc`.
+    proc: OwnedFd,
+    /// What it sees of the outside.
+    shown: Vec<(&'a Path, OwnedFd)>,
+    /// The workspace, if that is read-only.
+    root: Option<OwnedFd>,
+}
+
+impl<'a> Trees<'a> {
+    /// Takes the trees. Afterwards the mounts that the read-only ones came from are read-only as well.
+    fn take(reach: &'a Reach) -> SetupResult<Self> {
+        let writable = reach.writable_folders().map(|path| match &reach.layer {
+            Some(layer) if path.as_os_str() == reach.root => {
+                Ok((path.clone(), overlay::mount(&path, layer)?))
+            }
+            _ => Ok((path.clone(), tree(&path)?)),
+        });
+        let writable = writable.collect::<SetupResult<_>>()?;
+        let device = |name: &&'a str| Some((*name, tree(&Path::new("/dev").join(name)).ok()?));
+        let devices = DEVICES.iter().filter_map(device).collect();
+        let temporary = reach
+            .temporary
+            .iter()
+            .flat_map(|folder| TEMPORARY.iter().map(|path| Ok((*path, tree(Path::new(folder))?))));
+        let temporary = temporary.collect::<SetupResult<_>>()?;
+        let kept: Vec<&Path> = reach.outside.shown.iter().map(Path::new).collect();
+        let own = reach.read_only.then(|| Path::new(&reach.root));
+        let of_container = (!mount_proc()?).then(|| Path::new(PROC));
+        make_all_read_only(&kept.iter().copied().chain(own).chain(of_container).collect::<Vec<_>>())?;
+        Ok(Self {
+            writable,
+            devices,
+            temporary,
+            proc: tree(Path::new(PROC))?,
+            // What is gone meanwhile need not be shown.
+            shown: kept.into_iter().filter_map(|path| Some((path, tree(path).ok()?))).collect(),
+            root: own.map(tree).transpose()?,
+        })
+    }
+
+    /// Puts the trees in their places in an empty root.
+    fn attach(self, reach: &Reach) -> SetupResult<()> {
+        make_folder(Path::new(PROC))?;
+        attach(&self.proc, Path::new(PROC))?;
+        make_devices(self.devices)?;
+        mount_temporary(&self.temporary)?;
+        self.shown.iter().try_for_each(|(path, tree)| attach(tree, path))?;
+        reach.outside.home.iter().try_for_each(|home| make_folder(Path::new(home)))?;
+        for hidden in reach.hidden.iter().filter(|hidden| reach.is_above_own(Path::new(&hidden.path))) {
+            make_folder(Path::new(&hidden.path))?;
+            mount_tmpfs(Path::new(&hidden.path), FOLDER_MODE, SMALL_BYTES)?;
+        }
+        self.root.iter().try_for_each(|tree| attach(tree, Path::new(&reach.root)))?;
+        self.writable.iter().try_for_each(|(path, tree)| attach(tree, path))?;
+        reach.outside.links.iter().try_for_each(|(link, target)| make_link(Path::new(link), target))
+    }
+}
+
+/// Makes an empty file system the root, and lets go of everything else. Until then it covers the folder `over`.
+fn enter_empty_root(over: &Path) -> SetupResult<()> {
+    let what = "cannot make an empty root";
+    let context = doing(rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
+    for (key, value) in [("mode", format!("{FOLDER_MODE:o}")), ("size", SMALL_BYTES.to_string())] {
+        doing(rustix::mount::fsconfig_set_string(&context, key, value), what)?;
+    }
+    doing(rustix::mount::fsconfig_create(&context), what)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let root = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes);
+    let root = doing(root, what)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    doing(rustix::mount::move_mount(&root, "", CWD, over, flags), what)?;
+    doing(rustix::process::fchdir(&root), what)?;
+    // The old root then lies on top of the new one, see pivot_root(2).
+    doing(rustix::process::pivot_root(".", "."), what)?;
+    doing(rustix::mount::unmount(".", UnmountFlags::DETACH), what)?;
+    doing(rustix::process::chdir("/"), what)
 }
 
 /// Mounts a folder onto itself: it cannot be moved or removed then.
@@ -131,59 +189,72 @@ fn tree(path: &Path) -> SetupResult<OwnedFd> {
     doing(rustix::mount::open_tree(CWD, path, flags), format_args!("cannot take {}", path.display()))
 }
 
-/// Puts a tree at a path, which is made where it is missing.
-#[expect(clippy::disallowed_methods, reason = "a file system of its own, in which no command runs yet")]
+/// Puts a tree at a path, which is made if it is missing. A path through a link is refused: a command may have made
+/// the link in a folder that it shares.
 fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
-    let what = format!("cannot put {} in its place", path.display());
-    if rustix::fs::stat(path).is_err() {
-        if rustix::fs::fstat(tree).is_ok_and(|stat| is_folder(&stat)) {
-            doing(fs::create_dir_all(path), &what)?;
+    let what = || format!("cannot put {} in its place", path.display());
+    let is_folder = rustix::fs::fstat(tree).is_ok_and(|stat| is_folder(&stat));
+    let make = || {
+        if is_folder {
+            rustix::fs::mkdir(path, FOLDER_MODE.into())
         } else {
-            doing(path.parent().map_or(Ok(()), fs::create_dir_all), &what)?;
-            doing(fs::File::create(path), &what)?;
+            rustix::fs::mknodat(CWD, path, FileType::RegularFile, COPY_MODE.into(), 0)
         }
+    };
+    let made = match (make(), path.parent()) {
+        (Err(Errno::NOENT), Some(folder)) => {
+            make_folder(folder)?;
+            make()
+        }
+        (made, _) => made,
+    };
+    // On a read-only file system only what exists is a place.
+    if !matches!(made, Err(Errno::EXIST | Errno::ROFS)) {
+        doing(made, what())?;
     }
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    doing(rustix::mount::move_mount(tree, "", CWD, path, flags), what)
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    let place = place.map_err(|errno| format!("{}: {errno}", what()))?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(tree, "", &place, "", flags).map_err(|errno| format!("{}: {errno}", what()))
 }
 
-/// A `/proc` of the new PID namespace, in which nothing of the machine can be changed.
+/// Makes a folder with all above it, unless it exists.
+#[expect(clippy::disallowed_methods, reason = "a file system of its own, in which no command runs yet")]
+fn make_folder(path: &Path) -> SetupResult<()> {
+    doing(fs::create_dir_all(path), format_args!("cannot make {}", path.display()))
+}
+
+/// Makes a link, unless something has its name.
+fn make_link(link: &Path, target: &OsStr) -> SetupResult<()> {
+    link.parent().map_or(Ok(()), make_folder)?;
+    match std::os::unix::fs::symlink(target, link) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(format!("cannot make {}: {error}", link.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Mounts a read-only `/proc` of the new PID namespace. Returns true for one of its own.
 ///
 /// Containers mask parts of theirs, and the kernel then lets nobody mount another one. There the command
 /// keeps the container's: it sees the names of the processes there, but the PID namespace keeps its signals
 /// from them, and the user namespace their memory, environment and files.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
-fn mount_proc() -> SetupResult<Proc> {
-    let flags = OWN | MountFlags::NOEXEC;
-    match rustix::mount::mount("proc", "/proc", "proc", flags, None) {
-        Err(Errno::PERM) => return Ok(Proc::OfContainer),
-        mounted => doing(mounted, "cannot mount a /proc of its own")?,
+fn mount_proc() -> SetupResult<bool> {
+    let flags = OWN | MountFlags::NOEXEC | MountFlags::RDONLY;
+    match rustix::mount::mount("proc", PROC, "proc", flags, None) {
+        Err(Errno::PERM) => Ok(false),
+        mounted => doing(mounted, "cannot mount a /proc of its own").map(|()| true),
     }
-    for name in PROC_READ_ONLY {
-        let path = Path::new("/proc").join(name);
-        if path.exists() {
-            let what = format!("cannot protect {}", path.display());
-            doing(rustix::mount::mount_bind_recursive(&path, &path), what)?;
-        }
-    }
-    Ok(Proc::Own)
 }
 
-/// Whose `/proc` a command has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Proc {
-    /// That of its own PID namespace.
-    Own,
-    /// That of the container in which lbx runs.
-    OfContainer,
-}
-
-/// Makes every mount that a path leads to read-only, save for a `/proc` of its own.
-fn make_all_read_only(proc: Proc) -> SetupResult<()> {
-    for (id, path) in mount_points()? {
-        let is_own_proc = proc == Proc::Own && path.as_os_str() == "/proc";
-        if !is_own_proc && leads_to(&path, id)? {
-            make_read_only(&path)?;
+/// Makes the mounts read-only that some of `paths` lie in, and those that lie below one.
+fn make_all_read_only(paths: &[&Path]) -> SetupResult<()> {
+    for (id, point) in mount_points()? {
+        let is_one = paths.iter().any(|path| path.starts_with(&point) || point.starts_with(path));
+        if is_one && leads_to(&point, id)? {
+            make_read_only(&point)?;
         }
     }
     Ok(())
@@ -223,50 +294,42 @@ fn restrictions(path: &Path) -> Result<MountFlags, Errno> {
     Ok(kept.fold(MountFlags::empty(), MountFlags::union))
 }
 
-/// An empty file system at a path.
-fn mount_tmpfs(path: &Path, mode: u32) -> SetupResult<()> {
-    let options = CString::new(format!("mode={mode:o}")).unwrap_or_default();
+/// Mounts an empty file system of so many bytes at a path.
+fn mount_tmpfs(path: &Path, mode: u32, bytes: u64) -> SetupResult<()> {
+    let options = CString::new(format!("mode={mode:o},size={bytes}")).unwrap_or_default();
     let options: &CStr = &options;
     let mounted = rustix::mount::mount("tmpfs", path, "tmpfs", OWN, options);
     doing(mounted, format_args!("cannot mount an empty {}", path.display()))
 }
 
-/// Folders for temporary files, shared or empty, and empty ones in the place of those of the system's services.
-#[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
+/// Makes the folders for temporary files, shared or empty, and an empty one for the system's services.
 fn mount_temporary(shared: &[(&str, OwnedFd)]) -> SetupResult<()> {
-    let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    for path in TEMPORARY.iter().filter(is_folder) {
-        match shared.iter().find(|(place, _)| place == path) {
-            Some((_, tree)) => attach(tree, Path::new(path))?,
-            None => mount_tmpfs(Path::new(path), SHARED_MODE)?,
+    make_folder(Path::new(RUNTIME))?;
+    for path in TEMPORARY {
+        let place = Path::new(path);
+        make_folder(place)?;
+        match shared.iter().find(|(shared, _)| *shared == path) {
+            Some((_, tree)) => attach(tree, place)?,
+            None => mount_tmpfs(place, SHARED_MODE, TEMPORARY_BYTES)?,
         }
-    }
-    for path in RUNTIME.iter().filter(is_folder) {
-        mount_tmpfs(Path::new(path), FOLDER_MODE)?;
     }
     Ok(())
 }
 
-/// A `/dev` with the devices that every program expects.
-#[expect(clippy::disallowed_methods, reason = "the empty /dev that it has just mounted")]
+/// Makes a `/dev` with the devices that every program expects.
 fn make_devices(devices: Vec<(&str, OwnedFd)>) -> SetupResult<()> {
     let dev = Path::new("/dev");
-    mount_tmpfs(dev, FOLDER_MODE)?;
+    make_folder(dev)?;
     for (name, device) in devices {
         attach(&device, &dev.join(name))?;
     }
-    for (name, target) in DEVICE_LINKS {
-        doing(std::os::unix::fs::symlink(target, dev.join(name)), format_args!("cannot make /dev/{name}"))?;
-    }
-    for name in ["pts", "shm"] {
-        doing(fs::create_dir(dev.join(name)), format_args!("cannot make /dev/{name}"))?;
-    }
+    DEVICE_LINKS.iter().try_for_each(|(name, target)| make_link(&dev.join(name), OsStr::new(target)))?;
+    ["pts", "shm"].iter().try_for_each(|name| make_folder(&dev.join(name)))?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let options = c"newinstance,ptmxmode=0666,mode=620";
     let terminals = rustix::mount::mount("devpts", dev.join("pts"), "devpts", flags, options);
     doing(terminals, "cannot mount /dev/pts")?;
-    mount_tmpfs(&dev.join("shm"), SHARED_MODE)?;
-    make_read_only(dev)
+    mount_tmpfs(&dev.join("shm"), SHARED_MODE, TEMPORARY_BYTES)
 }
 
 /// Makes a path appear empty.
@@ -280,7 +343,7 @@ fn hide(hidden: &Hidden) -> SetupResult<()> {
         // Something above it is hidden, or it is gone.
         Err(_) => Ok(()),
         Ok(_) if hidden.is_folder => {
-            mount_tmpfs(path, FOLDER_MODE)?;
+            mount_tmpfs(path, FOLDER_MODE, SMALL_BYTES)?;
             make_read_only(path)
         }
         Ok(_) => {
@@ -326,7 +389,7 @@ fn bind_onto_itself(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>
 fn veil(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
     let Some(found) = open_below(root, path)? else { return Ok(()) };
     let shown = STATE_SHOWN.map(|name| (name, small_file(&found, name)));
-    mount_tmpfs(&path_of(&found), FOLDER_MODE)?;
+    mount_tmpfs(&path_of(&found), FOLDER_MODE, SMALL_BYTES)?;
     // Opened anew: what was opened before is what lies below.
     let Some(veil) = open_below(root, path)? else {
         return Err(format!("{} was moved away", path.display()));

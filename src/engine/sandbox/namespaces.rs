@@ -28,7 +28,7 @@ impl Backend for Namespaces {
     }
 
     fn about(&self) -> &'static str {
-        "Linux namespaces, made by lbx itself: files outside the workspace are read-only, secrets and other processes are not there, no network"
+        "Linux namespaces, made by lbx itself: outside the workspace only programs and toolchains, read-only; no other processes, no network"
     }
 
     fn takes_layers(&self) -> bool {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::outside::Outside;
 use super::overlay::Layer;
 
 /// Most folders that are mounted in place because of what they hold.
@@ -41,10 +42,15 @@ pub struct Reach {
     /// The layer that takes what the command changes below the root; `None` where it changes the files
     /// themselves.
     pub layer: Option<Layer>,
+    /// Sockets and FIFOs below the root, relative to it, that other programs may use: they are not there. A layer has
+    /// none of theirs.
+    pub channels: Vec<OsString>,
     /// lbx's own folders below the root, relative to it: what they hold is not there.
     pub states: Vec<OsString>,
     /// Canonical folders elsewhere that are writable.
     pub writable: Vec<OsString>,
+    /// The part of the disk outside that it sees.
+    pub outside: Outside,
     /// Canonical paths that appear empty.
     pub hidden: Vec<Hidden>,
     /// Canonical folders below a writable one that are read-only.
@@ -130,6 +136,18 @@ impl Reach {
             return Err(format!("more than {PINNED_MAX} folders hold repositories or protected files"));
         }
         Ok(above)
+    }
+
+    /// Returns the absolute paths of sockets and FIFOs of other programs that the command could reach.
+    pub fn channels(&self) -> impl Iterator<Item = OsString> {
+        let reachable = self.channels.iter().filter(|_| self.layer.is_none());
+        reachable.map(|path| Path::new(&self.root).join(path).into_os_string())
+    }
+
+    /// Returns true if a canonical path lies in something that the command sees.
+    #[must_use]
+    pub fn shows(&self, path: &Path) -> bool {
+        self.outside.shows(path) || self.own_folders().any(|folder| path.starts_with(folder))
     }
 
     /// Whether a path lies above one of the command's own folders, or is one.

@@ -1,7 +1,5 @@
 //! What a confined process gives up before the command starts.
 
-use std::fs;
-
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
@@ -10,11 +8,6 @@ use super::setup::{SetupResult, doing};
 
 /// Capabilities there can be.
 const CAPABILITIES_MAX: u32 = 63;
-/// The first kernel whose PID namespaces each have a `pid_max` of their own.
-const OWN_PID_MAX_SINCE: (u32, u32) = (6, 14);
-/// The least that the kernel takes for it.
-const PID_MAX_LEAST: u64 = 301;
-
 /// What root keeps, as far as it had it: to work with files of several owners in the workspace. All
 /// else is read-only for it.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
@@ -89,15 +82,6 @@ pub fn limit(limits: &Limits, counts_processes: bool) -> SetupResult<()> {
     Ok(())
 }
 
-/// Bounds the processes of a PID namespace of its own; whether the kernel can. Root is under no limit
-/// by user.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
-pub fn limit_namespace(limits: &Limits) -> bool {
-    let Some(processes) = above_zero(limits.processes) else { return true };
-    kernel_version().is_some_and(|version| version >= OWN_PID_MAX_SINCE)
-        && fs::write("/proc/sys/kernel/pid_max", processes.max(PID_MAX_LEAST).to_string()).is_ok()
-}
-
 /// A limit, unless 0 lifts it.
 fn above_zero(limit: u64) -> Option<u64> {
     Some(limit).filter(|limit| *limit > 0)
@@ -109,11 +93,4 @@ fn set_limit(resource: Resource, limit: Option<u64>) -> SetupResult<()> {
     let most = rustix::process::getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
     let lowered = Rlimit { current: Some(most), maximum: Some(most) };
     doing(rustix::process::setrlimit(resource, lowered), format_args!("cannot limit {resource:?}"))
-}
-
-/// The kernel's version.
-fn kernel_version() -> Option<(u32, u32)> {
-    let uname = rustix::system::uname();
-    let mut numbers = uname.release().to_str().ok()?.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }

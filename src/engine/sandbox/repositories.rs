@@ -1,7 +1,7 @@
 //! What of a workspace a command may not write: git's folders at any depth, and lbx's own.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use crate::apart::Apart;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::links::Follower;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::repository::{HEAD, is_repository};
@@ -50,6 +51,8 @@ pub struct ProtectedPaths {
     /// Folders of this account that cannot be looked into: their owner can open them, and what is in them is
     /// not known.
     pub closed: Vec<PathBuf>,
+    /// Sockets and FIFOs: other programs may wait at their other end.
+    pub channels: Vec<PathBuf>,
     /// The folders in which something was found.
     pub holders: Vec<WorkspacePath>,
     /// Everything by which git or lbx could take a folder for its own: each `.git` and `.lbx` of any type, and
@@ -327,11 +330,12 @@ impl Part {
     /// Adds the findings of another thread.
     fn absorb(&mut self, other: Self) {
         self.survey.absorb(other.survey);
-        let ProtectedPaths { protected, by_policy, states, closed, holders, marks } = other.paths;
+        let ProtectedPaths { protected, by_policy, states, closed, channels, holders, marks } = other.paths;
         self.paths.protected.extend(protected);
         self.paths.by_policy.extend(by_policy);
         self.paths.states.extend(states);
         self.paths.closed.extend(closed);
+        self.paths.channels.extend(channels);
         self.paths.holders.extend(holders);
         self.paths.marks.extend(marks);
     }
@@ -383,6 +387,8 @@ impl Part {
                 below.extend(search.closed.is_some().then(|| folder.join(name)));
             } else if kind.is_dir() && !is_closed {
                 below.push(folder.join(name));
+            } else if kind.is_socket() || kind.is_fifo() {
+                self.paths.channels.push(path_in(folder, name));
             }
         }
         if is_bare(opened.as_fd(), &entries) {
@@ -408,6 +414,7 @@ impl ProtectedPaths {
         self.by_policy.sort();
         self.states.sort();
         self.closed.sort();
+        self.channels.sort();
         self.holders.sort();
         self.marks.sort();
         self
@@ -441,40 +448,12 @@ impl ProtectedPaths {
     /// Adds every link on the way of a path, and the file or folder to which it leads, as far as they are in
     /// the workspace: elsewhere everything is read-only.
     fn add_links(&mut self, root: &Path, path: &Path) {
-        let within =
-            follow(path).into_iter().filter_map(|path| Some(path.strip_prefix(root).ok()?.to_owned()));
+        let mut follower = Follower::default();
+        let target = follower.follow(path);
+        let on_way = follower.links.into_keys().chain(target);
+        let within = on_way.filter_map(|path| Some(path.strip_prefix(root).ok()?.to_owned()));
         self.protected.extend(within.filter(|path| !path.as_os_str().is_empty()));
     }
-}
-
-/// The links on the way of an absolute path, and last the file or folder to which it leads, if that exists.
-fn follow(path: &Path) -> Vec<PathBuf> {
-    /// Links that the kernel follows in one path.
-    const LINKS_MAX: usize = 40;
-    let reversed = |path: &Path| {
-        let parts = path.components().map(|part| part.as_os_str().to_owned());
-        parts.collect::<Vec<_>>().into_iter().rev()
-    };
-    let (mut found, mut at) = (Vec::new(), PathBuf::from("/"));
-    let mut rest: Vec<OsString> = reversed(path).collect();
-    while let Some(part) = rest.pop() {
-        if part == ".." {
-            at.pop();
-            continue;
-        }
-        let next = at.join(&part);
-        match rustix::fs::readlink(&next, Vec::new()) {
-            Ok(_) if found.len() == LINKS_MAX => return found,
-            Ok(target) => {
-                rest.extend(reversed(Path::new(OsStr::from_bytes(target.as_bytes()))));
-                found.push(next);
-            }
-            Err(Errno::INVAL) => at = next,
-            Err(_) => return found,
-        }
-    }
-    found.push(at);
-    found
 }
 
 /// The folder that a file named `.git` in an opened folder leads to.

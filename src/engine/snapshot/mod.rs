@@ -20,7 +20,7 @@ pub use store::branch::BRANCH_DEFAULT;
 pub use store::chain::{BASELINE, EXTERNAL};
 pub use store::error::SnapshotError;
 pub use store::excluded::Excluded;
-pub use store::gitdir::RepositoryPaths;
+pub use store::gitdir::{RepositoryPaths, git_folders};
 pub use store::large::LARGE_BYTES;
 pub use store::{FILE_BYTES_MAX, Store};
 pub use view::blame::{Blame, Origin};

@@ -9,6 +9,7 @@ pub mod hashed;
 pub mod identity;
 pub mod kept;
 pub mod kept_files;
+pub mod links;
 pub mod listing;
 pub mod near;
 pub mod open_files;

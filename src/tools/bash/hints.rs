@@ -11,6 +11,8 @@ use crate::engine::sandbox::plan::Reach;
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 /// The same where rules of the kernel forbid it, as under Landlock.
 const DENIED: &str = "permission denied";
+/// Words for a path that cannot be removed, since something is mounted there.
+const BUSY: &str = "resource busy";
 /// Words for a path that is not there.
 const MISSING: [&str; 5] = ["no such file", "not found", "enoent", "cannot find", "does not exist"];
 /// Words of programs that found no network.
@@ -57,6 +59,7 @@ pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
             let has_none = !reach.network && lines().any(|line| is_about(line, &NO_NETWORK));
             has_none.then(|| "commands have no network here: the setting `bash.network` allows it".to_owned())
         })
+        .or_else(|| lines().filter(|line| is_about(line, &[BUSY])).find_map(|line| channel(line, reach)))
         .or_else(|| lines().find_map(|line| hidden(line, is_about(line, &MISSING), reach)))
 }
 
@@ -78,6 +81,18 @@ fn read_only(line: &str, reach: &Reach) -> Option<String> {
         .filter(is_outside)
         .last()
         .map(|path| format!("{path} is read-only for commands: the setting `bash.writable` opens a folder"))
+}
+
+/// Returns a hint for a line about a socket or FIFO that is kept from commands.
+fn channel(line: &str, reach: &Reach) -> Option<String> {
+    let root = Path::new(&reach.root);
+    let is_one = |path: &&str| {
+        let path = lexical(&root.join(path));
+        reach.channels().any(|channel| path == Path::new(&channel))
+    };
+    words(line).find(is_one).map(|path| {
+        format!("{path} may lead to another program, so commands do not reach it: the setting `bash.readable` opens it")
+    })
 }
 
 /// Returns a hint for a line about a path that exists, but not for commands.
@@ -132,6 +147,7 @@ mod tests {
         let reach = Reach {
             root: "/work/project".into(),
             protected: vec!["deploy/prod.yml".into()],
+            channels: vec!["run/app.sock".into()],
             hidden: vec![Hidden { path: "/home/me/.npmrc".into(), is_folder: false }],
             ..Reach::default()
         };
@@ -155,6 +171,10 @@ mod tests {
                 "/usr is read-only for commands: the setting `bash.writable`",
             ),
             ("/bin/bash: line 1: ../other: Read-only file system\n", "../other is read-only for commands"),
+            (
+                "rm: cannot remove 'run/app.sock': Device or resource busy\n",
+                "run/app.sock may lead to another program, so commands do not reach it",
+            ),
             ("curl: (6) Could not resolve host: example.org\n", "bash.network"),
             ("npm error code ENOTCACHED\n", "bash.network"),
             (

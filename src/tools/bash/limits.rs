@@ -9,12 +9,15 @@ use super::placeholder::{GIT_FOLDER, Placeholder};
 use super::request::Request;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::outside::{self, Outside};
 use crate::engine::sandbox::own::Own;
 use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::session_tmp::SessionTmp;
-use crate::engine::sandbox::{environment, hidden, known_repositories};
+use crate::engine::sandbox::{channels, environment, hidden, known_repositories};
+use crate::engine::snapshot::git_folders;
 use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::workspace::fs::is_folder;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind};
@@ -68,6 +71,8 @@ pub fn prepare(
     let written = (!read_only).then_some(root.as_path());
     let folders: Vec<&Path> = written.into_iter().chain(writable.iter().map(Path::new)).collect();
     let own = Own::find(&folders, &engine.policy().own_places())?;
+    let own_folders: Vec<&Path> = writable.iter().map(Path::new).chain([root.as_path()]).collect();
+    let outside = seen_outside(engine, home.as_deref(), &own_folders);
     let by_policy = found.by_policy.iter().filter(|_| !read_only);
     let above = by_policy.flat_map(|path| path.ancestors().skip(1));
     let above =
@@ -75,19 +80,40 @@ pub fn prepare(
     // Nor are the folders of what the policy protects moved away and made anew.
     let pinned: BTreeSet<OsString> = own.pinned.into_iter().chain(above).collect();
     let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
-    let reach = Reach {
+    let mut reach = Reach {
         read_only,
+        outside,
         protected: list(found.protected),
         states: list(found.states),
+        channels: list(unnamed(engine, home.as_deref(), found.channels)),
         settled: own.settled,
         pinned: pinned.into_iter().collect(),
         writable,
-        hidden: hidden::find(home.as_deref(), engine.policy().list(Key::BashHidden)),
+        hidden: hidden::find(
+            home.as_deref(),
+            engine.policy().list(Key::BashHidden),
+            engine.policy().list(Key::BashReadable),
+        ),
         network,
         temporary: temporary.as_ref().map(|temporary| temporary.path().as_os_str().to_owned()),
         layer: None,
         root: root.into_os_string(),
     };
+    let seen = std::mem::take(&mut reach.hidden).into_iter();
+    reach.hidden = seen.filter(|hidden| reach.shows(Path::new(&hidden.path))).collect();
+    let environment = environment_of(engine, request, network)?;
+    Ok(Prepared { reach, limits: limits(engine), environment, placeholder, temporary })
+}
+
+/// Puts together the environment of a command.
+///
+/// # Errors
+/// `invalid_request` for a variable that no program can have, or too many of them.
+fn environment_of(
+    engine: &Engine,
+    request: &Request,
+    network: bool,
+) -> Result<Vec<(OsString, OsString)>, Error> {
     let given = request.env.clone().unwrap_or_default().0;
     if let Some(name) = given.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
         return Err(Error::invalid(format!("env: {name:?} is not a variable's name")).detail("field", "env"));
@@ -102,25 +128,48 @@ pub fn prepare(
     if let Some(fault) = environment::size_fault(&environment, command_bytes, stack_bytes) {
         return Err(Error::invalid(fault).detail("field", "env").suggest("Pass large values in a file."));
     }
-    Ok(Prepared { reach, limits: limits(engine), environment, placeholder, temporary })
+    Ok(environment)
 }
 
 /// What a command reaches that only tries a backend out.
 pub fn reach_of_probe(engine: &Engine) -> Reach {
     let home = hidden::home();
     Reach {
+        outside: seen_outside(engine, home.as_deref(), &[engine.workspace.root()]),
         root: engine.workspace.root().as_os_str().to_owned(),
         read_only: false,
         protected: vec![OsString::from(GIT_FOLDER)],
+        channels: Vec::new(),
         states: vec![OsString::from(STATE_FOLDER)],
         writable: Vec::new(),
-        hidden: hidden::find(home.as_deref(), &[]),
+        hidden: Vec::new(),
         settled: Vec::new(),
         pinned: Vec::new(),
         network: false,
         temporary: None,
         layer: None,
     }
+}
+
+/// Finds what a command sees of the outside; `own` are its writable folders and the workspace.
+fn seen_outside(engine: &Engine, home: Option<&Path>, own: &[&Path]) -> Outside {
+    let readable = engine.policy().list(Key::BashReadable).iter();
+    let mut more: Vec<PathBuf> = readable.filter_map(|path| outside::named(home, path)).collect();
+    more.extend(git_folders(engine.workspace.root(), &engine.policy().git_dirs()));
+    Outside::find(home, &more, own)
+}
+
+/// Returns the sockets and FIFOs in the workspace that other programs may use and the policy does not name.
+fn unnamed(engine: &Engine, home: Option<&Path>, found: Vec<PathBuf>) -> Vec<PathBuf> {
+    if found.is_empty() {
+        return found;
+    }
+    let named = engine.policy().list(Key::BashReadable).iter();
+    let named: Vec<PathBuf> = named.filter_map(|path| outside::named(home, path)).collect();
+    let root = engine.workspace.root();
+    let mut used = channels::in_use(engine.workspace.root_fd(), found);
+    used.retain(|path| !named.iter().any(|named| root.join(path).starts_with(named)));
+    used
 }
 
 /// The policy's word for the backend.
@@ -169,26 +218,12 @@ fn limits(engine: &Engine) -> Limits {
     }
 }
 
-/// Folders elsewhere that the policy lets a command write.
-#[expect(clippy::disallowed_methods, reason = "folders that the user's own policy names")]
-fn writable(engine: &mut Engine, home: Option<&Path>) -> Vec<OsString> {
-    let mut folders = BTreeSet::new();
-    let mut missing = Vec::new();
-    for wanted in engine.policy().list(Key::BashWritable) {
-        let path = hidden::expanded(home, wanted);
-        match std::fs::canonicalize(&path) {
-            Ok(folder) if path.is_absolute() && folder.is_dir() && folder.parent().is_some() => {
-                folders.insert(folder.into_os_string());
-            }
-            _ => missing.push(wanted.clone()),
-        }
-    }
-    for wanted in missing {
-        engine.warn(format!(
-            "bash.writable names {wanted:?}, which is not an existing folder by its absolute path"
-        ));
-    }
-    folders.into_iter().collect()
+/// Returns the folders elsewhere that the policy lets a command write. `doctor` names those that do not exist.
+fn writable(engine: &Engine, home: Option<&Path>) -> Vec<OsString> {
+    let named = engine.policy().list(Key::BashWritable).iter().filter_map(|path| outside::named(home, path));
+    let folders: BTreeSet<PathBuf> =
+        named.filter(|path| rustix::fs::stat(path).is_ok_and(|stat| is_folder(&stat))).collect();
+    folders.into_iter().map(PathBuf::into_os_string).collect()
 }
 
 /// What of the workspace a command may not write, and which states of lbx it does not see. A transaction

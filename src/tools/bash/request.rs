@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Run a shell command, confined to the workspace
 ///
-/// The command can write in the workspace, except .git and .lbx. The rest of the disk is read-only,
-/// secrets such as ~/.ssh are hidden, /tmp is empty, and there is no network unless the policy
+/// The command can write in the workspace, except .git and .lbx. Outside it sees programs and toolchains,
+/// read-only, and a /tmp that the session's commands share. There is no network unless the policy
 /// allows it. Its changes are applied when it ends, as one change that undo takes back. The response
 /// lists changed files. Every process ends with the command.
 #[derive(Debug, clap::Args, Serialize, Deserialize, JsonSchema)]

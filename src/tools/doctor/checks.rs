@@ -1,6 +1,7 @@
 //! What a doctor looks at. No check stops the others.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use rustix::fs::{Access, AtFlags};
 
@@ -10,6 +11,7 @@ use crate::engine::change::record::{self, DAMAGED_FOLDER};
 use crate::engine::journal::gc;
 use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::{hidden, outside};
 use crate::engine::snapshot::{Damage, Store};
 use crate::engine::store::audit;
 use crate::engine::store::id::Origin;
@@ -51,6 +53,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     found.extend(repository(engine));
     found.extend(disk(engine));
     found.push(backends());
+    found.extend(named_paths(engine));
     found
 }
 
@@ -470,4 +473,29 @@ fn some_of(names: &[String]) -> String {
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
+}
+
+/// The paths outside that the policy names for commands, as far as they do not exist.
+fn named_paths(engine: &Engine) -> Option<Finding> {
+    let home = hidden::home();
+    let missing = |name: &str, key: Key, needs_folder: bool| {
+        let exists =
+            move |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| !needs_folder || fs::is_folder(&stat));
+        let named = engine.policy().list(key).iter();
+        let named =
+            named.filter(|path| !outside::named(home.as_deref(), path).is_some_and(|path| exists(&path)));
+        named.map(|path| format!("{name} names {path:?}")).collect::<Vec<_>>()
+    };
+    let all = [
+        missing("bash.writable", Key::BashWritable, true),
+        missing("bash.readable", Key::BashReadable, false),
+    ]
+    .concat();
+    (!all.is_empty()).then(|| {
+        Finding::notice(
+            "bash",
+            format!("{}, which commands do not get", all.join(", ")),
+            "Name a path that exists, from / or ~ on: a folder for bash.writable, and not the whole disk.",
+        )
+    })
 }

@@ -20,6 +20,11 @@ use crate::engine::workspace::kept::Kept;
 /// Longest `.git` file and the like that is read, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
 
+/// Bytes of a list of folders with objects.
+const ALTERNATES_BYTES_MAX: u64 = 64 << 10;
+/// Most folders with objects of one repository.
+const ALTERNATES_MAX: usize = 32;
+
 /// Where the snapshots of a workspace are.
 #[derive(Debug, Clone, Copy)]
 pub struct RepositoryPaths<'a> {
@@ -83,6 +88,37 @@ pub fn locate(folder: &HeldFolder, allowed: &[PathBuf]) -> io::Result<GitDir> {
         }
         Ok(_) | Err(_) => Ok(GitDir::Odd("`.git` points to a folder that is not there".into())),
     }
+}
+
+/// Returns the canonical folders outside a work tree that git reads for it: those of a linked worktree's or a
+/// submodule's repository, and those that its objects come from.
+#[must_use]
+pub fn git_folders(root: &Path, allowed: &[PathBuf]) -> Vec<PathBuf> {
+    let located = HeldFolder::open(root).ok().and_then(|folder| locate(&folder, allowed).ok());
+    let Some(GitDir::Here(located)) = located else { return Vec::new() };
+    let repository = located.common.unwrap_or(located.path);
+    let mut folders = vec![repository.clone()];
+    let mut stores = vec![repository.join("objects")];
+    while let Some(store) = stores.pop() {
+        for other in alternates(&store) {
+            if folders.len() < ALTERNATES_MAX && !folders.contains(&other) {
+                folders.push(other.clone());
+                stores.push(other);
+            }
+        }
+    }
+    folders.retain(|folder| !folder.starts_with(root));
+    folders
+}
+
+/// Returns the folders of objects that a folder of objects names, as in gitrepository-layout(5).
+fn alternates(store: &Path) -> Vec<PathBuf> {
+    let Ok(folder) = HeldFolder::open(store) else { return Vec::new() };
+    let named = folder.read("info/alternates", ALTERNATES_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let lines = named.lines().filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let paths = lines.filter_map(|line| leads_to(&store.join(line.to_path().ok()?)).ok());
+    let is_store = |path: &Path| path.file_name() == Some(OsStr::new("objects"));
+    paths.filter(|(path, is_folder)| *is_folder && is_store(path)).map(|(path, _)| path).collect()
 }
 
 /// Whether `.git` in `folder` is an empty folder, such as a command is given where there is no repository:

@@ -1,0 +1,325 @@
+//! The part of the disk outside the workspace that a command sees, read-only.
+//!
+//! It is a list of what is shown: programs and their libraries, the settings of the system that programs need, and
+//! the toolchains of the user. Nothing else exists for the command.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::workspace::links::Follower;
+
+/// Folders and files of the system.
+const OF_SYSTEM: [&str; 18] = [
+    "/bin",
+    "/gnu/store",
+    "/home/linuxbrew/.linuxbrew",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/nix/var/nix/profiles",
+    "/opt",
+    "/run/booted-system",
+    "/run/current-system",
+    "/run/opengl-driver",
+    "/sbin",
+    "/sys/devices/system/cpu",
+    "/usr",
+    "/var/cache/fontconfig",
+    "/var/lib/dpkg",
+];
+/// The folder of the system's settings.
+const SETTINGS: &str = "/etc";
+/// Names in it that programs need. They hold no secret and no id of the machine. Each that exists is a mount, so
+/// that programs which do without a file do not get it.
+const SETTINGS_SHOWN: [&str; 42] = [
+    "R",
+    "alternatives",
+    "crypto-policies",
+    "debian_version",
+    "dpkg/origins",
+    "fedora-release",
+    "fonts",
+    "ghostscript",
+    "gitattributes",
+    "gitconfig",
+    "group",
+    "hostname",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.conf",
+    "localtime",
+    "lsb-release",
+    "maven",
+    "mime.types",
+    "mtab",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "profile",
+    "profile.d",
+    "protocols",
+    "redhat-release",
+    "resolv.conf",
+    "services",
+    "ssl/ca-bundle.pem",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "static",
+    "texmf",
+    "timezone",
+    "xml",
+];
+/// Beginnings of names in it that programs need too.
+const SETTINGS_PREFIXES: [&str; 3] = ["ImageMagick", "java", "php"];
+/// Toolchains in a home folder, and the settings of git.
+const IN_HOME: [&str; 49] = [
+    ".asdf",
+    ".bun",
+    ".cabal/bin",
+    ".cargo",
+    ".conda",
+    ".config/git",
+    ".deno",
+    ".dotnet",
+    ".elan",
+    ".ghcup",
+    ".gitattributes",
+    ".gitconfig",
+    ".gitignore",
+    ".gitignore_global",
+    ".goenv",
+    ".gradle",
+    ".jenv",
+    ".juliaup",
+    ".local/bin",
+    ".local/lib",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".local/share/virtualenvs",
+    ".m2",
+    ".mix",
+    ".nix-profile",
+    ".nodenv",
+    ".npm-global",
+    ".nuget",
+    ".nvm",
+    ".opam",
+    ".phpenv",
+    ".pixi",
+    ".proto",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".rye",
+    ".sdkman",
+    ".stack",
+    ".volta",
+    ".yarn",
+    "go",
+    "miniconda3",
+    "miniforge3",
+];
+/// Variables of the caller that name the folder of a toolchain.
+const VARIABLES: [&str; 22] = [
+    "ASDF_DATA_DIR",
+    "BUN_INSTALL",
+    "CARGO_HOME",
+    "CONDA_PREFIX",
+    "DENO_DIR",
+    "DOTNET_ROOT",
+    "GEM_HOME",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOPATH",
+    "GOROOT",
+    "GRADLE_HOME",
+    "JAVA_HOME",
+    "M2_HOME",
+    "NVM_DIR",
+    "PNPM_HOME",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "SDKMAN_DIR",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+];
+/// Folders and files beside a folder of `PATH` that its programs need.
+const BESIDE_PROGRAMS: [&str; 5] = ["include", "lib", "lib64", "libexec", "pyvenv.cfg"];
+/// Folders that hold much more than a toolchain, whatever a variable says.
+const NO_TOOLCHAIN: [&str; 9] = ["/etc", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/sys", "/var"];
+/// Folders of which a command has its own.
+const OF_COMMAND: [&str; 4] = ["/dev", "/proc", "/tmp", "/var/tmp"];
+/// The old name of the folder for sockets of the system's services, and the new one.
+const RUNTIME: (&str, &str) = ("/var/run", "/run");
+
+/// The part of the disk outside the workspace that a command sees.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub struct Outside {
+    /// Canonical folders and files, sorted, none below another.
+    pub shown: Vec<OsString>,
+    /// Links on the way to them, each with its target.
+    pub links: Vec<(OsString, OsString)>,
+    /// The home folder, which exists and is empty but for what is shown in it.
+    pub home: Option<OsString>,
+}
+
+impl Outside {
+    /// Finds what exists of the lists, of the toolchains that variables of the caller name, and of `more`. What lies
+    /// in one of the command's `own` folders is not part of it.
+    #[must_use]
+    pub fn find(home: Option<&Path>, more: &[PathBuf], own: &[&Path]) -> Self {
+        let mut follower = Follower::default();
+        let home = home.and_then(|home| follower.follow(home));
+        let mut shown: BTreeSet<PathBuf> = BTreeSet::new();
+        let in_home = home.iter().flat_map(|home| IN_HOME.iter().map(|path| home.join(path)));
+        let listed = OF_SYSTEM.iter().map(PathBuf::from).chain(settings()).chain(in_home);
+        shown.extend(listed.chain(more.iter().cloned()).filter_map(|path| follower.follow(&path)));
+        let named = toolchains().into_iter().filter_map(|path| follower.follow(&path));
+        shown.extend(named.filter(|path| is_toolchain(path, home.as_deref())));
+        let is_own = |path: &Path| {
+            path.parent().is_none()
+                || own.iter().any(|own| path.starts_with(own))
+                || OF_COMMAND.iter().any(|own| path == Path::new(own))
+                || ["/dev", "/proc"].iter().any(|own| path.starts_with(own))
+        };
+        let mut outside = Self { home: home.map(PathBuf::into_os_string), ..Self::default() };
+        for path in shown.into_iter().filter(|path| !is_own(path)) {
+            // A folder comes right before the paths below it.
+            if !outside.shown.last().is_some_and(|last| path.starts_with(last)) {
+                outside.shown.push(path.into_os_string());
+            }
+        }
+        follower.links.insert(RUNTIME.0.into(), RUNTIME.1.into());
+        let links = follower.links.into_iter().filter(|(link, _)| !is_own(link) && !outside.shows(link));
+        outside.links = links.map(|(link, to)| (link.into_os_string(), to.into_os_string())).collect();
+        outside
+    }
+
+    /// Returns true if a canonical path is seen.
+    #[must_use]
+    pub fn shows(&self, path: &Path) -> bool {
+        self.shown.iter().any(|shown| path.starts_with(shown))
+    }
+}
+
+/// Returns the canonical path of what the policy names for commands; `~` is the home folder. `None` if the path is
+/// missing or relative, or the whole disk.
+#[must_use]
+pub fn named(home: Option<&Path>, path: &str) -> Option<PathBuf> {
+    let path = expanded(home, path);
+    let found = path.is_absolute().then(|| Follower::default().follow(&path)).flatten();
+    found.filter(|found| found.parent().is_some())
+}
+
+/// Returns a path in which a leading `~` stands for the home folder.
+#[must_use]
+pub fn expanded(home: Option<&Path>, path: &str) -> PathBuf {
+    match (path.strip_prefix('~'), home) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        _ => PathBuf::from(path),
+    }
+}
+
+/// Returns the names in the folder of the system's settings that are shown and may exist.
+#[expect(clippy::disallowed_methods, reason = "names of the system's settings; nothing in them is read")]
+fn settings() -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(SETTINGS).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let begins = |name: &OsString| {
+        SETTINGS_PREFIXES.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()))
+    };
+    let prefixed = entries.filter(begins);
+    let named = SETTINGS_SHOWN.iter().map(OsString::from);
+    named.chain(prefixed).map(|name| Path::new(SETTINGS).join(name))
+}
+
+/// Returns the folders that variables of the caller name, with what belongs to the folders of `PATH`.
+fn toolchains() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        VARIABLES.iter().filter_map(std::env::var_os).map(PathBuf::from).collect();
+    for programs in std::env::var_os("PATH").iter().flat_map(std::env::split_paths) {
+        let beside = programs.parent().into_iter();
+        folders.extend(beside.flat_map(|folder| BESIDE_PROGRAMS.map(|name| folder.join(name))));
+        folders.push(programs);
+    }
+    folders.retain(|folder| folder.is_absolute());
+    folders
+}
+
+/// Returns true if a canonical folder that a variable names may be one of a toolchain: it is not the home folder and
+/// does not hold it.
+fn is_toolchain(path: &Path, home: Option<&Path>) -> bool {
+    path.parent().is_some()
+        && !home.is_some_and(|home| home.starts_with(path))
+        && !NO_TOOLCHAIN.iter().any(|whole| path == Path::new(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn toolchains_are_shown_and_the_rest_of_the_home_is_not() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        for path in [".cargo/bin", "real", "documents", "extra/in", "work/.nvm"] {
+            std::fs::create_dir_all(home.join(path)).unwrap();
+        }
+        std::os::unix::fs::symlink("real", home.join(".rustup")).unwrap();
+        std::os::unix::fs::symlink("work/.nvm", home.join(".nvm")).unwrap();
+        let outside = Outside::find(Some(&home), &[home.join("extra/in")], &[&home.join("work")]);
+        for (path, is_shown) in [
+            (".cargo", true),
+            (".cargo/bin", true),
+            ("real", true),
+            ("extra/in", true),
+            ("extra", false),
+            ("documents", false),
+            ("work/.nvm", false),
+        ] {
+            assert_eq!(outside.shows(&home.join(path)), is_shown, "{path}");
+        }
+        assert!(outside.links.contains(&(home.join(".rustup").into(), "real".into())));
+        assert!(!outside.shown.contains(&home.join(".cargo/bin").into_os_string()));
+        for path in ["/", "/etc", "/etc/shadow", "/etc/machine-id", "/var", "/tmp", "/home", "/proc"] {
+            assert!(!outside.shows(Path::new(path)), "{path}");
+        }
+        assert!(outside.shows(Path::new("/usr/bin/env")));
+    }
+
+    #[test]
+    fn a_home_and_what_holds_it_are_no_toolchain() {
+        let home = Path::new("/home/me");
+        for (path, is_one) in [
+            ("/", false),
+            ("/home", false),
+            ("/home/me", false),
+            ("/etc", false),
+            ("/home/me/tools/bin", true),
+            ("/opt/java", true),
+        ] {
+            assert_eq!(is_toolchain(Path::new(path), Some(home)), is_one, "{path}");
+        }
+        for list in [&OF_SYSTEM[..], &SETTINGS_SHOWN, &IN_HOME, &VARIABLES] {
+            assert!(list.is_sorted());
+        }
+    }
+}
