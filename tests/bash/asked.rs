@@ -33,7 +33,7 @@ fn as_text_the_exit_status_of_several_paths_is_that_of_the_first_failure() {
 #[test]
 fn network_takes_its_value_only_after_an_equals_sign() {
     let ws = Workspace::with(&[]);
-    let setting = "bash.network=request";
+    let setting = "bash.network=allow";
     let answer = ws.lbx(&["bash", "--set", setting, "--network", "echo out"]).ok();
     assert_eq!(answer["stdout"], "out\n");
     ws.lbx(&["bash", "--network=false", "true"]).ok();

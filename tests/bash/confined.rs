@@ -291,10 +291,10 @@ print(socket.create_connection(server.getsockname()).recv(9))'";
         let asked = ["bash", "--set", &format!("bash.backend={backend}"), "--network=true", "true"];
         ws.lbx(&asked).error("command_denied");
         let command = format!("echo x > /dev/tcp/127.0.0.1/{tcp_port}");
-        let allowed = ["bash", "--set", &format!("bash.backend={backend}"), "--set", "bash.network=request"];
+        let allowed = ["bash", "--set", &format!("bash.backend={backend}"), "--set", "bash.network=allow"];
         let call = |more: &[&str]| ws.lbx(&[&allowed, more].concat()).ok()["exit_code"].clone();
         assert_eq!(call(&["--network=true", &command]), 0, "{backend}");
-        assert_ne!(call(&[&command]), 0, "{backend}");
+        assert_ne!(call(&["--network=false", &command]), 0, "{backend}");
         tcp.accept().unwrap();
     }
 }

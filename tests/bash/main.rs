@@ -21,6 +21,7 @@ mod jobs;
 mod landlock;
 mod layers;
 mod looks;
+mod network;
 mod outside;
 mod podman;
 mod ran;

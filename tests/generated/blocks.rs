@@ -30,6 +30,7 @@ type Use = fn(&str);
 const USES: &[(&str, &str, Use)] = &[
     ("edit: WHAT MATCHES", "trailing_whitespace", each_tier_of_the_table_finds_its_text),
     ("edit: SKETCHES", "# ...", the_sketch_replaces_the_part_between_its_markers),
+    ("bash: NETWORK", "bash.network = [", a_list_of_hosts_has_a_proxy),
     ("bash: TOOLCHAINS", "cargo", each_row_of_the_toolchains_holds),
     ("bash: JOBS", "lbx bash -b", the_calls_of_a_job_work_one_after_the_other),
     ("session: AFTER A CONTEXT WAS COMPACTED", "{\"hooks\"", the_hook_compacts_and_briefs),
@@ -108,6 +109,18 @@ fn said(output: &Output) -> String {
 /// The commands of a block, without the words beside them.
 fn commands(block: &str) -> Vec<&str> {
     block.lines().filter_map(|line| line.split("  ").next()).filter(|line| !line.is_empty()).collect()
+}
+
+/// A policy with the block is one, and its commands have a proxy.
+fn a_list_of_hosts_has_a_proxy(block: &str) {
+    let ws = project();
+    let policy = ws.outside.join("home/.config/lbx/config.toml");
+    std::fs::create_dir_all(policy.parent().unwrap()).unwrap();
+    std::fs::write(policy, block).unwrap();
+    let listed = ws.lbx(&["config", "bash.network"]).ok()["settings"][0]["value"].clone();
+    assert_eq!(listed, json!(["*.example.org", "packages.example.net:8443"]));
+    let answer = ws.lbx(&["bash", "printenv HTTPS_PROXY"]).ok();
+    assert!(answer["stdout"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{answer:#}");
 }
 
 /// The folders that rows name can be written by the session's commands, and git works as its row says.

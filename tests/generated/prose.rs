@@ -214,6 +214,23 @@ The settings bash.* in the user's own policy allow more; see lbx-policy(5). A fi
 ",
     ),
     (
+        "NETWORK",
+        "
+bash.network in the user's policy is deny, allow, or a list of hosts:
+
+    bash.network = [\"*.example.org\", \"packages.example.net:8443\"]
+
+An entry without a port stands for the ports 80 and 443, NAME:* for all ports. *.NAME is every name below NAME, and not
+NAME itself; * is every name. With a list the command's network is empty but for a proxy of lbx, to which HTTP_PROXY,
+HTTPS_PROXY and ALL_PROXY lead. It speaks CONNECT and SOCKS5; a program that knows no proxy reaches nothing. The proxy
+resolves the names, and refuses addresses that are not public (private, loopback, metadata) unless the list has the
+address, as it refuses requests for IP addresses. denied_hosts lists what was refused and could be listed. NO_PROXY has
+localhost, which is the command's own. Variables that the request gives go before these.
+
+network: false in a request takes the network away. Landlock cannot limit the network to a list.
+",
+    ),
+    (
         "WHAT A COMMAND CHANGED",
         "
 A foreground command runs on a layer (overlayfs in a user namespace of its own, Linux 5.11 or later): it sees the

@@ -503,7 +503,7 @@ fn every_setting_can_be_set_from_every_source() {
             "durable" | "snapshot.enabled" | "snapshot.require" => json!(true),
             "gc.keep_bytes" => json!(0),
             "bash.backend" => json!("namespaces"),
-            "bash.network" => json!("request"),
+            "bash.network" => json!(["example.org"]),
             "protect" | "snapshot.exclude" | "bash.writable" | "bash.readable" | "bash.hidden"
             | "bash.env" => json!(["x"]),
             _ => json!(known["default"].as_u64().unwrap() + 1),
@@ -561,7 +561,8 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
         ("bash.timeout_ms = 1000000", true),
         ("bash.memory_bytes = 0", false),
         ("bash.network = 'allow'", false),
-        ("bash.network = 'request'", false),
+        ("bash.network = 'allow'", false),
+        ("bash.network = ['example.org']", false),
         ("bash.backend = 'none'", false),
         ("bash.backend = 'namespaces'", false),
         ("bash.writable = ['/etc']", false),

@@ -2,6 +2,7 @@
 
 use super::parse::{Given, Position};
 use super::settings::{ByWorkspace, Form, Setting, Value};
+use super::values::DENY;
 
 /// From where a value comes; a later one is above those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +83,9 @@ impl SettingValue {
                 shown(&self.value)
             ));
         }
-        if let (Value::List(all), Value::List(more)) = (&mut self.value, &given.value) {
+        if let (Value::List(all), Value::List(more)) = (&mut self.value, &given.value)
+            && self.setting.form != Form::Network
+        {
             all.extend(more.iter().cloned());
             self.sources.retain(|source| source.origin != Origin::Default);
             self.sources.push(given);
@@ -97,7 +100,7 @@ impl SettingValue {
     /// the stricter, another. Lists only ever grow.
     fn is_loosened_by(&self, value: &Value) -> bool {
         let is_ordered = match self.setting.form {
-            Form::Choice(_) | Form::Switch | Form::Globs | Form::Settings => true,
+            Form::Choice(_) | Form::Switch | Form::Globs | Form::Settings | Form::Network => true,
             Form::Number { .. } => self.setting.workspace.is_strict(),
             Form::Branch | Form::Folders | Form::Items(_) => false,
         };
@@ -169,6 +172,17 @@ fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
             rank(value) > rank(than)
         }
         (Form::Switch, Value::Switch(value), Value::Switch(than)) => !value && *than,
+        (Form::Network, Value::List(hosts), Value::List(than)) => {
+            hosts.iter().any(|host| !than.contains(host))
+        }
+        (Form::Network, value, than) => {
+            let rank = |value: &Value| match value {
+                Value::Text(word) if word == DENY => 0,
+                Value::Text(_) => 2,
+                _ => 1,
+            };
+            rank(value) > rank(than)
+        }
         (Form::Number { zero, .. }, Value::Number(value), Value::Number(than)) => {
             // Where 0 lifts a bound, nothing is stricter: what is kept is what the user relies on.
             let rank = |number: u64| if zero.is_some() && number == 0 { u64::MAX } else { number };
@@ -231,6 +245,7 @@ mod tests {
     fn a_workspace_sets_freely_or_only_more_strictly() {
         let text = |text: &'static str| Value::Text(text.into());
         let number = Value::Number;
+        let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
         for (name, user, workspace, wanted) in [
             ("gate", None, text("off"), Ok((text("off"), false))),
             ("gate", Some(text("warn")), text("strict"), Ok((text("strict"), false))),
@@ -266,6 +281,9 @@ mod tests {
             ("gc.keep_days", Some(number(1)), number(60), Ok((number(60), false))),
             ("gc.keep_bytes", None, number(5), Err(())),
             ("gc.keep_bytes", Some(number(5)), number(0), Ok((number(0), false))),
+            ("bash.network", None, text("allow"), Err(())),
+            ("bash.network", None, hosts(&["a.example"]), Err(())),
+            ("bash.network", Some(text("allow")), text("deny"), Ok((text("deny"), false))),
             ("snapshot.branch", None, text("main"), Err(())),
             ("snapshot.branch", None, text("lbx/team"), Ok((text("lbx/team"), false))),
         ] {
@@ -283,12 +301,18 @@ mod tests {
         held.take(globs("b"), Origin::Flag).unwrap();
         assert_eq!(held.value, Value::List(vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(held.sources.len(), 3);
+        // A list of hosts takes the place of another: together they would be looser than each.
+        let mut held = SettingValue::default_of(find("bash.network").unwrap());
+        held.take(globs("a.example"), Origin::User(AT)).unwrap();
+        held.take(globs("b.example"), Origin::Flag).unwrap();
+        assert_eq!((&held.value, held.sources.len()), (&globs("b.example"), 1));
     }
 
     #[test]
     fn what_is_pinned_is_only_made_stricter() {
         let text = |text: &'static str| Value::Text(text.into());
         let number = Value::Number;
+        let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
         for (name, user, other, stays) in [
             ("gate", text("warn"), text("off"), true),
             ("gate", text("warn"), text("warn"), false),
@@ -301,6 +325,7 @@ mod tests {
             ("gc.keep_days", number(40), number(41), false),
             ("snapshot.require", Value::Switch(true), Value::Switch(false), true),
             ("snapshot.branch", text("lbx-a"), text("lbx-b"), true),
+            ("bash.network", hosts(&["a.example"]), text("deny"), false),
         ] {
             for origin in [Origin::Workspace(AT), Origin::Environment("X".to_owned()), Origin::Flag] {
                 let mut held = SettingValue::default_of(find(name).unwrap());
@@ -313,6 +338,23 @@ mod tests {
                 let is_refused = stays && !matches!(origin, Origin::Workspace(_));
                 assert_eq!(taken.is_err(), is_refused, "{name} {origin:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_pinned_list_of_hosts_only_gets_shorter() {
+        let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
+        for (other, is_taken) in [
+            (hosts(&["b.example"]), true),
+            (hosts(&[]), true),
+            (Value::Text("deny".into()), true),
+            (hosts(&["a.example", "c.example"]), false),
+            (Value::Text("allow".into()), false),
+        ] {
+            let mut held = SettingValue::default_of(find("bash.network").unwrap());
+            held.take(hosts(&["a.example", "b.example"]), Origin::User(AT)).unwrap();
+            held.pinned = true;
+            assert_eq!(held.take(other.clone(), Origin::Flag).is_ok(), is_taken, "{other:?}");
         }
     }
 

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::engine::sandbox::plan::Network;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
@@ -252,6 +253,16 @@ impl Policy {
     #[must_use]
     pub fn word(&self, key: Key) -> &str {
         self.text(key)
+    }
+
+    /// The network of commands.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        match self.value(Key::BashNetwork) {
+            Some(Value::List(hosts)) => Network::Hosts(hosts.clone()),
+            Some(Value::Text(word)) if word == values::ALLOW => Network::Shared,
+            _ => Network::None,
+        }
     }
 
     /// The git folders elsewhere that `.git` may lead to.

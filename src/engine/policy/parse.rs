@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::settings::{Form, SETTINGS, Setting, Value, find};
-use super::values::{checked, clipped, item_fault, unknown, wrong_form};
+use super::values::{ALLOW, DENY, checked, clipped, item_fault, unknown, wrong_form};
 
 /// Where something stands in a file; both count from 1, the column in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,13 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
             let list = text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
             checked(setting, Value::List(list))
         }
-        Form::Choice(_) | Form::Branch => checked(setting, Value::Text(Cow::Owned(text.trim().to_owned()))),
+        Form::Network if ![DENY, ALLOW].contains(&text.trim()) => {
+            let entries = text.split([',', ' ']).filter(|part| !part.is_empty());
+            checked(setting, Value::List(entries.map(str::to_owned).collect()))
+        }
+        Form::Choice(_) | Form::Branch | Form::Network => {
+            checked(setting, Value::Text(Cow::Owned(text.trim().to_owned())))
+        }
     }
 }
 
@@ -139,7 +145,7 @@ impl Reader<'_> {
         let at = |message| (value.span(), message);
         let wrong = || at(wrong_form(setting, &self.shown(value.span())));
         let found = match (setting.form, value.get_ref()) {
-            (Form::Choice(_) | Form::Branch, DeValue::String(text)) => {
+            (Form::Choice(_) | Form::Branch | Form::Network, DeValue::String(text)) => {
                 Value::Text(Cow::Owned(text.clone().into_owned()))
             }
             (Form::Number { .. }, DeValue::Integer(number)) => {
@@ -147,7 +153,10 @@ impl Reader<'_> {
                 Value::Number(parsed.map_err(|_| wrong())?)
             }
             (Form::Switch, DeValue::Boolean(switch)) => Value::Switch(*switch),
-            (Form::Globs | Form::Folders | Form::Settings | Form::Items(_), DeValue::Array(items)) => {
+            (
+                Form::Globs | Form::Folders | Form::Settings | Form::Items(_) | Form::Network,
+                DeValue::Array(items),
+            ) => {
                 let mut list = Vec::with_capacity(items.len());
                 for item in items {
                     let DeValue::String(text) = item.get_ref() else {

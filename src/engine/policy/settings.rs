@@ -34,6 +34,8 @@ pub enum Form {
     Settings,
     /// A list of these, which may be anything.
     Items(&'static str),
+    /// `deny`, a list of hosts, or `allow`.
+    Network,
     /// The short name of a branch.
     Branch,
 }
@@ -246,9 +248,12 @@ settings! {
         "What confines the commands of bash: auto takes bubblewrap or namespaces, the first that works; \
          auto-landlock takes landlock too, where neither works. landlock leaves .git in the workspace \
          writable; none confines nothing.";
-    BashNetwork "bash.network", MoreStrictly, Choice(&["deny", "request", "allow"]), word("deny"),
-        "Whether commands have the network: never, where the request asks for it, or unless the request \
-         says no.";
+    BashNetwork "bash.network", MoreStrictly, Form::Network, word("deny"),
+        "The hosts that commands reach: \"deny\" for none, \"allow\" for the whole network, or a list such as \
+         [\"*.example.org\", \"packages.example.net:8443\"], which a proxy in lbx serves. An entry without a port \
+         stands for 80 and 443, NAME:* for all ports; *.NAME is every name below NAME, * every public name. \
+         Private addresses and bare IP addresses are refused unless listed. In the environment and with --set, \
+         blanks or commas separate the entries.";
     BashWritable "bash.writable", Never, Items("folders"), NONE,
         "Folders outside the workspace that commands may write, such as ~/.cargo/registry. The lists of \
          all sources count together.";

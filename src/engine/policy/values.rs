@@ -4,8 +4,13 @@ use gix::bstr::ByteSlice as _;
 use globset::{Glob, GlobBuilder};
 
 use super::settings::{Form, SETTINGS, Setting, Value, find};
+use crate::engine::sandbox::proxy::hosts;
 use crate::text::likeness;
 
+/// The word for no network.
+pub(super) const DENY: &str = "deny";
+/// The word for the whole network.
+pub(super) const ALLOW: &str = "allow";
 /// Globs in one list.
 const GLOBS_MAX: usize = 1000;
 /// Bytes of one glob.
@@ -50,7 +55,13 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
             let fault = globs.iter().find_map(|glob| item_fault(setting, glob));
             fault.map_or(Ok(value), Err)
         }
-        (Form::Settings, Value::List(names)) => {
+        (Form::Network, Value::Text(text)) if ![DENY, ALLOW].contains(&text.as_ref()) => {
+            wrong(&format!("{:?}", clipped(text)))
+        }
+        (Form::Network, Value::List(hosts)) if hosts.len() > GLOBS_MAX => {
+            Err(format!("`{}` has {} hosts, more than {GLOBS_MAX}", setting.name, hosts.len()))
+        }
+        (Form::Settings | Form::Network, Value::List(names)) => {
             names.iter().find_map(|name| item_fault(setting, name)).map_or(Ok(value), Err)
         }
         _ => Ok(value),
@@ -76,6 +87,7 @@ pub fn expected(form: Form) -> String {
         Form::Folders => "a list of absolute paths".to_owned(),
         Form::Settings => "a list of settings".to_owned(),
         Form::Items(what) => format!("a list of {what}"),
+        Form::Network => format!("{DENY:?}, {ALLOW:?} or a list of hosts"),
         Form::Branch => "the name of a branch".to_owned(),
     }
 }
@@ -121,6 +133,7 @@ pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
     let fault = match setting.form {
         Form::Globs => glob_fault(item),
         Form::Settings => find(item).is_none().then(|| unknown(item)),
+        Form::Network => hosts::fault(item).map(|fault| format!("{:?}: {fault}", clipped(item))),
         // A folder is looked at with the whole value; other items may be anything.
         _ => None,
     };

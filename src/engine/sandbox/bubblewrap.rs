@@ -64,7 +64,7 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
     } else {
         list.words(&["--unshare-user"]);
     }
-    if !reach.network {
+    if !reach.network.is_shared() {
         list.words(&["--unshare-net"]);
     }
     list.words(&["--proc", "/proc", "--dev", "/dev"]);

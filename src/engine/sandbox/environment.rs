@@ -89,6 +89,15 @@ const OFFLINE: [(&str, &str); 5] = [
     ("npm_config_offline", "true"),
 ];
 
+/// Variables that name the proxy of a list of hosts. Programs that know no proxy do not find one.
+const PROXY: [&str; 6] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
+/// Variables beside them: what needs no proxy, and Node's own (22.21 and later).
+const BESIDE_PROXY: [(&str, &str); 3] = [
+    ("NODE_USE_ENV_PROXY", "1"),
+    ("NO_PROXY", "localhost,127.0.0.1,::1"),
+    ("no_proxy", "localhost,127.0.0.1,::1"),
+];
+
 /// Variable with the flags of make, which may hold a job server and variables of the command line.
 const MAKE_FLAGS: &str = "MAKEFLAGS";
 /// Longest argument or variable with its NUL, in bytes: `MAX_ARG_STRLEN` of Linux.
@@ -139,6 +148,16 @@ fn make_flags(value: &str) -> Option<String> {
     // The first word is one of letters, even if it has none.
     let blank = if kept.first().is_some_and(|word| word.starts_with('-')) { " " } else { "" };
     (!kept.is_empty()).then(|| format!("{blank}{}", kept.join(" ")))
+}
+
+/// Returns the variables that lead to the proxy at a port of the loopback device, except for those that an
+/// environment already has.
+#[must_use]
+pub fn of_proxy(port: u16, environment: &[(OsString, OsString)]) -> Vec<(&'static str, String)> {
+    let proxy = PROXY.iter().map(|name| (*name, format!("http://127.0.0.1:{port}")));
+    let beside = BESIDE_PROXY.iter().map(|(name, value)| (*name, (*value).to_owned()));
+    let is_free = |name: &str| !environment.iter().any(|(given, _)| given == name);
+    proxy.chain(beside).filter(|(name, _)| is_free(name)).collect()
 }
 
 /// The environment of a command: what is allowed of `caller`, also by the names that the policy

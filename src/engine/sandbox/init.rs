@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -20,9 +21,9 @@ use rustix::process::{Signal, WaitOptions, WaitStatus};
 use super::landlock::{self, Temporary};
 use super::link::Link;
 use super::mounts;
-use super::plan::{Ended, Order, Report, SandboxPlan};
+use super::plan::{Ended, Network, Order, Report, SandboxPlan};
 use super::setup::{SetupResult, doing};
-use super::{network, privileges, seccomp};
+use super::{environment, network, privileges, seccomp};
 use crate::engine::workspace::children;
 
 /// Time that processes which the command left behind have after TERM.
@@ -93,7 +94,7 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     // The kernel counts processes by user and namespace, and never those of root.
     let is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
     if kind == Kind::Namespaces {
-        if !plan.reach.network {
+        if !plan.reach.network.is_shared() {
             network::bring_loopback_up();
         }
         mounts::confine(&plan.reach)?;
@@ -108,14 +109,18 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     privileges::limit(&plan.limits, kind.has_namespace())?;
     privileges::seal()?;
     if kind.has_namespace() {
-        seccomp::filter(true, plan.reach.network)?;
+        seccomp::filter(true, plan.reach.network.is_shared())?;
     }
+    let proxy = match &plan.reach.network {
+        Network::Hosts(_) if kind.has_namespace() => Some(offer_proxy(link)?),
+        _ => None,
+    };
     let (ended, teller) = doing(UnixStream::pair(), "cannot make a pipe")?;
     doing(ended.set_nonblocking(true), "cannot make a pipe")?;
     let told = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, teller);
     doing(told, "cannot watch its processes")?;
     let temporary = (kind == Kind::Landlock).then(Temporary::new).transpose()?;
-    let main = start_command(plan, temporary.as_ref(), link)?;
+    let main = start_command(plan, temporary.as_ref(), proxy, link)?;
     doing(link.send(&Report::Started, None), "cannot reach the call")?;
     let counted_max = usize::try_from(plan.limits.processes).ok().filter(|most| *most > 0 && !is_bounded);
     Ok(Family {
@@ -130,13 +135,28 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     })
 }
 
+/// Hands the call a socket at which the command finds the proxy; returns its port on the loopback device.
+fn offer_proxy(link: &mut Link) -> SetupResult<u16> {
+    let what = "cannot offer a proxy";
+    let listener = doing(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), what)?;
+    let port = doing(listener.local_addr(), what)?.port();
+    doing(link.send(&Report::Proxy, Some(listener.as_fd())), what)?;
+    Ok(port)
+}
+
 /// Starts the command; answers its process.
-fn start_command(plan: &SandboxPlan, temporary: Option<&Temporary>, link: &mut Link) -> SetupResult<u32> {
+fn start_command(
+    plan: &SandboxPlan,
+    temporary: Option<&Temporary>,
+    proxy: Option<u16>,
+    link: &mut Link,
+) -> SetupResult<u32> {
     let stdin = link.take_received().map_or_else(Stdio::null, Stdio::from);
     let mut command = match temporary {
         Some(temporary) => landlock::restricted(plan, temporary)?,
         None => program(plan)?,
     };
+    command.envs(proxy.into_iter().flat_map(|port| environment::of_proxy(port, &plan.environment)));
     let spawned = children::spawn(command.current_dir(&plan.workdir).stdin(stdin).process_group(0));
     // Not waited for by its handle: whoever ends is taken in by `Family`.
     Ok(doing(spawned, "cannot start the command")?.id())

@@ -16,7 +16,7 @@ use landlock::{
 use serde::{Deserialize, Serialize};
 
 use super::backend::{Backend, INTERNAL, LANDLOCK, SELF, part};
-use super::plan::{Reach, SandboxPlan};
+use super::plan::{Network, Reach, SandboxPlan};
 use super::seccomp;
 use super::setup::{SetupResult, doing};
 use crate::engine::workspace::children;
@@ -78,7 +78,10 @@ impl Backend for Landlock {
                 settled.display()
             ));
         }
-        doing(ruleset(reach.network), "Landlock does not work here")?;
+        if let Network::Hosts(_) = reach.network {
+            return Err("Landlock cannot limit the network to a list of hosts".to_owned());
+        }
+        doing(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
         Ok(part(SELF, "landlock"))
     }
 }
@@ -159,7 +162,7 @@ pub(super) fn run() -> SetupResult<()> {
         super::privileges::drop_capabilities()?;
     }
     restrict(&reach, Path::new(&temporary))?;
-    seccomp::filter(false, reach.network)?;
+    seccomp::filter(false, reach.network.is_shared())?;
     let (program, arguments) = program.split_first().ok_or("there is no program to run")?;
     let variables = environment.into_iter().filter(|(name, _)| name != TEMPORARY);
     let mut command = Command::new(program);
@@ -183,7 +186,7 @@ fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
 
 /// Restricts this process and all that it starts.
 fn restrict(reach: &Reach, temporary: &Path) -> SetupResult<()> {
-    let mut rules = doing(ruleset(reach.network), "Landlock does not work here")?;
+    let mut rules = doing(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
     let (read, all) = (AccessFs::from_read(ABI_MOST), AccessFs::from_all(ABI_MOST));
     for folder in reach.own_folders() {
         rules = allow(rules, &folder, if reach.is_read_only(&folder) { read } else { all })?;

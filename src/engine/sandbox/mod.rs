@@ -27,6 +27,7 @@ pub mod overlay;
 pub mod own;
 pub mod plan;
 mod privileges;
+pub mod proxy;
 pub mod repositories;
 pub mod repository_marks;
 pub mod repository_watch;

@@ -44,7 +44,7 @@ impl Backend for Namespaces {
     }
 
     fn command(&self, reach: &Reach) -> Result<Command, String> {
-        self.early_command(reach.network).ok_or_else(|| "it has no process".to_owned())
+        self.early_command(reach.network.is_shared()).ok_or_else(|| "it has no process".to_owned())
     }
 }
 

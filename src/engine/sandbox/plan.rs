@@ -57,10 +57,22 @@ pub struct Reach {
     pub settled: Vec<OsString>,
     /// Canonical folders above those, and above what the policy protects, that stay in their places; one that holds another comes before it.
     pub pinned: Vec<OsString>,
-    /// Whether it shares the network of the machine.
-    pub network: bool,
+    /// The network that it has.
+    pub network: Network,
     /// The folder that it sees as `/tmp`, which the commands of a session share; `None` for an empty one.
     pub temporary: Option<OsString>,
+}
+
+/// The network of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// None but a loopback device of its own.
+    #[default]
+    None,
+    /// The same, and a proxy to the hosts of a list (see [`super::proxy::hosts`]).
+    Hosts(Vec<String>),
+    /// The network of the machine.
+    Shared,
 }
 
 /// A path that appears empty.
@@ -164,6 +176,8 @@ pub enum Report {
     Unshared,
     /// It waits for its plan.
     Ready,
+    /// A socket comes with this message, at which the command finds the proxy.
+    Proxy,
     /// The command runs.
     Started,
     /// The sandbox cannot be made: why.
@@ -200,4 +214,12 @@ pub struct Ended {
     pub cpu_ms: u64,
     /// Memory of the largest of them, in bytes.
     pub peak_memory_bytes: u64,
+}
+
+impl Network {
+    /// Returns true if the command shares the network of the machine.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        *self == Self::Shared
+    }
 }

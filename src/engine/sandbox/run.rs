@@ -13,7 +13,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::backend::{Backend, with_link};
 use super::link::{Link, read_now};
 use super::namespaces;
-use super::plan::{Ended, Order, Report, SandboxPlan};
+use super::plan::{Ended, Network, Order, Report, SandboxPlan};
+use super::proxy::Proxy;
+use super::proxy::hosts::Hosts;
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{children, open_files};
 use crate::error::Error;
@@ -83,7 +85,7 @@ impl Bounds {
 }
 
 /// A command that ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// How it ended.
     pub ended: Ended,
@@ -93,6 +95,8 @@ pub struct Ran {
     pub stopped: bool,
     /// How long it ran.
     pub duration: Duration,
+    /// Hosts that the list of hosts kept from it, each with its port.
+    pub denied_hosts: Vec<String>,
 }
 
 /// Why a command did not run, or not to its end.
@@ -130,7 +134,8 @@ impl Early {
 
     /// Returns its process if it is what a plan needs.
     fn running(self, backend: &dyn Backend, plan: &SandboxPlan) -> Option<Running<'static>> {
-        (self.backend == backend.name() && self.network == plan.reach.network).then_some(self.running)
+        (self.backend == backend.name() && self.network == plan.reach.network.is_shared())
+            .then_some(self.running)
     }
 }
 
@@ -169,6 +174,8 @@ struct Running<'a> {
     greeting: Option<JoinHandle<Result<Link, String>>>,
     /// The link to its first process; closed, it ends.
     link: Option<Link>,
+    /// The proxy to a list of hosts.
+    proxy: Option<Proxy>,
     /// The output, each until its end.
     stdout: Option<ChildStdout>,
     /// Likewise.
@@ -198,7 +205,7 @@ struct Feed<'a> {
 impl Running<'_> {
     /// Starts the process that makes the sandbox of a plan.
     fn of(backend: &dyn Backend, plan: &SandboxPlan) -> Result<Self, Failure> {
-        match backend.early_command(plan.reach.network) {
+        match backend.early_command(plan.reach.network.is_shared()) {
             Some(command) => Self::start(command, true),
             None => Self::start(backend.command(&plan.reach).map_err(Failure::Backend)?, false),
         }
@@ -215,6 +222,7 @@ impl Running<'_> {
             child,
             greeting: None,
             link: None,
+            proxy: None,
             stdout,
             stderr,
             stdin: None,
@@ -303,6 +311,13 @@ impl Running<'_> {
                     let reader = self.stdin.as_mut().and_then(|feed| feed.reader.take());
                     let order = Order::Run(Box::new(plan.clone()));
                     link.send(&order, reader.as_ref().map(AsFd::as_fd)).map_err(system)?;
+                }
+                Report::Proxy => {
+                    if let (Network::Hosts(hosts), Some(listener)) =
+                        (&plan.reach.network, link.take_received())
+                    {
+                        self.proxy = Some(Proxy::start(listener, Hosts::new(hosts)).map_err(not_started)?);
+                    }
                 }
                 Report::Started => self.started = Some(Instant::now()),
                 Report::Failed(reason) => return Err(Failure::Backend(reason)),
@@ -444,6 +459,7 @@ impl Running<'_> {
             timed_out: cause == Some(Cause::Time),
             stopped: cause == Some(Cause::Stopped),
             duration,
+            denied_hosts: self.proxy.as_ref().map(Proxy::denied).unwrap_or_default(),
         })
     }
 }

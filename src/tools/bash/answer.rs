@@ -81,6 +81,9 @@ pub struct Ran {
     /// Files that this session has read and that are different now
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<String>,
+    /// Hosts with ports that the command asked for and `bash.network` does not list
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denied_hosts: Vec<String>,
     /// Processes that the command left behind; they were ended
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_running: Option<u32>,
@@ -195,6 +198,9 @@ impl Ran {
         if let Some(layer) = &self.layer {
             let option = text.option("layer", layer);
             text.note(format!("the versions of the command are kept: lbx bash {option} shows them"));
+        }
+        for host in &self.denied_hosts {
+            text.note(format!("denied: {host} (bash.network)"));
         }
         if !self.stale.is_empty() {
             text.note(format!("read again before a change: {}", self.stale.join(", ")));

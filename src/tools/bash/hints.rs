@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD};
 
-use crate::engine::sandbox::plan::Reach;
+use crate::engine::sandbox::plan::{Network, Reach};
 
 /// Words of the system and of programs for a write to a read-only file system.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
@@ -56,7 +56,7 @@ pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
     });
     git.or_else(|| lines().filter(|line| is_about(line, &READ_ONLY)).find_map(|line| read_only(line, reach)))
         .or_else(|| {
-            let has_none = !reach.network && lines().any(|line| is_about(line, &NO_NETWORK));
+            let has_none = reach.network == Network::None && lines().any(|line| is_about(line, &NO_NETWORK));
             has_none.then(|| "commands have no network here: the setting `bash.network` allows it".to_owned())
         })
         .or_else(|| lines().filter(|line| is_about(line, &[BUSY])).find_map(|line| channel(line, reach)))

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::outside::{self, Outside};
 use crate::engine::sandbox::own::Own;
-use crate::engine::sandbox::plan::{Limits, Reach};
+use crate::engine::sandbox::plan::{Limits, Network, Reach};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::session_tmp::SessionTmp;
 use crate::engine::sandbox::{channels, environment, hidden, known_repositories};
@@ -101,7 +101,7 @@ pub fn prepare(
     };
     let seen = std::mem::take(&mut reach.hidden).into_iter();
     reach.hidden = seen.filter(|hidden| reach.shows(Path::new(&hidden.path))).collect();
-    let environment = environment_of(engine, request, network)?;
+    let environment = environment_of(engine, request, reach.network != Network::None)?;
     Ok(Prepared { reach, limits: limits(engine), environment, placeholder, temporary })
 }
 
@@ -112,7 +112,7 @@ pub fn prepare(
 fn environment_of(
     engine: &Engine,
     request: &Request,
-    network: bool,
+    has_network: bool,
 ) -> Result<Vec<(OsString, OsString)>, Error> {
     let given = request.env.clone().unwrap_or_default().0;
     if let Some(name) = given.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
@@ -122,7 +122,7 @@ fn environment_of(
         return Err(Error::invalid(format!("env: the value of {name} holds a NUL")).detail("field", "env"));
     }
     let names = engine.policy().list(Key::BashEnv);
-    let environment = environment::of_command(std::env::vars_os(), names, &given, network);
+    let environment = environment::of_command(std::env::vars_os(), names, &given, has_network);
     let stack_bytes = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
     let command_bytes = request.command.as_ref().map_or(0, String::len);
     if let Some(fault) = environment::size_fault(&environment, command_bytes, stack_bytes) {
@@ -145,7 +145,7 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
         hidden: Vec::new(),
         settled: Vec::new(),
         pinned: Vec::new(),
-        network: false,
+        network: Network::None,
         temporary: None,
         layer: None,
     }
@@ -187,24 +187,26 @@ pub fn output_bytes_max(engine: &Engine) -> u64 {
     engine.policy().number(Key::BashOutputBytes)
 }
 
-/// Decides if the command has the network.
+/// Decides which network the command has.
 ///
 /// # Errors
-/// `command_denied` if it asks for a network that the policy does not allow.
-pub fn network(engine: &Engine, wanted: Option<bool>) -> Result<bool, Error> {
-    match engine.policy().word(Key::BashNetwork) {
-        "allow" => Ok(wanted.unwrap_or(true)),
-        "request" => Ok(wanted.unwrap_or(false)),
-        _ if wanted == Some(true) => Err(Error::new(
+/// `command_denied` if it asks for a network and the policy allows none.
+pub fn network(engine: &Engine, wanted: Option<bool>) -> Result<Network, Error> {
+    let allowed = engine.policy().network();
+    match wanted {
+        Some(true) if allowed == Network::None => Err(Error::new(
             ErrorKind::CommandDenied,
             format!(
                 "the policy gives commands no network: bash.network is deny ({})",
                 engine.policy().source_of(Key::BashNetwork)
             ),
         )
-        .suggest("Work without the network, or ask the user to allow it: bash.network = \"request\".")
+        .suggest(
+            "Work without the network, or ask the user to list the hosts: bash.network = [\"example.org\"].",
+        )
         .detail("field", "network")),
-        _ => Ok(false),
+        Some(false) => Ok(Network::None),
+        Some(true) | None => Ok(allowed),
     }
 }
 

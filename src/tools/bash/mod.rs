@@ -391,6 +391,7 @@ impl Confined {
             direct: None,
             discarded: false,
             stale: Vec::new(),
+            denied_hosts: ran.denied_hosts,
             left_running: Some(left_running).filter(|count| *count > 0),
             sandbox,
         }
@@ -449,7 +450,7 @@ fn run_confined(
 /// Starts the sandbox of a command that gets a layer, while its plan is still prepared.
 fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
     let backend = allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
-    run::Early::start(backend, limits::network(engine, request.network).ok()?)
+    run::Early::start(backend, limits::network(engine, request.network).ok()?.is_shared())
 }
 
 /// The backends that the policy allows.

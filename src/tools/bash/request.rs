@@ -45,7 +45,7 @@ pub struct Request {
     /// Text for the command's standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub stdin: Option<String>,
-    /// Use the network, if the policy allows it
+    /// false: without the network that the policy allows; true: fail if it allows none
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub network: Option<bool>,
     /// Apply all changes of the command or none: fail if others changed one of the files while it ran

@@ -167,6 +167,7 @@ fn assignments(name: &str, form: Form) -> Vec<String> {
     let values: &[&str] = match form {
         Form::Choice(words) => words,
         Form::Switch => &["true", "false"],
+        Form::Network => &["deny", "allow", ""],
         Form::Number { .. }
         | Form::Globs
         | Form::Folders

@@ -1,0 +1,356 @@
+//! Which hosts a list names. Pure.
+//!
+//! An entry is a host name, `*.` and a host name for all names below it, `*` for every name, or an IP address. A port
+//! follows after a colon, `*` for all ports; without one an entry stands for the ports of http and https. An IPv6
+//! address before a port is in brackets.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::address::is_public;
+
+/// Ports of an entry that names none: http and https.
+const WEB_PORTS: [u16; 2] = [80, 443];
+/// Longest host name and longest part of one, in bytes (RFC 1035, 2.3.4).
+const NAME_BYTES_MAX: usize = 253;
+/// Longest part of a host name, in bytes.
+const LABEL_BYTES_MAX: usize = 63;
+/// The name of this machine.
+const LOCALHOST: &str = "localhost";
+
+/// A host as a client names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// A name in lower case, without a dot at its end.
+    Name(String),
+    /// An IP address.
+    Address(IpAddr),
+}
+
+/// A host with a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The host.
+    pub host: Host,
+    /// The port.
+    pub port: u16,
+}
+
+/// A list of hosts.
+#[derive(Debug, Clone, Default)]
+pub struct Hosts(Vec<Entry>);
+
+/// An entry of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// The hosts.
+    name: Name,
+    /// Their ports.
+    ports: Ports,
+}
+
+/// The hosts of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Name {
+    /// Every host name.
+    All,
+    /// The names below this one.
+    Below(String),
+    /// One host.
+    One(Host),
+}
+
+/// The ports of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ports {
+    /// Those of http and https.
+    Web,
+    /// One.
+    One(u16),
+    /// All.
+    All,
+}
+
+impl Host {
+    /// Parses a host name or an IP address in its usual form. `None` for other notations of addresses, such as `0x7f.1`,
+    /// and for what is no host name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Some(Self::Address(address.to_canonical()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let is_label = |label: &str| {
+            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+            let is_inner = !label.starts_with('-') && !label.ends_with('-');
+            !label.is_empty() && label.len() <= LABEL_BYTES_MAX && is_inner && label.bytes().all(is_letter)
+        };
+        // Resolvers take a name that ends in a number for an address (URL standard, "ends in a number").
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
+        let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label) && !is_number;
+        is_name.then_some(Self::Name(name))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Name(name) => write!(f, "{name}:{}", self.port),
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            Host::Address(address) => write!(f, "{address}:{}", self.port),
+        }
+    }
+}
+
+impl Hosts {
+    /// Makes a list of entries; those with a [`fault`] count for nothing.
+    #[must_use]
+    pub fn new(entries: &[String]) -> Self {
+        Self(entries.iter().filter_map(|entry| Entry::parse(entry)).collect())
+    }
+
+    /// Returns true if the list names a target.
+    #[must_use]
+    pub fn names(&self, target: &Target) -> bool {
+        self.0.iter().any(|entry| entry.names(&target.host) && entry.ports.hold(target.port))
+    }
+
+    /// Returns true if a named target may lead to an address: a public one, one that the list names itself, or for
+    /// `localhost` that of this machine.
+    #[must_use]
+    pub fn may_lead_to(&self, target: &Target, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let is_own = target.host == Host::Name(LOCALHOST.to_owned()) && address.is_loopback();
+        let itself = Target { host: Host::Address(address), port: target.port };
+        is_public(address) || (is_own && self.names_itself(target)) || self.names(&itself)
+    }
+
+    /// Returns true if an entry is exactly this host.
+    fn names_itself(&self, target: &Target) -> bool {
+        let is_it = |entry: &Entry| entry.name == Name::One(target.host.clone());
+        self.0.iter().any(|entry| is_it(entry) && entry.ports.hold(target.port))
+    }
+}
+
+impl Entry {
+    /// Parses an entry.
+    fn parse(text: &str) -> Option<Self> {
+        let (name, ports) = split(text)?;
+        let ports = match ports {
+            None => Ports::Web,
+            Some("*") => Ports::All,
+            Some(port) => Ports::One(parse_port(port)?),
+        };
+        let name = match name.strip_prefix("*.") {
+            _ if name == "*" => Name::All,
+            Some(above) => match Host::parse(above)? {
+                Host::Name(above) => Name::Below(above),
+                Host::Address(_) => return None,
+            },
+            None => Name::One(Host::parse(name)?),
+        };
+        Some(Self { name, ports })
+    }
+
+    /// Returns true if the entry is about a host.
+    fn names(&self, host: &Host) -> bool {
+        match (&self.name, host) {
+            (Name::All, Host::Name(_)) => true,
+            (Name::Below(above), Host::Name(name)) => {
+                name.strip_suffix(above.as_str()).is_some_and(|rest| rest.ends_with('.'))
+            }
+            (Name::One(one), host) => one == host,
+            (Name::All | Name::Below(_), Host::Address(_)) => false,
+        }
+    }
+}
+
+impl Ports {
+    /// Returns true if a port is one of these.
+    fn hold(self, port: u16) -> bool {
+        match self {
+            Self::Web => WEB_PORTS.contains(&port),
+            Self::One(one) => one == port,
+            Self::All => true,
+        }
+    }
+}
+
+/// Returns what is wrong with an entry of a list.
+#[must_use]
+pub fn fault(entry: &str) -> Option<&'static str> {
+    if Entry::parse(entry).is_some() {
+        return None;
+    }
+    Some(if entry.contains("//") {
+        "name the host alone, without https:// and without a path"
+    } else if !entry.is_ascii() {
+        "write the host name in its ASCII form (xn--...)"
+    } else {
+        "expected a host name, *.NAME, or an IP address, with :PORT or :* behind it where needed"
+    })
+}
+
+/// Parses a port, 1 to 65535, in digits alone.
+#[must_use]
+pub fn parse_port(text: &str) -> Option<u16> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| is_number && *port > 0)
+}
+
+/// Parts a host from its port, which follows after a colon; an IPv6 address before one is in brackets.
+#[must_use]
+pub fn split(text: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (address, port) = rest.split_once(']')?;
+        address.parse::<std::net::Ipv6Addr>().ok()?;
+        return match port {
+            "" => Some((address, None)),
+            port => Some((address, Some(port.strip_prefix(':')?))),
+        };
+    }
+    match text.split_once(':') {
+        None => Some((text, None)),
+        // An address without brackets has no port.
+        Some((_, port)) if port.contains(':') => Some((text, None)),
+        Some((host, port)) => Some((host, Some(port))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns true if a list of these entries names `HOST PORT`.
+    fn names(entries: &[&str], host: &str, port: u16) -> bool {
+        let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
+        Host::parse(host).is_some_and(|host| Hosts::new(&entries).names(&Target { host, port }))
+    }
+
+    #[test]
+    fn a_list_names_hosts_and_ports() {
+        for (entry, host, port, is_named) in [
+            ("example.org", "example.org", 443, true),
+            ("example.org", "EXAMPLE.org.", 80, true),
+            ("Example.ORG.", "example.org", 443, true),
+            ("example.org", "example.org", 8443, false),
+            ("example.org", "www.example.org", 443, false),
+            ("example.org", "evil-example.org", 443, false),
+            ("example.org", "example.org.evil.net", 443, false),
+            ("example.org:8443", "example.org", 8443, true),
+            ("example.org:8443", "example.org", 443, false),
+            ("example.org:*", "example.org", 22, true),
+            ("*.example.org", "a.example.org", 443, true),
+            ("*.example.org", "a.b.example.org", 443, true),
+            ("*.example.org", "example.org", 443, false),
+            ("*.example.org", "evilexample.org", 443, false),
+            ("*.example.org:*", "a.example.org", 9000, true),
+            ("*", "anything.net", 443, true),
+            ("*", "anything.net", 25, false),
+            ("*", "192.0.2.1", 443, false),
+            ("*:*", "2001:db8::1", 443, false),
+            ("192.0.2.1", "192.0.2.1", 443, true),
+            ("192.0.2.1", "::ffff:192.0.2.1", 443, true),
+            ("[2001:db8::1]:8080", "2001:db8:0::1", 8080, true),
+            ("2001:db8::1", "2001:db8::1", 443, true),
+            ("127.0.0.1:3000", "127.0.0.1", 3001, false),
+            ("xn--bcher-kva.example", "xn--bcher-kva.example", 443, true),
+        ] {
+            assert_eq!(names(&[entry], host, port), is_named, "{entry} {host} {port}");
+        }
+    }
+
+    #[test]
+    fn other_notations_of_addresses_are_no_hosts() {
+        for text in [
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "0177.0.0.1",
+            "127.1",
+            "127.0.0.1.",
+            "1.2.3",
+            "[::1]",
+            "::1%lo",
+            "",
+            ".",
+            "a..b",
+            "-",
+            "-a.b",
+            "a b",
+            "a@b",
+            "a/b",
+            "a:80",
+            "ex\u{e4}mple.org",
+            "example.org\0",
+            "a\r\nb",
+            "example.0x1f",
+            &"a".repeat(64),
+            &"a.".repeat(130),
+        ] {
+            assert_eq!(Host::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_leads_to_public_addresses_and_to_those_that_are_listed() {
+        for (entries, host, address, may) in [
+            (&["example.org"][..], "example.org", "93.184.216.34", true),
+            (&["example.org"], "example.org", "10.0.0.5", false),
+            (&["example.org", "10.0.0.5"], "example.org", "10.0.0.5", true),
+            (&["example.org", "10.0.0.5:8080"], "example.org", "10.0.0.5", false),
+            (&["example.org"], "example.org", "127.0.0.1", false),
+            (&["example.org"], "example.org", "::ffff:127.0.0.1", false),
+            (&["localhost"], "localhost", "127.0.0.1", true),
+            (&["localhost"], "localhost", "::1", true),
+            (&["localhost"], "localhost", "169.254.169.254", false),
+            (&["*"], "localhost", "127.0.0.1", false),
+            (&["*.localhost", "a.localhost"], "a.localhost", "127.0.0.1", false),
+        ] {
+            let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
+            let target = Target { host: Host::parse(host).unwrap(), port: 443 };
+            let found = Hosts::new(&entries).may_lead_to(&target, address.parse().unwrap());
+            assert_eq!(found, may, "{entries:?} {host} {address}");
+        }
+    }
+
+    #[test]
+    fn a_faulty_entry_is_named() {
+        for good in [
+            "a.example",
+            "*.a.example:*",
+            "*",
+            "*:8080",
+            "::1",
+            "[::1]",
+            "[::1]:80",
+            "10.0.0.1:80",
+            "a_b.example",
+        ] {
+            assert_eq!(fault(good), None, "{good}");
+        }
+        for bad in [
+            "https://a.example",
+            "a.example/x",
+            "a.example:",
+            "a.example:0",
+            "a.example:65536",
+            "a.example:+80",
+            "a*.example",
+            "*.*.example",
+            "**",
+            "*.10.0.0.1",
+            "[a.example]:80",
+            "[::1]80",
+            "",
+            "user@a.example",
+            "b\u{fc}cher.example",
+            "10.0.0.0/8",
+            "0x7f.1",
+            " a.example",
+        ] {
+            assert!(fault(bad).is_some(), "{bad}");
+        }
+    }
+}
