@@ -12,6 +12,7 @@ mod common;
 
 mod asked;
 mod bounded;
+mod caches;
 mod confined;
 mod direct;
 mod ended;

@@ -68,7 +68,7 @@ fn the_rest_of_the_disk_is_empty() {
         fs::write(ws.outside.join("home/.bash_history"), "SECRET\n").unwrap();
         assert_eq!(
             output(&ws, backend, "ls -A ~; ls -A /run | grep -v lbx; ls -A ..; true"),
-            "home\nws\n",
+            ".cache\n.npm\ngo\nhome\nws\n",
             "{backend}"
         );
         let roots = output(&ws, backend, "ls /root /var/lib 2>/dev/null; true");
@@ -102,7 +102,7 @@ fn toolchains_of_the_home_are_read_only() {
             "cat ~/.cargo/credentials.toml && [ -s ~/.cargo/credentials.toml ]",
             "cat ~/.local/share/keyrings/login",
             "echo x > ~/.cargo/bin/tool",
-            "echo x > ~/go/new",
+            "echo x > ~/.nvm/versions/new",
             "echo x > ~/new",
         ] {
             refused(&bash(&ws, backend, command), &format!("{backend}: {command}"));

@@ -254,21 +254,25 @@ snapshot. Files keep the times that the command gave them, so a second make or c
     (
         "TOOLCHAINS",
         "
-Programs and packages that are installed work by default. What downloads needs the network, and a cache that a command
-can write: /tmp is one for the session.
+Programs and packages that are installed work by default. A download needs its hosts in bash.network.
 
-    cargo    builds with crates that were downloaded. To download: bash.network = \"allow\",
-             and CARGO_HOME=/tmp/cargo in env, or bash.writable = [\"~/.cargo/registry\"]
-    go       builds with GOCACHE=/tmp/go in env. To download: bash.network = \"allow\",
-             and GOMODCACHE=/tmp/mod in env
-    npm      runs scripts and installs local folders. To download: bash.network = \"allow\",
-             and npm_config_cache=/tmp/npm in env
-    pip      installs local wheels, into a venv of the workspace. To download:
-             bash.network = \"allow\"
+    cargo    builds; cargo install needs --root. To download: index.crates.io, static.crates.io
+    go       builds and tests. To download: proxy.golang.org, sum.golang.org
+    npm      runs scripts, installs. To download: registry.npmjs.org
+    pip      installs into a venv of the workspace. To download: pypi.org, files.pythonhosted.org
+    uv       as pip
     make, cc, python, node, java
              work
     git      status, diff, log and blame work; .git is read-only. The developer commits
-             with lbx squash
+             with lbx squash. To fetch into another folder: github.com or another host
+
+Maven, Gradle and other programs on Java do not read HTTP_PROXY: give them the address in JAVA_TOOL_OPTIONS.
+
+A command writes caches of toolchains in a view of its own, which lies over the user's and ends with the session: bun,
+cargo, ccache, composer, deno, go, gradle, maven, npm, nuget, pip, pnpm, uv and yarn, as far as the home folder has
+them, and an empty ~/.cache (other). Programs in them stay read-only. Two commands of a session that run at once have a
+view each. bash.caches names those that a command gets; none is for no views. Where no layer can be mounted, as with
+bubblewrap, a command with network has empty caches at first, and one without has the user's, read-only.
 ",
     ),
     (

@@ -506,6 +506,7 @@ fn every_setting_can_be_set_from_every_source() {
             "bash.network" => json!(["example.org"]),
             "protect" | "snapshot.exclude" | "bash.writable" | "bash.readable" | "bash.hidden"
             | "bash.env" => json!(["x"]),
+            "bash.caches" => json!(["npm"]),
             _ => json!(known["default"].as_u64().unwrap() + 1),
         };
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -261,6 +261,10 @@ settings! {
         "Folders and files outside the workspace that commands may read, beside programs, their libraries and \
          toolchains. A file that is hidden by default, such as ~/.npmrc, is shown if it is named itself. A \
          socket or FIFO can be used. The lists of all sources count together.";
+    BashCaches "bash.caches", Never, Items("names of caches"), NONE,
+        "Caches of toolchains that commands write in a view of their own, which ends with the session: cargo, go, \
+         npm, pip, uv and others that lbx-bash(1) lists. Without names, all that the home folder has; none for no \
+         views.";
     BashHidden "bash.hidden", MoreStrictly, Items("paths"), NONE,
         "Paths that commands do not see, beside those where programs are known to keep secrets, such as \
          ~/.ssh. The lists of all sources count together.";

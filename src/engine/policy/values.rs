@@ -1,9 +1,12 @@
 //! What the value of a setting may be, and what is wrong with one. Pure.
 
+use std::collections::BTreeSet;
+
 use gix::bstr::ByteSlice as _;
 use globset::{Glob, GlobBuilder};
 
-use super::settings::{Form, SETTINGS, Setting, Value, find};
+use super::settings::{Form, Key, SETTINGS, Setting, Value, find};
+use crate::engine::sandbox::caches;
 use crate::engine::sandbox::proxy::hosts;
 use crate::text::likeness;
 
@@ -61,7 +64,7 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
         (Form::Network, Value::List(hosts)) if hosts.len() > GLOBS_MAX => {
             Err(format!("`{}` has {} hosts, more than {GLOBS_MAX}", setting.name, hosts.len()))
         }
-        (Form::Settings | Form::Network, Value::List(names)) => {
+        (Form::Settings | Form::Network | Form::Items(_), Value::List(names)) => {
             names.iter().find_map(|name| item_fault(setting, name)).map_or(Ok(value), Err)
         }
         _ => Ok(value),
@@ -133,6 +136,14 @@ pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
     let fault = match setting.form {
         Form::Globs => glob_fault(item),
         Form::Settings => find(item).is_none().then(|| unknown(item)),
+        Form::Items(_) if setting.key == Key::BashCaches => {
+            let is_known = item == caches::NONE || caches::names().any(|name| name == item);
+            (!is_known).then(|| {
+                let known: BTreeSet<&str> = caches::names().collect();
+                let known = known.into_iter().collect::<Vec<_>>().join(", ");
+                format!("{:?} is no cache; expected {} or some of {known}", clipped(item), caches::NONE)
+            })
+        }
         Form::Network => hosts::fault(item).map(|fault| format!("{:?}: {fault}", clipped(item))),
         // A folder is looked at with the whole value; other items may be anything.
         _ => None,

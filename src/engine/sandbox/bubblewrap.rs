@@ -8,7 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::backend::{Backend, INTERNAL, SELF};
+use super::caches::View;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
+use super::network::Network;
 use super::outside::Outside;
 use super::plan::{Hidden, Reach};
 use crate::engine::workspace::programs;
@@ -75,6 +77,7 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
     list.words(&["--remount-ro", "/dev"]);
     list.temporary(reach);
     list.outside(&reach.outside);
+    reach.caches.iter().for_each(|view| list.cache(view, &reach.network));
     list.0.extend(["--ro-bind".into(), own.into(), OWN_PLACE.into()]);
     let (above, others): (Vec<&Hidden>, Vec<&Hidden>) =
         reach.hidden.iter().partition(|hidden| reach.is_above_own(Path::new(&hidden.path)));
@@ -137,6 +140,17 @@ impl Arguments {
         folders.extend(outside.links.iter().filter_map(|(link, _)| Path::new(link).parent()));
         folders.iter().for_each(|folder| self.paths("--dir", &[folder]));
         outside.shown.iter().for_each(|path| self.paths("--ro-bind-try", &[path, path]));
+    }
+
+    /// Adds the folders that stand in for a cache.
+    #[expect(clippy::disallowed_methods, reason = "folders of the session, in lbx's own state")]
+    fn cache(&mut self, view: &View, network: &Network) {
+        for (plain, place) in view.plain(network) {
+            // Without its cache a command still runs.
+            if fs::create_dir_all(&plain).is_ok() {
+                self.paths("--bind", &[plain, place]);
+            }
+        }
     }
 
     /// Adds the folders for temporary files.

@@ -8,7 +8,7 @@ use super::outside::{self, expanded};
 use super::plan::Hidden;
 
 /// Paths in a home folder that hold secrets.
-pub const IN_HOME: [&str; 46] = [
+pub const IN_HOME: [&str; 47] = [
     ".aws",
     ".azure",
     ".bash_history",
@@ -38,6 +38,7 @@ pub const IN_HOME: [&str; 46] = [
     ".gradle/gradle.properties",
     ".kube",
     ".local/share/keyrings",
+    ".m2/settings-security.xml",
     ".m2/settings.xml",
     ".mozilla",
     ".my.cnf",

@@ -21,9 +21,10 @@ use rustix::process::{Signal, WaitOptions, WaitStatus};
 use super::landlock::{self, Temporary};
 use super::link::Link;
 use super::mounts;
-use super::plan::{Ended, Network, Order, Report, SandboxPlan};
+use super::network::{self, Network};
+use super::plan::{Ended, Order, Report, SandboxPlan};
 use super::setup::{SetupResult, doing};
-use super::{environment, network, privileges, seccomp};
+use super::{environment, privileges, seccomp};
 use crate::engine::workspace::children;
 
 /// Time that processes which the command left behind have after TERM.

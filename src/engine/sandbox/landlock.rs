@@ -16,7 +16,8 @@ use landlock::{
 use serde::{Deserialize, Serialize};
 
 use super::backend::{Backend, INTERNAL, LANDLOCK, SELF, part};
-use super::plan::{Network, Reach, SandboxPlan};
+use super::network::Network;
+use super::plan::{Reach, SandboxPlan};
 use super::seccomp;
 use super::setup::{SetupResult, doing};
 use crate::engine::workspace::children;

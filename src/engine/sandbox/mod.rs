@@ -8,6 +8,7 @@
 
 pub mod backend;
 mod bubblewrap;
+pub mod caches;
 pub mod capture;
 pub mod channels;
 pub mod environment;
@@ -21,7 +22,7 @@ mod memory;
 mod mount_list;
 mod mounts;
 mod namespaces;
-mod network;
+pub mod network;
 pub mod outside;
 pub mod overlay;
 pub mod own;

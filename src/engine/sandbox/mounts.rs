@@ -17,8 +17,10 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags,
 };
 
+use super::caches::{PROGRAMS, UPPER, View, WORK};
 use super::mount_list::mount_points;
-use super::overlay;
+use super::network::Network;
+use super::overlay::{self, Layer};
 use super::plan::{Hidden, Reach};
 use super::setup::{SetupResult, doing};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
@@ -99,6 +101,10 @@ struct Trees<'a> {
     proc: OwnedFd,
     /// What it sees of the outside.
     shown: Vec<(&'a Path, OwnedFd)>,
+    /// Its views of caches.
+    caches: Vec<(PathBuf, OwnedFd)>,
+    /// Programs in those.
+    programs: Vec<(PathBuf, OwnedFd)>,
     /// The workspace, if that is read-only.
     root: Option<OwnedFd>,
 }
@@ -120,6 +126,7 @@ impl<'a> Trees<'a> {
             .iter()
             .flat_map(|folder| TEMPORARY.iter().map(|path| Ok((*path, tree(Path::new(folder))?))));
         let temporary = temporary.collect::<SetupResult<_>>()?;
+        let caches = reach.caches.iter().flat_map(|view| cache(view, &reach.network)).collect::<Vec<_>>();
         let kept: Vec<&Path> = reach.outside.shown.iter().map(Path::new).collect();
         let own = reach.read_only.then(|| Path::new(&reach.root));
         let of_container = (!mount_proc()?).then(|| Path::new(PROC));
@@ -131,6 +138,8 @@ impl<'a> Trees<'a> {
             proc: tree(Path::new(PROC))?,
             // What is gone meanwhile need not be shown.
             shown: kept.into_iter().filter_map(|path| Some((path, tree(path).ok()?))).collect(),
+            programs: reach.caches.iter().filter_map(programs).collect(),
+            caches,
             root: own.map(tree).transpose()?,
         })
     }
@@ -143,6 +152,10 @@ impl<'a> Trees<'a> {
         mount_temporary(&self.temporary)?;
         self.shown.iter().try_for_each(|(path, tree)| attach(tree, path))?;
         reach.outside.home.iter().try_for_each(|home| make_folder(Path::new(home)))?;
+        for (place, view) in self.caches.iter().chain(&self.programs) {
+            // Without its cache a command still runs.
+            let _ = attach(view, place);
+        }
         for hidden in reach.hidden.iter().filter(|hidden| reach.is_above_own(Path::new(&hidden.path))) {
             make_folder(Path::new(&hidden.path))?;
             mount_tmpfs(Path::new(&hidden.path), FOLDER_MODE, SMALL_BYTES)?;
@@ -151,6 +164,29 @@ impl<'a> Trees<'a> {
         self.writable.iter().try_for_each(|(path, tree)| attach(tree, path))?;
         reach.outside.links.iter().try_for_each(|(link, target)| make_link(Path::new(link), target))
     }
+}
+
+/// Takes the view of a cache, with its places: a layer over the user's, or folders in its stead.
+#[expect(clippy::disallowed_methods, reason = "folders of the session, in lbx's own state")]
+fn cache(view: &View, network: &Network) -> Vec<(PathBuf, OwnedFd)> {
+    let own = Path::new(&view.own);
+    let layer = Layer { upper: own.join(UPPER).into(), work: own.join(WORK).into() };
+    let layered = view.exists.then(|| overlay::mount_over(Path::new(&view.place), &layer).ok()).flatten();
+    if let Some(layered) = layered {
+        return vec![(PathBuf::from(&view.place), layered)];
+    }
+    let taken = |(plain, place): (PathBuf, PathBuf)| {
+        fs::create_dir_all(&plain).ok()?;
+        Some((place, tree(&plain).ok()?))
+    };
+    view.plain(network).into_iter().filter_map(taken).collect()
+}
+
+/// Takes the folder with the programs of a toolchain, which its view does not replace.
+fn programs(view: &View) -> Option<(PathBuf, OwnedFd)> {
+    let place = view.has_programs.then(|| Path::new(&view.place).join(PROGRAMS))?;
+    let taken = tree(&place).ok()?;
+    Some((place, taken))
 }
 
 /// Makes an empty file system the root, and lets go of everything else. Until then it covers the folder `over`.

@@ -1,6 +1,7 @@
-//! The loopback device of a network namespace, over which the processes of a command reach each other.
+//! The network of a command, and the loopback device of a namespace, over which its processes reach each other.
 
 use rustix::net::{AddressFamily, SendFlags, SocketType, netlink};
+use serde::{Deserialize, Serialize};
 
 /// The message that sets flags of a device.
 const SET_LINK: u16 = 16;
@@ -10,6 +11,26 @@ const REQUEST: u16 = 1;
 const UP: u32 = 1;
 /// The number of the loopback device in every new namespace.
 const LOOPBACK: u32 = 1;
+
+/// The network of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// None but a loopback device of its own.
+    #[default]
+    None,
+    /// The same, and a proxy to the hosts of a list (see [`super::proxy::hosts`]).
+    Hosts(Vec<String>),
+    /// The network of the machine.
+    Shared,
+}
+
+impl Network {
+    /// Returns true if the command shares the network of the machine.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        *self == Self::Shared
+    }
+}
 
 /// Brings the loopback device up. Where that fails, the command has no network at all.
 pub fn bring_loopback_up() {

@@ -116,7 +116,7 @@ const IN_HOME: [&str; 49] = [
     ".nix-profile",
     ".nodenv",
     ".npm-global",
-    ".nuget",
+    ".nuget/packages",
     ".nvm",
     ".opam",
     ".phpenv",
@@ -266,7 +266,7 @@ fn toolchains() -> Vec<PathBuf> {
 
 /// Returns true if a canonical folder that a variable names may be one of a toolchain: it is not the home folder and
 /// does not hold it.
-fn is_toolchain(path: &Path, home: Option<&Path>) -> bool {
+pub(super) fn is_toolchain(path: &Path, home: Option<&Path>) -> bool {
     path.parent().is_some()
         && !home.is_some_and(|home| home.starts_with(path))
         && !NO_TOOLCHAIN.iter().any(|whole| path == Path::new(whole))

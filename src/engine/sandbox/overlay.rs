@@ -25,7 +25,7 @@ pub struct Layer {
     pub work: OsString,
 }
 
-/// Mounts `layer` over the folder `root`; the mount has no place yet.
+/// Mounts `layer` over the folder `root`, in which nothing else may be mounted; the mount has no place yet.
 ///
 /// # Errors
 /// What hinders it.
@@ -33,6 +33,14 @@ pub(super) fn mount(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
     if let Some(inner) = inner_mount(root)? {
         return Err(format!("{} is a mount point, which a layer does not cover", inner.display()));
     }
+    mount_over(root, layer)
+}
+
+/// Mounts `layer` over the folder `root`, whatever is mounted in it; the mount has no place yet.
+///
+/// # Errors
+/// What hinders it.
+pub(super) fn mount_over(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
     let folders = [open(root)?, open(Path::new(&layer.upper))?, open(Path::new(&layer.work))?];
     // What the layer holds is read right after the command and never mounted again, so nothing in it
     // needs to reach the disk. Linux before 5.10 does not know the option.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::caches::View;
+use super::network::Network;
 use super::outside::Outside;
 use super::overlay::Layer;
 
@@ -51,6 +53,8 @@ pub struct Reach {
     pub writable: Vec<OsString>,
     /// The part of the disk outside that it sees.
     pub outside: Outside,
+    /// Views of caches; one that holds another comes before it.
+    pub caches: Vec<View>,
     /// Canonical paths that appear empty.
     pub hidden: Vec<Hidden>,
     /// Canonical folders below a writable one that are read-only.
@@ -61,18 +65,6 @@ pub struct Reach {
     pub network: Network,
     /// The folder that it sees as `/tmp`, which the commands of a session share; `None` for an empty one.
     pub temporary: Option<OsString>,
-}
-
-/// The network of a command.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Network {
-    /// None but a loopback device of its own.
-    #[default]
-    None,
-    /// The same, and a proxy to the hosts of a list (see [`super::proxy::hosts`]).
-    Hosts(Vec<String>),
-    /// The network of the machine.
-    Shared,
 }
 
 /// A path that appears empty.
@@ -214,12 +206,4 @@ pub struct Ended {
     pub cpu_ms: u64,
     /// Memory of the largest of them, in bytes.
     pub peak_memory_bytes: u64,
-}
-
-impl Network {
-    /// Returns true if the command shares the network of the machine.
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        *self == Self::Shared
-    }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! tmp/SESSION/        its mtime is the last use; commands that use it hold its lock together
 //! tmp/SESSION/files   the `/tmp` of the commands
+//! tmp/SESSION/caches/N/NAME  what commands wrote over a cache; a command holds the lock of its N alone
 //! tmp/.gone-…         a folder that is being removed
 //! ```
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
+use super::caches::{UPPER, WORK};
 use crate::clock::seconds_now;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{State, make_folder};
@@ -24,6 +26,10 @@ use crate::error::Error;
 const FOLDER: &str = "tmp";
 /// The part that commands see.
 const FILES: &str = "files";
+/// The part with views of caches.
+const CACHES: &str = "caches";
+/// Most commands of a session that have views of caches at once.
+const SLOTS_MAX: usize = 64;
 /// How the name of one begins that is being removed. No session has such a name.
 const GONE: &str = ".gone";
 /// Seconds after its last use in which one is kept: a day.
@@ -42,6 +48,8 @@ pub struct SessionTmp {
     path: PathBuf,
     /// The folder with the lock that keeps others from removing it.
     _folder: OwnedFd,
+    /// The folder for views of caches that this command has alone, with its number.
+    slot: Option<(OwnedFd, usize)>,
 }
 
 impl SessionTmp {
@@ -60,7 +68,25 @@ impl SessionTmp {
             rustix::fs::fchmod(&files, SHARED_MODE.into()).map_err(io)?;
         }
         let path = state.path_of(&format!("{FOLDER}/{}/{FILES}", session.as_str()));
-        Ok(Self { path: workspace.root().join(path.as_path()), _folder: folder })
+        let slot = free_slot(&folder);
+        Ok(Self { path: workspace.root().join(path.as_path()), _folder: folder, slot })
+    }
+
+    /// Makes the folder for the view of a cache, with those of a layer if it has one; returns its absolute path.
+    #[must_use]
+    pub fn cache(&self, name: &str, is_layered: bool) -> Option<PathBuf> {
+        let (slot, number) = self.slot.as_ref()?;
+        let is_new = make_folder(slot.as_fd(), OsStr::new(name), OWN_MODE).ok()?;
+        if is_layered {
+            let own = fs::open_at(slot.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
+            if !is_new {
+                // overlayfs takes no folder a second time that an earlier mount did not leave in order.
+                let _ = removal::remove(own.as_fd(), OsStr::new(WORK));
+            }
+            make_folder(own.as_fd(), OsStr::new(UPPER), OWN_MODE).ok()?;
+            make_folder(own.as_fd(), OsStr::new(WORK), OWN_MODE).ok()?;
+        }
+        Some(self.path.parent()?.join(CACHES).join(number.to_string()).join(name))
     }
 
     /// Returns the absolute path of the folder that commands see as `/tmp`.
@@ -75,6 +101,19 @@ pub fn remove(state: &State, session: &SessionId) {
     if let Ok(Some(all)) = state.find_folder(FOLDER) {
         remove_if_free(&all, OsStr::new(session.as_str()), &|_| true);
     }
+}
+
+/// Opens the first folder for views of caches that no other command uses: two must not write over one cache at once.
+fn free_slot(folder: &OwnedFd) -> Option<(OwnedFd, usize)> {
+    make_folder(folder.as_fd(), OsStr::new(CACHES), OWN_MODE).ok()?;
+    let all = fs::open_at(folder.as_fd(), OsStr::new(CACHES), fs::FOLDER).ok()?;
+    (0..SLOTS_MAX).find_map(|number| {
+        let name = number.to_string();
+        make_folder(all.as_fd(), OsStr::new(&name), OWN_MODE).ok()?;
+        let slot = fs::open_at(all.as_fd(), OsStr::new(&name), fs::FOLDER).ok()?;
+        rustix::fs::flock(&slot, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some((slot, number))
+    })
 }
 
 /// Opens the folder of a session with a lock that others may hold too, and notes the use.

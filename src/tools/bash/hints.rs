@@ -5,7 +5,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD};
 
-use crate::engine::sandbox::plan::{Network, Reach};
+use crate::engine::sandbox::network::Network;
+use crate::engine::sandbox::plan::Reach;
 
 /// Words of the system and of programs for a write to a read-only file system.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];

@@ -9,12 +9,13 @@ use super::placeholder::{GIT_FOLDER, Placeholder};
 use super::request::Request;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::network::Network;
 use crate::engine::sandbox::outside::{self, Outside};
 use crate::engine::sandbox::own::Own;
-use crate::engine::sandbox::plan::{Limits, Network, Reach};
+use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::session_tmp::SessionTmp;
-use crate::engine::sandbox::{channels, environment, hidden, known_repositories};
+use crate::engine::sandbox::{caches, channels, environment, hidden, known_repositories};
 use crate::engine::snapshot::git_folders;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::fs::is_folder;
@@ -73,6 +74,9 @@ pub fn prepare(
     let own = Own::find(&folders, &engine.policy().own_places())?;
     let own_folders: Vec<&Path> = writable.iter().map(Path::new).chain([root.as_path()]).collect();
     let outside = seen_outside(engine, home.as_deref(), &own_folders);
+    let wanted = engine.policy().list(Key::BashCaches);
+    let mut make = |name: &str, is_layered: bool| temporary.as_ref()?.cache(name, is_layered);
+    let caches = caches::find(home.as_deref(), wanted, (&outside, &own_folders), &mut make);
     let by_policy = found.by_policy.iter().filter(|_| !read_only);
     let above = by_policy.flat_map(|path| path.ancestors().skip(1));
     let above =
@@ -83,6 +87,7 @@ pub fn prepare(
     let mut reach = Reach {
         read_only,
         outside,
+        caches,
         protected: list(found.protected),
         states: list(found.states),
         channels: list(unnamed(engine, home.as_deref(), found.channels)),
@@ -140,6 +145,7 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
         read_only: false,
         protected: vec![OsString::from(GIT_FOLDER)],
         channels: Vec::new(),
+        caches: Vec::new(),
         states: vec![OsString::from(STATE_FOLDER)],
         writable: Vec::new(),
         hidden: Vec::new(),

@@ -1,0 +1,181 @@
+//! Caches of toolchains: what commands write in them is the session's.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, state};
+use crate::confined::guarded;
+use crate::support::backends;
+
+/// A workspace whose user has caches of cargo and pip, and no others.
+fn with_caches() -> Workspace {
+    let ws = guarded();
+    let home = ws.outside.join("home");
+    for folder in [".cargo/bin", ".cargo/registry", ".cache/pip"] {
+        fs::create_dir_all(home.join(folder)).unwrap();
+    }
+    for file in [".cargo/bin/tool", ".cargo/registry/crate", ".cargo/credentials.toml", ".cache/pip/wheel"] {
+        fs::write(home.join(file), "the user's\n").unwrap();
+    }
+    fs::write(home.join(".cache/browser"), "SECRET\n").unwrap();
+    ws
+}
+
+/// Runs a command of a session with more fields of the request; returns the data of the answer.
+fn run(ws: &Workspace, settings: &[&str], session: &str, command: &str, more: &Value) -> Value {
+    let mut request = json!({ "command": command, "session": session });
+    request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+    let arguments: Vec<&str> = ["bash", "--json", "-"].into_iter().chain(settings).collect();
+    ws.lbx_stdin(&arguments, request.to_string()).success()["data"].clone()
+}
+
+/// Returns everything in a home folder, with the bytes of files.
+fn everything(home: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![home.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let bytes = fs::read(&path).unwrap_or_default();
+            found.push((path.strip_prefix(home).unwrap().display().to_string(), bytes));
+            folders.extend(path.is_dir().then_some(path));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_session_writes_caches_that_only_it_sees() {
+    if !backends().contains(&"namespaces") {
+        return;
+    }
+    for more in [json!({}), json!({ "direct": true })] {
+        let ws = with_caches();
+        let home = ws.outside.join("home");
+        run(&ws, &[], "one", "true", &more);
+        let before = everything(&home);
+        let write = "cat ~/.cargo/registry/crate ~/.cache/pip/wheel; for f in ~/.cargo/registry/new ~/.cache/pip/new ~/.cargo/.package-cache ~/.cache/new ~/.npm/new ~/go/new; do echo new > $f || exit; done; rm ~/.cargo/registry/crate";
+        let answer = run(&ws, &["bash.backend=namespaces"], "one", write, &more);
+        assert_eq!(
+            (&answer["stdout"], &answer["exit_code"]),
+            (&json!("the user's\nthe user's\n"), &json!(0))
+        );
+        assert_eq!(answer["changed"], json!([]), "{answer:#}");
+        // The next command of the session finds it, and nobody else.
+        let read = "cat ~/.cargo/registry/new ~/.cache/new ~/.npm/new; ls ~/.cargo/registry";
+        let own = run(&ws, &["bash.backend=namespaces"], "one", read, &more);
+        assert_eq!(own["stdout"], "new\nnew\nnew\nnew\n", "{own:#}");
+        let other =
+            run(&ws, &["bash.backend=namespaces"], "two", "ls ~/.cargo/registry ~/.cache/pip ~/.npm", &more);
+        let listed = other["stdout"].as_str().unwrap();
+        assert!(listed.contains("crate") && listed.contains("wheel") && !listed.contains("new"), "{other:#}");
+        assert_eq!(everything(&home), before);
+        // Programs stay as they are, secrets hidden, and what is no cache of a toolchain is not there.
+        for command in [
+            "echo x > ~/.cargo/bin/tool",
+            "echo x > ~/.cargo/bin/new",
+            "grep user ~/.cargo/credentials.toml",
+            "cat ~/.cache/browser",
+            "echo x > ~/new",
+        ] {
+            let answer = run(&ws, &["bash.backend=namespaces"], "one", command, &more);
+            assert_ne!(answer["exit_code"], 0, "{command}: {answer:#}");
+        }
+        ws.lbx(&["session", "end", "--session", "one"]).success();
+        assert!(!ws.path(&state("tmp/one")).exists());
+    }
+}
+
+#[test]
+fn without_a_layer_a_command_with_network_has_empty_caches() {
+    if !backends().contains(&"bubblewrap") {
+        return;
+    }
+    let ws = with_caches();
+    let home = ws.outside.join("home");
+    run(&ws, &["bash.backend=bubblewrap"], "one", "true", &json!({}));
+    let before = everything(&home);
+    let write = "cat ~/.cargo/registry/crate; echo new > ~/.cargo/registry/new";
+    let offline = run(&ws, &["bash.backend=bubblewrap"], "one", write, &json!({}));
+    assert_eq!(
+        (&offline["stdout"], &offline["exit_code"]),
+        (&json!("the user's\n"), &json!(1)),
+        "{offline:#}"
+    );
+    let settings = ["bash.backend=bubblewrap", "bash.network=example.org"];
+    let write = "ls ~/.cargo/registry; echo new > ~/.cargo/registry/new && cat ~/.cargo/bin/tool";
+    let answer = run(&ws, &settings, "one", write, &json!({}));
+    assert_eq!(answer["stdout"], "the user's\n", "{answer:#}");
+    let again = run(&ws, &settings, "one", "cat ~/.cargo/registry/new", &json!({}));
+    assert_eq!(again["stdout"], "new\n", "{again:#}");
+    assert_eq!(everything(&home), before);
+}
+
+#[test]
+fn two_commands_at_once_never_write_one_cache() {
+    if !backends().contains(&"namespaces") {
+        return;
+    }
+    let ws = with_caches();
+    let command = "echo job > ~/.cargo/registry/new; touch started; while [ ! -e go ]; do sleep 0.02; done; cat ~/.cargo/registry/new";
+    let request = json!({ "command": command, "background": true, "session": "one" });
+    let setting = "bash.backend=namespaces";
+    let job =
+        ws.lbx_stdin(&["bash", "--set", setting, "--json", "-"], request.to_string()).ok()["job"].clone();
+    while !ws.path("started").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let write = "ls ~/.cargo/registry; echo other > ~/.cargo/registry/new; cat ~/.cargo/registry/new";
+    let answer = run(&ws, &[setting], "one", write, &json!({}));
+    assert_eq!(answer["stdout"], "crate\nother\n", "{answer:#}");
+    ws.write("go", "");
+    let look = json!({ "job": job, "timeout_ms": 20_000, "session": "one" });
+    assert_eq!(ws.json("bash", &look).ok()["output"], "job\n");
+    // What the job wrote is what the session goes on with.
+    let read = run(&ws, &[setting], "one", "cat ~/.cargo/registry/new", &json!({}));
+    assert_eq!(read["stdout"], "job\n", "{read:#}");
+}
+
+#[test]
+fn the_policy_says_which_caches_there_are() {
+    if !backends().contains(&"namespaces") {
+        return;
+    }
+    let ws = with_caches();
+    let write = "for f in ~/.cargo/registry/new ~/.cache/pip/new ~/.npm/new; do echo new > $f && echo $f; done 2>/dev/null | sed 's/.*home.//'; true";
+    for (caches, written) in [
+        ("none", ""),
+        ("cargo", ".cargo/registry/new\n"),
+        ("cargo:npm", ".cargo/registry/new\n.npm/new\n"),
+        ("pip", ".cache/pip/new\n"),
+    ] {
+        let settings = ["bash.backend=namespaces", &format!("bash.caches={caches}")];
+        let answer = run(&ws, &settings, "one", write, &json!({}));
+        assert_eq!(answer["stdout"], written, "{caches}: {answer:#}");
+    }
+    let error = ws.lbx(&["bash", "--set", "bash.caches=cargos", "true"]).error("invalid_request");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("\"cargos\" is no cache; expected none or some of bun, cargo,"), "{error:#}");
+}
+
+#[test]
+fn go_builds_and_tests_with_nothing_set() {
+    if !backends().contains(&"namespaces") {
+        return;
+    }
+    let ws = guarded();
+    ws.write("go.mod", "module demo\n\ngo 1.18\n");
+    ws.write("demo_test.go", "package demo\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n\tif 1+1 != 2 {\n\t\tt.Fail()\n\t}\n}\n");
+    let answer =
+        run(&ws, &["bash.backend=namespaces"], "one", "go test ./...", &json!({ "timeout_ms": 300_000 }));
+    if answer["exit_code"] == 127 {
+        eprintln!("skipped: go is not installed");
+        return;
+    }
+    assert!(answer["stdout"].as_str().unwrap().starts_with("ok  \tdemo\t"), "{answer:#}");
+    assert_eq!((&answer["exit_code"], &answer["changed"]), (&json!(0), &json!([])), "{answer:#}");
+}
