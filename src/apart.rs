@@ -1,9 +1,10 @@
-//! Threads that begin on another processor than the thread that makes them.
+//! Threads and processes that begin on another processor than the thread that makes them.
 //!
 //! A kernel that packs its work onto few processors, as those of small virtual machines do, leaves a new
 //! thread for some ten milliseconds where it was made, though another processor is idle: as long as the
 //! thread's work takes.
 
+use rustix::process::Pid;
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
@@ -31,6 +32,19 @@ impl Apart {
         Self { sets }
     }
 
+    /// Takes the calling thread, which is new, to one of them, and lets `start` start a process there, which returns
+    /// its id. Where both go from there is the kernel's choice again.
+    pub fn start_process<T>(self, start: impl FnOnce() -> T, id: impl FnOnce(&T) -> Option<Pid>) -> T {
+        // Advice, as below.
+        let is_apart = self.sets.filter(|(_, others)| sched_setaffinity(None, others).is_ok());
+        let started = start();
+        if let Some((all, _)) = is_apart {
+            let _ = sched_setaffinity(None, &all);
+            let _ = id(&started).map(|id| sched_setaffinity(Some(id), &all));
+        }
+        started
+    }
+
     /// Takes the calling thread, which is new, to one of them. Where it goes from there is the kernel's choice again.
     pub fn go(self) {
         if let Some((all, others)) = self.sets {
@@ -48,6 +62,11 @@ impl Apart {
     #[must_use]
     pub fn from_here() -> Self {
         Self::default()
+    }
+
+    /// Starts the process.
+    pub fn start_process<T>(self, start: impl FnOnce() -> T, _id: impl FnOnce(&T) -> Option<Pid>) -> T {
+        start()
     }
 
     /// Does nothing.

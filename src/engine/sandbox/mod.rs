@@ -75,7 +75,7 @@ pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
     let mut sink = run::Discard;
     let probed = run::run(backend, &plan, None, &run::Bounds::probe(), (None, &mut sink));
     match probed {
-        Ok(run::Ran { ended, .. }) if ended.exit_code == Some(0) => None,
+        Ok((run::Ran { ended, .. }, _)) if ended.exit_code == Some(0) => None,
         Ok(_) => Some("a command that should succeed failed in it".to_owned()),
         Err(run::Failure::Backend(reason)) => Some(reason),
         Err(run::Failure::Call(error)) => Some(error.message().to_owned()),

@@ -1,10 +1,11 @@
 //! One command in a sandbox, as the call sees it: started, listened to, ended.
 
+use std::convert::Infallible;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, ChildStdout, Command};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -17,6 +18,7 @@ use super::network::Network;
 use super::plan::{Ended, Order, Report, SandboxPlan};
 use super::proxy::Proxy;
 use super::proxy::hosts::Hosts;
+use crate::apart::Apart;
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{children, open_files};
 use crate::error::Error;
@@ -115,32 +117,51 @@ impl From<Error> for Failure {
     }
 }
 
-/// A sandbox that starts while the call still prepares the plan: both take about as long.
+/// A sandbox that starts in a thread of its own while the call still prepares the plan: both take about as long.
 pub struct Early {
     /// The name of its backend.
     backend: &'static str,
     /// True if it shares the network of the machine.
     network: bool,
-    /// Its process.
-    running: Running<'static>,
+    /// Gives the sandbox once it has its user ids.
+    started: Receiver<Result<Running<'static>, Failure>>,
 }
 
 impl Early {
     /// Starts a sandbox; `None` if the backend cannot start without a plan. Dropped, it ends.
     #[must_use]
     pub fn start(backend: &dyn Backend, network: bool) -> Option<Self> {
-        let running = Running::start(backend.early_command(network)?, true).ok()?;
-        Some(Self { backend: backend.name(), network, running })
+        let command = backend.early_command(network)?;
+        // A process begins on the processor of the thread that starts it, and this one's is busy.
+        let apart = Apart::from_here();
+        let (sender, started) = mpsc::channel();
+        let start = move || {
+            let (alive, is_alive) = mpsc::channel();
+            let running = Running::start(command, Some(&apart)).map(|mut running| {
+                running.child.parent = Some(alive);
+                running
+            });
+            // If nobody takes it, it ends here.
+            let _ = sender.send(running);
+            // The kernel ends the process with this thread.
+            let _ = is_alive.recv();
+        };
+        std::thread::Builder::new().spawn(start).ok()?;
+        Some(Self { backend: backend.name(), network, started })
     }
 
     /// Returns its process if it is what a plan needs.
-    fn running(self, backend: &dyn Backend, plan: &SandboxPlan) -> Option<Running<'static>> {
-        (self.backend == backend.name() && self.network == plan.reach.network.is_shared())
-            .then_some(self.running)
+    fn running(self, backend: &dyn Backend, plan: &SandboxPlan) -> Option<Result<Running<'static>, Failure>> {
+        let is_it = self.backend == backend.name() && self.network == plan.reach.network.is_shared();
+        let ended_early = |_| Err(Failure::Backend("its thread ended early".to_owned()));
+        is_it.then(|| self.started.recv().unwrap_or_else(ended_early))
     }
 }
 
 /// Runs a command by that backend; `stdin` is what it reads.
+///
+/// Every process of the command has ended then. The system still takes the sandbox apart, for which the caller waits
+/// by dropping [`Departing`].
 ///
 /// # Errors
 /// See [`Failure`]. Whatever it is, no process is left.
@@ -150,16 +171,16 @@ pub fn run(
     stdin: Option<&[u8]>,
     bounds: &Bounds,
     (early, sink): (Option<Early>, &mut dyn Sink),
-) -> Result<Ran, Failure> {
+) -> Result<(Ran, Departing), Failure> {
     let mut running = match early.and_then(|early| early.running(backend, plan)) {
-        Some(running) => running,
+        Some(running) => running?,
         None => Running::of(backend, plan)?,
     };
     running.stdin = stdin.map(Feed::new).transpose().map_err(not_started)?;
-    running.meet()?;
     let ended = running.follow(backend.name(), plan, bounds, sink)?;
     running.drain(sink);
-    Ok(ended)
+    let departing = Departing { child: running.child.child.take(), parent: running.child.parent.take() };
+    Ok((ended, departing))
 }
 
 /// Returns the failure of a sandbox that the system does not start.
@@ -170,9 +191,7 @@ fn not_started(source: io::Error) -> Failure {
 /// A sandbox that stands or is about to.
 struct Running<'a> {
     /// The process that makes it.
-    child: Child,
-    /// Waits until the process asks for its user ids, and gives them to it.
-    greeting: Option<JoinHandle<Result<Link, String>>>,
+    child: Departing,
     /// The link to its first process; closed, it ends.
     link: Option<Link>,
     /// The proxy to a list of hosts.
@@ -193,6 +212,25 @@ struct Running<'a> {
     piece: Vec<u8>,
 }
 
+/// The process of a sandbox that is about to end. Dropped, it has ended; it is killed if that takes too long.
+#[derive(Debug)]
+pub struct Departing {
+    /// The process.
+    child: Option<Child>,
+    /// Keeps the thread that started it.
+    parent: Option<Sender<Infallible>>,
+}
+
+impl Drop for Departing {
+    fn drop(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        if !ends_within(child, END_TIME_MAX) {
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+    }
+}
+
 /// What a command reads.
 struct Feed<'a> {
     /// What is still to be written.
@@ -207,21 +245,23 @@ impl Running<'_> {
     /// Starts the process that makes the sandbox of a plan.
     fn of(backend: &dyn Backend, plan: &SandboxPlan) -> Result<Self, Failure> {
         match backend.early_command(plan.reach.network.is_shared()) {
-            Some(command) => Self::start(command, true),
-            None => Self::start(backend.command(&plan.reach).map_err(Failure::Backend)?, false),
+            Some(command) => Self::start(command, Some(&Apart::default())),
+            None => Self::start(backend.command(&plan.reach).map_err(Failure::Backend)?, None),
         }
     }
 
-    /// Starts the process that makes the sandbox; `needs_ids` is true if the call gives it its user ids.
-    fn start(command: Command, needs_ids: bool) -> Result<Self, Failure> {
+    /// Starts the process that makes the sandbox. One that the call gives its user ids starts apart.
+    fn start(command: Command, apart: Option<&Apart>) -> Result<Self, Failure> {
         let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
-        let mut child = children::spawn(&mut with_link(command, theirs.into())).map_err(not_started)?;
+        let spawn = || children::spawn(&mut with_link(command, theirs.into()));
+        let id = |child: &io::Result<Child>| child.as_ref().ok().map(Pid::from_child);
+        let mut child = apart.copied().unwrap_or_default().start_process(spawn, id).map_err(not_started)?;
         // The command itself is started by it, once it has the plan.
         open_files::lower_for(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let process = child.id();
         let mut running = Self {
-            child,
-            greeting: None,
+            child: Departing { child: Some(child), parent: None },
             link: None,
             proxy: None,
             stdout,
@@ -234,24 +274,13 @@ impl Running<'_> {
         };
         running.stdout.iter().try_for_each(never_block).map_err(not_started)?;
         running.stderr.iter().try_for_each(never_block).map_err(not_started)?;
-        if needs_ids {
+        if apart.is_some() {
             ours.set_read_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
-            let process = running.child.id();
-            let greeting = std::thread::Builder::new().spawn(move || greet(Link::new(ours), process));
-            running.greeting = Some(greeting.map_err(not_started)?);
+            running.link = Some(greet(Link::new(ours), process).map_err(Failure::Backend)?);
         } else {
             running.link = Some(Link::new(ours));
         }
         Ok(running)
-    }
-
-    /// Waits until the process has its user ids.
-    fn meet(&mut self) -> Result<(), Failure> {
-        if let Some(greeting) = self.greeting.take() {
-            let greeted = greeting.join().unwrap_or_else(|_| Err("it got no user ids".to_owned()));
-            self.link = Some(greeted.map_err(Failure::Backend)?);
-        }
-        Ok(())
     }
 
     /// Follows the command to its end.
@@ -322,7 +351,11 @@ impl Running<'_> {
                 }
                 Report::Started => self.started = Some(Instant::now()),
                 Report::Failed(reason) => return Err(Failure::Backend(reason)),
-                Report::Ended(ended) => self.ended = Some(ended),
+                // Nobody is left who could write.
+                Report::Ended(ended) => {
+                    self.ended = Some(ended);
+                    return Ok(true);
+                }
             }
         }
         Ok(true)
@@ -374,32 +407,21 @@ impl Running<'_> {
         self.stdin = None;
     }
 
-    /// Takes in the output that is there.
-    fn take_output(&mut self, sink: &mut dyn Sink) {
+    /// Takes in a piece of the output that is there; returns true if there was one.
+    fn take_output(&mut self, sink: &mut dyn Sink) -> bool {
         let mut piece = std::mem::take(&mut self.piece);
-        if let Some(stdout) = &mut self.stdout
-            && !take_piece(stdout, Stream::Stdout, &mut piece, sink)
-        {
-            self.stdout = None;
-        }
-        if let Some(stderr) = &mut self.stderr
-            && !take_piece(stderr, Stream::Stderr, &mut piece, sink)
-        {
-            self.stderr = None;
-        }
+        let stdout = self.stdout.as_mut().map(|from| take_piece(from, Stream::Stdout, &mut piece, sink));
+        let stderr = self.stderr.as_mut().map(|from| take_piece(from, Stream::Stderr, &mut piece, sink));
+        self.stdout.take_if(|_| stdout == Some(Piece::End));
+        self.stderr.take_if(|_| stderr == Some(Piece::End));
         self.piece = piece;
+        [stdout, stderr].contains(&Some(Piece::Some))
     }
 
     /// Takes in what is left of the output once nobody is left who writes it.
     fn drain(&mut self, sink: &mut dyn Sink) {
         self.link = None;
-        let deadline = Instant::now() + DRAIN_TIME_MAX;
-        while (self.stdout.is_some() || self.stderr.is_some()) && Instant::now() < deadline {
-            if self.wait(LOOK_INTERVAL).is_err() {
-                return;
-            }
-            self.take_output(sink);
-        }
+        while self.take_output(sink) {}
     }
 
     /// Ends what has run for too long or is wanted no more.
@@ -466,18 +488,9 @@ impl Running<'_> {
 }
 
 impl Drop for Running<'_> {
-    /// Ends the sandbox by closing the link: its first process then ends all others. Kills it if that takes too
-    /// long.
+    /// Ends the sandbox by closing the link: its first process then ends all others.
     fn drop(&mut self) {
         self.link = None;
-        if let Some(greeting) = self.greeting.take() {
-            let _ = self.child.kill();
-            let _ = greeting.join();
-        }
-        if !ends_within(&mut self.child, END_TIME_MAX) {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
     }
 }
 
@@ -564,15 +577,26 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Takes in one piece of a stream; whether more may come.
-fn take_piece(from: impl io::Read, stream: Stream, piece: &mut [u8], sink: &mut dyn Sink) -> bool {
+/// A look at a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    /// Something was there.
+    Some,
+    /// Nothing is there now.
+    None,
+    /// Nothing comes any more.
+    End,
+}
+
+/// Takes in one piece of a stream.
+fn take_piece(from: impl io::Read, stream: Stream, piece: &mut [u8], sink: &mut dyn Sink) -> Piece {
     match read_now(from, piece) {
-        Ok(Some(0)) | Err(_) => false,
+        Ok(Some(0)) | Err(_) => Piece::End,
         Ok(Some(bytes)) => {
             sink.take(stream, piece.get(..bytes).unwrap_or_default());
-            true
+            Piece::Some
         }
-        Ok(None) => true,
+        Ok(None) => Piece::None,
     }
 }
 

@@ -182,9 +182,10 @@ impl Bash {
             Err(NotRun::Call(error)) => Err(error),
             Ok(confined) => Ok(confined),
         };
-        let has_succeeded = ran.as_ref().ok().map(|confined| exit_code(&confined.ran) == 0);
+        let has_succeeded = ran.as_ref().ok().map(|(confined, _)| exit_code(&confined.ran) == 0);
         let taken = recording.take(engine, request, &plan.reach, has_succeeded);
-        let confined = ran?;
+        // The system takes the sandbox apart meanwhile; this waits for it, at the latest when the session's folders are free.
+        let (confined, _departing) = ran?;
         let stale = marks.stale(engine);
         confined.tell(engine, &plan);
         let answer = Ran { stale, ..confined.answer() };
@@ -405,7 +406,7 @@ fn run_confined(
     stdin: Option<&str>,
     bounds: &run::Bounds,
     (shown_max, output, mut early): (usize, &mut Output<'_>, Option<run::Early>),
-) -> Result<Confined, NotRun> {
+) -> Result<(Confined, run::Departing), NotRun> {
     let mut reasons = Vec::new();
     let has_layer = plan.reach.layer.is_some();
     for backend in allowed(engine) {
@@ -426,13 +427,14 @@ fn run_confined(
         let mut sink = told::Told::new(sink, &bounds.control);
         let stdin = stdin.map(str::as_bytes);
         match run::run(backend, plan, stdin, bounds, (early.take(), &mut sink)) {
-            Ok(ran) => {
+            Ok((ran, departing)) => {
                 let gaps = backend.gaps();
                 if !gaps.is_empty() {
                     engine.warn(format!("{} leaves open: {}", backend.name(), gaps.join("; ")));
                 }
                 let tail = sink.into_tail();
-                return Ok(Confined { ran, output: capture.finish(), tail, sandbox: backend.name() });
+                let sandbox = backend.name();
+                return Ok((Confined { ran, output: capture.finish(), tail, sandbox }, departing));
             }
             Err(run::Failure::Backend(reason)) => reasons.push((backend.name(), reason)),
             Err(run::Failure::Call(error)) => return Err(error.into()),
