@@ -97,8 +97,8 @@ impl Remote {
 
     /// Sees that lbx is inside, and copies it in where it is not.
     fn check(&mut self) -> Result<(), Error> {
-        let mut check = container::command(&self.container, &[self.container.binary.as_str(), "--version"]);
-        let check = children::output(check.stdin(Stdio::null()))
+        let check = container::command(&self.container, &[self.container.binary.as_str(), "--version"])
+            .and_then(|mut check| children::output(check.stdin(Stdio::null())))
             .map_err(|source| self.unreachable(&source.to_string()))?;
         if is_not_there(check.status) {
             self.install()
@@ -116,7 +116,8 @@ impl Remote {
             words.insert(1, OsString::from(tied::WORD));
         }
         let input = if is_tied { Input::Tie } else { Input::Own };
-        relay::run(container::command(&self.container, &words), input)
+        container::command(&self.container, &words)
+            .and_then(|command| relay::run(command, input))
             .map_err(|source| self.unreachable(&source.to_string()))
     }
 
@@ -191,7 +192,7 @@ impl Remote {
         let is_tied = tool.name == Bash::NAME && text.len() <= INLINE_BYTES_MAX;
         let words = self.words_of(tool, &text, options, is_tied);
         let unreachable = |source: std::io::Error| self.unreachable(&source.to_string());
-        let mut command = container::command(&self.container, &words);
+        let mut command = container::command(&self.container, &words).map_err(unreachable)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = children::spawn(&mut command).map_err(unreachable)?;
         let mut stdin = child.stdin.take();

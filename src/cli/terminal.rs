@@ -49,7 +49,7 @@ pub fn page(text: &[u8]) -> bool {
     if pager == "cat" {
         return false;
     }
-    let mut command = Command::new("sh");
+    let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("command -v {} >/dev/null || exit 127; exec {pager}", program(&pager))]);
     if variable("LESS").is_none() {
         command.env("LESS", LESS);

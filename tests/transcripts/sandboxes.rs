@@ -178,6 +178,24 @@ fn all_tools_work_inside_a_container_on_its_own_files() {
 }
 
 #[test]
+fn an_engine_is_never_taken_from_a_folder_that_an_agent_can_write() {
+    let ws = Workspace::with(&[("a.txt", "here\n")]);
+    let evil = ws.outside.join("evil");
+    let link = ws.outside.join("link");
+    std::os::unix::fs::symlink(&ws.root, &link).unwrap();
+    ws.write("venv/bin/engine", "");
+    write_program(&ws.path("venv/bin/engine"), &format!("#!/bin/sh\ntouch {}\n", evil.display()));
+    let path = format!("{}:{PATH_FIXED}", link.join("venv/bin").display());
+    for words in [["--container", "engine:one"], ["--exec", "engine exec one"]] {
+        let create = [&["sandbox", "create", "c"][..], &words].concat();
+        let error = ws.call(&create).env("PATH", &path).run().error("io_error");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("venv/bin/engine lies in a workspace"), "{error:#}");
+        assert!(!evil.exists(), "{words:?}");
+    }
+}
+
+#[test]
 fn a_command_that_runs_another_elsewhere_is_a_way_into_a_sandbox_too() {
     let ws = Workspace::with(&[]);
     let Some(container) = engine(&ws) else { return };

@@ -4,13 +4,14 @@
 //! checked by its SHA-256 after the copy, and copied again when this lbx is another one.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use super::sandboxes::Container;
 use super::state::STATE_FOLDER;
-use crate::engine::workspace::children;
+use crate::engine::workspace::{children, programs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -120,18 +121,20 @@ pub fn shown(words: &[String]) -> String {
     words.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// The command that runs a program inside, with its stdin.
-#[must_use]
-pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) -> Command {
+/// Returns the command that runs a program inside, with its stdin.
+///
+/// # Errors
+/// Returns why the engine is not started: it is missing, or others could have written it.
+pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) -> io::Result<Command> {
     let mut words = container.exec.iter();
-    match (&container.engine, words.next()) {
+    Ok(match (&container.engine, words.next()) {
         (Some((engine, name)), _) => {
-            let mut command = Command::new(engine);
+            let mut command = Command::new(resolved(engine)?);
             command.args(["exec", "-i", name]).args(program);
             command
         }
         (None, Some(first)) => {
-            let mut command = Command::new(first);
+            let mut command = Command::new(resolved(first)?);
             command.args(words);
             if first.rsplit('/').next() == Some(SSH) {
                 command.args(program.iter().map(|word| quoted(word.as_ref())));
@@ -142,7 +145,15 @@ pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) 
         }
         // Such a one is never made.
         (None, None) => Command::new("false"),
+    })
+}
+
+/// Returns the program of a word: a path as it is, and a name by its canonical path.
+fn resolved(word: &str) -> io::Result<PathBuf> {
+    if word.contains('/') {
+        return Ok(PathBuf::from(word));
     }
+    programs::find(word, &[]).map_err(|why| io::Error::new(io::ErrorKind::NotFound, why))
 }
 
 /// A word as a shell takes it for itself.
@@ -202,7 +213,8 @@ pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
 
 /// The SHA-256 that the program at a path inside tells of itself.
 fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
-    let output = children::output(command(container, &[binary, INTERNAL]).stdin(Stdio::null()));
+    let output = command(container, &[binary, INTERNAL])
+        .and_then(|mut command| children::output(command.stdin(Stdio::null())));
     let output = output.map_err(|error| format!("{}: {error}", program_of(container)))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
@@ -216,12 +228,12 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
         // Engines do not follow a link of /proc: they get a file of their own.
         let aside =
             Aside::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
-        let mut command = Command::new(engine);
+        let mut command = Command::new(resolved(engine).map_err(|error| error.to_string())?);
         command.arg("cp").arg(aside.folder.join(&aside.sent)).arg(format!("{name}:{}", aside.place));
         return finished(children::output(command.stdin(Stdio::null())), engine);
     }
     let script = r#"case "$1" in */.lbx/*) mkdir -p "${1%/*}";; esac; cat > "$1" && chmod 755 "$1""#;
-    let mut command = command(container, &["sh", "-c", script, "sh", to]);
+    let mut command = command(container, &["sh", "-c", script, "sh", to]).map_err(|error| error.to_string())?;
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child =
         children::spawn(&mut command).map_err(|error| format!("{}: {error}", program_of(container)))?;
@@ -349,8 +361,9 @@ mod tests {
         for wrong in ["", "  ", "a 'b", "a \"b", "a \\"] {
             assert!(of_exec(wrong).is_err(), "{wrong}");
         }
-        let ssh = of_exec("ssh host").unwrap();
+        let ssh = of_exec("/usr/bin/ssh host").unwrap();
         let words: Vec<String> = command(&ssh, &["/lbx", "it's; rm x"])
+            .unwrap()
             .get_args()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();

@@ -27,6 +27,8 @@ pub fn find(name: &str, writable: &[&Path]) -> Result<PathBuf, String> {
 fn obstacle(program: &Path, writable: &[&Path]) -> Option<&'static str> {
     /// Permission of the group and of others to write.
     const WRITABLE: u32 = 0o022;
+    /// Only owners remove and rename what a folder holds.
+    const STICKY: u32 = 0o1000;
     let is_runnable = |found: &fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
     if !fs::metadata(program).is_ok_and(|found| is_runnable(&found)) {
         return Some("is not a program");
@@ -35,11 +37,13 @@ fn obstacle(program: &Path, writable: &[&Path]) -> Option<&'static str> {
         return Some("lies in a folder that commands can write");
     }
     let own = rustix::process::geteuid().as_raw();
-    let is_safe = |path: &Path| {
-        fs::metadata(path)
-            .is_ok_and(|found| [0, own].contains(&found.uid()) && found.permissions().mode() & WRITABLE == 0)
-    };
-    if !program.ancestors().all(is_safe) {
+    let found = |path: &Path| fs::metadata(path).ok().filter(|found| [0, own].contains(&found.uid()));
+    let is_closed = |path: &Path| found(path).is_some_and(|found| found.permissions().mode() & WRITABLE == 0);
+    // In a sticky folder, such as /tmp, others cannot replace what belongs to this account.
+    let is_sticky = |path: &Path| found(path).is_some_and(|found| found.permissions().mode() & STICKY != 0);
+    let mut places = program.ancestors();
+    let is_safe = places.by_ref().take(2).all(is_closed) && places.all(|path| is_closed(path) || is_sticky(path));
+    if !is_safe {
         return Some("lies in a folder that others can write");
     }
     let is_workspace = |folder: &Path| [".git", ".lbx"].iter().any(|mark| folder.join(mark).exists());
