@@ -22,6 +22,7 @@ mod jobs;
 mod landlock;
 mod layers;
 mod looks;
+mod loopback;
 mod network;
 mod outside;
 mod podman;

@@ -307,6 +307,9 @@ stopped, or its time limit is over (timeout_ms, else bash.job_ms). A job belongs
     lbx bash --job j1 --stop
     lbx bash --list
 
+The commands and jobs of a session that have the same bash.network share a loopback device while a job runs: a server
+at 127.0.0.1 in the job answers them, and nobody else. Under bubblewrap each has its own.
+
 What it changed is recorded when it ends, as one snapshot; bash --job ID then shows exit_code and changed. With
 timeout_ms that call waits for the end. The output is bounded by bash.output_bytes; the last 20 jobs are kept. A job
 whose supervisor is killed ends at once and is lost; the next scan records what it changed as external.

@@ -245,7 +245,7 @@ settings! {
     KeepBytes "gc.keep_bytes", MoreStrictly, bounded(1 << 50, "bytes", "no bound"), Value::Number(0),
         "Size beyond which gc removes the oldest even if younger, but nothing younger than a day.";
     BashBackend "bash.backend", Never, Choice(&["auto", "bubblewrap", "namespaces", "auto-landlock", "landlock", "none"]), word("auto"),
-        "What confines the commands of bash: auto takes bubblewrap or namespaces, the first that works; \
+        "What confines the commands of bash: auto takes namespaces or bubblewrap, the first that works; \
          auto-landlock takes landlock too, where neither works. landlock leaves .git in the workspace \
          writable; none confines nothing.";
     BashNetwork "bash.network", MoreStrictly, Form::Network, word("deny"),

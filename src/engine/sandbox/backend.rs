@@ -12,6 +12,8 @@ pub const INTERNAL: &str = "__sandbox";
 pub const SELF: &str = "/proc/self/exe";
 /// The name of the backend that confines nothing.
 pub const NONE: &str = "none";
+/// The name of the backend that makes namespaces itself.
+pub const NAMESPACES: &str = "namespaces";
 /// The name of the backend that confines less than others.
 pub const LANDLOCK: &str = "landlock";
 
@@ -34,8 +36,8 @@ pub trait Backend: Sync {
     }
 
     /// Returns the process that makes the sandbox if it can start before the plan is known. The call gives it its
-    /// user ids.
-    fn early_command(&self, _network: bool) -> Option<Command> {
+    /// user ids, unless it enters the network of a peer.
+    fn early_command(&self, _network: bool, _peer: Option<u32>) -> Option<Command> {
         None
     }
 

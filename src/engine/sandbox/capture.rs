@@ -119,7 +119,7 @@ impl Sink for Capture<'_> {
     }
 
     // The answer names the backend once the command has ended.
-    fn started(&mut self, _backend: &'static str) {}
+    fn started(&mut self, _backend: &'static str, _process: u32) {}
 }
 
 /// The beginning and the end of a stream.

@@ -52,7 +52,7 @@ const FAILED: u8 = 125;
 
 /// Every backend, the one that is tried first at the beginning.
 pub static BACKENDS: [&dyn Backend; 4] =
-    [&bubblewrap::Bubblewrap, &namespaces::Namespaces, &landlock::Landlock, &unconfined::Unconfined];
+    [&namespaces::Namespaces, &bubblewrap::Bubblewrap, &landlock::Landlock, &unconfined::Unconfined];
 
 /// The backend of that name.
 #[must_use]

@@ -7,10 +7,10 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use rustix::process::Signal;
 
-use super::backend::{Backend, SELF, part};
+use super::backend::{Backend, NAMESPACES, SELF, part};
 use super::plan::{Order, Reach, Report};
 use super::setup::{SetupResult, doing};
 use super::{init, privileges};
@@ -19,12 +19,15 @@ use crate::engine::workspace::children;
 /// The word that lets the command share the machine's network.
 const NETWORK: &str = "LBX_SANDBOX_NETWORK";
 
+/// The word that names a process whose network the command shares, with its user namespace.
+const PEER: &str = "LBX_SANDBOX_PEER";
+
 /// The backend.
 pub struct Namespaces;
 
 impl Backend for Namespaces {
     fn name(&self) -> &'static str {
-        "namespaces"
+        NAMESPACES
     }
 
     fn about(&self) -> &'static str {
@@ -35,8 +38,9 @@ impl Backend for Namespaces {
         true
     }
 
-    fn early_command(&self, network: bool) -> Option<Command> {
+    fn early_command(&self, network: bool, peer: Option<u32>) -> Option<Command> {
         let mut command = part(SELF, "namespaces");
+        command.envs(peer.map(|peer| (PEER, peer.to_string())));
         if network {
             command.env(NETWORK, "1");
         }
@@ -44,7 +48,8 @@ impl Backend for Namespaces {
     }
 
     fn command(&self, reach: &Reach) -> Result<Command, String> {
-        self.early_command(reach.network.is_shared()).ok_or_else(|| "it has no process".to_owned())
+        self.early_command(reach.network.is_shared(), reach.peer)
+            .ok_or_else(|| "it has no process".to_owned())
     }
 }
 
@@ -56,7 +61,12 @@ pub(super) fn run() -> SetupResult<()> {
     let mut link = init::link_on_stdin()?;
     // A session of its own: the user's terminal is not the command's.
     let _ = rustix::process::setsid();
-    let made = part_from_system().and_then(|()| {
+    let made = join_peer().and_then(|is_joined| {
+        part_from_system(is_joined)?;
+        if is_joined {
+            doing(link.send(&Report::Joined, None), "cannot reach the call")?;
+            return run_second();
+        }
         doing(link.send(&Report::Unshared, None), "cannot reach the call")?;
         match doing(link.receive(), "cannot reach the call")? {
             Some(Order::Mapped) => run_second(),
@@ -66,14 +76,26 @@ pub(super) fn run() -> SetupResult<()> {
     made.or_else(|reason| doing(link.send(&Report::Failed(reason), None), "cannot reach the call"))
 }
 
+/// Enters the network of a peer, by way of its user namespace, which owns it. False if no peer is named or it is gone.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+fn join_peer() -> SetupResult<bool> {
+    let Ok(peer) = std::env::var(PEER) else { return Ok(false) };
+    let opened = ["user", "net"].map(|name| fs::File::open(format!("/proc/{peer}/ns/{name}")));
+    let [Ok(user), Ok(net)] = opened else { return Ok(false) };
+    let joined = setns(user, CloneFlags::CLONE_NEWUSER).and_then(|()| setns(net, CloneFlags::CLONE_NEWNET));
+    doing(joined, "cannot enter the network of a job").map(|()| true)
+}
+
 /// Gets namespaces of its own, and dies with the call from then on.
-fn part_from_system() -> SetupResult<()> {
-    let mut flags = CloneFlags::CLONE_NEWUSER
-        | CloneFlags::CLONE_NEWNS
+fn part_from_system(is_joined: bool) -> SetupResult<()> {
+    let mut flags = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS;
-    if std::env::var_os(NETWORK).is_none() {
+    if !is_joined {
+        flags |= CloneFlags::CLONE_NEWUSER;
+    }
+    if !is_joined && std::env::var_os(NETWORK).is_none() {
         flags |= CloneFlags::CLONE_NEWNET;
     }
     doing(unshare(flags), "the system does not let a user namespace be made")?;

@@ -63,6 +63,8 @@ pub struct Reach {
     pub pinned: Vec<OsString>,
     /// The network that it has.
     pub network: Network,
+    /// The process of a job whose network it shares, if the backend can enter that.
+    pub peer: Option<u32>,
     /// The folder that it sees as `/tmp`, which the commands of a session share; `None` for an empty one.
     pub temporary: Option<OsString>,
 }
@@ -166,6 +168,8 @@ impl Reach {
 pub enum Report {
     /// It has namespaces of its own and waits for its user ids.
     Unshared,
+    /// It has entered the namespaces of a peer, with its user ids.
+    Joined,
     /// It waits for its plan.
     Ready,
     /// A socket comes with this message, at which the command finds the proxy.

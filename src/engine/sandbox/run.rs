@@ -52,8 +52,8 @@ pub trait Sink {
     /// Takes in what came.
     fn take(&mut self, stream: Stream, bytes: &[u8]);
 
-    /// Hears that the command runs, and what confines it.
-    fn started(&mut self, backend: &'static str);
+    /// Hears that the command runs, what confines it, and by which process.
+    fn started(&mut self, backend: &'static str, process: u32);
 }
 
 /// Takes in output of which nobody wants anything.
@@ -62,7 +62,7 @@ pub struct Discard;
 impl Sink for Discard {
     fn take(&mut self, _stream: Stream, _bytes: &[u8]) {}
 
-    fn started(&mut self, _backend: &'static str) {}
+    fn started(&mut self, _backend: &'static str, _process: u32) {}
 }
 
 /// How long a command may run.
@@ -123,6 +123,8 @@ pub struct Early {
     backend: &'static str,
     /// True if it shares the network of the machine.
     network: bool,
+    /// The process of a job whose network it shares.
+    pub peer: Option<u32>,
     /// Gives the sandbox once it has its user ids.
     started: Receiver<Result<Running<'static>, Failure>>,
 }
@@ -130,8 +132,8 @@ pub struct Early {
 impl Early {
     /// Starts a sandbox; `None` if the backend cannot start without a plan. Dropped, it ends.
     #[must_use]
-    pub fn start(backend: &dyn Backend, network: bool) -> Option<Self> {
-        let command = backend.early_command(network)?;
+    pub fn start(backend: &dyn Backend, network: bool, peer: Option<u32>) -> Option<Self> {
+        let command = backend.early_command(network, peer)?;
         // A process begins on the processor of the thread that starts it, and this one's is busy.
         let apart = Apart::from_here();
         let (sender, started) = mpsc::channel();
@@ -147,12 +149,13 @@ impl Early {
             let _ = is_alive.recv();
         };
         std::thread::Builder::new().spawn(start).ok()?;
-        Some(Self { backend: backend.name(), network, started })
+        Some(Self { backend: backend.name(), network, peer, started })
     }
 
     /// Returns its process if it is what a plan needs.
     fn running(self, backend: &dyn Backend, plan: &SandboxPlan) -> Option<Result<Running<'static>, Failure>> {
-        let is_it = self.backend == backend.name() && self.network == plan.reach.network.is_shared();
+        let (network, peer) = (plan.reach.network.is_shared(), plan.reach.peer);
+        let is_it = (self.backend, self.network, self.peer) == (backend.name(), network, peer);
         let ended_early = |_| Err(Failure::Backend("its thread ended early".to_owned()));
         is_it.then(|| self.started.recv().unwrap_or_else(ended_early))
     }
@@ -244,7 +247,7 @@ struct Feed<'a> {
 impl Running<'_> {
     /// Starts the process that makes the sandbox of a plan.
     fn of(backend: &dyn Backend, plan: &SandboxPlan) -> Result<Self, Failure> {
-        match backend.early_command(plan.reach.network.is_shared()) {
+        match backend.early_command(plan.reach.network.is_shared(), plan.reach.peer) {
             Some(command) => Self::start(command, Some(&Apart::default())),
             None => Self::start(backend.command(&plan.reach).map_err(Failure::Backend)?, None),
         }
@@ -297,7 +300,7 @@ impl Running<'_> {
             let had_started = self.started.is_some();
             let is_over = self.listen(plan)?;
             if self.started.is_some() && !had_started {
-                sink.started(backend);
+                sink.started(backend, self.child.child.as_ref().map_or(0, Child::id));
             }
             if self.started.is_some() {
                 self.feed();
@@ -336,7 +339,7 @@ impl Running<'_> {
             };
             match report {
                 // Only the first report asks for user ids.
-                Report::Unshared => {}
+                Report::Unshared | Report::Joined => {}
                 Report::Ready => {
                     let reader = self.stdin.as_mut().and_then(|feed| feed.reader.take());
                     let order = Order::Run(Box::new(plan.clone()));

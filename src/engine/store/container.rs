@@ -233,7 +233,8 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
         return finished(children::output(command.stdin(Stdio::null())), engine);
     }
     let script = r#"case "$1" in */.lbx/*) mkdir -p "${1%/*}";; esac; cat > "$1" && chmod 755 "$1""#;
-    let mut command = command(container, &["sh", "-c", script, "sh", to]).map_err(|error| error.to_string())?;
+    let mut command =
+        command(container, &["sh", "-c", script, "sh", to]).map_err(|error| error.to_string())?;
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child =
         children::spawn(&mut command).map_err(|error| format!("{}: {error}", program_of(container)))?;

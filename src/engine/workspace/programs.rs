@@ -42,7 +42,8 @@ fn obstacle(program: &Path, writable: &[&Path]) -> Option<&'static str> {
     // In a sticky folder, such as /tmp, others cannot replace what belongs to this account.
     let is_sticky = |path: &Path| found(path).is_some_and(|found| found.permissions().mode() & STICKY != 0);
     let mut places = program.ancestors();
-    let is_safe = places.by_ref().take(2).all(is_closed) && places.all(|path| is_closed(path) || is_sticky(path));
+    let is_safe =
+        places.by_ref().take(2).all(is_closed) && places.all(|path| is_closed(path) || is_sticky(path));
     if !is_safe {
         return Some("lies in a folder that others can write");
     }

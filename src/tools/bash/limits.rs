@@ -100,6 +100,7 @@ pub fn prepare(
             engine.policy().list(Key::BashReadable),
         ),
         network,
+        peer: None,
         temporary: temporary.as_ref().map(|temporary| temporary.path().as_os_str().to_owned()),
         layer: None,
         root: root.into_os_string(),
@@ -152,6 +153,7 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
         settled: Vec::new(),
         pinned: Vec::new(),
         network: Network::None,
+        peer: None,
         temporary: None,
         layer: None,
     }

@@ -33,6 +33,7 @@ pub use job::run_internal;
 use recording::{Recording, Taken, with_output};
 
 use answer::{BackendShown, Backends, Ran, Response};
+use job::record::JobFolder;
 use placeholder::Placeholder;
 use request::Request;
 
@@ -162,7 +163,7 @@ impl Bash {
     ) -> Result<Outcome, Error> {
         let marks = marks::Marks::of_session(engine)?;
         let Planned { plan, mut placeholder, marks: marks_of_git, temporary: _in_use } =
-            plan_of(engine, request, program, &mut recording)?;
+            plan_of(engine, request, (program, early.as_ref()), &mut recording)?;
         let kill = Control::default();
         let watch = output.watch(engine, &recording, marks_of_git, &kill);
         let bounds = run::Bounds {
@@ -232,13 +233,15 @@ struct Planned {
 fn plan_of(
     engine: &mut Engine,
     request: &Request,
-    program: Vec<OsString>,
+    (program, early): (Vec<OsString>, Option<&run::Early>),
     recording: &mut Recording,
 ) -> Result<Planned, Error> {
     let found = recording.protected(engine)?;
     let mut marks = found.marks.clone();
     let mut prepared = limits::prepare(engine, request, found, recording.is_read_only())?;
     prepared.reach.layer = recording.layer();
+    let find_peer = || JobFolder::peer(engine, &prepared.reach.network);
+    prepared.reach.peer = early.map_or_else(find_peer, |early| early.peer);
     recording.pass_a_moment();
     let plan = SandboxPlan {
         program,
@@ -452,7 +455,8 @@ fn run_confined(
 /// Starts the sandbox of a command that gets a layer, while its plan is still prepared.
 fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
     let backend = allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
-    run::Early::start(backend, limits::network(engine, request.network).ok()?.is_shared())
+    let network = limits::network(engine, request.network).ok()?;
+    run::Early::start(backend, network.is_shared(), JobFolder::peer(engine, &network))
 }
 
 /// The backends that the policy allows.

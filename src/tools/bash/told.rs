@@ -67,7 +67,7 @@ impl<S: Sink + ?Sized> Sink for Told<'_, S> {
         self.inner.take(stream, bytes);
     }
 
-    fn started(&mut self, backend: &'static str) {
-        self.inner.started(backend);
+    fn started(&mut self, backend: &'static str, process: u32) {
+        self.inner.started(backend, process);
     }
 }

@@ -7,7 +7,7 @@
 
 pub mod answer;
 mod look;
-mod record;
+pub(super) mod record;
 mod start;
 mod supervise;
 

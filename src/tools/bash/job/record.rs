@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 
 use super::answer;
 use crate::engine::Engine;
+use crate::engine::sandbox::backend::NAMESPACES;
+use crate::engine::sandbox::network::Network;
 use crate::engine::store::state::{Lock, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -50,6 +52,12 @@ pub struct About {
     pub started: String,
     /// What confines it.
     pub sandbox: String,
+    /// The process of its sandbox.
+    #[serde(default)]
+    pub process: Option<u32>,
+    /// The network that it has.
+    #[serde(default)]
+    pub network: Network,
 }
 
 /// How a job ended.
@@ -127,6 +135,18 @@ impl JobFolder {
         found.sort_unstable();
         let folder = |number: u64| Self::find(engine, &format!("{PREFIX}{number}")).transpose();
         found.into_iter().filter_map(folder).collect()
+    }
+
+    /// Returns the process of the newest job of the caller's session that runs and has such a network of its own.
+    #[must_use]
+    pub fn peer(engine: &Engine, network: &Network) -> Option<u32> {
+        let session = engine.session().as_str();
+        let process = |job: &Self| {
+            let about = job.about().filter(|about| about.session == session && about.network == *network)?;
+            about.process.filter(|_| about.sandbox == NAMESPACES && job.is_alive())
+        };
+        let all = (!network.is_shared()).then(|| Self::all(engine).ok()).flatten()?;
+        all.iter().rev().find_map(process)
     }
 
     /// Takes the lock that tells that the supervisor lives.

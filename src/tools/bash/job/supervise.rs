@@ -164,6 +164,8 @@ impl JobSink {
             session: engine.session().to_string(),
             started: now.round(jiff::Unit::Second).unwrap_or(now).to_string(),
             sandbox: String::new(),
+            process: None,
+            network: limits::network(engine, request.network)?,
         };
         let file = folder.create_output()?;
         let stop = Control::default();
@@ -188,8 +190,9 @@ impl Sink for JobSink {
         self.left_out += if written { rest.len() } else { bytes.len() } as u64;
     }
 
-    fn started(&mut self, backend: &'static str) {
+    fn started(&mut self, backend: &'static str, process: u32) {
         self.has_started = true;
+        self.about.process = Some(process);
         backend.clone_into(&mut self.about.sandbox);
         // Without it nobody finds the job: better that it does not run.
         if self.folder.write_about(&self.about).is_err() {
