@@ -57,16 +57,30 @@ impl Classified {
         above.find_map(|above| self.0.get(&above)).cloned()
     }
 
-    /// Returns true for an empty folder that comes or goes inside an ignored folder: no change that anybody
-    /// wants to undo.
-    pub fn is_quiet(&self, differing: &Differing, found: &[Differing]) -> bool {
-        let Differing { path, lower, upper, .. } = differing;
+    /// Returns the folders without a file that come or go inside an ignored folder: no change that anybody wants to
+    /// undo. One in a folder that is part of the history belongs to that: an undo of it must find nothing else there.
+    pub fn quiet(&self, found: &[Differing]) -> BTreeSet<WorkspacePath> {
+        let above = |path: &WorkspacePath| std::iter::successors(path.parent(), WorkspacePath::parent);
         let is_folder = |stat: &Option<Stat>| stat.as_ref().is_some_and(fs::is_folder);
-        let comes_or_goes = (is_folder(upper) && lower.is_none()) || (is_folder(lower) && upper.is_none());
-        let is_inside = self.0.get(path).is_some_and(|folder| folder != path);
-        comes_or_goes
-            && is_inside
-            && !found.iter().any(|other| other.path != *path && other.path.is_within(path))
+        let is_new = |differing: &Differing| differing.lower.is_none() && is_folder(&differing.upper);
+        let with_files: BTreeSet<WorkspacePath> =
+            found.iter().filter(|differing| !is_new(differing)).flat_map(|it| above(&it.path)).collect();
+        // A folder comes before what it holds.
+        let by_path: BTreeMap<&WorkspacePath, &Differing> = found.iter().map(|it| (&it.path, it)).collect();
+        let mut quiet = BTreeSet::new();
+        for (path, differing) in &by_path {
+            let comes = is_new(differing) && !with_files.contains(*path);
+            let goes = is_folder(&differing.lower) && differing.upper.is_none();
+            let is_inside = self.0.get(*path).is_some_and(|folder| folder != *path);
+            let is_old = |folder: &WorkspacePath| {
+                by_path.get(folder).is_none_or(|it| is_folder(&it.lower) && is_folder(&it.upper))
+            };
+            let is_free = || above(path).all(|folder| quiet.contains(&folder) || is_old(&folder));
+            if is_inside && (comes || goes) && is_free() {
+                quiet.insert((*path).clone());
+            }
+        }
+        quiet
     }
 }
 
@@ -133,7 +147,7 @@ impl Listing<'_> {
         if is_other && lower.as_ref().is_some_and(fs::is_folder) { self.add_below(path) } else { Ok(()) }
     }
 
-    /// Whether a file has its bytes and its mode still, and a folder its mode.
+    /// Whether a file has its bytes and its mode still, and a folder or a FIFO its mode.
     fn is_untouched(&self, path: &WorkspacePath, lower: &Stat, upper: &Stat) -> bool {
         if fs::recorded_mode(lower) != fs::recorded_mode(upper) || fs::type_of(lower) != fs::type_of(upper) {
             return false;
@@ -146,13 +160,14 @@ impl Listing<'_> {
                 |root: BorrowedFd<'_>| fs::target_of(&fs::open_beneath(root, path, fs::LOOK).ok()?).ok();
             return target(self.workspace.root_fd()) == target(self.layer.as_fd());
         }
+        if !fs::is_regular(upper) {
+            return fs::mode_of(lower) == fs::mode_of(upper);
+        }
         let old = || {
             let file = self.workspace.open_regular(path, "").ok()?.0;
             hashed::sha256_of(file).ok()
         };
-        fs::is_regular(upper)
-            && lower.st_size == upper.st_size
-            && self.sha256(path).is_some_and(|new| old() == Some(new))
+        lower.st_size == upper.st_size && self.sha256(path).is_some_and(|new| old() == Some(new))
     }
 
     /// SHA-256 of a file in the layer.

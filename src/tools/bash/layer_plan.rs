@@ -322,6 +322,10 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     fn put(&mut self, path: &WorkspacePath, lower: Option<&Stat>, upper: &Stat) -> Result<(), Error> {
         let size = fs::size_of(upper);
         let is_plain = fs::is_regular(upper) || fs::is_symlink(upper);
+        // A FIFO that was touched, or made again, is the same.
+        if !is_plain && lower.is_some_and(|lower| lower.st_mode == upper.st_mode) {
+            return Ok(());
+        }
         if let Some(old) = lower.filter(|_| self.ignored.contains(path)) {
             let bytes = size.max(fs::size_of(old));
             if !fs::is_regular(old) || bytes > self.ignored_file_bytes || !self.takes(bytes) {

@@ -288,11 +288,10 @@ impl LayeredCommand {
         let classified = Classified::of(change.engine_ref(), self.layer.upper(), &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
-        let quiet: Vec<Differing> = found
-            .iter()
-            .filter(|differing| is_quiet(&change, &classified, differing, &found))
-            .cloned()
-            .collect();
+        let quiet = classified.quiet(&found);
+        let is_quiet =
+            |it: &&Differing| quiet.contains(&it.path) && (it.lower.is_none() || is_empty(&change, &it.path));
+        let quiet: Vec<Differing> = found.iter().filter(is_quiet).cloned().collect();
         found.retain(|differing| quiet.iter().all(|other| other.path != differing.path));
         // Before the attributes of the layer go, and before the old files do.
         let mut listed =
@@ -427,18 +426,10 @@ fn is_excluded(path: &WorkspacePath, excluded: &Excluded) -> bool {
             .any(|it| excluded.contains_key(&it))
 }
 
-/// Returns true for an empty folder that comes or goes inside an ignored folder.
-fn is_quiet(
-    change: &Change<'_>,
-    classified: &Classified,
-    differing: &Differing,
-    found: &[Differing],
-) -> bool {
-    let is_empty = |path: &WorkspacePath| {
-        let folder = change.workspace().open_folder(path);
-        folder.is_ok_and(|folder| fs::names_in(&folder).is_ok_and(|names| names.is_empty()))
-    };
-    classified.is_quiet(differing, found) && (differing.lower.is_none() || is_empty(&differing.path))
+/// Returns true if a folder holds nothing.
+fn is_empty(change: &Change<'_>, path: &WorkspacePath) -> bool {
+    let folder = change.workspace().open_folder(path);
+    folder.is_ok_and(|folder| fs::names_in(&folder).is_ok_and(|names| names.is_empty()))
 }
 
 /// Creates or removes an empty folder, outside the history. A failure leaves nothing that anybody misses.
