@@ -60,6 +60,9 @@ struct ScannedTree {
     heads: done::Heads,
 }
 
+/// Looks at the work tree after a command; true if others ran at the same time.
+type Look<'a> = &'a dyn Fn(&mut Engine) -> (After, bool);
+
 /// The work tree as it is after a command.
 struct After {
     /// Files and folders in it; `None` if there are too many.
@@ -127,13 +130,12 @@ impl Before {
     ) -> Result<Difference, Error> {
         // The command has run: whoever cancelled it does not want this to be lost.
         let control = std::mem::take(&mut engine.control);
-        let after = self.look_again(engine, reach);
-        let is_overlapped = self.running.is_overlapped();
-        let compared = match &self.known {
-            Some(known) => {
-                known.compare(engine, reach, message, (self.survey.as_deref(), &after), is_overlapped)
-            }
-            None => Ok(Difference::default()),
+        let look = |engine: &mut Engine| (self.look_again(engine, reach), self.running.is_overlapped());
+        let compared = if let Some(known) = &self.known {
+            known.compare(engine, reach, message, (self.survey.as_deref(), &look))
+        } else {
+            look(engine);
+            Ok(Difference::default())
         };
         engine.control = control;
         match (compared, &self.known) {
@@ -258,15 +260,23 @@ impl ScannedTree {
         engine: &mut Engine,
         reach: &Reach,
         (command, why): (&str, Option<&str>),
-        (before, after): (Option<&Survey>, &After),
-        is_overlapped: bool,
+        (before, look): (Option<&Survey>, Look<'_>),
     ) -> Result<Difference, Error> {
+        let seen = tip(engine)?;
+        let (mut after, mut is_overlapped) = look(engine);
         let later = before.zip(after.survey.clone());
         if later.as_ref().is_some_and(|(before, after)| before.touched(after).is_empty()) {
             // Most commands only look: a scan would find what the one before has found.
             return Ok(Difference::none());
         }
         let mut change = engine.begin(Bash::NAME, &[], false)?;
+        if tip(change.engine())? != seen {
+            // Another session recorded a change meanwhile, which a tree from before it would take back.
+            let held = std::mem::take(&mut after.held);
+            (after, is_overlapped) = look(change.engine());
+            after.held.splice(0..0, held);
+        }
+        let later = before.zip(after.survey.clone());
         let seq = change.number();
         let (subject, body) = (subject(command), body(command, why));
         let words = (Some(subject.clone()), body.as_deref());
