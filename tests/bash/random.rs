@@ -1,11 +1,12 @@
-//! Random commands, plain and as transactions: undo gives the old tree back, and redo the new one.
+//! Random commands in each mode: `changed` names what changed and no more, undo gives the old tree back, and redo
+//! the new one.
 //!
-//! `LBX_RANDOM_COMMANDS=1000` runs so many of each; `LBX_RANDOM_SEED` repeats a run.
+//! `LBX_RANDOM_COMMANDS=1000` runs so many in each mode; `LBX_RANDOM_SEED` repeats a run.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::random::Random;
 use crate::common::{Standing, Workspace};
@@ -19,6 +20,20 @@ const IN_ONE_WORKSPACE: usize = 12;
 /// Names that the commands use.
 const NAMES: [&str; 12] =
     ["a.txt", "b.txt", "'c d.txt'", "é", "d1", "d1/x", "d1/d2", "d1/d2/y", "d3", "d3/z.bin", "e", "e/-f"];
+
+/// Names that git ignores.
+const IGNORED: [&str; 3] = ["z.bin", "in", "d2"];
+
+/// How a command runs: on a layer, as a transaction, or direct.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// On a layer.
+    Layer,
+    /// As a transaction.
+    Transaction,
+    /// On the files themselves.
+    Direct,
+}
 
 /// What stands in a workspace.
 type Tree = BTreeMap<PathBuf, Standing>;
@@ -109,11 +124,41 @@ fn difference<'t>(
     differing
 }
 
+/// Returns true if two trees are the same but for empty folders that git ignores, and folders that hold only such:
+/// these are no part of the history.
+fn is_same(one: &Tree, other: &Tree) -> bool {
+    let is_folder = |standing: Option<&Standing>| standing.is_none_or(|standing| standing.0 == 'd');
+    let is_ignored = |path: &Path| path.iter().any(|name| IGNORED.iter().any(|ignored| name == *ignored));
+    let differing = difference(one, other);
+    let ignored: Vec<&PathBuf> =
+        differing.iter().map(|(path, ..)| *path).filter(|path| is_ignored(path)).collect();
+    differing.iter().all(|(path, old, new)| {
+        is_folder(*old) && is_folder(*new) && ignored.iter().any(|ignored| ignored.starts_with(path))
+    })
+}
+
+/// Checks that the list of changes names each file that differs, itself or by a folder above, and nothing else.
+fn agrees(changed: &Value, before: &Tree, after: &Tree) -> Result<(), String> {
+    let entries: Vec<&Path> =
+        changed.as_array().unwrap().iter().map(|it| Path::new(it["path"].as_str().unwrap())).collect();
+    let differing = difference(before, after);
+    let is_folder = |standing: Option<&Standing>| standing.is_none_or(|standing| standing.0 == 'd');
+    for (path, old, new) in &differing {
+        let is_named = entries.iter().any(|entry| path.starts_with(entry));
+        let is_of_folders = is_folder(*old) && is_folder(*new);
+        if !is_named && !is_of_folders {
+            return Err(format!("{} is missing in {changed:#}", path.display()));
+        }
+    }
+    let is_true = |entry: &&&Path| !differing.iter().any(|(path, ..)| path.starts_with(entry));
+    entries.iter().find(is_true).map_or(Ok(()), |entry| Err(format!("{} did not change", entry.display())))
+}
+
 /// Runs random commands, and takes each back and does it again.
-fn run(is_transaction: bool) {
+fn run(mode: Mode) {
     let seed = given("LBX_RANDOM_SEED").unwrap_or(0x1b5);
     let commands = given("LBX_RANDOM_COMMANDS").map_or(COMMANDS, |count| usize::try_from(count).unwrap());
-    let mut random = Random::new(seed ^ u64::from(is_transaction));
+    let mut random = Random::new(seed ^ mode as u64);
     let mut done = 0;
     while done < commands {
         let ws = workspace(&mut random);
@@ -123,14 +168,22 @@ fn run(is_transaction: bool) {
             done += 1;
             let command = random.command();
             history.extend([format!("--- {done}\n"), command.clone(), "\n".to_owned()]);
-            let told = format!("seed {seed}, transaction {is_transaction}\n{history}");
+            let told = format!("seed {seed}, {mode:?}\n{history}");
             let before = ws.tree();
             // Whoever writes into a FIFO waits for a reader: the time limit ends that, and undo takes back
             // what was done until then.
-            let request = json!({ "command": command, "transaction": is_transaction, "timeout_ms": 1000 });
+            let request = json!({
+                "command": command,
+                "transaction": mode == Mode::Transaction,
+                "direct": mode == Mode::Direct,
+                "timeout_ms": 1000,
+            });
             let answer = with(&ws, "auto", &request).envelope();
             assert_eq!(answer["ok"], true, "{told}{answer:#}");
             let after = ws.tree();
+            if let Err(why) = agrees(&answer["data"]["changed"], &before, &after) {
+                panic!("{told}{why}\n{answer:#}");
+            }
             let undone = ws.lbx(&["undo"]).envelope();
             if undone["ok"] != true {
                 // Nothing that the journal knows has changed, ever.
@@ -141,46 +194,121 @@ fn run(is_transaction: bool) {
                     undone["error"]["message"],
                     difference(&before, &after)
                 );
-                assert!(before == after, "{told}{:?}", difference(&before, &after));
+                assert!(is_same(&before, &after), "{told}{:?}", difference(&before, &after));
                 continue;
             }
-            if before == after {
+            if is_same(&before, &after) {
                 // An older change was taken back.
                 assert_eq!(ws.lbx(&["redo"]).envelope()["ok"], true, "{told}");
-                assert!(ws.tree() == after, "{told}{:?}", difference(&after, &ws.tree()));
+                assert!(is_same(&ws.tree(), &after), "{told}{:?}", difference(&after, &ws.tree()));
                 continue;
             }
             let now = ws.tree();
-            assert!(now == before, "{told}undo: {:?}", difference(&before, &now));
+            assert!(is_same(&now, &before), "{told}undo: {:?}", difference(&before, &now));
             let redone = ws.lbx(&["redo"]).envelope();
             assert_eq!(redone["ok"], true, "{told}{redone:#}");
             let now = ws.tree();
-            assert!(now == after, "{told}redo: {:?}", difference(&after, &now));
+            assert!(is_same(&now, &after), "{told}redo: {:?}", difference(&after, &now));
         }
         let last = ws.tree();
-        let told = format!("seed {seed}, transaction {is_transaction}\n{history}");
+        let told = format!("seed {seed}, {mode:?}\n{history}");
         let undone = ws.lbx(&["undo", "--steps", "1000"]).envelope();
         if undone["ok"] == true {
             let now = ws.tree();
-            assert!(now == first, "{told}all: {:?}", difference(&first, &now));
+            assert!(is_same(&now, &first), "{told}all: {:?}", difference(&first, &now));
             let redone = ws.lbx(&["redo", "--steps", "1000"]).envelope();
             assert_eq!(redone["ok"], true, "{told}{redone:#}");
             let now = ws.tree();
-            assert!(now == last, "{told}all again: {:?}", difference(&last, &now));
+            assert!(is_same(&now, &last), "{told}all again: {:?}", difference(&last, &now));
         }
     }
 }
 
 #[test]
 fn whatever_a_command_does_undo_and_redo_give_both_trees() {
+    if are_possible() {
+        run(Mode::Layer);
+    }
+}
+
+#[test]
+fn whatever_a_direct_command_does_undo_and_redo_give_both_trees() {
     if !backends().is_empty() {
-        run(false);
+        run(Mode::Direct);
     }
 }
 
 #[test]
 fn whatever_a_transaction_does_undo_and_redo_give_both_trees() {
     if are_possible() {
-        run(true);
+        run(Mode::Transaction);
+    }
+}
+
+/// The folders of sessions that work at once; each has the session's name.
+const SESSIONS: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
+
+/// Runs random commands of one session in its folder; each answer and commit is about that folder alone.
+fn work(ws: &Workspace, session: &str, commands: usize, mut random: Random) {
+    let own = format!("{session}/");
+    let mut history = String::new();
+    for _ in 0..commands {
+        let command = random.command();
+        let mode = [Mode::Layer, Mode::Transaction][random.below(2)];
+        history.extend([format!("--- {mode:?}\n"), command.clone(), "\n".to_owned()]);
+        let request = json!({
+            "command": command,
+            "workdir": session,
+            "session": session,
+            "transaction": mode == Mode::Transaction,
+            "direct": mode == Mode::Direct,
+            "timeout_ms": 2000,
+        });
+        let answer = with(ws, "auto", &request).envelope();
+        assert_eq!(answer["ok"], true, "{session}\n{history}{answer:#}");
+        let changed = answer["data"]["changed"].as_array().unwrap();
+        let is_own = |it: &Value| it["path"].as_str().unwrap().starts_with(&own);
+        assert!(changed.iter().all(is_own), "{session}\n{history}{answer:#}");
+        if let Some(commit) = answer["snapshot"].as_str() {
+            let files = ws.git(&["diff", "-z", "--name-only", &format!("{commit}~"), commit]);
+            let others: Vec<&str> =
+                files.split('\0').filter(|path| !path.is_empty() && !path.starts_with(&own)).collect();
+            let log = || ws.git(&["log", "-8", "--stat=120", "--format=%h %s", commit]);
+            assert!(others.is_empty(), "{session}\n{history}{commit}: {others:?}\n{}", log());
+        }
+    }
+}
+
+#[test]
+fn six_sessions_with_random_commands_own_exactly_their_files() {
+    if !are_possible() {
+        return;
+    }
+    let seed = given("LBX_RANDOM_SEED").unwrap_or(0x1b5);
+    let commands = given("LBX_RANDOM_COMMANDS").map_or(COMMANDS, |count| usize::try_from(count).unwrap());
+    let ws = Workspace::with(&[("a.txt", "1\n")]);
+    for session in SESSIONS {
+        for (path, text) in [("a.txt", "1\n2\n"), ("d1/x", "x\n"), ("d1/d2/y", "y\n"), ("d3/z.bin", "\0\n")] {
+            ws.write(&format!("{session}/{path}"), text);
+        }
+    }
+    ws.write(".gitignore", "z.bin\nin\nd2/\n");
+    ws.git(&["add", "."]);
+    ws.git(&["commit", "-qm", "second"]);
+    std::thread::scope(|scope| {
+        for (number, session) in SESSIONS.into_iter().enumerate() {
+            let random = Random::new(seed ^ (number as u64 + 1) << 32);
+            let ws = &ws;
+            scope.spawn(move || work(ws, session, commands / SESSIONS.len(), random));
+        }
+    });
+    // An undo takes back what its session did, and nothing of another.
+    for session in SESSIONS {
+        let before = ws.tree();
+        let undone = ws.lbx(&["undo", "--session", session]).envelope();
+        let others = |tree: Tree| -> Tree {
+            tree.into_iter().filter(|(path, _)| !path.starts_with(session)).collect()
+        };
+        assert!(is_same(&others(ws.tree()), &others(before)), "{session}: {undone:#}");
     }
 }
