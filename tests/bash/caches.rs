@@ -116,6 +116,27 @@ fn without_a_layer_a_command_with_network_has_empty_caches() {
 }
 
 #[test]
+fn a_cache_may_be_a_link() {
+    for backend in backends() {
+        let ws = guarded();
+        let (home, other) = (ws.outside.join("home"), ws.outside.join("disk"));
+        for folder in ["npm", "cargo/registry", "cache"] {
+            fs::create_dir_all(other.join(folder)).unwrap();
+        }
+        fs::write(other.join("cargo/registry/crate"), "the user's\n").unwrap();
+        fs::write(other.join("cache/browser"), "SECRET\n").unwrap();
+        for (link, target) in [(".npm", "npm"), (".cargo", "cargo"), (".cache", "cache")] {
+            std::os::unix::fs::symlink(other.join(target), home.join(link)).unwrap();
+        }
+        let settings = [&*format!("bash.backend={backend}"), "bash.network=example.org"];
+        let command = "echo new > ~/.npm/new && echo new > ~/.cargo/registry/new && echo new > ~/.cache/new; ls ~/.cache";
+        let answer = run(&ws, &settings, "one", command, &json!({}));
+        assert_eq!((&answer["stdout"], &answer["exit_code"]), (&json!("new\n"), &json!(0)), "{answer:#}");
+        assert!(!other.join("npm/new").exists() && !other.join("cache/new").exists(), "{backend}");
+    }
+}
+
+#[test]
 fn two_commands_at_once_never_write_one_cache() {
     if !backends().contains(&"namespaces") {
         return;

@@ -115,7 +115,7 @@ impl View {
 pub fn find(
     home: Option<&Path>,
     wanted: &[String],
-    (outside, own): (&Outside, &[&Path]),
+    (outside, own): (&mut Outside, &[&Path]),
     make: &mut dyn FnMut(&str, bool) -> Option<PathBuf>,
 ) -> Vec<View> {
     let mut follower = Follower::default();
@@ -129,7 +129,7 @@ pub fn find(
             named.filter(|path| is_toolchain(path, Some(&home))).unwrap_or_else(|| home.join(cache.folder));
         let found = follower.follow(&folder);
         let exists = found.is_some() && !cache.is_private;
-        let place = found.unwrap_or(folder);
+        let place = found.filter(|_| !cache.is_private).unwrap_or(folder);
         // Where the parent is read-only, nothing can be put.
         let is_possible = exists || (cache.is_needed && !outside.shows(&place));
         let is_own = own.iter().any(|own| place.starts_with(own));
@@ -145,6 +145,9 @@ pub fn find(
             views.push(View { place, exists, has_programs, parts, own });
         }
     }
+    // A cache may be a link to another disk, where no view takes the place of the link.
+    follower.links.retain(|link, _| !views.iter().any(|view| link == Path::new(&view.place)));
+    outside.add_links(follower.links, own);
     views.sort_by(|one, other| Path::new(&one.place).cmp(Path::new(&other.place)));
     views
 }

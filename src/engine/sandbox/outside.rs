@@ -3,7 +3,7 @@
 //! It is a list of what is shown: programs and their libraries, the settings of the system that programs need, and
 //! the toolchains of the user. Nothing else exists for the command.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -193,12 +193,7 @@ impl Outside {
         shown.extend(listed.chain(more.iter().cloned()).filter_map(|path| follower.follow(&path)));
         let named = toolchains().into_iter().filter_map(|path| follower.follow(&path));
         shown.extend(named.filter(|path| is_toolchain(path, home.as_deref())));
-        let is_own = |path: &Path| {
-            path.parent().is_none()
-                || own.iter().any(|own| path.starts_with(own))
-                || OF_COMMAND.iter().any(|own| path == Path::new(own))
-                || ["/dev", "/proc"].iter().any(|own| path.starts_with(own))
-        };
+        let is_own = |path: &Path| is_own(path, own);
         let mut outside = Self { home: home.map(PathBuf::into_os_string), ..Self::default() };
         for path in shown.into_iter().filter(|path| !is_own(path)) {
             // A folder comes right before the paths below it.
@@ -207,9 +202,17 @@ impl Outside {
             }
         }
         follower.links.insert(RUNTIME.0.into(), RUNTIME.1.into());
-        let links = follower.links.into_iter().filter(|(link, _)| !is_own(link) && !outside.shows(link));
-        outside.links = links.map(|(link, to)| (link.into_os_string(), to.into_os_string())).collect();
+        outside.add_links(follower.links, own);
         outside
+    }
+
+    /// Adds links on the way to something that is seen; `own` are the command's folders, which have theirs.
+    pub fn add_links(&mut self, links: BTreeMap<PathBuf, PathBuf>, own: &[&Path]) {
+        let is_known = |link: &Path| self.links.iter().any(|(known, _)| link == Path::new(known));
+        let links =
+            links.into_iter().filter(|(link, _)| !is_own(link, own) && !self.shows(link) && !is_known(link));
+        let links: Vec<_> = links.map(|(link, to)| (link.into_os_string(), to.into_os_string())).collect();
+        self.links.extend(links);
     }
 
     /// Returns true if a canonical path is seen.
@@ -226,6 +229,14 @@ pub fn named(home: Option<&Path>, path: &str) -> Option<PathBuf> {
     let path = expanded(home, path);
     let found = path.is_absolute().then(|| Follower::default().follow(&path)).flatten();
     found.filter(|found| found.parent().is_some())
+}
+
+/// Returns true if a command has its own of what is at a path.
+fn is_own(path: &Path, own: &[&Path]) -> bool {
+    path.parent().is_none()
+        || own.iter().any(|own| path.starts_with(own))
+        || OF_COMMAND.iter().any(|own| path == Path::new(own))
+        || ["/dev", "/proc"].iter().any(|own| path.starts_with(own))
 }
 
 /// Returns a path in which a leading `~` stands for the home folder.

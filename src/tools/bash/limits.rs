@@ -73,10 +73,10 @@ pub fn prepare(
     let folders: Vec<&Path> = written.into_iter().chain(writable.iter().map(Path::new)).collect();
     let own = Own::find(&folders, &engine.policy().own_places())?;
     let own_folders: Vec<&Path> = writable.iter().map(Path::new).chain([root.as_path()]).collect();
-    let outside = seen_outside(engine, home.as_deref(), &own_folders);
+    let mut outside = seen_outside(engine, home.as_deref(), &own_folders);
     let wanted = engine.policy().list(Key::BashCaches);
     let mut make = |name: &str, is_layered: bool| temporary.as_ref()?.cache(name, is_layered);
-    let caches = caches::find(home.as_deref(), wanted, (&outside, &own_folders), &mut make);
+    let caches = caches::find(home.as_deref(), wanted, (&mut outside, &own_folders), &mut make);
     let by_policy = found.by_policy.iter().filter(|_| !read_only);
     let above = by_policy.flat_map(|path| path.ancestors().skip(1));
     let above =
