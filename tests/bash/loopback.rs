@@ -62,7 +62,7 @@ fn the_server_of_a_job_answers_commands_of_its_session_alone() {
         let other = if network == "deny" { "example.net" } else { "deny" };
         assert_eq!(fetch(&ws, "one", other, PORT, &json!({})), "", "{network}");
         assert!(TcpStream::connect(("127.0.0.1", PORT)).is_err());
-        // A second job finds the first, and its server is found beside it.
+        // A second job finds the first, and both servers are found.
         let second = serve(&ws, "one", network, PORT + 1);
         assert_eq!(fetch(&ws, "one", network, PORT, &json!({})), "b'one\\n'\n", "{network}");
         call(&ws, "one", network, &json!({ "job": job, "stop": true }));

@@ -220,7 +220,7 @@ bash.network in the user's policy is deny, allow, or a list of hosts:
 
     bash.network = [\"*.example.org\", \"packages.example.net:8443\"]
 
-An entry without a port stands for the ports 80 and 443, NAME:* for all ports. *.NAME is every name below NAME, and not
+An entry without a port means the ports 80 and 443, NAME:* for all ports. *.NAME is every name below NAME, and not
 NAME itself; * is every name. With a list the command's network is empty but for a proxy of lbx, to which HTTP_PROXY,
 HTTPS_PROXY and ALL_PROXY lead. It speaks CONNECT and SOCKS5; a program that knows no proxy reaches nothing. The proxy
 resolves the names, and refuses addresses that are not public (private, loopback, metadata) unless the list has the

@@ -251,14 +251,14 @@ settings! {
     BashNetwork "bash.network", MoreStrictly, Form::Network, word("deny"),
         "The hosts that commands reach: \"deny\" for none, \"allow\" for the whole network, or a list such as \
          [\"*.example.org\", \"packages.example.net:8443\"], which a proxy in lbx serves. An entry without a port \
-         stands for 80 and 443, NAME:* for all ports; *.NAME is every name below NAME, * every public name. \
+         means the ports 80 and 443, NAME:* for all ports; *.NAME is every name below NAME, * every public name. \
          Private addresses and bare IP addresses are refused unless listed. In the environment and with --set, \
          blanks or commas separate the entries.";
     BashWritable "bash.writable", Never, Items("folders"), NONE,
         "Folders outside the workspace that commands may write, such as ~/.cargo/registry. The lists of \
          all sources count together.";
     BashReadable "bash.readable", Never, Items("paths"), NONE,
-        "Folders and files outside the workspace that commands may read, beside programs, their libraries and \
+        "Folders and files outside the workspace that commands may read, in addition to programs, libraries and \
          toolchains. A file that is hidden by default, such as ~/.npmrc, is shown if it is named itself. A \
          socket or FIFO can be used. The lists of all sources count together.";
     BashCaches "bash.caches", Never, Items("names of caches"), NONE,

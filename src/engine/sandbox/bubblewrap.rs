@@ -142,7 +142,7 @@ impl Arguments {
         outside.shown.iter().for_each(|path| self.paths("--ro-bind-try", &[path, path]));
     }
 
-    /// Adds the folders that stand in for a cache.
+    /// Adds the folders that replace a cache.
     #[expect(clippy::disallowed_methods, reason = "folders of the session, in lbx's own state")]
     fn cache(&mut self, view: &View, network: &Network) {
         for (plain, place) in view.plain(network) {

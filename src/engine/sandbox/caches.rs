@@ -17,9 +17,9 @@ use crate::engine::workspace::links::Follower;
 pub const NONE: &str = "none";
 /// The folder in a view's own one that takes what commands write over the user's cache.
 pub const UPPER: &str = "upper";
-/// The folder that overlayfs needs beside it.
+/// The folder that overlayfs needs with it.
 pub const WORK: &str = "work";
-/// The folder with programs that some caches have beside them.
+/// The folder with programs next to some caches.
 pub const PROGRAMS: &str = "bin";
 /// The folder that takes the place of a cache without a layer.
 pub const PLAIN: &str = "plain";
@@ -93,7 +93,7 @@ impl Cache {
 }
 
 impl View {
-    /// Returns the folders that stand in for the cache without a layer: each with its place. A place in what the user
+    /// Returns the folders that replace the cache without a layer, each with its place. A place in what the user
     /// has must exist.
     #[must_use]
     pub fn plain(&self, network: &Network) -> Vec<(PathBuf, PathBuf)> {

@@ -91,8 +91,8 @@ const OFFLINE: [(&str, &str); 5] = [
 
 /// Variables that name the proxy of a list of hosts. Programs that know no proxy do not find one.
 const PROXY: [&str; 6] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
-/// Variables beside them: what needs no proxy, and Node's own (22.21 and later).
-const BESIDE_PROXY: [(&str, &str); 3] = [
+/// More variables for it: what needs no proxy, and Node's own (22.21 and later).
+const PROXY_MORE: [(&str, &str); 3] = [
     ("NODE_USE_ENV_PROXY", "1"),
     ("NO_PROXY", "localhost,127.0.0.1,::1"),
     ("no_proxy", "localhost,127.0.0.1,::1"),
@@ -155,9 +155,9 @@ fn make_flags(value: &str) -> Option<String> {
 #[must_use]
 pub fn of_proxy(port: u16, environment: &[(OsString, OsString)]) -> Vec<(&'static str, String)> {
     let proxy = PROXY.iter().map(|name| (*name, format!("http://127.0.0.1:{port}")));
-    let beside = BESIDE_PROXY.iter().map(|(name, value)| (*name, (*value).to_owned()));
+    let more = PROXY_MORE.iter().map(|(name, value)| (*name, (*value).to_owned()));
     let is_free = |name: &str| !environment.iter().any(|(given, _)| given == name);
-    proxy.chain(beside).filter(|(name, _)| is_free(name)).collect()
+    proxy.chain(more).filter(|(name, _)| is_free(name)).collect()
 }
 
 /// The environment of a command: what is allowed of `caller`, also by the names that the policy

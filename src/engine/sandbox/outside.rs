@@ -160,8 +160,8 @@ const VARIABLES: [&str; 22] = [
     "VIRTUAL_ENV",
     "VOLTA_HOME",
 ];
-/// Folders and files beside a folder of `PATH` that its programs need.
-const BESIDE_PROGRAMS: [&str; 5] = ["include", "lib", "lib64", "libexec", "pyvenv.cfg"];
+/// Folders and files next to a folder of `PATH` that its programs need.
+const NEXT_TO_PROGRAMS: [&str; 5] = ["include", "lib", "lib64", "libexec", "pyvenv.cfg"];
 /// Folders that hold much more than a toolchain, whatever a variable says.
 const NO_TOOLCHAIN: [&str; 9] = ["/etc", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/sys", "/var"];
 /// Folders of which a command has its own.
@@ -239,7 +239,7 @@ fn is_own(path: &Path, own: &[&Path]) -> bool {
         || ["/dev", "/proc"].iter().any(|own| path.starts_with(own))
 }
 
-/// Returns a path in which a leading `~` stands for the home folder.
+/// Returns a path in which a leading `~` means the home folder.
 #[must_use]
 pub fn expanded(home: Option<&Path>, path: &str) -> PathBuf {
     match (path.strip_prefix('~'), home) {
@@ -267,8 +267,8 @@ fn toolchains() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         VARIABLES.iter().filter_map(std::env::var_os).map(PathBuf::from).collect();
     for programs in std::env::var_os("PATH").iter().flat_map(std::env::split_paths) {
-        let beside = programs.parent().into_iter();
-        folders.extend(beside.flat_map(|folder| BESIDE_PROGRAMS.map(|name| folder.join(name))));
+        let above = programs.parent().into_iter();
+        folders.extend(above.flat_map(|folder| NEXT_TO_PROGRAMS.map(|name| folder.join(name))));
         folders.push(programs);
     }
     folders.retain(|folder| folder.is_absolute());

@@ -1,7 +1,7 @@
 //! Which hosts a list names. Pure.
 //!
 //! An entry is a host name, `*.` and a host name for all names below it, `*` for every name, or an IP address. A port
-//! follows after a colon, `*` for all ports; without one an entry stands for the ports of http and https. An IPv6
+//! follows after a colon, `*` for all ports; without one an entry means the ports of http and https. An IPv6
 //! address before a port is in brackets.
 
 use std::fmt;
@@ -63,7 +63,7 @@ enum Name {
 /// The ports of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ports {
-    /// Those of http and https.
+    /// The ports of http and https.
     Web,
     /// One.
     One(u16),

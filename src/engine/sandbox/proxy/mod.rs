@@ -44,11 +44,11 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
     /// Ends the thread; dropped, it does too.
     stop: Option<oneshot::Sender<()>>,
-    /// What it knows.
+    /// Its list and its findings.
     shared: Arc<Shared>,
 }
 
-/// What all connections know.
+/// The list and the findings of all connections.
 #[derive(Debug)]
 struct Shared {
     /// The hosts that may be reached.

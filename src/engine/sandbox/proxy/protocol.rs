@@ -28,12 +28,12 @@ const HEADERS_MAX: usize = 64;
 /// Characters of a host's name that a message repeats.
 const SHOWN_CHARACTERS_MAX: usize = 300;
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The host and port as the client wrote them, for messages.
     pub asked: String,
-    /// The same as a target; `None` if the text names none.
+    /// The target that they name; `None` if the text names none.
     pub target: Option<Target>,
     /// The protocol, in which the reply is written.
     protocol: Protocol,
