@@ -198,6 +198,7 @@ fn a_list_of_hosts_is_checked_and_only_the_user_makes_it() {
         ("example.org:0", "expected a host name"),
         ("b\u{fc}cher.example", "xn--"),
         ("10.0.0.0/8", "expected a host name"),
+        ("alow", "expected \"deny\", \"allow\" or a list of hosts"),
     ] {
         let error =
             ws.lbx(&["bash", "--set", &format!("bash.network={entry}"), "true"]).error("invalid_request");

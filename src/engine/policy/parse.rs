@@ -85,6 +85,12 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
             let list = text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
             checked(setting, Value::List(list))
         }
+        // A word alone is more often a mistake than a host.
+        Form::Network
+            if ![DENY, ALLOW].contains(&text.trim()) && !text.contains(['.', ':', '*', ',', ' ']) =>
+        {
+            Err(wrong())
+        }
         Form::Network if ![DENY, ALLOW].contains(&text.trim()) => {
             let entries = text.split([',', ' ']).filter(|part| !part.is_empty());
             checked(setting, Value::List(entries.map(str::to_owned).collect()))
