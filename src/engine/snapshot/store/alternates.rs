@@ -13,7 +13,7 @@ const FOLDERS_MAX: usize = 64;
 /// How deep they may name each other; git stops there too.
 const DEPTH_MAX: usize = 5;
 /// The list, in a folder of objects.
-const LIST: &str = "info/alternates";
+pub(super) const LIST: &str = "info/alternates";
 
 /// The folders whose objects count as those of `objects`, each held open and checked.
 ///

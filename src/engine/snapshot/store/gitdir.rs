@@ -13,17 +13,13 @@ use std::path::{Path, PathBuf};
 use gix::bstr::ByteSlice as _;
 use gix::config::Source;
 
+use super::alternates;
 use super::held::HeldFolder;
 use super::ordinary::CONFIG_BYTES_MAX;
 use crate::engine::workspace::kept::Kept;
 
 /// Longest `.git` file and the like that is read, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
-
-/// Bytes of a list of folders with objects.
-const ALTERNATES_BYTES_MAX: u64 = 64 << 10;
-/// Most folders with objects of one repository.
-const ALTERNATES_MAX: usize = 32;
 
 /// Where the snapshots of a workspace are.
 #[derive(Debug, Clone, Copy)]
@@ -97,28 +93,13 @@ pub fn git_folders(root: &Path, allowed: &[PathBuf]) -> Vec<PathBuf> {
     let located = HeldFolder::open(root).ok().and_then(|folder| locate(&folder, allowed).ok());
     let Some(GitDir::Here(located)) = located else { return Vec::new() };
     let repository = located.common.unwrap_or(located.path);
-    let mut folders = vec![repository.clone()];
-    let mut stores = vec![repository.join("objects")];
-    while let Some(store) = stores.pop() {
-        for other in alternates(&store) {
-            if folders.len() < ALTERNATES_MAX && !folders.contains(&other) {
-                folders.push(other.clone());
-                stores.push(other);
-            }
-        }
-    }
-    folders.retain(|folder| !folder.starts_with(root));
-    folders
-}
-
-/// Returns the folders of objects that a folder of objects names, as in gitrepository-layout(5).
-fn alternates(store: &Path) -> Vec<PathBuf> {
-    let Ok(folder) = HeldFolder::open(store) else { return Vec::new() };
-    let named = folder.read("info/alternates", ALTERNATES_BYTES_MAX).ok().flatten().unwrap_or_default();
-    let lines = named.lines().filter(|line| !line.is_empty() && !line.starts_with(b"#"));
-    let paths = lines.filter_map(|line| leads_to(&store.join(line.to_path().ok()?)).ok());
+    // Most repositories borrow no objects, and then nothing else is looked at.
+    let objects = HeldFolder::open(&repository.join("objects")).ok();
+    let objects = objects.filter(|it| it.stat(alternates::LIST).is_ok_and(|list| list.is_some()));
+    let borrowed = objects.and_then(|objects| alternates::folders(&objects).ok()).unwrap_or_default();
     let is_store = |path: &Path| path.file_name() == Some(OsStr::new("objects"));
-    paths.filter(|(path, is_folder)| *is_folder && is_store(path)).map(|(path, _)| path).collect()
+    let borrowed = borrowed.iter().map(|folder| folder.path().to_owned()).filter(|path| is_store(path));
+    std::iter::once(repository).chain(borrowed).filter(|folder| !folder.starts_with(root)).collect()
 }
 
 /// Whether `.git` in `folder` is an empty folder, such as a command is given where there is no repository:
