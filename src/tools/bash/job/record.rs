@@ -145,8 +145,14 @@ impl JobFolder {
             let about = job.about().filter(|about| about.session == session && about.network == *network)?;
             about.process.filter(|_| about.sandbox == NAMESPACES && job.is_alive())
         };
-        let all = (!network.is_shared()).then(|| Self::all(engine).ok()).flatten()?;
-        all.iter().rev().find_map(process)
+        let state = (!network.is_shared()).then(|| State::find(&engine.workspace).ok()).flatten()??;
+        let all = state.find_folder(FOLDER).ok()??;
+        let mut found = numbers(&all);
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        let names = found.into_iter().map(|number| format!("{PREFIX}{number}"));
+        // Most jobs have ended, which one call tells.
+        let may_run = |name: &String| fs::stat_at(all.as_fd(), OsStr::new(&format!("{name}/{END}"))).is_err();
+        names.filter(may_run).find_map(|name| process(&Self::find(engine, &name).ok()??))
     }
 
     /// Takes the lock that tells that the supervisor lives.
