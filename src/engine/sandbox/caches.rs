@@ -69,6 +69,8 @@ pub struct View {
     pub exists: bool,
     /// True if it holds programs.
     pub has_programs: bool,
+    /// True if it lies in another view. What a command left there must lead no mount elsewhere.
+    pub is_inner: bool,
     /// The folders in it that are caches; empty if all of it is one.
     pub parts: Vec<String>,
     /// The session's own folder for it, with [`UPPER`], [`WORK`] and [`PLAIN`].
@@ -98,7 +100,7 @@ impl View {
     #[must_use]
     pub fn plain(&self, network: &Network) -> Vec<(PathBuf, PathBuf)> {
         let (place, own) = (Path::new(&self.place), Path::new(&self.own).join(PLAIN));
-        if self.exists && *network == Network::None {
+        if self.is_inner || (self.exists && *network == Network::None) {
             return Vec::new();
         }
         if self.parts.is_empty() || !self.exists {
@@ -141,8 +143,9 @@ pub fn find(
         {
             let has_programs = follower.follow(&place.join(PROGRAMS)).is_some();
             let parts = cache.parts.iter().map(|part| (*part).to_owned()).collect();
+            let is_inner = views.iter().any(|view| place.starts_with(&view.place));
             let (place, own) = (place.into_os_string(), own.into_os_string());
-            views.push(View { place, exists, has_programs, parts, own });
+            views.push(View { place, exists, has_programs, is_inner, parts, own });
         }
     }
     // A cache may be a link to another disk, where no view takes the place of the link.
