@@ -27,15 +27,20 @@ struct Greeter {
 }
 
 impl Greeter {
-    /// Starts one on all addresses; `then` is what it says after the greeting.
+    /// Starts one on all addresses.
     fn start() -> Self {
+        Self::saying("HELLO\n".to_owned())
+    }
+
+    /// Starts one that says something else.
+    fn saying(words: String) -> Self {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let (port, count) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
         let counted = count.clone();
         std::thread::spawn(move || {
             for mut connection in listener.incoming().flatten() {
                 counted.fetch_add(1, Ordering::SeqCst);
-                let _ = connection.write_all(b"HELLO\n");
+                let _ = connection.write_all(words.as_bytes());
                 let _ = connection.set_read_timeout(Some(Duration::from_millis(200)));
                 let _ = connection.read(&mut [0; 100]);
             }
@@ -69,12 +74,16 @@ fn nothing_leads_past_the_list_of_hosts() {
                 UnixListener::bind_addr(&address).unwrap(),
             ];
             listeners.iter().for_each(|listener| listener.set_nonblocking(true).unwrap());
-            let hosts = format!("localhost:{},*.example.org", listed.port);
+            let elsewhere =
+                format!("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{}/\r\n\r\n", other.port);
+            let leading = Greeter::saying(elsewhere);
+            let hosts = format!("localhost:{},localhost:{},*.example.org", listed.port, leading.port);
             let request = json!({
                 "command": "python3 ways.py",
                 "direct": is_direct,
                 "env": {
                     "LISTED": listed.port.to_string(),
+                    "LEADING": leading.port.to_string(),
                     "OTHER": other.port.to_string(),
                     "UDP": udp.local_addr().unwrap().port().to_string(),
                     "SOCKET": sockets[0],
@@ -100,6 +109,7 @@ fn nothing_leads_past_the_list_of_hosts() {
             assert!(tried.0 >= 60 && tried.1 == 3, "{backend}: {tried:?}: {answer:#}");
             assert_eq!(other.count.load(Ordering::SeqCst), 0, "{backend}");
             assert_eq!(listed.count.load(Ordering::SeqCst), 3, "{backend}");
+            assert_eq!(leading.count.load(Ordering::SeqCst), 1, "{backend}");
             assert!(udp.recv(&mut [0; 8]).is_err(), "{backend}");
             assert!(listeners.iter().all(|listener| listener.accept().is_err()), "{backend}");
             let denied = answer["data"]["denied_hosts"].to_string();

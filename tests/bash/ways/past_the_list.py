@@ -1,12 +1,13 @@
 """Tries to get past a list of hosts, one way after the other, and says of each what came of it.
 
-The environment names the ports: LISTED of a server that the list names, OTHER and UDP of servers that it does not.
+The environment names the ports: LISTED and LEADING of servers that the list names, OTHER and UDP of servers that it
+does not. LEADING redirects to OTHER.
 A server says HELLO to whoever connects. Sockets of the host are at the paths SOCKET and INNER, and at the abstract
 name in ABSTRACT.
 """
-import os, re, socket, struct, sys, urllib.request
+import os, re, socket, struct
 
-LISTED, OTHER, UDP = (int(os.environ[name]) for name in ("LISTED", "OTHER", "UDP"))
+LISTED, LEADING, OTHER, UDP = (int(os.environ[name]) for name in ("LISTED", "LEADING", "OTHER", "UDP"))
 PROXY = tuple(re.fullmatch(r"http://(.*):(\d+)", os.environ["HTTP_PROXY"]).groups())
 PROXY = (PROXY[0], int(PROXY[1]))
 
@@ -84,9 +85,16 @@ def named(name):
 
 
 def redirected():
-    """The listed server leads on to the other one."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": "http://%s:%d" % PROXY}))
-    return b"HELLO" in opener.open(f"http://127.0.0.1:{OTHER}/", timeout=2).read()
+    """A listed server leads on to the other one; follows it in each way that a client could."""
+    with socket.create_connection(PROXY, timeout=2) as connection:
+        connection.sendall(f"CONNECT localhost:{LEADING} HTTP/1.1\r\n\r\n".encode())
+        got = b""
+        while b"Location" not in got:
+            got += connection.recv(4096)
+    host, port = re.search(rb"Location: http://(.*):(\d+)/", got).groups()
+    host, port = host.decode(), int(port)
+    through = connect(f"{host}:{port}") or connect(f"http://{host}:{port}/", method="GET")
+    return through or tcp(host, port)
 
 
 def namespace():
