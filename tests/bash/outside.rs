@@ -229,6 +229,17 @@ fn sockets_and_fifos_of_the_host_are_out_of_reach() {
 }
 
 #[test]
+fn more_fifos_than_can_be_covered_stop_a_direct_command() {
+    for backend in backends() {
+        let ws = guarded();
+        let make = "import os; os.mkdir('f'); [os.mkfifo(f'f/{n}') for n in range(4097)]";
+        assert!(Command::new("python3").args(["-c", make]).current_dir(&ws.root).status().unwrap().success());
+        let error = with(&ws, backend, &json!({ "command": "true", "direct": true })).error("command_denied");
+        assert!(error.to_string().contains("more than 4096 sockets and FIFOs"), "{backend}: {error:#}");
+    }
+}
+
+#[test]
 fn file_systems_in_memory_are_bounded() {
     for backend in backends() {
         let ws = guarded();

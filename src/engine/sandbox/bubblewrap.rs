@@ -93,7 +93,7 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
         list.paths("--ro-bind", &[path, path]);
     }
     others.into_iter().for_each(|hidden| list.hide(hidden));
-    reach.channels().for_each(|path| list.hide(&Hidden { path, is_folder: false }));
+    reach.channels()?.into_iter().for_each(|path| list.hide(&Hidden { path, is_folder: false }));
     for path in reach.folders_above_protected()? {
         let path = Path::new(&reach.root).join(path);
         list.paths("--bind-try", &[&path, &path]);

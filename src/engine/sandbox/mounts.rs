@@ -76,7 +76,7 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     reach.hidden.iter().filter(is_below).try_for_each(hide)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = doing(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
-    reach.channels().try_for_each(|path| hide(&Hidden { path, is_folder: false }))?;
+    reach.channels()?.into_iter().try_for_each(|path| hide(&Hidden { path, is_folder: false }))?;
     for path in reach.folders_above_protected()? {
         bind_onto_itself(&root, path.as_os_str())?;
     }

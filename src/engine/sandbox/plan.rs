@@ -15,6 +15,9 @@ use super::overlay::Layer;
 /// Most folders that are mounted in place because of what they hold.
 const PINNED_MAX: usize = 4096;
 
+/// Most sockets and FIFOs that are covered.
+const CHANNELS_MAX: usize = 4096;
+
 /// Everything that the first process of a sandbox needs to know.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SandboxPlan {
@@ -145,9 +148,18 @@ impl Reach {
     }
 
     /// Returns the absolute paths of sockets and FIFOs of other programs that the command could reach.
-    pub fn channels(&self) -> impl Iterator<Item = OsString> {
-        let reachable = self.channels.iter().filter(|_| self.layer.is_none());
-        reachable.map(|path| Path::new(&self.root).join(path).into_os_string())
+    ///
+    /// # Errors
+    /// Says that there are too many.
+    pub fn channels(&self) -> Result<Vec<OsString>, String> {
+        if self.layer.is_some() {
+            return Ok(Vec::new());
+        }
+        if self.channels.len() > CHANNELS_MAX {
+            return Err(format!("the workspace holds more than {CHANNELS_MAX} sockets and FIFOs"));
+        }
+        let absolute = |path: &OsString| Path::new(&self.root).join(path).into_os_string();
+        Ok(self.channels.iter().map(absolute).collect())
     }
 
     /// Returns true if a canonical path lies in something that the command sees.

@@ -87,9 +87,10 @@ fn read_only(line: &str, reach: &Reach) -> Option<String> {
 /// Returns a hint for a line about a socket or FIFO that is kept from commands.
 fn channel(line: &str, reach: &Reach) -> Option<String> {
     let root = Path::new(&reach.root);
+    let channels = reach.channels().unwrap_or_default();
     let is_one = |path: &&str| {
         let path = lexical(&root.join(path));
-        reach.channels().any(|channel| path == Path::new(&channel))
+        channels.iter().any(|channel| path == Path::new(channel))
     };
     words(line).find(is_one).map(|path| {
         format!("{path} may lead to another program, so commands do not reach it: the setting `bash.readable` opens it")
