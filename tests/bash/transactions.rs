@@ -420,6 +420,8 @@ fn a_killed_call_keeps_its_layer_and_the_next_call_names_it() {
     assert!(ws.lbx(&["read", "b.txt"]).success()["warnings"].is_null(), "once");
     let listed = ws.lbx(&["bash", "--list"]).ok();
     assert_eq!(listed["layers"][0]["layer"], name, "{listed:#}");
+    // A list does not look into layers, and says nothing of their files.
+    assert!(listed["layers"][0].get("changed").is_none(), "{listed:#}");
     let shown = ws.lbx(&["bash", "--layer", &name]).ok();
     assert!(shown["diff"].as_str().unwrap().contains("-one\n+x\n"), "{shown:#}");
     let applied = ws.lbx(&["bash", "--layer", &name, "--apply"]).ok();

@@ -185,7 +185,7 @@ const BASH: &[Section] = &[
 A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not exist
 yet included) or .lbx, and not in a folder that lbx may not look into, where a repository could be; on a layer it
 may change such a folder's mode. No variable of the caller that may hold a secret is passed on, other processes are out
-of reach, and there is no network. lbx bash --backends lists what can confine a command here. If nothing can, the
+of reach, and there is no network unless the policy gives one (see NETWORK). lbx bash --backends lists what can confine a command here. If nothing can, the
 command is not run.
 
 Outside the workspace a command sees, read-only, what programs need: /usr, /bin, /lib, /opt, certificates, users, hosts
@@ -195,7 +195,8 @@ repository. The rest of the home folder and of the disk is empty. Places of secr
 ~/.cargo/credentials.toml, are empty as well. bash.readable in the user's policy shows more, also a single file such as
 ~/.npmrc; bash.writable opens a folder. lbx doctor names paths among these that do not exist.
 
-/tmp belongs to the session (see below), /dev/shm holds 512 MiB, and what a command writes anywhere else outside fails.
+/tmp belongs to the session (see below), and /dev/shm holds 512 MiB. A write elsewhere outside fails, except to a cache of
+a toolchain (see TOOLCHAINS).
 Sockets and FIFOs of other programs are out of reach unless bash.readable names them; one inside a folder that is shown
 for programs is reached. In direct mode those in the workspace that are in use are covered, so they cannot be removed.
 

@@ -152,7 +152,7 @@ impl Layer {
         } else {
             "would change"
         };
-        for changed in &self.changed {
+        for changed in self.changed.iter().flatten() {
             text.note(format!("{verb}: {}", changed.path));
         }
         for conflict in &self.conflicts {

@@ -60,8 +60,9 @@ pub struct Layer {
     /// True if the layer was applied
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub applied: bool,
-    /// Files that it changes, or that were changed
-    pub changed: Vec<Changed>,
+    /// Files that it changes, or that were changed; absent in a list, which does not look into layers
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Vec<Changed>>,
     /// How many there are, if not all are listed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_total: Option<usize>,

@@ -70,7 +70,7 @@ fn response(engine: &Engine, name: &str, record: &layer::LayerRecord) -> Layer {
         session: record.session.clone(),
         dropped: false,
         applied: false,
-        changed: Vec::new(),
+        changed: None,
         changed_total: None,
         conflicts: record.conflicts.iter().map(conflict).collect(),
         diff: String::new(),
@@ -82,5 +82,5 @@ fn set_changed(response: &mut Layer, mut difference: Difference, bytes_max: usiz
     difference.shorten(AnswerRoom::new(bytes_max));
     let listed = difference.listed();
     response.changed_total = difference.total.filter(|total| *total > listed);
-    response.changed = difference.list.unwrap_or_default();
+    response.changed = Some(difference.list.unwrap_or_default());
 }
