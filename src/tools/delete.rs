@@ -175,7 +175,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     let mut entry = TrashEntry::new(place.path().clone(), &session, seconds_now(), is_folder);
     let content = entry.content(change.state());
     let sum = change.move_whole(place.path(), &content)?;
-    (entry.files, entry.bytes) = (sum.files, sum.bytes);
+    (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
     let trash_id = (!request.options.dry_run).then(|| entry.id.clone());
     let answer =
         Deleted { path: shown, trash_id, files: sum.files, bytes: sum.bytes, already_applied: false };

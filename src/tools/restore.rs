@@ -91,7 +91,7 @@ impl Tool for Restore {
         Ok(Response {
             path: change.workspace().shown(&moved.to),
             sha256: change.sha256_at(&place)?,
-            trash_id: trash::id_of(&moved.from).unwrap_or_default(),
+            trash_id: change.state().and_then(|state| trash::id_of(state, &moved.from)).unwrap_or_default(),
             files: None,
             already_applied: true,
         })
@@ -125,8 +125,15 @@ fn restore(mut change: Change<'_>, request: Request) -> Result<Response, Error> 
     if !stored.stat().is_some_and(fs::is_folder) {
         place.must_take_a_file()?;
     }
-    let sha256 = change.sha256_at(&stored)?;
-    change.move_whole(&content, place.path())?;
+    let sha256 = if let Some((version, bytes)) = change.kept_elsewhere(&entry)? {
+        let absent = change.nothing_at(place.path())?;
+        change.put_version(absent.without_proof(), bytes, &version);
+        Some(version.sha256)
+    } else {
+        change.must_be_as_deleted(&entry)?;
+        change.move_whole(&content, place.path())?;
+        change.sha256_at(&stored)?
+    };
     change.commit(subject(Restore::NAME, &[place.path().clone()]), request.options.why)?;
     Ok(Response { path: shown, sha256, trash_id: entry.id, files: Some(entry.files), already_applied: false })
 }

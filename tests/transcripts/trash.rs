@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::common::{Workspace, sha256};
+use crate::common::{Workspace, sha256, state};
 
 /// The name in the trash that an answer gives.
 fn trash_id(data: &serde_json::Value) -> String {
@@ -306,4 +306,103 @@ fn a_list_of_the_trash_and_a_stat_are_bounded_and_say_where_to_go_on() {
     }
     let purged = ws.lbx(&["trash", "purge", "--max-bytes", "1000"]).ok();
     assert_eq!((&purged["total"], &purged["truncated"]), (&json!(150), &json!(true)));
+}
+
+/// A session's call.
+fn call(ws: &Workspace, session: &str, args: &[&str]) -> crate::common::Answer {
+    ws.lbx(&[args, &["--session", session]].concat())
+}
+
+#[test]
+fn an_undo_never_takes_the_bytes_of_others_to_the_trash() {
+    /// What is there, the calls of the session, what another does then, and the call that is refused.
+    type Case = (
+        &'static str,
+        &'static [&'static [&'static str]],
+        (&'static str, &'static str),
+        &'static [&'static str],
+    );
+    let cases: &[Case] = &[
+        ("a", &[&["delete", "a"], &["restore", "a"]], ("a", "others\n"), &["undo"]),
+        ("a", &[&["delete", "a"], &["undo"]], ("a", "others\n"), &["redo"]),
+        ("d/a", &[&["delete", "-r", "d"], &["restore", "d"]], ("d/b", "others\n"), &["undo"]),
+        ("d/a", &[&["delete", "-r", "d"], &["undo"]], ("d/a", "others\n"), &["redo"]),
+        ("d/a", &[&["delete", "-r", "d"], &["restore", "d", "--to", "e"]], ("e/b", "others\n"), &["undo"]),
+        ("a", &[&["delete", "a"], &["restore", "a"]], ("a", "others\n"), &["undo", "--seq", "2"]),
+        ("a", &[&["delete", "a"], &["restore", "a"]], ("a", "others\n"), &["undo", "--merge"]),
+        (
+            "d/a",
+            &[&["move", "d/a", "kept"], &["delete", "-r", "d"]],
+            ("kept", "others\n"),
+            &["undo", "--seq", "1"],
+        ),
+    ];
+    for (number, (path, calls, (changed, text), refused)) in cases.iter().enumerate() {
+        let ws = Workspace::with(&[(path, "a\n"), ("d/keeps", "k\n")]);
+        calls.iter().for_each(|args| drop(call(&ws, "one", args).ok()));
+        ws.write(changed, text);
+        let error = ws.unchanged(|| call(&ws, "one", refused).error("stale_file"));
+        assert!(!error.to_string().contains(".lbx"), "{number}: {error:#}");
+        ws.holds(changed, text);
+    }
+}
+
+#[test]
+fn a_rewind_past_a_deletion_is_a_change_that_undo_takes_back() {
+    let ws = Workspace::with(&[("a", "a\n")]);
+    let first =
+        ws.lbx(&["append", "a", "--content", "b\n"]).success()["snapshot"].as_str().unwrap().to_owned();
+    ws.lbx(&["delete", "a"]).ok();
+    ws.lbx(&["restore", "a"]).ok();
+    ws.lbx(&["rewind", &first, "--yes"]).ok();
+    assert_eq!(ws.lbx(&["undo"]).ok()["undone"][0]["tool"], "rewind");
+    ws.holds("a", "a\nb\n");
+}
+
+#[test]
+fn a_change_that_was_undone_and_done_again_is_taken_back_by_its_number() {
+    let ws = Workspace::with(&[("a", "a\n"), ("d/b", "b\n")]);
+    let before = ws.tree();
+    ws.lbx(&["move", "a", "e"]).ok();
+    ws.lbx(&["undo"]).ok();
+    ws.lbx(&["redo"]).ok();
+    ws.lbx(&["undo", "--seq", "1"]).ok();
+    assert_eq!(ws.tree(), before);
+    let ws = Workspace::with(&[("a", "a\n"), ("d/b", "b\n")]);
+    ws.lbx(&["delete", "-r", "d"]).ok();
+    ws.lbx(&["undo"]).ok();
+    ws.lbx(&["redo"]).ok();
+    ws.lbx(&["undo", "--seq", "1"]).ok();
+    assert_eq!(ws.tree(), before);
+}
+
+#[test]
+fn what_others_changed_in_the_trash_does_not_come_back() {
+    let ws = Workspace::with(&[("kept.js", "var x\n"), ("d/a", "var y\n"), (".gitignore", "ignored\n")]);
+    ws.write("ignored", "var z\n");
+    let spoil = |path: &str, inner: &str, flags: &[&str]| {
+        let id = trash_id(&ws.lbx(&[&["delete", path], flags].concat()).success()["data"]);
+        let content = ws.path(&state(&format!("trash/{id}/content")));
+        let stored = if inner.is_empty() { content } else { content.join(inner) };
+        fs::write(&stored, "let s\n").unwrap();
+        id
+    };
+    // A snapshot holds the file.
+    spoil("kept.js", "", &[]);
+    ws.lbx(&["undo"]).ok();
+    ws.holds("kept.js", "var x\n");
+    let id = spoil("kept.js", "", &[]);
+    ws.lbx(&["restore", "--trash-id", &id]).ok();
+    ws.holds("kept.js", "var x\n");
+    // Nothing holds what git ignores, and no folder comes back in part.
+    for (path, inner, flags) in [("ignored", "", &[][..]), ("d", "a", &["-r"][..])] {
+        let id = spoil(path, inner, flags);
+        for args in [&["undo"][..], &["restore", "--trash-id", &id]] {
+            let error = ws.unchanged(|| ws.lbx(args).error("stale_file"));
+            let said = format!(
+                "the trash no longer holds {path} as it was deleted: another program changed trash {id}"
+            );
+            assert_eq!(error["message"], said.as_str());
+        }
+    }
 }

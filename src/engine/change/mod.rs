@@ -32,6 +32,7 @@ mod result;
 pub mod run;
 mod special;
 pub mod stage;
+mod trashed;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -18,12 +18,13 @@ use crate::engine::journal::{FolderEntry, JournalEntry};
 use crate::engine::snapshot::{LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::contents::{Contents, Digest};
 use crate::engine::workspace::file_system::is_on_overlay;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::protect::repository::is_repository;
+use crate::engine::workspace::protect::{is_protected, is_state};
 use crate::error::{Error, ErrorKind};
 
 /// Files of a moved folder that its snapshot holds, where some of them go a way of their own; what is
@@ -61,6 +62,8 @@ pub struct Sum {
     pub files: u64,
     /// Bytes in them.
     pub bytes: u64,
+    /// Digest of all of it, where it goes to the trash or comes from there.
+    pub digest: Option<Digest>,
 }
 
 impl Change<'_> {
@@ -84,8 +87,13 @@ impl Change<'_> {
     fn move_with(&mut self, from: &WorkspacePath, to: &WorkspacePath, is_final: bool) -> Result<Sum, Error> {
         let (mut sum, mut things) = (Sum::default(), Vec::new());
         let mut goes_whole = true;
+        let is_trashed = [from, to].into_iter().any(is_state) && !is_final;
+        let mut contents = is_trashed.then(Contents::default);
         walk(&self.engine.workspace, from, &mut |found| {
             self.must_be_free(found, from, to)?;
+            if let Some(contents) = &mut contents {
+                found.add_to(contents, from);
+            }
             if things.is_empty() && fs::is_folder(found.stat) {
                 goes_whole = !is_on_overlay(found.folder);
             }
@@ -98,6 +106,7 @@ impl Change<'_> {
             }
             Ok(())
         })?;
+        sum.digest = contents.map(|contents| contents.digest());
         if !goes_whole {
             self.make_way(&to.parent().unwrap_or_default())?;
         }
@@ -191,6 +200,16 @@ impl ExistingEntry<'_> {
         let opened = || fs::open_at(self.opened.as_fd(), OsStr::new("."), fs::FOLDER).ok();
         let identity = is_folder.then(opened).flatten().and_then(|opened| Identity::of(&opened, self.stat));
         Part { path: self.path.clone(), thing, mode: fs::mode_of(self.stat), identity }
+    }
+
+    /// Adds it to what `top` holds.
+    pub fn add_to(&self, contents: &mut Contents, top: &WorkspacePath) {
+        self.add_as(contents, &self.path.rebased(top, &WorkspacePath::root()));
+    }
+
+    /// Adds it to what a folder holds, as what has the name `path` there.
+    pub fn add_as(&self, contents: &mut Contents, path: &WorkspacePath) {
+        contents.add(path, self.stat, (self.folder, self.name));
     }
 
     /// Mode and bytes of a regular file or symlink.

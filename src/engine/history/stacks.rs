@@ -185,6 +185,26 @@ impl History {
         Ok(found)
     }
 
+    /// The change `seq`, where it stands, and those made or done again after it, the oldest first.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn standing(
+        &mut self,
+        state: &State,
+        seq: u64,
+    ) -> Result<Option<(JournalEntry, Vec<JournalEntry>)>, Error> {
+        loop {
+            if let Some(at) = self.done.iter().rposition(|known| known.seq == seq) {
+                let mut later = self.done.range(at..).cloned();
+                return Ok(later.next().map(|entry| (entry, later.collect())));
+            }
+            if !self.read_older(state)? {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The folders that were made for changes that are taken back: nobody needs them once they are
     /// empty.
     #[must_use]

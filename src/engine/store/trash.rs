@@ -12,6 +12,7 @@ use super::session::SessionId;
 use super::state::{State, path_in};
 use super::unique::{is_unique, unique_name};
 use crate::engine::store::state::names_in;
+use crate::engine::workspace::contents::Digest;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal;
@@ -50,6 +51,10 @@ pub struct TrashEntry {
     pub bytes: u64,
     /// Whether it is a folder.
     pub is_folder: bool,
+    /// Digest of what it holds, by which an undo or a restore knows that it still does; absent of what has
+    /// no bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
 }
 
 impl TrashEntry {
@@ -57,7 +62,17 @@ impl TrashEntry {
     #[must_use]
     pub fn new(path: WorkspacePath, session: &str, time: u64, is_folder: bool) -> Self {
         let id = unique_name("t").replace("t-", "");
-        Self { version: VERSION, id, path, session: session.to_owned(), time, files: 0, bytes: 0, is_folder }
+        Self {
+            version: VERSION,
+            id,
+            path,
+            session: session.to_owned(),
+            time,
+            files: 0,
+            bytes: 0,
+            is_folder,
+            digest: None,
+        }
     }
 
     /// Where what was deleted is kept.
@@ -95,16 +110,40 @@ pub fn list_of(state: Option<&State>) -> Result<Vec<TrashEntry>, Error> {
     state.map_or_else(|| Ok(Vec::new()), list)
 }
 
-/// The name of the entry whose content is, or was, at a path.
+/// The name of the entry whose content is, or was, at a path or holds it.
 #[must_use]
-pub fn id_of(content: &WorkspacePath) -> Option<String> {
-    Some(content.as_path().parent()?.file_name()?.to_str()?.to_owned())
+pub fn id_of(state: &State, path: &WorkspacePath) -> Option<String> {
+    let trash = state.path_of(FOLDER);
+    let id = path.rebased(&trash, &WorkspacePath::root()).components().next()?.to_str()?.to_owned();
+    path.is_within(&trash).then_some(id)
+}
+
+/// The description of the entry `id`, whether it still holds something or not.
+///
+/// # Errors
+/// What the system says.
+pub fn described(state: &State, id: &str) -> Result<Option<TrashEntry>, Error> {
+    let folder = state.find_folder(FOLDER)?.filter(|_| is_unique(id));
+    let opened = folder.and_then(|trash| fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok());
+    Ok(opened.and_then(|folder| description(&folder, id)))
+}
+
+/// Where what stands at a path in the trash was when it was deleted.
+#[must_use]
+pub fn original(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
+    let entry = described(state, &id_of(state, path)?).ok()??;
+    Some(path.rebased(&entry.content(Some(state)), &entry.path))
 }
 
 /// The entry `id`, if it is whole, of a version that this code knows, and still holds something.
 fn entry(trash: &OwnedFd, id: &str) -> Option<TrashEntry> {
     let folder = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok()?;
     fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).ok()?;
+    description(&folder, id)
+}
+
+/// What the folder of the entry `id` says of it, in a version that this code knows.
+fn description(folder: &OwnedFd, id: &str) -> Option<TrashEntry> {
     let bytes = fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX).ok()??;
     let entry: TrashEntry = serde_json::from_slice(&bytes).ok()?;
     (entry.id == id && entry.version <= VERSION && entry.session.parse::<SessionId>().is_ok())

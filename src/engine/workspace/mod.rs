@@ -1,6 +1,7 @@
 //! The workspace: one root folder, opened once; every file is reached from it.
 
 pub mod children;
+pub mod contents;
 pub mod file_system;
 pub mod fs;
 pub mod git_index;

@@ -234,7 +234,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
         let mut entry = self.trash_entry(path, is_folder);
         let sum = self.change.move_whole(path, &entry.content(self.change.state()))?;
-        (entry.files, entry.bytes) = (sum.files, sum.bytes);
+        (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
         self.change.describe(entry);
         Ok(())
     }
@@ -297,7 +297,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     fn bring(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
         let (content, mut entry) = self.take(path, is_folder)?;
         let sum = self.change.move_whole(&content, path)?;
-        (entry.files, entry.bytes) = (sum.files, sum.bytes);
+        (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
         self.change.describe(entry);
         Ok(())
     }

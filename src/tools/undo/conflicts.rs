@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::engine::change::Change;
 use crate::engine::history::replay::ReplayConflict;
-use crate::engine::workspace::Workspace;
+use crate::engine::workspace::protect::is_state;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 use crate::tools::{Paint, Text};
@@ -115,8 +116,13 @@ fn is_of_one_file(error: &Error) -> bool {
 }
 
 /// The refusal of changes that move what is not there, or to where something is.
-pub fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict) -> Error {
+pub fn conflict_error(change: &Change<'_>, conflict: &ReplayConflict) -> Error {
     let (path, what, suggestion) = match conflict {
+        ReplayConflict::Missing(path) if is_state(path) => (
+            path,
+            "is no longer in the trash: it was restored or purged since",
+            "`trash` lists what is there; `log` shows who restored it.",
+        ),
         ReplayConflict::Missing(path) => (
             path,
             "no longer exists, so it cannot be moved back",
@@ -128,6 +134,6 @@ pub fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict) -> Error
             "Move what is there out of the way, and repeat the call.",
         ),
     };
-    let shown = workspace.shown(path);
+    let shown = change.shown_original(path);
     Error::new(ErrorKind::StaleFile, format!("{shown} {what}")).at(shown).suggest(suggestion)
 }

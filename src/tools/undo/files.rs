@@ -8,6 +8,7 @@ use crate::engine::history::stacks::History;
 use crate::engine::journal::Version;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_state;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::merge::{self, Alike, Conflict, Labels};
@@ -185,7 +186,8 @@ impl<'p, 'c> Planner<'p, 'c> {
             None => None,
         };
         let is_own = left.is_some_and(|left| same(version(current).as_ref(), Some(&left)));
-        let (true, Some(from), true) = (self.manner.merge || is_own, from, current.exists()) else {
+        let may_merge = (self.manner.merge || is_own) && !is_state(path);
+        let (true, Some(from), true) = (may_merge, from, current.exists()) else {
             return Err(self.stale(current, from));
         };
         if current.is_symlink() || fs::is_symlink_mode(target.mode) {
@@ -219,7 +221,7 @@ impl<'p, 'c> Planner<'p, 'c> {
 
     /// The refusal of a file that has changed since.
     fn stale(&self, current: &Current, from: Option<&Version>) -> Error {
-        let shown = current.place().shown();
+        let shown = &self.change.shown_original(current.place().path());
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
         let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());
         let what = match (from, current.mode()) {

@@ -80,7 +80,7 @@ pub fn clear_the_way(
         };
         match emptied(workspace, &real, &leaving, &vanishes)? {
             Some(inner) if vanishes(&real) => cleared.extend(inner),
-            _ => return Err(conflict_error(workspace, &ReplayConflict::Taken(at))),
+            _ => return Err(conflict_error(change, &ReplayConflict::Taken(at))),
         }
     }
     // The others may move with what they are in before the end.
@@ -97,6 +97,13 @@ pub fn clear_the_way(
 /// Whether a folder stands at a path.
 fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> Result<bool, Error> {
     Ok(moves::kind(workspace, path)? == Some(Kind::Folder))
+}
+
+/// Whether a folder stands at a path and holds something besides folders that go.
+pub fn is_occupied(workspace: &Workspace, path: &WorkspacePath, going: &[WorkspacePath]) -> bool {
+    let names = workspace.open_folder(path).map(|opened| fs::names_in(&opened));
+    let stays = |name: &std::ffi::OsString| !going.contains(&path.join(name));
+    names.is_ok_and(|names| names.is_ok_and(|names| names.iter().any(stays)))
 }
 
 /// Sorts folders so that each comes before the one that holds it.

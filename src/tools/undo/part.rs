@@ -65,7 +65,12 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
     let Some(state) = change.state() else {
         return Err(no_change(change.engine(), seq, None));
     };
-    let history = History::load(state, &session)?;
+    let mut history = History::load(state, &session)?;
+    // What was undone and done again stands as it did at first: the two moves between are none.
+    if let Some((mut entry, later)) = history.standing(state, seq)? {
+        later.iter().for_each(|later| follow(&mut entry, later));
+        return Ok((history, entry));
+    }
     let numbers = journal::history(state, &session)?;
     let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
         return Err(no_change(change.engine(), seq, numbers.last().copied()));

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::conflicts::{Conflicts, conflict_error};
 use super::files::{Interleaved, MERGE_FLAG, Manner, Planner};
-use super::folders::{clear_the_way, innermost_first, vacated, without_empty};
+use super::folders::{self, clear_the_way, innermost_first, vacated, without_empty};
 use crate::engine::change::{Change, moves};
-use crate::engine::history::replay::{Direction, Replay, ReplayResult};
+use crate::engine::history::replay::{Direction, Piece, Replay, ReplayResult};
 use crate::engine::history::stacks::History;
 use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
@@ -56,7 +56,9 @@ pub fn plan_beside(
     let mut vacant: Vec<WorkspacePath> =
         outcome.vacant.iter().filter(|folder| !is_state(folder)).cloned().collect();
     innermost_first(&mut vacant);
-    let outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
+    let mut outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
+    change.replace_spoiled(&mut outcome)?;
+    conflicts.sift(change.must_keep_the_trash(&outcome))?;
     clear_the_way(change, &outcome, &vacant)?;
     let vacated = vacated(&outcome, vacant);
     let mut planner = Planner::new(change, history, &manner, &outcome.pieces);
@@ -75,12 +77,19 @@ pub fn plan_beside(
     unchanged.into_iter().for_each(|piece| pieces.insert(&piece.real, &piece.at));
     change.move_all(&pieces)?;
     change.set_folders(outcome.made)?;
-    paths.extend(pieces.iter().map(|piece| if is_state(&piece.at) { piece.real } else { piece.at }));
+    let shown = |piece: Piece| if is_state(&piece.at) { piece.real } else { piece.at };
+    paths.extend(pieces.iter().map(shown).filter(|path| !is_state(path)));
     for (path, (before, after)) in outcome.modes {
         let now = pieces.standing(&path).and_then(|path| mode_of(change.workspace(), &path));
         // Those that others have set since stay.
         if let Some(before) = before.or(now).filter(|before| now.is_none_or(|now| now == *before)) {
             change.set_folder_mode(path, before, after);
+        }
+    }
+    if paths.is_empty() {
+        let stays = vacated.iter().find(|folder| folders::is_occupied(change.workspace(), folder, &vacated));
+        if let Some(folder) = stays.map(|folder| change.workspace().shown(folder)) {
+            change.engine().warn(format!("the folder {folder} stays: it is not empty"));
         }
     }
     change.add_vacated(vacated)?;
@@ -128,7 +137,7 @@ fn replayed(
     if let Some(error) = unseen.take() {
         return Err(error);
     }
-    played.map_err(|conflict| conflict_error(change.workspace(), &conflict))?;
+    played.map_err(|conflict| conflict_error(change, &conflict))?;
     Ok((outcome, texts.into_inner()))
 }
 

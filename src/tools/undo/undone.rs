@@ -5,6 +5,8 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::engine::journal::JournalEntry;
+use crate::engine::store::state::State;
+use crate::engine::store::trash;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::text::escaped;
@@ -18,7 +20,7 @@ pub struct Undone {
     pub seq: u64,
     /// The tool that made it
     pub tool: String,
-    /// The file that it changed; of several, the first
+    /// The file that it changed; of several, the first; `.` where none is left of it
     pub path: String,
     /// The first 20 of them, if there are several
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -33,9 +35,15 @@ pub struct Undone {
 
 /// A change as answers show it.
 pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| !is_state(path));
-    let files = entry.files.iter().map(|file| &file.path);
-    let mut paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    let named = entry.files.iter().map(|file| &file.path).chain(moved);
+    let (trashed, named): (Vec<&WorkspacePath>, Vec<_>) = named.partition(|path| is_state(path));
+    let mut paths: Vec<String> = named.into_iter().map(|path| engine.workspace.shown(path)).collect();
+    if paths.is_empty() {
+        // A rewind past a deletion and the deletion before it.
+        paths.extend(trashed.iter().filter_map(|path| original(engine, path)));
+        paths.dedup();
+    }
     if paths.is_empty() {
         paths.extend(folders_of(entry).map(|path| engine.workspace.shown(path)));
     }
@@ -43,7 +51,7 @@ pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
         // A command that left nothing to bring back.
         paths.extend(entry.lost.iter().map(|path| engine.workspace.shown(path)));
     }
-    let path = paths.first().cloned().unwrap_or_default();
+    let path = paths.first().cloned().unwrap_or_else(|| ".".to_owned());
     let total = paths.len();
     paths.truncate(PLACES_LISTED);
     Undone {
@@ -54,6 +62,12 @@ pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
         paths: if total > 1 { paths } else { Vec::new() },
         hunk: None,
     }
+}
+
+/// Where something in the trash was, as people know it.
+fn original(engine: &Engine, path: &WorkspacePath) -> Option<String> {
+    let state = State::find(&engine.workspace).ok()??;
+    trash::original(&state, path).map(|path| engine.workspace.shown(&path))
 }
 
 /// One line a change.

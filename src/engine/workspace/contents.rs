@@ -1,0 +1,196 @@
+//! What a file or folder holds, as one digest: how the trash knows that it is still what was deleted.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{OFlags, Stat};
+use serde::{Deserialize, Serialize};
+
+use super::fs;
+use super::hashed;
+use super::path::WorkspacePath;
+use crate::sha256::{Hasher, Sha256};
+
+/// Bytes of all files up to which a digest is of their bytes.
+const BYTES_MAX: u64 = 64 << 20;
+/// Files up to which it is.
+const FILES_MAX: usize = 10_000;
+
+/// A digest of all that a file or folder holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Digest {
+    /// A file or symlink: its mode, as a journal entry has it, and the SHA-256 of its bytes.
+    File {
+        /// The mode.
+        mode: u32,
+        /// Of the bytes.
+        sha256: Sha256,
+    },
+    /// Of names, modes and bytes.
+    Bytes(Sha256),
+    /// Of names, modes, sizes, times and inodes, where reading all bytes would take long.
+    Looks(Sha256),
+}
+
+/// Everything at or below a path, by its path from there.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// What stands there.
+    things: BTreeMap<Vec<u8>, Thing>,
+    /// Bytes of the files whose bytes were read.
+    bytes: u64,
+    /// Whether bytes are read, however many there are.
+    is_exact: bool,
+}
+
+/// One thing.
+#[derive(Debug)]
+struct Thing {
+    /// Its mode; of a folder or special file, with the type bits.
+    mode: u32,
+    /// SHA-256 of its bytes; `None` where they were not read.
+    sha256: Option<Sha256>,
+    /// Size, inode and times: a rename changes none of them below its top.
+    looks: [i64; 6],
+}
+
+impl Contents {
+    /// Nothing so far; bytes are read however many there are.
+    #[must_use]
+    pub fn exact() -> Self {
+        Self { is_exact: true, ..Self::default() }
+    }
+
+    /// Adds what stands at `path`, from the top, which is `name` in `folder`.
+    pub fn add(&mut self, path: &WorkspacePath, stat: &Stat, (folder, name): (BorrowedFd<'_>, &OsStr)) {
+        let (sec, nsec) = if path.is_root() { (0, 0) } else { (stat.st_ctime, stat.st_ctime_nsec) };
+        let size = if fs::is_folder(stat) { 0 } else { stat.st_size };
+        let times = if fs::is_folder(stat) {
+            [0; 4]
+        } else {
+            [stat.st_mtime, nanos(stat.st_mtime_nsec), sec, nanos(nsec)]
+        };
+        let [mtime, mtime_nsec, ctime, ctime_nsec] = times;
+        let inode = stat.st_ino.cast_signed();
+        let looks = [size, inode, mtime, mtime_nsec, ctime, ctime_nsec];
+        let mode =
+            if fs::is_regular(stat) || fs::is_symlink(stat) { fs::recorded_mode(stat) } else { stat.st_mode };
+        let sha256 = self.read(stat, folder, name);
+        self.things.insert(key(path), Thing { mode, sha256, looks });
+    }
+
+    /// The digest of a thing's bytes, unless that would take too long or cannot be read.
+    fn read(&mut self, stat: &Stat, folder: BorrowedFd<'_>, name: &OsStr) -> Option<Sha256> {
+        if fs::is_symlink(stat) {
+            let link = fs::open_at(folder, name, fs::LOOK).ok()?;
+            return Some(Sha256::of(&fs::target_of(&link).ok()?));
+        }
+        if !fs::is_regular(stat) {
+            return Some(Sha256::of(b""));
+        }
+        self.bytes = self.bytes.saturating_add(fs::size_of(stat));
+        if !self.is_exact && (self.bytes > BYTES_MAX || self.things.len() >= FILES_MAX) {
+            return None;
+        }
+        let opened = fs::open_at(folder, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK).ok()?;
+        hashed::sha256_of(File::from(opened)).ok()
+    }
+
+    /// Says that a file of these bytes and this mode stands at a path.
+    pub fn set_file(&mut self, path: &WorkspacePath, mode: u32, sha256: Sha256) {
+        self.things.insert(key(path), Thing { mode, sha256: Some(sha256), looks: [0; 6] });
+    }
+
+    /// Says that a folder stands at a path, and with which mode, where that is known.
+    pub fn set_folder(&mut self, path: &WorkspacePath, mode: Option<u32>) {
+        /// The type bits of a folder.
+        const FOLDER: u32 = 0o040_000;
+        let known = self.things.get(&key(path)).map(|thing| thing.mode);
+        let mode = mode.map(|mode| FOLDER | (mode & 0o7777)).or(known).unwrap_or(FOLDER | 0o755);
+        self.things.insert(key(path), Thing { mode, sha256: Some(Sha256::of(b"")), looks: [0; 6] });
+    }
+
+    /// Takes out a folder in which there is nothing.
+    pub fn remove_empty(&mut self, path: &WorkspacePath) {
+        let key = key(path);
+        let mut inner = key.clone();
+        inner.push(b'/');
+        let is_in_it = |known: &Vec<u8>| key.is_empty() || known.starts_with(&inner);
+        let has_any = self.things.keys().any(|known| *known != key && is_in_it(known));
+        if !has_any {
+            self.things.remove(&key);
+        }
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.things.is_empty()
+    }
+
+    /// The digest: of bytes where all were read.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        if let Some((mode, sha256)) = self.file() {
+            return Digest::File { mode, sha256 };
+        }
+        self.by_bytes().map_or_else(|| Digest::Looks(self.by_looks()), Digest::Bytes)
+    }
+
+    /// Whether this is what `known` is the digest of.
+    #[must_use]
+    pub fn is(&self, known: Digest) -> bool {
+        match known {
+            Digest::File { mode, sha256 } => self.file() == Some((mode, sha256)),
+            Digest::Bytes(sha256) => self.by_bytes() == Some(sha256),
+            Digest::Looks(sha256) => self.by_looks() == sha256,
+        }
+    }
+
+    /// Mode and digest of the bytes where this is one file or symlink whose bytes were read.
+    fn file(&self) -> Option<(u32, Sha256)> {
+        let (path, thing) = self.things.first_key_value()?;
+        let is_file = path.is_empty() && (thing.mode <= 0o7777 || fs::is_symlink_mode(thing.mode));
+        is_file.then_some((thing.mode, thing.sha256?))
+    }
+
+    /// The digest of names, modes and bytes; `None` where some were not read.
+    fn by_bytes(&self) -> Option<Sha256> {
+        let mut hasher = Hasher::default();
+        for (path, thing) in &self.things {
+            head(&mut hasher, path, thing);
+            hasher.update(thing.sha256?.as_bytes());
+        }
+        Some(hasher.finish())
+    }
+
+    /// The digest of names, modes and looks.
+    fn by_looks(&self) -> Sha256 {
+        let mut hasher = Hasher::default();
+        for (path, thing) in &self.things {
+            head(&mut hasher, path, thing);
+            thing.looks.iter().for_each(|look| hasher.update(&look.to_le_bytes()));
+        }
+        hasher.finish()
+    }
+}
+
+/// What both digests have of a thing.
+fn head(hasher: &mut Hasher, path: &[u8], thing: &Thing) {
+    hasher.update(&(path.len() as u64).to_le_bytes());
+    hasher.update(path);
+    hasher.update(&thing.mode.to_le_bytes());
+}
+
+/// A path as bytes, so that all orders are one.
+fn key(path: &WorkspacePath) -> Vec<u8> {
+    path.as_bytes().to_vec()
+}
+
+/// Nanoseconds, of whatever type the system has them.
+fn nanos(value: impl TryInto<i64>) -> i64 {
+    value.try_into().unwrap_or_default()
+}
