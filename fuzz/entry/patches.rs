@@ -22,7 +22,7 @@ pub fn codex(data: &[u8]) {
 
 /// SEARCH/REPLACE blocks.
 pub fn blocks(data: &[u8]) {
-    if let Ok(blocks) = search_replace_blocks(data) {
+    if let Ok(blocks) = search_replace_blocks(data, &|_| Some(data.to_vec())) {
         assert!(blocks.iter().all(|block| block.line > 0), "a block before the first line");
     }
     let heads: [&[u8]; 2] = [b"", b"f\n<<<<<<< SEARCH\n"];

@@ -7,6 +7,11 @@ use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Pre
 use super::signs::{marker, other_format, search_marker};
 use super::source::{ParseError, Source};
 use crate::text::line_diff;
+use crate::text::lines::at_line_feeds;
+
+/// The text of the file that a block names, where there is one: it decides which of several lines divides the
+/// block.
+pub type TextOf<'t> = &'t dyn Fn(Option<&[u8]>) -> Option<Vec<u8>>;
 
 /// One block: what to look for and what to put there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,36 +22,40 @@ pub struct Block {
     pub replace: Vec<u8>,
     /// Line of the text where the block begins, from 1.
     pub line: usize,
+    /// First and last line of the file at which the block says that the old lines stand, from 1.
+    pub lines: Option<(u64, u64)>,
 }
 
 /// A block in the text, by its lines' indices.
 struct Span {
     /// Index of `<<<<<<< SEARCH`.
     start: usize,
+    /// Index of the last line before the old text: the marker, or the end of a hint.
+    head: usize,
     /// Index of `=======`.
     divider: usize,
     /// Index of `>>>>>>> REPLACE`.
     end: usize,
+    /// The line of the file at which the hint `:start_line:` has the old text, from 1.
+    hint: Option<u64>,
 }
 
 /// Reads `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` blocks; what stands outside them is ignored.
 ///
 /// The markers of one block have the same length, at least seven, so that text with such lines
-/// can be enclosed in longer ones.
+/// can be enclosed in longer ones. Of several dividers, the one counts whose old text is in the file.
 ///
 /// # Errors
-/// A block that does not end, and a text without blocks.
-pub fn search_replace_blocks(text: &[u8]) -> Result<Vec<Block>, ParseError> {
+/// A block that does not end or that no divider splits in one way, and a text without blocks.
+pub fn search_replace_blocks(text: &[u8], text_of: TextOf<'_>) -> Result<Vec<Block>, ParseError> {
     let source = Source::new(text);
-    let content = |from: usize, to: usize| {
-        (from + 1..to).filter_map(|index| source.raw(index)).collect::<Vec<_>>().concat()
-    };
-    let blocks: Vec<_> = spans(&source)?
-        .iter()
-        .map(|span| Block {
-            search: content(span.start, span.divider),
-            replace: content(span.divider, span.end),
-            line: span.start + 1,
+    let blocks: Vec<_> = spans(&source, text_of)?
+        .into_iter()
+        .map(|(span, _)| {
+            let search = source.between(span.head, span.divider);
+            let count = at_line_feeds(&search).count() as u64;
+            let lines = span.hint.map(|first| (first, first.saturating_add(count.saturating_sub(1))));
+            Block { search, replace: source.between(span.divider, span.end), line: span.start + 1, lines }
         })
         .collect();
     if blocks.is_empty() {
@@ -58,31 +67,37 @@ pub fn search_replace_blocks(text: &[u8]) -> Result<Vec<Block>, ParseError> {
 /// Reads each block as the change of a file: the one named before it, or that of the block before.
 ///
 /// # Errors
-/// As [`search_replace_blocks`].
-pub(super) fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> {
-    let mut path: Option<Vec<u8>> = None;
-    let mut after = 0;
+/// As [`search_replace_blocks`]; a hint that names another place than that of the old text.
+pub(super) fn parse<'a>(
+    source: &Source<'a>,
+    text_of: TextOf<'_>,
+) -> Result<Vec<FilePatch<'a>>, ParseError> {
     let mut files = Vec::new();
-    for span in spans(source)? {
-        path = path_before(source, after, span.start).or(path);
-        after = span.end + 1;
+    for (span, path) in spans(source, text_of)? {
+        if let (Some(line), Some(text)) = (span.hint, text_of(path.as_deref())) {
+            let search = source.between(span.head, span.divider);
+            if !stands_at(&text, &search, line) {
+                return Err(ParseError::at(span.start, format!("the old text is not at line {line} of the file")));
+            }
+        }
         files.push(file(source, &span, path.as_ref()));
     }
     Ok(files)
 }
 
-/// Finds the blocks.
-fn spans(source: &Source<'_>) -> Result<Vec<Span>, ParseError> {
-    let mut spans = Vec::new();
+/// Finds the blocks, each with the path that it is for.
+fn spans(source: &Source<'_>, text_of: TextOf<'_>) -> Result<Vec<(Span, Option<Vec<u8>>)>, ParseError> {
+    let (mut spans, mut path, mut after) = (Vec::new(), None, 0);
     let mut index = 0;
     while let Some(text) = source.text(index) {
         if let Some(message) = other_format(source, index, Format::SearchReplace) {
             return Err(ParseError::at(index, message));
         }
         if let Some(length) = search_marker(text) {
-            let span = span(source, index, length)?;
-            index = span.end;
-            spans.push(span);
+            path = path_before(source, after, index).or(path);
+            let span = span(source, (index, length), &|| text_of(path.as_deref()))?;
+            (index, after) = (span.end, span.end + 1);
+            spans.push((span, path.clone()));
         }
         index += 1;
     }
@@ -90,23 +105,93 @@ fn spans(source: &Source<'_>) -> Result<Vec<Span>, ParseError> {
 }
 
 /// The block that begins at `start` with markers of `length`.
-fn span(source: &Source<'_>, start: usize, length: usize) -> Result<Span, ParseError> {
-    let find = |from: usize, letter: u8, word: &[u8]| {
-        (from..source.len())
-            .find(|index| source.text(*index).is_some_and(|text| marker(text, letter, word) == Some(length)))
+fn span(
+    source: &Source<'_>,
+    (start, length): (usize, usize),
+    file: &dyn Fn() -> Option<Vec<u8>>,
+) -> Result<Span, ParseError> {
+    let is = |index: usize, letters: &[u8], word: &[u8]| {
+        let text = source.text(index).unwrap_or_default();
+        letters.iter().any(|letter| marker(text, *letter, word) == Some(length))
     };
+    let find = |letters: &[u8], word: &[u8]| (start + 1..source.len()).find(|index| is(*index, letters, word));
     let missing = |letter: &str, word: &str| {
         ParseError::at(start, format!("this block has no `{}{word}` line", letter.repeat(length)))
     };
-    let divider = find(start + 1, b'=', b"").ok_or_else(|| missing("=", ""))?;
-    let end = find(divider + 1, b'>', b"REPLACE").ok_or_else(|| missing(">", " REPLACE"))?;
-    let again = find(start + 1, b'<', b"SEARCH").filter(|again| *again < end);
-    match again {
-        Some(again) => {
-            Err(ParseError::at(again, "a block begins inside another; use longer markers for such text"))
-        }
-        None => Ok(Span { start, divider, end }),
+    let (head, hint) = hint(source, start);
+    let first = find(b"=", b"").ok_or_else(|| missing("=", ""))?;
+    let end = find(b">+", b"REPLACE").filter(|end| *end > first);
+    let end = end.ok_or_else(|| missing(">", " REPLACE"))?;
+    if let Some(again) = find(b"<-", b"SEARCH").filter(|again| *again < end) {
+        return Err(ParseError::at(again, "a block begins inside another; use longer markers for such text"));
     }
+    let dividers: Vec<usize> = (head + 1..end).filter(|index| is(*index, b"=", b"")).collect();
+    let divider = if let [only] = dividers.as_slice() {
+        *only
+    } else {
+        let file = file().unwrap_or_default();
+        let fits = |divider: &&usize| {
+            let search = source.between(head, **divider);
+            !search.is_empty() && match hint {
+                Some(line) => stands_at(&file, &search, line),
+                None => holds(&file, &search),
+            }
+        };
+        let mut fitting = dividers.iter().filter(fits);
+        match (fitting.next(), fitting.next()) {
+            (Some(only), None) => *only,
+            (one, _) => return Err(undivided(start, length, dividers.len(), one.is_some())),
+        }
+    };
+    Ok(Span { start, head, divider, end, hint })
+}
+
+/// The refusal of a block that has several dividers.
+fn undivided(start: usize, length: usize, dividers: usize, fits_several: bool) -> ParseError {
+    let why = if fits_several { "the file has the old text of several" } else { "the file has the old text of none" };
+    let (divider, longer) = ("=".repeat(length), "<".repeat(length + 2));
+    ParseError::at(
+        start,
+        format!(
+            "this block has {dividers} lines `{divider}`, and {why}: use longer markers, all of one length, such as \
+             `{longer} SEARCH`"
+        ),
+    )
+}
+
+/// Where the old text of a block begins, and the line of the file that a hint names for it: `:start_line:N`,
+/// perhaps `:end_line:N`, and a line of dashes.
+fn hint(source: &Source<'_>, start: usize) -> (usize, Option<u64>) {
+    let number = |index: usize, name: &[u8]| {
+        let rest = source.text(index)?.trim_ascii().strip_prefix(name)?;
+        std::str::from_utf8(rest).ok()?.trim().parse::<u64>().ok()
+    };
+    let Some(line) = number(start + 1, b":start_line:") else { return (start, None) };
+    let last = if number(start + 2, b":end_line:").is_some() { start + 2 } else { start + 1 };
+    let is_rule = source.text(last + 1).is_some_and(|text| marker(text, b'-', b"").is_some());
+    (if is_rule { last + 1 } else { last }, Some(line))
+}
+
+/// Whether a text holds these lines, line endings aside.
+fn holds(text: &[u8], lines: &[u8]) -> bool {
+    memchr::memmem::find(&without_returns(text), &without_returns(lines)).is_some()
+}
+
+/// Whether these lines begin at a line of a text, counted from 1, line endings aside.
+fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
+    let (text, lines) = (without_returns(text), without_returns(lines));
+    let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
+    let skipped = before.map(|before| at_line_feeds(&text).take(before).map(<[u8]>::len).sum::<usize>());
+    let rest = skipped.and_then(|skipped| text.get(skipped..)).unwrap_or_default();
+    rest.starts_with(&lines) || lines.strip_suffix(b"\n").is_some_and(|lines| rest == lines)
+}
+
+/// A text with line feeds alone.
+fn without_returns(text: &[u8]) -> Vec<u8> {
+    at_line_feeds(text).flat_map(|line| match line.strip_suffix(b"\r\n") {
+        Some(bare) => [bare, b"\n"],
+        None => [line, b""],
+    }).flatten().copied().collect()
 }
 
 /// The path on the last line before `start` that is neither empty nor a fence.
@@ -134,10 +219,11 @@ fn file<'a>(source: &Source<'a>, span: &Span, path: Option<&Vec<u8>>) -> FilePat
             .map(|line| if crlf { Line { ending: super::lines::Ending::Lf, ..line } } else { line })
             .collect()
     };
-    let (search, replace) = (part(span.start, span.divider), part(span.divider, span.end));
+    let (search, replace) = (part(span.head, span.divider), part(span.divider, span.end));
     let is_new = search.is_empty();
     let hunk = Hunk {
         patch_line: span.start + 1,
+        old_start: span.hint.and_then(|line| usize::try_from(line).ok()),
         counts_match: true,
         lines: hunk_lines(&search, &replace),
         ..Hunk::default()
@@ -176,9 +262,14 @@ fn hunk_lines<'a>(search: &[Line<'a>], replace: &[Line<'a>]) -> Vec<HunkLine<'a>
 mod tests {
     use super::*;
 
+    /// The blocks of a text that no file decides.
+    fn blocks_of(text: &[u8]) -> Result<Vec<Block>, ParseError> {
+        search_replace_blocks(text, &|_| None)
+    }
+
     #[test]
     fn blocks_are_found_among_prose() {
-        let blocks = search_replace_blocks(
+        let blocks = blocks_of(
             b"Here:\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\nand\n<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n",
         )
         .unwrap();
@@ -194,25 +285,25 @@ mod tests {
     fn longer_markers_enclose_shorter_ones() {
         let text =
             b"<<<<<<<<< SEARCH\n=======\n<<<<<<< SEARCH\n=========\n>>>>>>> REPLACE\n>>>>>>>>> REPLACE\n";
-        let blocks = search_replace_blocks(text).unwrap();
+        let blocks = blocks_of(text).unwrap();
         assert_eq!(blocks[0].search, b"=======\n<<<<<<< SEARCH\n");
         assert_eq!(blocks[0].replace, b">>>>>>> REPLACE\n");
     }
 
     #[test]
     fn a_block_must_end() {
-        assert_eq!(search_replace_blocks(b"\n<<<<<<< SEARCH\na\n=======\nb\n").unwrap_err().line, 2);
-        assert!(search_replace_blocks(b"<<<<<<< SEARCH\na\n").is_err());
-        assert!(search_replace_blocks(b"nothing\n").is_err());
+        assert_eq!(blocks_of(b"\n<<<<<<< SEARCH\na\n=======\nb\n").unwrap_err().line, 2);
+        assert!(blocks_of(b"<<<<<<< SEARCH\na\n").is_err());
+        assert!(blocks_of(b"nothing\n").is_err());
         let nested = b"<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n=======\nb\n>>>>>>> REPLACE\n";
-        assert_eq!(search_replace_blocks(nested).unwrap_err().line, 3);
+        assert_eq!(blocks_of(nested).unwrap_err().line, 3);
     }
 
     #[test]
     fn the_path_is_the_line_before() {
         let path = |before: &str| {
             let text = format!("{before}<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n");
-            parse(&Source::new(text.as_bytes())).unwrap()[0].new_path.clone()
+            parse(&Source::new(text.as_bytes()), &|_| None).unwrap()[0].new_path.clone()
         };
         assert_eq!(path("src/a.rs\n").unwrap(), b"src/a.rs");
         assert_eq!(path("**`my file.txt`:**\n```rust\n").unwrap(), b"my file.txt");

@@ -63,7 +63,7 @@ mod tests;
 
 pub use apply::{Applied, HunkReport, apply};
 pub use binary::{BINARY_BYTES_MAX, Binary, BinaryApplied, BinaryData};
-pub use blocks::{Block, search_replace_blocks};
+pub use blocks::{Block, TextOf, search_replace_blocks};
 pub use compose::{Whole, compose};
 pub use conflict::{Conflict, Failure, Fate, HunkFate, Nearest, Reason, visible};
 pub use index::Tier;

@@ -1,6 +1,7 @@
 //! Tells the formats apart and hands the text to the right parser.
 
 use super::binary::BINARY_BYTES_MAX;
+use super::blocks::TextOf;
 use super::model::{FilePatch, Format, Patch};
 use super::signs::{begins, foreign, is_hunk_header};
 use super::source::{ParseError, Source};
@@ -11,18 +12,23 @@ use super::{blocks, codex, unified};
 /// # Errors
 /// The first line that cannot be read, or line 1 where there is no change at all.
 pub fn parse(text: &[u8]) -> Result<Patch<'_>, ParseError> {
-    parse_within(text, BINARY_BYTES_MAX)
+    parse_within(text, BINARY_BYTES_MAX, &|_| None)
 }
 
 /// The same; a binary content of more than `binary_bytes_max` is not inflated, and applies to no file.
+/// `text_of` has the files that decide where a block is divided.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_within(text: &[u8], binary_bytes_max: usize) -> Result<Patch<'_>, ParseError> {
+pub fn parse_within<'a>(
+    text: &'a [u8],
+    binary_bytes_max: usize,
+    text_of: TextOf<'_>,
+) -> Result<Patch<'a>, ParseError> {
     let source = Source::new(text);
     let patch = match format_of(&source)? {
         Format::Codex => Patch { format: Format::Codex, files: codex::parse(&source)? },
-        Format::SearchReplace => Patch { format: Format::SearchReplace, files: blocks::parse(&source)? },
+        Format::SearchReplace => Patch { format: Format::SearchReplace, files: blocks::parse(&source, text_of)? },
         Format::Unified | Format::Git => unified::parse(&source, binary_bytes_max)?,
     };
     refuse_emptiness(patch.files)

@@ -41,7 +41,7 @@ pub fn envelope_line(text: &[u8]) -> Option<EnvelopeLine<'_>> {
 
 /// The length of the marker that begins a block.
 pub fn search_marker(text: &[u8]) -> Option<usize> {
-    marker(text, b'<', b"SEARCH")
+    marker(text, b'<', b"SEARCH").or_else(|| marker(text, b'-', b"SEARCH"))
 }
 
 /// The length of a marker of `letter` with `word` after it.

@@ -57,6 +57,11 @@ impl<'a> Source<'a> {
         self.raw(index).map(|raw| Line::of(raw).text)
     }
 
+    /// The lines after `from` and before `to`, each with its ending.
+    pub fn between(&self, from: usize, to: usize) -> Vec<u8> {
+        self.lines.get(from + 1..to).unwrap_or_default().concat()
+    }
+
     /// Whether the line with `index` ends in a carriage return and a line feed.
     pub fn ends_in_crlf(&self, index: usize) -> bool {
         self.raw(index).is_some_and(|raw| raw.ends_with(b"\r\n"))

@@ -8,12 +8,13 @@ use serde::Deserialize;
 
 use super::item::{EditItem, Match};
 use super::step::EditStep;
+use crate::engine::Engine;
 use crate::engine::policy::Matching;
 use crate::error::Error;
 use crate::request;
 use crate::sha256::Sha256;
 use crate::text::patch;
-use crate::tools::common::ContentOptions;
+use crate::tools::common::{ContentOptions, bytes_at};
 
 /// Replace text that occurs exactly once in a file
 ///
@@ -134,11 +135,12 @@ impl FromStr for Edits {
 }
 
 impl Request {
-    /// The edits, in order; `default` is how they match where the request does not say.
+    /// The edits, in order.
     ///
     /// # Errors
     /// `invalid_request`.
-    pub fn steps(&self, default: Matching) -> Result<Vec<EditStep>, Error> {
+    pub fn steps(&self, engine: &Engine) -> Result<Vec<EditStep>, Error> {
+        let default = engine.policy().match_default();
         if let Some(sketch) = self.sketch()? {
             return self
                 .must_be_a_sketch_alone()
@@ -151,7 +153,7 @@ impl Request {
         }
         let items = match (&self.edits, &self.blocks) {
             (Some(edits), _) => edits.0.clone(),
-            (None, Some(blocks)) if has_blocks => self.items_of(blocks)?,
+            (None, Some(blocks)) if has_blocks => self.items_of(engine, blocks)?,
             (None, _) => vec![self.single()?],
         };
         if items.is_empty() {
@@ -268,17 +270,27 @@ impl Request {
     }
 
     /// The edits in SEARCH/REPLACE blocks.
-    fn items_of(&self, blocks: &str) -> Result<Vec<EditItem>, Error> {
-        let blocks = patch::search_replace_blocks(blocks.as_bytes()).map_err(|error| {
+    fn items_of(&self, engine: &Engine, blocks: &str) -> Result<Vec<EditItem>, Error> {
+        let text_of = |_: Option<&[u8]>| {
+            let path = self.files().ok()?.into_iter().next()?;
+            let place = engine.workspace.resolve(path).ok()?;
+            bytes_at(&engine.workspace, &place)
+        };
+        let blocks = patch::search_replace_blocks(blocks.as_bytes(), &text_of).map_err(|error| {
             Error::invalid(format!("stdin, line {}: {}", error.line, error.message)).suggest(
                 "Send blocks of <<<<<<< SEARCH, =======, >>>>>>> REPLACE, or give --old-string and --new-string.",
             )
         })?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let items = blocks.into_iter().map(|block| EditItem {
-            old_string: Some(text(block.search)),
-            new_string: text(block.replace),
-            ..self.item()
+        let items = blocks.into_iter().map(|block| {
+            let item = self.item();
+            EditItem {
+                old_string: Some(text(block.search)),
+                new_string: text(block.replace),
+                start_line: block.lines.map(|lines| lines.0).or(item.start_line),
+                end_line: block.lines.map(|lines| lines.1).or(item.end_line),
+                ..item
+            }
         });
         Ok(items.collect())
     }

@@ -165,7 +165,9 @@ pub fn run(
         None => proof,
     };
     let file_bytes = engine.policy().file_bytes();
-    let mut patch = parse_within(&request.patch.0, file_bytes).map_err(|error| answer::invalid(&error))?;
+    let text_of = |named: Option<&[u8]>| files::text_of(&engine.workspace, request.path.as_deref(), named);
+    let parsed = parse_within(&request.patch.0, file_bytes, &text_of);
+    let mut patch = parsed.map_err(|error| answer::invalid(&error))?;
     let mut options = request.plan_options(file_bytes)?;
     if options.strip == Strip::Auto {
         patch.settle(&|path| files::stands(&engine.workspace, path));
