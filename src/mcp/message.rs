@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::method;
 use crate::error::Error;
 use crate::request;
+use crate::text::content::UTF8_BOM;
 
 /// What is wrong with a call's JSON that no parsed value shows; travels with the request.
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub enum Parsed {
 /// # Errors
 /// The answer to the line: -32700 where it is not JSON, -32600 where the JSON is not a message.
 pub fn parse(line: &[u8]) -> Result<Parsed, Box<ServerJsonRpcMessage>> {
+    // Some clients begin their stream as they begin a file.
+    let line = line.strip_prefix(UTF8_BOM).unwrap_or(line);
     match request::read_json(line) {
         Ok(Value::Array(list)) if !list.is_empty() => {
             Ok(Parsed::Batch(list.into_iter().map(|value| message_of(value, None)).collect()))
@@ -77,7 +80,7 @@ pub fn id_in_use(id: RequestId) -> Box<ServerJsonRpcMessage> {
 }
 
 /// The message in a JSON value; `flaw` is what its text did wrong.
-fn message_of(value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
+fn message_of(mut value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
     let id = id_of(&value)?;
     if !value.is_object() {
         let message = "not a JSON-RPC message: it must be a JSON object";
@@ -87,7 +90,11 @@ fn message_of(value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage,
     if value.get("jsonrpc").is_none_or(|version| version != "2.0") {
         return invalid("not a JSON-RPC message: `jsonrpc` must be \"2.0\"".to_owned());
     }
-    if value.get("params").is_some_and(|params| !params.is_object() && !params.is_null()) {
+    let is_odd = value.get("params").is_some_and(|params| !params.is_object() && !params.is_null());
+    if is_odd && id.is_none() && value.get("method").is_some() {
+        // A notification gets no answer, whatever it holds.
+        value["params"] = Value::Null;
+    } else if is_odd {
         return invalid("not a JSON-RPC message: `params` must be an object".to_owned());
     }
     let message = match value {

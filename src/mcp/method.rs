@@ -45,6 +45,15 @@ impl Params {
         Some(Self { fields, meta })
     }
 
+    /// Makes arguments that come as text the object that the text holds: models encode them twice now and then.
+    fn read_arguments(&mut self) {
+        if let Some(arguments) = self.fields.as_mut().and_then(|fields| fields.get_mut("arguments"))
+            && let Some(Ok(object @ Value::Object(_))) = arguments.as_str().map(serde_json::from_str)
+        {
+            *arguments = object;
+        }
+    }
+
     /// All but `_meta`, as the type of a method.
     fn read<P: DeserializeOwned>(&mut self) -> Option<P> {
         serde_json::from_value(Value::Object(self.fields.take()?)).ok()
@@ -93,7 +102,10 @@ fn known_request(method: &str, params: &mut Params) -> Option<ClientRequest> {
         "resources/subscribe" => ClientRequest::SubscribeRequest(with_params(params)?),
         "resources/unsubscribe" => ClientRequest::UnsubscribeRequest(with_params(params)?),
         "subscriptions/listen" => ClientRequest::SubscriptionsListenRequest(with_params(params)?),
-        "tools/call" => ClientRequest::CallToolRequest(with_params(params)?),
+        "tools/call" => {
+            params.read_arguments();
+            ClientRequest::CallToolRequest(with_params(params)?)
+        }
         "tools/list" => ClientRequest::ListToolsRequest(of_page(params)?),
         "tasks/get" => ClientRequest::GetTaskRequest(with_params(params)?),
         "tasks/update" => ClientRequest::UpdateTaskRequest(with_params(params)?),

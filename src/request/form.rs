@@ -1,11 +1,11 @@
 //! A request brought into the form of its schema: names folded, numbers and booleans taken from text, a
-//! single item made a list, nulls dropped.
+//! single item made a list, nulls and empty values that mean nothing dropped.
 
 use serde_json::{Map, Value};
 
 use super::json::read_json;
 use super::names::field_for;
-use super::schema::{IGNORED, VALUES, WORDS};
+use super::schema::{IGNORED, NOT_ZERO, VALUES, WORDS};
 use super::words::{describe, joined, not_among, quoted, unknown_field, wrong_type};
 use crate::error::Error;
 use crate::text::shell_words;
@@ -79,12 +79,12 @@ fn text_in_form(
         return Ok(Value::String(text));
     }
     if takes("integer")
-        && let Ok(number) = trimmed.parse::<i64>()
+        && let Some(number) = trimmed.parse::<i64>().ok().or_else(|| whole_number(&trimmed.parse().ok()?))
     {
         return within_range(number.into(), schema, path);
     }
     if takes("boolean")
-        && let Ok(value) = trimmed.parse::<bool>()
+        && let Ok(value) = trimmed.to_ascii_lowercase().parse::<bool>()
     {
         return Ok(value.into());
     }
@@ -106,11 +106,15 @@ fn object_in_form(
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let is_open = schema.get("additionalProperties").is_none_or(Value::is_object);
     let ignored = schema.get(IGNORED).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
     let mut known: Map<String, Value> = Map::new();
     for (given, value) in
         object.into_iter().filter(|(given, _)| !ignored.iter().any(|name| name == given.as_str()))
     {
-        let Some(name) = field_for(&given, &value, fields) else {
+        let named = field_for(&given, &value, fields);
+        let has_list = |name: &&str| *name == "path" && value.is_array() && fields.contains_key("paths") && !takes_list(fields, name);
+        let Some(name) = named.map(|name| if has_list(&name) { "paths" } else { name }) else {
             if let Some(values) = schema.get("additionalProperties").filter(|_| is_open) {
                 known.insert(given.clone(), in_form(value, values, &joined(path, &quoted(&given)))?);
                 continue;
@@ -121,13 +125,12 @@ fn object_in_form(
             let field = joined(path, name);
             return Err(Error::invalid(format!("field `{field}` is given twice (once as `{given}`)")));
         }
-        if !value.is_null() {
-            let schema = fields.get(name).unwrap_or(&Value::Null);
+        let schema = fields.get(name).unwrap_or(&Value::Null);
+        if !value.is_null() && (required.contains(&name) || !says_nothing(name, &value, schema)) {
             known.insert(name.to_owned(), in_form(value, schema, &joined(path, name))?);
         }
     }
-    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-    for name in required.filter_map(Value::as_str) {
+    for name in required {
         if !known.contains_key(name) {
             let field = joined(path, name);
             return Err(Error::invalid(format!("field `{field}` is missing"))
@@ -136,6 +139,31 @@ fn object_in_form(
         }
     }
     Ok(known)
+}
+
+/// Whether a field of this name takes a list.
+fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
+    let kind = fields.get(name).and_then(|field| field.get("type"));
+    kind.is_some_and(|kind| kind == "array" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "array")))
+}
+
+/// Whether a value is how clients that must fill every field say that an optional one is not given: strict function
+/// calling knows no other way.
+fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
+    /// Fields whose text may well be empty: it deletes, or makes an empty file.
+    const TEXTS: [&str; 9] = [
+        "new_string", "new_str", "new_source", "new_text", "file_text", "insert_text", "content", "text", "stdin",
+    ];
+    match value {
+        Value::String(text) => text.is_empty() && !TEXTS.contains(&name),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(object) => object.is_empty(),
+        Value::Number(number) => {
+            let is_counted = schema.get("minimum").and_then(Value::as_f64).is_some_and(|least| least > 0.0);
+            number.as_f64() == Some(0.0) && (is_counted || schema.get(NOT_ZERO).is_some())
+        }
+        Value::Bool(_) | Value::Null => false,
+    }
 }
 
 /// The integer that a number such as `2.0` or `1e2` stands for, where a float holds it exactly.

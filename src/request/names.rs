@@ -21,17 +21,16 @@ pub(super) fn field_for<'a>(given: &str, value: &Value, fields: &'a Map<String, 
     Some(name)
 }
 
-/// The field that a name stands for: itself, its camelCase spelling, or an alias.
+/// The field that a name stands for: itself, its camelCase spelling, one without separators, or an alias.
 fn field_named<'a>(given: &str, fields: &'a Map<String, Value>) -> Option<&'a str> {
     let snake = snake_case(given);
-    let by_name = fields.keys().find(|name| *name == given || **name == snake);
-    let by_alias = || {
-        fields
-            .iter()
-            .find(|(_, field)| aliases_of(field).any(|alias| alias == given || alias == snake))
-            .map(|(name, _)| name)
+    let find = |is: &dyn Fn(&str) -> bool| {
+        let by_name = fields.keys().find(|name| is(name));
+        let by_alias = || fields.iter().find(|(_, field)| aliases_of(field).any(is)).map(|(name, _)| name);
+        by_name.or_else(by_alias).map(String::as_str)
     };
-    by_name.or_else(by_alias).map(String::as_str)
+    let joined = snake.replace('_', "");
+    find(&|name| name == given || name == snake).or_else(|| find(&|name| name.replace('_', "") == joined))
 }
 
 /// `camelCase` and `kebab-case` as `snake_case`.

@@ -17,6 +17,9 @@ pub(super) const IGNORED: &str = "x-ignored";
 /// Mark of a text that is also taken as a list of words, for a shell to split.
 pub(super) const WORDS: &str = "x-words";
 
+/// Mark of a number for which 0 means nothing, though negative numbers mean something.
+pub(super) const NOT_ZERO: &str = "x-not-zero";
+
 /// The schema of a request, in one piece, without what a reader does not need.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
@@ -72,7 +75,8 @@ fn generate(settings: SchemaSettings, of: Described) -> Value {
     value
 }
 
-/// A schema as it is shown: without other names and values, and without fields that are taken for the sake of habit.
+/// A schema as it is shown: without other names and values, without fields that are taken for the sake of habit, and
+/// with one type a field, since some model APIs take no more. What else a field takes is taken all the same.
 #[must_use]
 pub fn advertised(mut schema: Value) -> Value {
     fn strip(value: &mut Value) {
@@ -82,6 +86,12 @@ pub fn advertised(mut schema: Value) -> Value {
                 map.remove(VALUES);
                 map.remove(IGNORED);
                 map.remove(WORDS);
+                map.remove(NOT_ZERO);
+                if let Some(Value::Array(kinds)) = map.get("type") {
+                    let list = kinds.iter().find(|kind| *kind == "array");
+                    let shown = list.or(kinds.first()).cloned();
+                    map.extend(shown.map(|kind| ("type".to_owned(), kind)));
+                }
                 map.retain(|_, value| value.get(HIDDEN).is_none());
                 map.values_mut().for_each(strip);
             }

@@ -59,9 +59,11 @@ pub struct Request {
     pub limit: Option<u64>,
     /// First line, from 1 (or from the end if negative); instead of offset
     #[arg(long, value_name = "LINE", allow_negative_numbers = true)]
+    #[schemars(extend("x-not-zero" = true))]
     pub start_line: Option<i64>,
     /// Last line, -1 for the file's last; instead of limit
     #[arg(long, value_name = "LINE", allow_negative_numbers = true)]
+    #[schemars(extend("x-not-zero" = true))]
     pub end_line: Option<i64>,
     /// Several ranges of lines: 10-20, 50-, -20 for the last 20
     #[arg(long, alias = "range", value_name = "LINES", value_delimiter = ',', allow_hyphen_values = true)]

@@ -33,7 +33,7 @@ pub struct Request {
     pub workdir: Option<PathBuf>,
     /// Time limit in milliseconds [default: 120000]
     #[arg(long, value_name = "MS")]
-    #[schemars(extend("x-aliases" = ["timeout"]))]
+    #[schemars(extend("x-aliases" = ["timeout"], "x-not-zero" = true))]
     pub timeout_ms: Option<u64>,
     /// Environment variables
     #[arg(

@@ -120,7 +120,7 @@ pub struct Request {
     pub offset: Option<u64>,
     /// Maximum number of matching lines per file
     #[arg(long, short = 'm', value_name = "NUMBER")]
-    #[schemars(extend("x-aliases" = ["max_matches_per_file"]))]
+    #[schemars(extend("x-aliases" = ["max_matches_per_file"], "x-not-zero" = true))]
     pub max_count: Option<u64>,
     /// Maximum depth: 1 searches the folder itself only
     #[arg(long, short = 'd', value_name = "LEVELS", alias = "max-depth")]

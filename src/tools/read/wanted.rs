@@ -215,6 +215,7 @@ impl Request {
             return Ok(Selection::Ranges(ranges.iter().map(span).collect()));
         }
         let start = match (self.offset, self.start_line) {
+            (Some(0), Some(line)) => line,
             (Some(offset), _) if offset < 0 => offset,
             (Some(offset), _) => offset.saturating_add(1),
             (None, start) => start.unwrap_or(1),
@@ -245,11 +246,13 @@ impl Request {
     /// Refuses fields that contradict each other.
     fn check_lines(&self) -> Result<(), Error> {
         let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
-        let (from, to) = (self.offset.is_some() || self.start_line.is_some(), self.end_line.is_some());
-        if self.offset.is_some() && self.start_line.is_some() {
+        let to = self.end_line.is_some();
+        // 0 is where a read begins and how many lines it has without these fields.
+        let (offset, limit) = (self.offset.filter(|offset| *offset != 0), self.limit.filter(|limit| *limit != 0));
+        if offset.is_some() && self.start_line.is_some() {
             return wrong("offset", "offset and start_line both say where to begin: give one of them");
         }
-        if self.limit.is_some() && to {
+        if limit.is_some() && to {
             return wrong("limit", "limit and end_line both say where to end: give one of them");
         }
         for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
@@ -264,8 +267,8 @@ impl Request {
         if self.around_line == Some(0) {
             return wrong("around_line", "around_line counts from 1");
         }
-        let others = from || to || self.column.is_some();
-        if self.ranges.is_some() && (others || self.limit.is_some()) {
+        let others = offset.is_some() || self.start_line.is_some() || to || self.column.is_some();
+        if self.ranges.is_some() && (others || limit.is_some()) {
             return wrong(
                 "ranges",
                 "ranges cannot be combined with offset, limit, start_line, end_line and column: leave them out",
@@ -280,7 +283,7 @@ impl Request {
                 "around_line cannot be combined with the other fields for lines: leave them out",
             );
         }
-        if self.cell.is_some() && (from || to || self.ranges.is_some() || self.around_line.is_some()) {
+        if self.cell.is_some() && (offset.is_some() || self.start_line.is_some() || to || self.ranges.is_some() || self.around_line.is_some()) {
             return wrong("cell", "cell cannot be combined with the fields for lines: leave them out");
         }
         if self.cell == Some(0) && self.column.is_some() {
