@@ -22,6 +22,7 @@ pub mod merge;
 pub mod myers;
 pub mod nearest;
 pub mod occurrences;
+pub mod odd;
 pub mod omission;
 pub mod own;
 pub mod patch;

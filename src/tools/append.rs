@@ -101,6 +101,7 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
         return Ok(text.to_vec());
     }
     let mut content = common::decode(current)?;
+    common::must_be_encodable(content.encoding, text, shown)?;
     let text = in_style_of(&content, text);
     common::must_fit(change.policy(), shown, content.bytes_with(&text))?;
     match end {

@@ -10,9 +10,11 @@ use crate::engine::change::gate::quoted;
 use crate::engine::change::{Change, Current};
 use crate::engine::policy::Policy;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::resolve::ResolvedPath;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::search::page::{Budget, Offered, Window, json_bytes};
-use crate::text::content::{Content, Unsupported, View};
+use crate::text::content::{Content, Encoding, Unsupported, View};
 use crate::text::counted::counted;
 use crate::text::{checked, diff, omission};
 
@@ -148,6 +150,28 @@ pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Err
     .at(shown)
 }
 
+/// Refuses a new text that a file in an encoding of single bytes cannot take: nobody knows which bytes its characters
+/// have there.
+///
+/// # Errors
+/// `unsupported_encoding` that names the character.
+pub fn must_be_encodable(encoding: Encoding, new: &[u8], shown: &str) -> Result<(), Error> {
+    if encoding != Encoding::Bytes || new.is_ascii() {
+        return Ok(());
+    }
+    let Ok(text) = std::str::from_utf8(new) else { return Ok(()) };
+    let mut lines = text.lines().zip(1..);
+    let found = lines.find_map(|(line, number)| Some((line.chars().find(|character| !character.is_ascii())?, number)));
+    let Some((character, line)) = found else { return Ok(()) };
+    let message = format!(
+        "{shown} is not UTF-8, and line {line} of the new text has `{character}` (U+{:04X}), whose bytes in the encoding of {shown} are not known",
+        u32::from(character)
+    );
+    Err(Error::new(ErrorKind::UnsupportedEncoding, message).at(shown).suggest(
+        "Write this text in ASCII, or convert the file to UTF-8 first (`iconv`) and read it again.",
+    ))
+}
+
 /// Refuses a new text with a line that only says that something is left out, unless the old text
 /// has that line too.
 ///
@@ -275,4 +299,13 @@ pub fn time_now() -> i64 {
 pub fn time_text(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+/// The bytes of a file, to see how a request is meant; `None` where they cannot be read.
+#[must_use]
+pub fn bytes_at(workspace: &Workspace, place: &ResolvedPath) -> Option<Vec<u8>> {
+    /// Most that is looked at.
+    const BYTES_MAX: u64 = 64 << 20;
+    let (file, stat) = workspace.open_regular(place.path(), place.shown()).ok()?;
+    fs::read_to_end(file, fs::size_of(&stat), BYTES_MAX).ok()
 }

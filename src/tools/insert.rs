@@ -122,6 +122,7 @@ fn inserted(
     lines: &[u8],
     (shown, policy): (&str, &Policy),
 ) -> Result<(Vec<u8>, LineRange), Error> {
+    common::must_be_encodable(content.encoding, lines, shown)?;
     let ending = content.line_ending().bytes().unwrap_or(b"\n");
     let mut new = in_style_of(content, lines);
     if !new.ends_with(ending) && !new.ends_with(b"\n") {

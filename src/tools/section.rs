@@ -277,6 +277,7 @@ fn plan(
     let shown = current.place().shown();
     must_be_outlined(&content.body, shown)?;
     must_be_outlined(request.content.as_bytes(), shown)?;
+    common::must_be_encodable(content.encoding, request.content.as_bytes(), shown)?;
     let bytes_max = change.policy().file_bytes();
     let headings = outline::outline(&content.body);
     let style = content.line_ending();

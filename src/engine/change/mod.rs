@@ -15,6 +15,7 @@ mod current;
 pub mod done;
 mod finish;
 mod first_lock;
+mod fit;
 mod folders;
 pub mod gate;
 mod known;
@@ -316,6 +317,8 @@ impl Change<'_> {
         mode: Option<u32>,
         known: CallerKnowledge,
     ) -> Sha256 {
+        let bytes: Buffer = bytes.into();
+        self.warn_of_misfit(&seen.current, &bytes);
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity: None })
     }
 

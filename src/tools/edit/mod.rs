@@ -51,7 +51,7 @@ impl Tool for Edit {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let steps = request.steps(engine.policy().match_default())?;
+        let steps = request.steps(engine)?;
         let paths = request.files()?;
         let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_ref())).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.change.dry_run)?;
@@ -125,6 +125,11 @@ fn edit_file(
     let bytes = current.shared_bytes();
     // A file whose text could not be written back unchanged is refused before it needs to be read.
     let file = View::of(&bytes).map_err(|unsupported| unsupported_encoding(&shown, &unsupported))?;
+    for step in steps {
+        let new = step.new_text().unwrap_or_default();
+        common::must_be_encodable(file.encoding, new.as_bytes(), &shown)
+            .map_err(|error| step.named.of_several(error))?;
+    }
     if !request.allow_omission {
         must_leave_nothing_out(&file, steps, &shown)?;
     }

@@ -222,9 +222,14 @@ fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, V
     if wanted.new.trim().is_empty() {
         return None;
     }
-    let places = find::new_text(body, wanted, &(0..body.len()));
-    let lines = replace::line_ranges(body, &places, PLACES_LISTED);
-    let &(first, _) = lines.first()?;
+    // What is only alike may be what the edit was to change.
+    let mut places = find::new_text(body, wanted, &(0..body.len()));
+    let plain = |text: &[u8]| lines::with_ending(text, b"\n");
+    let new = plain(wanted.new.as_bytes());
+    let is_it = |found: Vec<u8>| found == new || found.strip_suffix(b"\n") == Some(&new);
+    places.retain(|place| body.get(place.clone()).is_some_and(|found| is_it(plain(found))));
+    let listed = replace::line_ranges(body, &places, PLACES_LISTED);
+    let &(first, _) = listed.first()?;
     let is_long = wanted.new.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= TELLING_BYTES_MIN;
     // A letter or two that are everywhere tell nothing.
     if !is_long && places.len() > SHORT_PLACES_MAX {
@@ -236,7 +241,7 @@ fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, V
         )
     });
     let place = |(first, last)| json!({ "start_line": first, "end_line": last });
-    Some((hint, lines.into_iter().map(place).collect()))
+    Some((hint, listed.into_iter().map(place).collect()))
 }
 
 /// The nearest region, for programs.

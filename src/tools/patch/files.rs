@@ -1,6 +1,6 @@
 //! The files that a patch names, as they stand under the lock, and what becomes of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
+use crate::text::lines;
 use crate::text::patch::{
     Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Refusal,
     RefusalReason, Whole, is_symlink,
@@ -502,6 +503,13 @@ pub fn stands(workspace: &Workspace, path: &[u8]) -> bool {
     locate(workspace, path, Look::Itself).is_ok_and(|(_, place)| place.stat().is_some())
 }
 
+/// The text of the file that a request or a block names, where it can be read.
+pub fn text_of(workspace: &Workspace, given: Option<&Path>, named: Option<&[u8]>) -> Option<Vec<u8>> {
+    let path = given.map(|path| path.as_os_str().as_bytes()).or(named)?;
+    let (_, place) = locate(workspace, path, Look::Through).ok()?;
+    common::bytes_at(workspace, &place)
+}
+
 /// What a file must have: a SHA-256, or nothing at all.
 fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
     if sha256.is_empty() {
@@ -528,7 +536,13 @@ fn encoded(
     }
     let text = common::view(current)?;
     Ok(match text.encoding {
-        Encoding::Utf8 | Encoding::Bytes => after,
+        Encoding::Utf8 => after,
+        Encoding::Bytes => {
+            let old: HashSet<&[u8]> = lines::lines(&text.body).collect();
+            let new = lines::lines(&after).filter(|line| !old.contains(line));
+            new.map(|line| common::must_be_encodable(text.encoding, line, shown)).collect::<Result<(), _>>()?;
+            after
+        }
         Encoding::Utf16Le | Encoding::Utf16Be => {
             must_be_text(&after, text.encoding, shown)?;
             common::must_fit(policy, shown, text.bytes_of(&after))?;

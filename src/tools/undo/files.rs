@@ -18,6 +18,12 @@ const CONFLICTS_BYTES: usize = 4_000;
 
 /// What a caller on the command line is told beside the field.
 pub const MERGE_FLAG: &str = "On the command line: --merge.";
+/// What to do with a file that others changed since.
+const OFFERED: &str =
+    "Read the file and edit it. To keep both changes where they do not touch each other, set `merge` to true.";
+/// The same where both changes cannot be kept.
+const NOT_MERGED: &str =
+    "Read the file and edit it, or delete it. With `seq`, `undo` takes back another change by its number.";
 /// What to do where the bytes of a version are lost.
 pub const LOST: &str =
     "Undo the other files by `path`. What is lost can only come from a copy outside the workspace.";
@@ -89,7 +95,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         };
         let current = self.look_at(real, gone.from.as_ref())?;
         if !same(version(&current).as_ref(), gone.from.as_ref()) {
-            return Err(self.stale(&current, gone.from.as_ref()));
+            return Err(self.stale(&current, gone.from.as_ref(), false));
         }
         self.paths.push(real.clone());
         self.change.remove(current.without_proof());
@@ -188,10 +194,10 @@ impl<'p, 'c> Planner<'p, 'c> {
         let is_own = left.is_some_and(|left| same(version(current).as_ref(), Some(&left)));
         let may_merge = (self.manner.merge || is_own) && !is_state(path);
         let (true, Some(from), true) = (may_merge, from, current.exists()) else {
-            return Err(self.stale(current, from));
+            return Err(self.stale(current, from, !self.manner.merge));
         };
         if current.is_symlink() || fs::is_symlink_mode(target.mode) {
-            return Err(self.stale(current, Some(from)));
+            return Err(self.stale(current, Some(from), false));
         }
         let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
         let merged =
@@ -214,13 +220,13 @@ impl<'p, 'c> Planner<'p, 'c> {
         };
         let labels = Labels { base: &left, one: "now", other: &back };
         let shown = merge::conflicts(base, current.bytes(), target, labels, CONFLICTS_BYTES);
-        self.stale(current, Some(from))
+        self.stale(current, Some(from), false)
             .detail("merge", "the changes touch the same lines")
             .detail("conflicts", shown)
     }
 
-    /// The refusal of a file that has changed since.
-    fn stale(&self, current: &Current, from: Option<&Version>) -> Error {
+    /// The refusal of a file that has changed since; `can_merge` if both changes might be kept.
+    fn stale(&self, current: &Current, from: Option<&Version>, can_merge: bool) -> Error {
         let shown = &self.change.shown_original(current.place().path());
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
         let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());
@@ -232,6 +238,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             (Some(_), None) => "it is gone".to_owned(),
             _ => "its content is different".to_owned(),
         };
+        let may_merge = can_merge && from.is_some() && current.exists();
         let (message, suggestion) = match self.manner.single {
             Some(seq) => (
                 format!("later changes of {shown} overlap with change {seq}: {what}"),
@@ -241,8 +248,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             ),
             None => (
                 format!("{shown} has changed since this session changed it: {what}"),
-                "Read the file and edit it. To keep both changes where they do not touch each other, set `merge` to true."
-                    .to_owned(),
+                if may_merge { OFFERED } else { NOT_MERGED }.to_owned(),
             ),
         };
         let error = Error::new(ErrorKind::StaleFile, message)
@@ -250,7 +256,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             .suggest(suggestion)
             .detail("expected_sha256", hex(from.map(|version| version.sha256)))
             .detail("actual_sha256", hex(current.exists().then(|| current.sha256())));
-        if self.manner.single.is_some() { error } else { error.on_command_line(MERGE_FLAG) }
+        if may_merge && self.manner.single.is_none() { error.on_command_line(MERGE_FLAG) } else { error }
     }
 }
 
