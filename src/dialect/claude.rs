@@ -19,6 +19,7 @@ use super::render::{
 };
 use super::shell::{Bash, BashOutput, KillShell};
 use crate::error::{Error, ErrorKind};
+use crate::search::globs;
 use crate::tools::{Effect, edit, glob, grep, ls, read, write};
 
 /// The dialect.
@@ -444,7 +445,7 @@ impl Foreign for Grep {
         };
         let limit = request.head_limit.unwrap_or(GREP_LIMIT);
         let asked = native_request! {
-            "pattern": request.pattern, "path": request.path, "include": request.glob, "type": request.r#type,
+            "pattern": request.pattern, "path": request.path, "include": request.glob.as_deref().map(globs::split), "type": request.r#type,
             "ignore_case": request.ignore_case, "multiline": request.multiline, "before": request.before,
             "after": request.after, "context": request.context, "only_matching": request.only_matching,
             "output_mode": native, "sort": sort, "hidden": true, "limit": limit, "offset": request.offset

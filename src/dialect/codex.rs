@@ -19,6 +19,7 @@ use super::render::{
 };
 use super::shell::{ExecCommand, Shell, ShellCommand};
 use crate::error::{Error, ErrorKind};
+use crate::search::globs;
 use crate::tools::{Effect, grep, ls, read};
 
 /// The dialect.
@@ -234,7 +235,7 @@ impl Foreign for GrepFiles {
     fn run(lbx: &mut Native<'_>, request: GrepFilesRequest) -> Result<Said, Error> {
         let limit = request.limit.unwrap_or(100).clamp(1, GREP_LIMIT_MAX);
         let asked = native_request! {
-            "pattern": request.pattern, "include": request.include, "path": request.path,
+            "pattern": request.pattern, "include": request.include.as_deref().map(globs::split), "path": request.path,
             "output_mode": "files", "sort": "mtime", "limit": limit
         };
         let data = lbx.call::<grep::Grep>(asked)?;

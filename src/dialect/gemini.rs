@@ -18,6 +18,7 @@ use super::render::{
 };
 use super::shell::RunShellCommand;
 use crate::error::{Error, ErrorKind};
+use crate::search::globs;
 use crate::text::escaped;
 use crate::tools::{Effect, edit, glob, grep, ls, read, write};
 
@@ -401,7 +402,7 @@ impl Foreign for GrepSearch {
     fn run(lbx: &mut Native<'_>, request: GrepSearchRequest) -> Result<Said, Error> {
         let names_only = request.names_only == Some(true);
         let asked = native_request! {
-            "pattern": request.pattern, "path": request.dir_path, "include": request.include_pattern,
+            "pattern": request.pattern, "path": request.dir_path, "include": request.include_pattern.as_deref().map(globs::split),
             "exclude": request.exclude_pattern, "ignore_case": request.case_sensitive != Some(true),
             "literal": request.fixed_strings, "context": request.context, "after": request.after,
             "before": request.before, "no_ignore": request.no_ignore, "max_count": request.max_matches_per_file,

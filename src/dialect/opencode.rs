@@ -20,6 +20,7 @@ use super::render::{
 };
 use super::shell::OpenCodeBash;
 use crate::error::{Error, ErrorKind};
+use crate::search::globs;
 use crate::text::escaped;
 use crate::tools::{Effect, edit, glob, grep, ls, read, write};
 
@@ -282,7 +283,7 @@ impl Foreign for Grep {
 
     fn run(lbx: &mut Native<'_>, request: GrepRequest) -> Result<Said, Error> {
         let asked = native_request! {
-            "pattern": request.pattern, "path": request.path, "include": request.include, "sort": "mtime",
+            "pattern": request.pattern, "path": request.path, "include": request.include.as_deref().map(globs::split), "sort": "mtime",
             "hidden": true, "limit": LIMIT
         };
         let data = lbx.call::<grep::Grep>(asked)?;

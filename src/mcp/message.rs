@@ -80,7 +80,10 @@ pub fn id_in_use(id: RequestId) -> Box<ServerJsonRpcMessage> {
 }
 
 /// The message in a JSON value; `flaw` is what its text did wrong.
-fn message_of(mut value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
+fn message_of(
+    mut value: Value,
+    flaw: Option<Error>,
+) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
     let id = id_of(&value)?;
     if !value.is_object() {
         let message = "not a JSON-RPC message: it must be a JSON object";

@@ -113,7 +113,9 @@ fn object_in_form(
         object.into_iter().filter(|(given, _)| !ignored.iter().any(|name| name == given.as_str()))
     {
         let named = field_for(&given, &value, fields);
-        let has_list = |name: &&str| *name == "path" && value.is_array() && fields.contains_key("paths") && !takes_list(fields, name);
+        let has_list = |name: &&str| {
+            *name == "path" && value.is_array() && fields.contains_key("paths") && !takes_list(fields, name)
+        };
         let Some(name) = named.map(|name| if has_list(&name) { "paths" } else { name }) else {
             if let Some(values) = schema.get("additionalProperties").filter(|_| is_open) {
                 known.insert(given.clone(), in_form(value, values, &joined(path, &quoted(&given)))?);
@@ -144,7 +146,9 @@ fn object_in_form(
 /// Whether a field of this name takes a list.
 fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
     let kind = fields.get(name).and_then(|field| field.get("type"));
-    kind.is_some_and(|kind| kind == "array" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "array")))
+    kind.is_some_and(|kind| {
+        kind == "array" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "array"))
+    })
 }
 
 /// Whether a value is how clients that must fill every field say that an optional one is not given: strict function
@@ -152,7 +156,15 @@ fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
 fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
     /// Fields whose text may well be empty: it deletes, or makes an empty file.
     const TEXTS: [&str; 9] = [
-        "new_string", "new_str", "new_source", "new_text", "file_text", "insert_text", "content", "text", "stdin",
+        "new_string",
+        "new_str",
+        "new_source",
+        "new_text",
+        "file_text",
+        "insert_text",
+        "content",
+        "text",
+        "stdin",
     ];
     match value {
         Value::String(text) => text.is_empty() && !TEXTS.contains(&name),

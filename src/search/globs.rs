@@ -1,5 +1,6 @@
 //! Globs, compiled and bounded: the pattern of `glob`, and what `grep` includes and excludes.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -8,6 +9,7 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
+use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::text::likeness;
@@ -106,12 +108,58 @@ fn components_max(pattern: &str) -> Option<usize> {
     bounded.then(|| pattern.split('/').count())
 }
 
+/// The globs in a text of several, as some clients' tools take them: commas and blanks part them, but not in braces.
+#[must_use]
+pub fn split(text: &str) -> Vec<String> {
+    let (mut globs, mut glob, mut depth) = (Vec::new(), String::new(), 0_u32);
+    for character in text.chars() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 && (character == ',' || character.is_whitespace()) {
+            globs.push(std::mem::take(&mut glob));
+        } else {
+            glob.push(character);
+        }
+    }
+    globs.push(glob);
+    globs.retain(|glob| !glob.is_empty());
+    globs
+}
+
+/// A glob with its brackets escaped where they belong to the name of something that is there, as in `[id]/page.tsx`:
+/// a pattern that is a path means that path.
+#[must_use]
+pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g str) -> Cow<'g, str> {
+    if !glob.contains('[') {
+        return Cow::Borrowed(glob);
+    }
+    let (mark, rest) = glob.strip_prefix('!').map_or(("", glob), |rest| ("!", rest));
+    let mut at = Some(folder.clone());
+    let escaped = rest.split('/').map(|component| {
+        let path = at.take().map(|folder| match component {
+            "" | "." => folder,
+            name => folder.join(name.as_ref()),
+        });
+        at = path.filter(|path| workspace.place_of(path).is_ok_and(|place| place.stat().is_some()));
+        match at {
+            Some(_) => component.replace('[', "\\[").replace(']', "\\]"),
+            None => component.to_owned(),
+        }
+    });
+    let escaped: Vec<String> = escaped.collect();
+    Cow::Owned(format!("{mark}{}", escaped.join("/")))
+}
+
 /// The globs that a search includes and excludes, as `rg -g` reads them: seen from `base`, and
-/// counted before the ignore rules; one that begins with `!` excludes.
+/// counted before the ignore rules; one that begins with `!` excludes. `base` is the caller's folder.
 ///
 /// # Errors
 /// `invalid_request` for a bad glob.
-pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -> Result<Override, Error> {
+pub fn overrides(workspace: &Workspace, include: &[String], exclude: &[String]) -> Result<Override, Error> {
+    let base = workspace.base();
     if include.len() + exclude.len() > GLOBS_MAX {
         return Err(Error::invalid(format!("more than {GLOBS_MAX} globs")));
     }
@@ -119,6 +167,7 @@ pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -
     let left_out = exclude.iter().map(|glob| format!("!{}", glob.strip_prefix('!').unwrap_or(glob)));
     for glob in include.iter().cloned().chain(left_out) {
         must_be_bounded(&glob)?;
+        let glob = with_names(workspace, base, &glob);
         let written = glob.strip_prefix('!').unwrap_or(&glob);
         let anchored =
             written.strip_prefix("./").map_or_else(|| written.to_owned(), |rest| format!("/{rest}"));
@@ -242,6 +291,17 @@ mod tests {
         assert!(flat.may_lie_below(b"src") && !flat.may_lie_below(b"src/engine"));
         let anywhere = PathGlob::new("*.{rs,toml}", false).unwrap();
         assert!(anywhere.matches(b"a/b/c.rs") && anywhere.matches(b"Cargo.toml"));
+    }
+
+    #[test]
+    fn several_globs_in_one_text_are_parted() {
+        for (text, globs) in [
+            ("*.go,*.ts", &["*.go", "*.ts"][..]),
+            (" *.{go, ts}  src/** ", &["*.{go, ts}", "src/**"]),
+            ("", &[]),
+        ] {
+            assert_eq!(split(text), globs, "{text}");
+        }
     }
 
     #[test]

@@ -13,6 +13,10 @@ use crate::text::counted::counted;
 /// Paths in one request.
 const PATHS_MAX: usize = 10_000;
 
+/// What to do with a glob that was given as a path.
+const GLOB_AS_PATH: &str =
+    "A path has no wildcards: give the folder as `path` and the glob as `include` or `pattern`.";
+
 /// What a search can begin at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
@@ -43,7 +47,9 @@ pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> 
 fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root, Error> {
     let place = workspace.resolve(path)?;
     let Some(stat) = place.stat() else {
-        return Err(workspace.not_found(&place));
+        let error = workspace.not_found(&place);
+        let is_glob = path.to_string_lossy().contains(['*', '?', '{']);
+        return Err(if is_glob { error.suggest(GLOB_AS_PATH) } else { error });
     };
     let is_folder = fs::is_folder(stat);
     let refusal = match beginning {

@@ -24,7 +24,8 @@ pub fn characters(old: &[u8], new: &[u8], count_max: usize) -> Vec<OddCharacter>
     let mut line = 1;
     let chunks = new.utf8_chunks();
     for character in chunks.flat_map(|chunk| chunk.valid().chars()) {
-        if is_odd(character) && found.iter().all(|known| known.character != character) && !has(old, character) {
+        if is_odd(character) && found.iter().all(|known| known.character != character) && !has(old, character)
+        {
             found.push(OddCharacter { character, line });
         }
         line += usize::from(character == '\n');

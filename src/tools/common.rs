@@ -161,15 +161,16 @@ pub fn must_be_encodable(encoding: Encoding, new: &[u8], shown: &str) -> Result<
     }
     let Ok(text) = std::str::from_utf8(new) else { return Ok(()) };
     let mut lines = text.lines().zip(1..);
-    let found = lines.find_map(|(line, number)| Some((line.chars().find(|character| !character.is_ascii())?, number)));
+    let found = lines
+        .find_map(|(line, number)| Some((line.chars().find(|character| !character.is_ascii())?, number)));
     let Some((character, line)) = found else { return Ok(()) };
     let message = format!(
         "{shown} is not UTF-8, and line {line} of the new text has `{character}` (U+{:04X}), whose bytes in the encoding of {shown} are not known",
         u32::from(character)
     );
-    Err(Error::new(ErrorKind::UnsupportedEncoding, message).at(shown).suggest(
-        "Write this text in ASCII, or convert the file to UTF-8 first (`iconv`) and read it again.",
-    ))
+    Err(Error::new(ErrorKind::UnsupportedEncoding, message)
+        .at(shown)
+        .suggest("Write this text in ASCII, or convert the file to UTF-8 first (`iconv`) and read it again."))
 }
 
 /// Refuses a new text with a line that only says that something is left out, unless the old text

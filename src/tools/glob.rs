@@ -191,12 +191,17 @@ impl Request {
             Some(rest) if self.path.is_empty() && engine.workspace.base().is_root() => rest,
             _ => &self.pattern,
         };
+        let begins = self.path.first().and_then(|path| engine.workspace.resolve(path).ok());
+        let folder = begins.map_or_else(|| engine.workspace.base().clone(), |place| place.path().clone());
         Ok(Selection {
             hidden: self.hidden,
             no_ignore: self.no_ignore,
             tracked: true,
-            overrides: globs::overrides(engine.workspace.base(), &[], &self.exclude)?,
-            glob: Some(PathGlob::new(pattern, self.ignore_case)?),
+            overrides: globs::overrides(&engine.workspace, &[], &self.exclude)?,
+            glob: Some(PathGlob::new(
+                &globs::with_names(&engine.workspace, &folder, pattern),
+                self.ignore_case,
+            )?),
             ..Selection::of(kinds)
         })
     }

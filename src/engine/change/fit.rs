@@ -28,7 +28,10 @@ impl Change<'_> {
         let found = odd::characters(old.unwrap_or_default(), &body, CHARACTERS_NAMED);
         for odd in &found {
             let number = u32::from(odd.character);
-            self.engine.warn(format!("line {} of {shown} has the character U+{number:04X}, which nobody types", odd.line));
+            self.engine.warn(format!(
+                "line {} of {shown} has the character U+{number:04X}, which nobody types",
+                odd.line
+            ));
         }
         if let Some(what) = odd::line_endings(old, bytes) {
             self.engine.warn(format!("{shown} {what}"));
@@ -57,7 +60,9 @@ impl Change<'_> {
     fn wanted_ending(&self, path: &WorkspacePath) -> Option<(LineEnding, String)> {
         let mut folder = path.parent();
         while let Some(at) = folder {
-            for (name, ending_in) in [(".gitattributes", by_attributes as Rules), (".editorconfig", by_editorconfig)] {
+            for (name, ending_in) in
+                [(".gitattributes", by_attributes as Rules), (".editorconfig", by_editorconfig)]
+            {
                 let rules = at.join(name.as_ref());
                 let Some(text) = self.rules_at(&rules) else { continue };
                 let inner = path.rebased(&at, &WorkspacePath::root());
@@ -87,7 +92,9 @@ fn by_attributes(text: &str, path: &Path) -> Option<LineEnding> {
     let mut wanted = None;
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
-        let Some(pattern) = words.next().filter(|pattern| !pattern.starts_with(['#', '"', '!'])) else { continue };
+        let Some(pattern) = words.next().filter(|pattern| !pattern.starts_with(['#', '"', '!'])) else {
+            continue;
+        };
         let ending = words.rev().find_map(|word| match word {
             "eol=crlf" => Some(Some(LineEnding::Crlf)),
             "eol=lf" => Some(Some(LineEnding::Lf)),

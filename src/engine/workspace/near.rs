@@ -1,5 +1,6 @@
 //! The names that a caller may have meant.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use super::Workspace;
@@ -17,6 +18,22 @@ const LIKENESS_MIN: f32 = 0.6;
 /// How alike their stems must be.
 const STEM_LIKENESS_MIN: f32 = 0.5;
 
+/// A name as a reader can tell it from another that looks the same: with the numbers of what is not ASCII.
+fn told_apart(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_owned();
+    }
+    let escape = |character: char| match character {
+        character if character.is_ascii() => character.to_string(),
+        character => character.encode_utf16(&mut [0; 2]).iter().fold(String::new(), |mut text, unit| {
+            // Writing into a text cannot fail.
+            let _ = write!(text, "\\u{unit:04x}");
+            text
+        }),
+    };
+    format!("{name} (in JSON \"{}\")", name.chars().map(escape).collect::<String>())
+}
+
 impl Workspace {
     /// `not_found` for a place where nothing stands, with up to three near paths.
     #[must_use]
@@ -30,7 +47,8 @@ impl Workspace {
             [] => error,
             // A question and no order: a guess may be a file that nobody meant.
             near_ones => {
-                error.suggest(format!("Did you mean {}?", near_ones.join(", "))).detail("near", near)
+                let told: Vec<String> = near_ones.iter().map(|near| told_apart(near)).collect();
+                error.suggest(format!("Did you mean {}?", told.join(", "))).detail("near", near)
             }
         }
     }

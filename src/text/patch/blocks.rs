@@ -68,16 +68,16 @@ pub fn search_replace_blocks(text: &[u8], text_of: TextOf<'_>) -> Result<Vec<Blo
 ///
 /// # Errors
 /// As [`search_replace_blocks`]; a hint that names another place than that of the old text.
-pub(super) fn parse<'a>(
-    source: &Source<'a>,
-    text_of: TextOf<'_>,
-) -> Result<Vec<FilePatch<'a>>, ParseError> {
+pub(super) fn parse<'a>(source: &Source<'a>, text_of: TextOf<'_>) -> Result<Vec<FilePatch<'a>>, ParseError> {
     let mut files = Vec::new();
     for (span, path) in spans(source, text_of)? {
         if let (Some(line), Some(text)) = (span.hint, text_of(path.as_deref())) {
             let search = source.between(span.head, span.divider);
             if !stands_at(&text, &search, line) {
-                return Err(ParseError::at(span.start, format!("the old text is not at line {line} of the file")));
+                return Err(ParseError::at(
+                    span.start,
+                    format!("the old text is not at line {line} of the file"),
+                ));
             }
         }
         files.push(file(source, &span, path.as_ref()));
@@ -114,7 +114,8 @@ fn span(
         let text = source.text(index).unwrap_or_default();
         letters.iter().any(|letter| marker(text, *letter, word) == Some(length))
     };
-    let find = |letters: &[u8], word: &[u8]| (start + 1..source.len()).find(|index| is(*index, letters, word));
+    let find =
+        |letters: &[u8], word: &[u8]| (start + 1..source.len()).find(|index| is(*index, letters, word));
     let missing = |letter: &str, word: &str| {
         ParseError::at(start, format!("this block has no `{}{word}` line", letter.repeat(length)))
     };
@@ -132,10 +133,11 @@ fn span(
         let file = file().unwrap_or_default();
         let fits = |divider: &&usize| {
             let search = source.between(head, **divider);
-            !search.is_empty() && match hint {
-                Some(line) => stands_at(&file, &search, line),
-                None => holds(&file, &search),
-            }
+            !search.is_empty()
+                && match hint {
+                    Some(line) => stands_at(&file, &search, line),
+                    None => holds(&file, &search),
+                }
         };
         let mut fitting = dividers.iter().filter(fits);
         match (fitting.next(), fitting.next()) {
@@ -148,7 +150,11 @@ fn span(
 
 /// The refusal of a block that has several dividers.
 fn undivided(start: usize, length: usize, dividers: usize, fits_several: bool) -> ParseError {
-    let why = if fits_several { "the file has the old text of several" } else { "the file has the old text of none" };
+    let why = if fits_several {
+        "the file has the old text of several"
+    } else {
+        "the file has the old text of none"
+    };
     let (divider, longer) = ("=".repeat(length), "<".repeat(length + 2));
     ParseError::at(
         start,
@@ -188,10 +194,14 @@ fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
 
 /// A text with line feeds alone.
 fn without_returns(text: &[u8]) -> Vec<u8> {
-    at_line_feeds(text).flat_map(|line| match line.strip_suffix(b"\r\n") {
-        Some(bare) => [bare, b"\n"],
-        None => [line, b""],
-    }).flatten().copied().collect()
+    at_line_feeds(text)
+        .flat_map(|line| match line.strip_suffix(b"\r\n") {
+            Some(bare) => [bare, b"\n"],
+            None => [line, b""],
+        })
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// The path on the last line before `start` that is neither empty nor a fence.

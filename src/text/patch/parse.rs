@@ -28,7 +28,9 @@ pub fn parse_within<'a>(
     let source = Source::new(text);
     let patch = match format_of(&source)? {
         Format::Codex => Patch { format: Format::Codex, files: codex::parse(&source)? },
-        Format::SearchReplace => Patch { format: Format::SearchReplace, files: blocks::parse(&source, text_of)? },
+        Format::SearchReplace => {
+            Patch { format: Format::SearchReplace, files: blocks::parse(&source, text_of)? }
+        }
         Format::Unified | Format::Git => unified::parse(&source, binary_bytes_max)?,
     };
     refuse_emptiness(patch.files)

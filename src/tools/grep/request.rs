@@ -328,7 +328,7 @@ impl Request {
             hidden: self.hidden || self.unrestricted >= 2,
             no_ignore: self.no_ignore || self.unrestricted >= 1,
             depth: self.depth,
-            overrides: globs::overrides(engine.workspace.base(), &self.include, &self.exclude)?,
+            overrides: globs::overrides(&engine.workspace, &self.include, &self.exclude)?,
             types: globs::types(&self.r#type, &self.type_not)?,
             ..Selection::of(Kinds::FILES)
         })

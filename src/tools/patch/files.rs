@@ -540,7 +540,8 @@ fn encoded(
         Encoding::Bytes => {
             let old: HashSet<&[u8]> = lines::lines(&text.body).collect();
             let new = lines::lines(&after).filter(|line| !old.contains(line));
-            new.map(|line| common::must_be_encodable(text.encoding, line, shown)).collect::<Result<(), _>>()?;
+            new.map(|line| common::must_be_encodable(text.encoding, line, shown))
+                .collect::<Result<(), _>>()?;
             after
         }
         Encoding::Utf16Le | Encoding::Utf16Be => {

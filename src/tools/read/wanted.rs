@@ -248,7 +248,8 @@ impl Request {
         let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
         let to = self.end_line.is_some();
         // 0 is where a read begins and how many lines it has without these fields.
-        let (offset, limit) = (self.offset.filter(|offset| *offset != 0), self.limit.filter(|limit| *limit != 0));
+        let (offset, limit) =
+            (self.offset.filter(|offset| *offset != 0), self.limit.filter(|limit| *limit != 0));
         if offset.is_some() && self.start_line.is_some() {
             return wrong("offset", "offset and start_line both say where to begin: give one of them");
         }
@@ -283,7 +284,13 @@ impl Request {
                 "around_line cannot be combined with the other fields for lines: leave them out",
             );
         }
-        if self.cell.is_some() && (offset.is_some() || self.start_line.is_some() || to || self.ranges.is_some() || self.around_line.is_some()) {
+        if self.cell.is_some()
+            && (offset.is_some()
+                || self.start_line.is_some()
+                || to
+                || self.ranges.is_some()
+                || self.around_line.is_some())
+        {
             return wrong("cell", "cell cannot be combined with the fields for lines: leave them out");
         }
         if self.cell == Some(0) && self.column.is_some() {

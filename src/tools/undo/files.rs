@@ -19,8 +19,7 @@ const CONFLICTS_BYTES: usize = 4_000;
 /// What a caller on the command line is told beside the field.
 pub const MERGE_FLAG: &str = "On the command line: --merge.";
 /// What to do with a file that others changed since.
-const OFFERED: &str =
-    "Read the file and edit it. To keep both changes where they do not touch each other, set `merge` to true.";
+const OFFERED: &str = "Read the file and edit it. To keep both changes where they do not touch each other, set `merge` to true.";
 /// The same where both changes cannot be kept.
 const NOT_MERGED: &str =
     "Read the file and edit it, or delete it. With `seq`, `undo` takes back another change by its number.";
