@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::engine::policy::sources::Sources;
 use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
-use crate::engine::workspace::Workspace;
+use crate::engine::workspace::{Workspace, nearest_root};
 use crate::engine::workspace::kept::Kept;
 use crate::error::Error;
 use crate::request;
@@ -247,8 +247,7 @@ impl Options {
     /// `sandbox_not_found`, `not_found`, or the system's.
     pub fn open_workspace(&self) -> Result<Workspace, Error> {
         let sandbox = self.sandbox.as_deref().map(sandboxes::find).transpose()?;
-        let current =
-            std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
+        let current = current_folder()?;
         let opened = match sandbox {
             Some((name, known)) if self.workspace.is_none() => {
                 if known.container.is_some() {
@@ -269,6 +268,20 @@ impl Options {
     pub fn is_text_by_environment(&self) -> bool {
         std::env::var_os("LBX_OUTPUT").is_some_and(|form| form == "text")
     }
+}
+
+/// The folder that a call works in where nothing names a workspace.
+///
+/// # Errors
+/// The system's.
+pub fn implied_root() -> Result<PathBuf, Error> {
+    let current = current_folder()?;
+    Ok(nearest_root(&current).map_or_else(|| current.clone(), Path::to_owned))
+}
+
+/// The current folder.
+fn current_folder() -> Result<PathBuf, Error> {
+    std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))
 }
 
 /// A field that is text, or null.

@@ -61,6 +61,7 @@ fn error_text(failure: &Failure<'_>) -> String {
 /// What the editor is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(extend("x-values" = ["undo_edit"]))]
 enum Command {
     /// Show a file with line numbers, or list a directory
     View,
@@ -70,6 +71,9 @@ enum Command {
     Create,
     /// Insert text after a line
     Insert,
+    /// Take back the last change of the file, as the older editor does
+    #[schemars(skip)]
+    UndoEdit,
 }
 
 /// Views and edits text files.
@@ -117,6 +121,7 @@ impl Foreign for Editor {
 fn run<C>(lbx: &mut Native<'_>, command: Command, request: &EditorRequest<C>) -> Result<Said, Error> {
     let EditorRequest { path, new_str, insert_text, .. } = request;
     match command {
+        Command::UndoEdit => undo(lbx, path),
         Command::View => view(lbx, path, request.view_range.as_deref()),
         Command::Create => create(lbx, path, &wanted(request.file_text.as_deref(), "file_text")?),
         Command::StrReplace => {
@@ -162,7 +167,7 @@ impl Foreign for OlderEditor {
 
     fn run(lbx: &mut Native<'_>, request: EditorRequest<OlderCommand>) -> Result<Said, Error> {
         let command = match request.command {
-            OlderCommand::UndoEdit => return undo(lbx, &request.path),
+            OlderCommand::UndoEdit => Command::UndoEdit,
             OlderCommand::View => Command::View,
             OlderCommand::StrReplace => Command::StrReplace,
             OlderCommand::Create => Command::Create,

@@ -126,8 +126,12 @@ impl Foreign for ReadFile {
             data => data?,
         };
         says_past_end(lbx, &data);
-        let content = text(&data, "content");
-        Ok(part_shown(&LinesShown::of(&data)).map_or_else(
+        let (content, shown) = (text(&data, "content"), LinesShown::of(&data));
+        if shown.last < shown.first && shown.total > 0 {
+            let LinesShown { first, total, .. } = shown;
+            return Ok(format!("The file has {total} lines: there is nothing from line {first} on.").into());
+        }
+        Ok(part_shown(&shown).map_or_else(
             || content.into(),
             |header| format!("{header}\n\n--- FILE CONTENT (truncated) ---\n{content}").into(),
         ))
@@ -141,7 +145,7 @@ fn part_shown(shown: &LinesShown) -> Option<String> {
     if first <= 1 && last >= total && clipped.is_none() {
         return None;
     }
-    let lines = if last < first { "no lines".to_owned() } else { format!("lines {first}-{last}") };
+    let lines = format!("lines {first}-{last}");
     let clipped = clipped.map(|clipped| format!(" {clipped}")).unwrap_or_default();
     let more = if last < total {
         let next = last + 1;

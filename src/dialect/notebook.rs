@@ -22,6 +22,8 @@ use crate::tools::{Effect, edit, read};
 const EXTENSION: &str = ".ipynb";
 /// The list of cells.
 const CELLS: [&str; 1] = ["cells"];
+/// The oldest format of a notebook whose cells are a list of its own.
+const FORMAT: u64 = 4;
 
 /// Replaces, inserts or deletes a cell of a Jupyter notebook (.ipynb file).
 ///
@@ -114,6 +116,12 @@ impl Foreign for NotebookEdit {
 
 /// The text of a notebook with the edit made, and the id of the cell that it is about.
 fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Result<(String, String), Fault> {
+    let format = notebook.get("nbformat").and_then(Value::as_u64).unwrap_or(FORMAT);
+    if format < FORMAT {
+        return Err(Fault(format!(
+            "Notebook is of format {format} (nbformat), whose cells cannot be edited: convert it first with `jupyter nbconvert --to notebook`."
+        )));
+    }
     let spans =
         jsonc::items(before, &CELLS)?.ok_or_else(|| Fault("Notebook has no list of cells.".to_owned()))?;
     let cells = notebook.get("cells").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

@@ -106,7 +106,7 @@ impl ToolCall {
         let mut fields = request.clone();
         let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
         let said = options.with_call_fields_of(&mut fields).and_then(|options| {
-            let open = || workspace_of(&options, &root.path);
+            let open = || workspace_of(&options, &root);
             let mut lbx = Native::new(&open, &options, control).asking(ask.as_deref());
             let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
             (outcome, tallies) = (lbx.outcome, lbx.tallies);
@@ -137,21 +137,21 @@ impl ToolCall {
             return Ok(remote.call(tool, &request, &options, &control));
         }
         if let Some(ask) = ask {
-            let open = || workspace_of(&options, &root.path);
+            let open = || workspace_of(&options, &root);
             let (request, options, control) = (&request, &options, &control);
             consent(&*ask, &Proposal { open: &open, tool, request, options, control })?;
         }
-        let workspace = workspace_of(&options, &root.path)?;
+        let workspace = workspace_of(&options, &root)?;
         let call = Call::within(workspace, tool, &options)?.controlled_by(control);
         Ok(call.run_with(|engine| (tool.run_json)(engine, request)))
     }
 }
 
 /// The workspace of a call: that of the sandbox which the call names, else the server's own.
-fn workspace_of(options: &Options, root: &Path) -> Result<Workspace, Error> {
+fn workspace_of(options: &Options, root: &ChosenRoot) -> Result<Workspace, Error> {
     let opened = match &options.sandbox {
         Some(name) => Workspace::open(Path::new(&sandboxes::find(name)?.1.root)),
-        None => Workspace::open(root),
+        None => root.open(),
     };
     Ok(opened?.keeping(&options.kept))
 }

@@ -31,7 +31,7 @@ use rmcp::ServiceExt as _;
 use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::options::{Options, Settings};
+use crate::app::options::{Options, Settings, implied_root};
 use crate::dialect;
 use crate::engine::store::session::SessionId;
 use crate::error::Error;
@@ -59,8 +59,9 @@ pub fn run(options: &Options, settings: &Settings) -> Result<(), Error> {
 
 /// A server whose workspace and session are fixed, for the whole life of the process.
 fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
-    let workspace = options.open_workspace()?;
     let is_named = options.workspace.is_some() || options.sandbox.is_some();
+    // The client may name a root: where it does not, each call says so.
+    let own = if is_named { options.open_workspace()?.root().to_owned() } else { implied_root()? };
     let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
     // Only a call names a session whose history it wants to see alone.
     let session = Some(session.as_str().to_owned());
@@ -70,7 +71,7 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     let dialect = dialect::chosen(options.dialect.as_deref())?;
     let wanted = settings.tools.as_deref().map(|text| Wanted::parse(text, dialect)).transpose()?;
     let tools = ToolSet { dialect, wanted: wanted.unwrap_or_default() };
-    let root = Root::new(workspace.root().to_owned(), is_named);
+    let root = Root::new(own, is_named);
     Ok(Server::new(root, options, settings, tools))
 }
 

@@ -12,6 +12,8 @@ use rmcp::service::RequestContext;
 use tokio::sync::Mutex;
 
 use super::uri;
+use crate::engine::workspace::{Workspace, must_be_meant};
+use crate::error::Error;
 use crate::request;
 use crate::text::escaped;
 
@@ -35,12 +37,32 @@ pub struct ChosenRoot {
     pub path: PathBuf,
     /// Why it is not the client's, until an answer has said so.
     pub warning: Option<String>,
+    /// Whether neither the command line nor the client named it.
+    is_implied: bool,
+    /// Folders that the client named besides it, which are not served.
+    others: usize,
 }
 
 impl ChosenRoot {
     /// A root that needs no words.
     fn silent(path: PathBuf) -> Self {
-        Self { path, warning: None }
+        Self { path, warning: None, is_implied: false, others: 0 }
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// `invalid_request` where nobody named a folder and this one is the disk or a home folder.
+    pub fn open(&self) -> Result<Workspace, Error> {
+        if self.is_implied {
+            must_be_meant(&self.path)?;
+        }
+        let mut workspace = Workspace::open(&self.path)?;
+        if self.others > 0 {
+            let served = self.path.display();
+            workspace.note_outside(format!("the client named {} roots, of which {served} is served", self.others + 1));
+        }
+        Ok(workspace)
     }
 }
 
@@ -61,9 +83,13 @@ impl Root {
             return root.clone();
         }
         let root = match first_root(context).await {
-            Ok(Some(path)) => ChosenRoot::silent(path),
-            Ok(None) => ChosenRoot::silent(self.own.clone()),
-            Err(why) => ChosenRoot { path: self.own.clone(), warning: Some(self.warning(&why)) },
+            Ok(Some((path, others))) => ChosenRoot { others, ..ChosenRoot::silent(path) },
+            Ok(None) => ChosenRoot { is_implied: true, ..ChosenRoot::silent(self.own.clone()) },
+            Err(why) => ChosenRoot {
+                warning: Some(self.warning(&why)),
+                is_implied: true,
+                ..ChosenRoot::silent(self.own.clone())
+            },
         };
         chosen.insert(root).clone()
     }
@@ -94,9 +120,9 @@ impl Root {
     }
 }
 
-/// The client's first root that is a folder here; none where it names no root. The error says why none of its
+/// The client's first root that is a folder here, and how many others it has; none where it names no root. The error says why none of its
 /// roots can be used.
-async fn first_root(context: &RequestContext<RoleServer>) -> Result<Option<PathBuf>, String> {
+async fn first_root(context: &RequestContext<RoleServer>) -> Result<Option<(PathBuf, usize)>, String> {
     if context.client_capabilities().is_none_or(|able| able.roots.is_none()) {
         return Ok(None);
     }
@@ -114,7 +140,7 @@ async fn first_root(context: &RequestContext<RoleServer>) -> Result<Option<PathB
             let root = request::quoted(&root.uri);
             Err(format!("the client's root {} is not a folder on this machine", escaped::line(&root)))
         }
-        (folder, _) => Ok(folder),
+        (folder, _) => Ok(folder.map(|folder| (folder, answer.roots.len() - 1))),
     }
 }
 

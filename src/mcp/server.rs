@@ -163,11 +163,11 @@ impl Server {
         context: &RequestContext<RoleServer>,
         work: impl FnOnce(&mut Native<'_>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let (root, options) = (self.root.of(context).await.path, self.options_of(context));
+        let (root, options) = (self.root.of(context).await, self.options_of(context));
         let control = Control::default();
         let listening = control.clone();
         let mut running = tokio::task::spawn_blocking(move || {
-            let open = || Ok(Workspace::open(&root)?.keeping(&options.kept));
+            let open = || Ok(root.open()?.keeping(&options.kept));
             work(&mut Native::new(&open, &options, listening))
         });
         let done = tokio::select! {

@@ -128,6 +128,9 @@ impl Tool for Squash {
                 format!("the commit was made, but {why}: `git reset` brings the index up to date")
             }),
         );
+        if store.wants_signatures() {
+            engine.warn(format!("commit.gpgsign is set, but lbx signs nothing: `git rebase --exec 'git commit --amend --no-edit -S'` signs the commits of {branch}"));
+        }
         let author = format!("{} <{}>", author.name, author.email);
         let checked_out = request.checked_out;
         Ok(Response {

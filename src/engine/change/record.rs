@@ -381,7 +381,9 @@ pub fn file_before(
 pub fn tip_by_ref_file(engine: &Engine) -> Option<String> {
     /// Bytes of a ref file at most: a SHA-256 and a newline.
     const REF_BYTES_MAX: u64 = 65;
-    let path = Path::new(".git/refs/heads").join(engine.policy().branch());
+    let branch = engine.policy().branch();
+    let folder = if branch.starts_with("refs/") { ".git" } else { ".git/refs/heads" };
+    let path = Path::new(folder).join(branch);
     let file = fs::open_beneath(engine.workspace.root_fd(), &WorkspacePath::new(&path)?, fs::READ).ok()?;
     let bytes = fs::read_to_end(std::fs::File::from(file), REF_BYTES_MAX, REF_BYTES_MAX).ok()?;
     let id = String::from_utf8(bytes).ok()?.trim().to_owned();

@@ -173,23 +173,27 @@ fn glob_fault(pattern: &str) -> Option<String> {
     glob(pattern).err()
 }
 
-/// What is wrong with the short name of a branch.
+/// Where references may be that are no branches.
+const OWN_REFERENCES: &str = "refs/lbx/";
+
+/// What is wrong with the short name of a branch, or the full one of a reference below `refs/lbx/`.
 fn branch_fault(name: &str) -> Option<String> {
     let refused = |why: &str| Some(format!("`snapshot.branch`: {:?} {why}", clipped(name)));
     if name.len() > BRANCH_BYTES_MAX {
         return refused(&format!("is longer than {BRANCH_BYTES_MAX} bytes"));
     }
-    if name.starts_with("refs/") {
-        return refused("is a full name; give the short one, without refs/heads/");
+    if name.starts_with("refs/") && !name.starts_with(OWN_REFERENCES) {
+        return refused("is a full name; give the short one, without refs/heads/, or one below refs/lbx/");
     }
     // A name that a shell or another file system would read as something else is not portable.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
     if !name.bytes().all(is_plain) {
         return refused("is not a portable name: expected letters, digits and . _ - /");
     }
-    let full = format!("refs/heads/{name}");
+    // A reference of lbx's own is no branch, so no push takes it along.
+    let full = if name.starts_with(OWN_REFERENCES) { name.to_owned() } else { format!("refs/heads/{name}") };
     let is_special = name.eq_ignore_ascii_case("head") || name.starts_with('-');
-    if is_special || gix::validate::reference::branch_name(full.as_bytes().as_bstr()).is_err() {
+    if is_special || gix::validate::reference::name(full.as_bytes().as_bstr()).is_err() {
         return refused("cannot be the name of a branch");
     }
     None

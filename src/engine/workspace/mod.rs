@@ -45,7 +45,9 @@ use resolved::ResolvedPath;
 /// How long one holder may keep a lock, where nobody says.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Names in a folder that make it a workspace root.
-const ROOT_MARKS: [&str; 2] = [".lbx", ".git"];
+const ROOT_MARKS: [&str; 2] = [".lbx", GIT_MARK];
+/// The one that counts in `/` too.
+const GIT_MARK: &str = ".git";
 
 /// One root folder, and where relative paths count from.
 #[derive(Debug)]
@@ -60,6 +62,8 @@ pub struct Workspace {
     lock_wait: Duration,
     /// What is kept from one call to the next.
     kept: Arc<Kept>,
+    /// What the refusal of a path outside says of other workspaces.
+    outside: Option<String>,
 }
 
 impl Workspace {
@@ -68,12 +72,16 @@ impl Workspace {
     ///
     /// # Errors
     /// `not_found` or `not_a_directory` where `explicit` is not a folder, `protected_path` where the root
-    /// would lie in the state of git or lbx.
+    /// would lie in the state of git or lbx; `invalid_request` where nothing names a workspace and `current` is
+    /// the disk, a home folder or a folder of the system.
     #[expect(clippy::disallowed_methods, reason = "where the caller stands, to count relative paths from")]
     pub fn discover(explicit: Option<&Path>, current: &Path) -> Result<Self, Error> {
         let root = match explicit {
             Some(path) => current.join(path),
-            None => nearest_root(current).unwrap_or(current).to_owned(),
+            None => {
+                must_be_meant(current)?;
+                nearest_root(current).unwrap_or(current).to_owned()
+            }
         };
         let mut workspace = Self::open(&root)?;
         if current != workspace.root {
@@ -110,7 +118,8 @@ impl Workspace {
         };
         must_be_outside_git(&root, root_fd.as_fd())?;
         let kept = Arc::default();
-        Ok(Self { root, root_fd, base: WorkspacePath::root(), lock_wait: LOCK_WAIT, kept })
+        let base = WorkspacePath::root();
+        Ok(Self { root, root_fd, base, lock_wait: LOCK_WAIT, kept, outside: None })
     }
 
     /// The same, with what calls before this one have kept.
@@ -135,6 +144,17 @@ impl Workspace {
     #[must_use]
     pub fn root_fd(&self) -> BorrowedFd<'_> {
         self.root_fd.as_fd()
+    }
+
+    /// Has the refusal of a path outside say something of other workspaces.
+    pub fn note_outside(&mut self, note: String) {
+        self.outside = Some(note);
+    }
+
+    /// What the refusal of a path outside says of other workspaces.
+    #[must_use]
+    pub fn outside(&self) -> Option<&str> {
+        self.outside.as_deref()
     }
 
     /// How long one holder may keep a lock before those who wait give up.
@@ -247,15 +267,50 @@ fn must_be_outside_git(root: &Path, root_fd: BorrowedFd<'_>) -> Result<(), Error
     Ok(())
 }
 
-/// The nearest folder from `current` upwards that is marked as a root.
+/// The nearest folder from `current` upwards that is marked as a root. A `.lbx` in `/` marks none: nobody works on the
+/// whole disk.
+#[must_use]
 #[expect(
     clippy::disallowed_methods,
     reason = "only whether a mark is there: the root is found before it can be opened"
 )]
-fn nearest_root(current: &Path) -> Option<&Path> {
-    current
-        .ancestors()
-        .find(|folder| ROOT_MARKS.iter().any(|mark| std::fs::symlink_metadata(folder.join(mark)).is_ok()))
+pub fn nearest_root(current: &Path) -> Option<&Path> {
+    let is_root = |folder: &&Path| {
+        let marks = if folder.parent().is_some() { &ROOT_MARKS[..] } else { &[GIT_MARK] };
+        marks.iter().any(|mark| std::fs::symlink_metadata(folder.join(mark)).is_ok())
+    };
+    current.ancestors().find(is_root)
+}
+
+/// Refuses a folder that nobody named as a workspace and nobody means by it: the disk, a home folder, or a folder of
+/// the system.
+///
+/// # Errors
+/// `invalid_request`.
+#[expect(clippy::disallowed_methods, reason = "only compares names: where the user's home folder is")]
+pub fn must_be_meant(current: &Path) -> Result<(), Error> {
+    /// Folders that hold those of others.
+    const SHARED: [&str; 10] =
+        ["/home", "/root", "/usr", "/var", "/opt", "/srv", "/mnt", "/media", "/run", "/Users"];
+    /// Folders that are the system's with all below them.
+    const SYSTEM: [&str; 9] = ["/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/dev", "/proc", "/sys"];
+    if nearest_root(current).is_some() {
+        return Ok(());
+    }
+    let home = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
+    let what = if current.parent().is_none() {
+        "the whole disk"
+    } else if home.as_deref() == Some(current) {
+        "a home folder"
+    } else if SHARED.iter().any(|folder| current == Path::new(folder))
+        || SYSTEM.iter().any(|folder| current.starts_with(folder))
+    {
+        "a folder of the system"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("no workspace is named, and {} is {what}", current.display()))
+        .suggest("Name the project's folder: --workspace DIR, or LBX_WORKSPACE."))
 }
 
 /// Refuses whatever is not a regular file.

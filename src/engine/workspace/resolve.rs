@@ -41,7 +41,7 @@ impl Workspace {
     pub fn resolve(&self, path: &Path) -> Result<ResolvedPath, Error> {
         must_be_a_path(path, "path")?;
         let written = path.display().to_string();
-        let (canonical, stat, aliases) = self.locate(path).map_err(|errno| path_error(&written, errno))?;
+        let (canonical, stat, aliases) = self.locate(path).map_err(|errno| self.refusal(&written, errno))?;
         let shown = match self.as_written(path) {
             Some(as_written) => self.shown(&as_written),
             None => self.shown(&canonical),
@@ -103,6 +103,17 @@ impl Workspace {
         Some((File::from(file), stat))
     }
 
+    /// The refusal that an errno of the walk stands for.
+    fn refusal(&self, written: &str, errno: Errno) -> Error {
+        let error = path_error(written, errno);
+        match self.outside() {
+            Some(note) if error.kind() == ErrorKind::OutsideWorkspace => {
+                error.add_to_message(&format!(" ({note})"))
+            }
+            _ => error,
+        }
+    }
+
     /// The very place of a canonical path, whatever is on the way to it now.
     ///
     /// # Errors
@@ -112,7 +123,7 @@ impl Workspace {
         let stat = match fs::open_beneath(self.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
-            Err(errno) => return Err(path_error(&shown, errno)),
+            Err(errno) => return Err(self.refusal(&shown, errno)),
         };
         Ok(ResolvedPath::at(path.clone(), shown, stat))
     }
@@ -130,7 +141,7 @@ impl Workspace {
         let folder = self.resolve(parent.unwrap_or(Path::new(".")))?;
         let written = path.display().to_string();
         if folder.stat().is_some_and(|stat| !fs::is_folder(stat)) {
-            return Err(path_error(&written, Errno::NOTDIR));
+            return Err(self.refusal(&written, Errno::NOTDIR));
         }
         let canonical = folder.path().join(name);
         let stat = match folder.stat() {
@@ -138,7 +149,7 @@ impl Workspace {
             Some(_) => match fs::stat_at(self.open_folder(folder.path())?.as_fd(), name) {
                 Ok(stat) => Some(stat),
                 Err(Errno::NOENT) => None,
-                Err(errno) => return Err(path_error(&written, errno)),
+                Err(errno) => return Err(self.refusal(&written, errno)),
             },
         };
         // What a link leads to is for the caller to judge.

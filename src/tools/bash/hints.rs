@@ -8,6 +8,8 @@ use rustix::fs::{AtFlags, CWD};
 use crate::engine::sandbox::network::Network;
 use crate::engine::sandbox::plan::Reach;
 
+/// Words of git for an index that it may not write, which name no file.
+const GIT_INDEX: &str = "could not write index";
 /// Words of the system and of programs for a write to a read-only file system.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 /// The same where rules of the kernel forbid it, as under Landlock.
@@ -51,7 +53,10 @@ pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
         let line = line.to_lowercase();
         words.iter().any(|word| line.contains(word))
     };
-    let git = lines().find(|line| is_of_git(line) && is_about(line, &[READ_ONLY[0], READ_ONLY[1], DENIED]));
+    let is_git = |line: &&str| {
+        is_of_git(line) && is_about(line, &[READ_ONLY[0], READ_ONLY[1], DENIED]) || is_about(line, &[GIT_INDEX])
+    };
+    let git = lines().find(is_git);
     let git = git.map(|_| {
         "`.git` is read-only for commands: the developer commits the changes with `lbx squash`".to_owned()
     });

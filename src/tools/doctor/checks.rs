@@ -371,7 +371,7 @@ fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
         let remedy = format!("{fix}; else move {folder} aside: the next change begins a new one.");
         return Finding::problem("snapshots", message, remedy);
     }
-    let reference = format!("refs/heads/{}", store.branch());
+    let reference = store.reference();
     let aside = format!("move {} aside", damage.reference);
     let by_hand = match (&damage.last_whole, damage.is_reference) {
         (Some(id), false) => format!("`git update-ref {reference} {id}` goes back to the last whole one"),

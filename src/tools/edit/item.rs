@@ -10,7 +10,7 @@ use crate::sha256::Sha256;
 use crate::text::line_range::LineSpan;
 
 /// One of several edits.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditItem {
     /// Text to find

@@ -161,6 +161,7 @@ impl Request {
                 Error::invalid("field `edits` is empty: name at least one edit").detail("field", "edits")
             );
         }
+        must_differ(&items)?;
         if self.edits.is_some() {
             self.must_leave_lines_to_edits()?;
         }
@@ -313,4 +314,20 @@ impl Request {
         }
         Ok(files)
     }
+}
+
+/// Refuses an edit that comes twice and would find its old text in its new one.
+fn must_differ(items: &[EditItem]) -> Result<(), Error> {
+    let goes_on = |item: &EditItem| item.old_string.as_ref().is_some_and(|old| item.new_string.contains(old.as_str()));
+    for (at, item) in items.iter().enumerate().filter(|(_, item)| goes_on(item)) {
+        if let Some(first) = items.iter().take(at).position(|earlier| earlier == item) {
+            let message = format!(
+                "edits {} and {} are the same, and the second would change the text of the first once more",
+                first + 1,
+                at + 1
+            );
+            return Err(Error::invalid(message).detail("field", "edits").suggest("Give this edit once."));
+        }
+    }
+    Ok(())
 }

@@ -57,7 +57,8 @@ fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
             format!("the patch adds {path}, which exists already with other content"),
         ),
         RefusalReason::NotFound => {
-            (ErrorKind::NotFound, format!("the patch changes {path}, which does not exist"))
+            let message = format!("the patch changes {path}, which does not exist");
+            (ErrorKind::NotFound, message + &with_slashes(path))
         }
         RefusalReason::Conflict(conflict) => match conflict.fault() {
             Some(fault) => {
@@ -86,6 +87,16 @@ fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
             (ErrorKind::PatchInvalid, "the patch does not touch the file that path names".to_owned())
         }
     }
+}
+
+/// A path of another system's form, as this one writes it; nothing where it has that form.
+fn with_slashes(path: &str) -> String {
+    if !path.contains('\\') {
+        return String::new();
+    }
+    let path = path.replace('\\', "/");
+    let inner = ["a/", "b/"].iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(&path);
+    format!(": write it with slashes, {inner}")
 }
 
 /// One refusal for programs.

@@ -63,6 +63,11 @@ impl Branch {
     }
 
     /// The short name, for messages.
+    pub fn full_name(&self) -> String {
+        self.name.as_bstr().to_string()
+    }
+
+    /// The name as people write it.
     pub fn short_name(&self) -> String {
         self.name.shorten().to_string()
     }

@@ -14,7 +14,7 @@ const WORKTREE_BYTES_MAX: usize = 150;
 /// So many characters of a longer one are.
 const WORKTREE_CHARS_KEPT: usize = 40;
 
-/// The full name of the branch `name`, for a linked worktree of `name-WORKTREE`.
+/// The full name of the branch `name`, or of the reference where it is full already, for a linked worktree of `name-WORKTREE`.
 ///
 /// # Errors
 /// Where git allows no branch of that name.
@@ -23,8 +23,9 @@ pub fn full_name(name: &str, worktree: Option<&OsStr>) -> Result<FullName, Snaps
         let suffix = worktree.map(|worktree| format!("-{}", worktree_name(worktree, dots)));
         format!("{name}{}", suffix.unwrap_or_default())
     };
-    FullName::try_from(format!("refs/heads/{}", named(Dots::Kept)))
-        .or_else(|_| FullName::try_from(format!("refs/heads/{}", named(Dots::Escaped))))
+    let full = |name: String| if name.starts_with("refs/") { name } else { format!("refs/heads/{name}") };
+    FullName::try_from(full(named(Dots::Kept)))
+        .or_else(|_| FullName::try_from(full(named(Dots::Escaped))))
         .doing(|| format!("`{}` cannot be the name of a branch", named(Dots::Kept)))
 }
 

@@ -170,6 +170,18 @@ impl Store {
         self.branch.short_name()
     }
 
+    /// Its full name, as git's commands take it.
+    #[must_use]
+    pub fn reference(&self) -> String {
+        self.branch.full_name()
+    }
+
+    /// Whether the developer's commits are to be signed.
+    #[must_use]
+    pub fn wants_signatures(&self) -> bool {
+        self.repo.settings().boolean("commit.gpgsign") == Some(true)
+    }
+
     /// Whether the snapshots lie in lbx's own repository and not in the developer's.
     #[must_use]
     pub fn is_private(&self) -> bool {

@@ -137,8 +137,9 @@ pub fn left_behind(repo: &Repo, settle: bool) -> Vec<String> {
     if second_names(objects).is_empty() {
         return Vec::new();
     }
-    let mut waiting: Vec<HeldFolder> = [repo.own().folder("."), repo.common().folder("refs/heads")]
-        .into_iter()
+    let common = ["refs/heads", "refs/lbx"].map(|folder| repo.common().folder(folder));
+    let mut waiting: Vec<HeldFolder> = std::iter::once(repo.own().folder("."))
+        .chain(common)
         .filter_map(|folder| folder.ok().flatten())
         .collect();
     let (mut found, mut folders) = (Vec::new(), 0);
