@@ -60,7 +60,10 @@ impl ChosenRoot {
         let mut workspace = Workspace::open(&self.path)?;
         if self.others > 0 {
             let served = self.path.display();
-            workspace.note_outside(format!("the client named {} roots, of which {served} is served", self.others + 1));
+            workspace.note_outside(format!(
+                "the client named {} roots, of which {served} is served",
+                self.others + 1
+            ));
         }
         Ok(workspace)
     }

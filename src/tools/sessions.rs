@@ -2,10 +2,11 @@
 
 use crate::engine::Engine;
 use crate::engine::change::record::{self, unreadable};
+use crate::engine::journal;
 use crate::engine::snapshot::Store;
 use crate::engine::store::session;
 use crate::engine::store::session::SessionId;
-use crate::engine::store::state::State;
+use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::error::{Error, ErrorKind};
 use crate::text::likeness;
 
@@ -24,6 +25,23 @@ pub struct Chosen {
     pub session: String,
     /// The number of its last change before it ended and began anew; 0 where it never did.
     pub after: u64,
+}
+
+/// What is to be said where the snapshots have changes of the caller's session that lbx's state knows nothing of.
+#[must_use]
+pub fn lost_state(engine: &Engine) -> Option<String> {
+    let session = engine.session();
+    let store = record::find(engine).ok()??;
+    let newest = store.newest().ok()??;
+    let shown = store.session_at(&newest, Some(session.as_str())).ok()??.seq;
+    let state = State::find(&engine.workspace).ok()?;
+    let recorded = state.as_ref().and_then(|state| journal::history(state, session.as_str()).ok()?.pop());
+    let counted = state.as_ref().and_then(|state| session::peek(state, session)).map(|known| known.seq);
+    (recorded.max(counted).unwrap_or(0) < shown).then(|| {
+        format!(
+            "the snapshots show changes of session {session} up to number {shown}, but their records and the trash are gone: {STATE_FOLDER} was removed since, as `git clean -xdf` does"
+        )
+    })
 }
 
 /// The session of that name.

@@ -96,7 +96,7 @@ impl Foreign for ReadMediaFile {
     fn run(lbx: &mut Native<'_>, PathRequest { path }: PathRequest) -> Result<Said, Error> {
         let base64 = lbx.base64_of(&path).map_err(|error| worded(lbx, &path, "open", error))?;
         let uri = file_uri(&lbx.absolute(&path)?);
-        let media = Media { mime: mime_of(&path).to_owned(), base64, uri };
+        let media = Media { mime: mime_of(&path, &base64)?.to_owned(), base64, uri };
         let structured = Some(json!({ "content": [media.as_block()] }));
         Ok(Said { media: vec![media], structured, ..Said::default() })
     }

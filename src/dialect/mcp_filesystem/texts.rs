@@ -5,14 +5,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use jiff::Timestamp;
 use serde::Serialize;
 use similar::{DiffOp, DiffTag, group_diff_ops};
 
 use crate::dialect::native::Facts;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::text::checked::peek;
-use crate::text::{escaped, lines, myers};
+use crate::text::{content, escaped, lines, myers};
 
 /// Lines of context round a change in a diff.
 const CONTEXT: usize = 4;
@@ -131,8 +132,38 @@ pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
     (lower.map(|character| (class(character), character)).collect(), swapped.collect())
 }
 
-/// The MIME type that the server gives a file of that name.
-pub fn mime_of(path: &str) -> &'static str {
+/// The MIME type of a file: its bytes say it, and its name only what they leave open. One image that is none
+/// would have a model's API refuse the whole conversation.
+///
+/// # Errors
+/// `binary_file` of a file that is named as an image and is none.
+pub fn mime_of(path: &str, base64: &str) -> Result<&'static str, Error> {
+    /// Characters that hold all by which types are known.
+    const START: usize = 4096;
+    /// What bytes are of which nothing is known.
+    const UNKNOWN: &str = "application/octet-stream";
+    let start = base64.get(..START).unwrap_or(base64);
+    let start = base64::engine::general_purpose::STANDARD.decode(start).unwrap_or_default();
+    let (named, found) = (named_mime(path), content::mime_of(&start));
+    let is_image = |mime: &str| mime.starts_with("image/");
+    if is_image(named) && !is_image(found) || found == "image/svg+xml" {
+        let what = match start.as_slice() {
+            [] => "it is empty".to_owned(),
+            start if content::looks_binary(start) => format!("it holds {found}"),
+            _ => "it holds text".to_owned(),
+        };
+        return Err(Error::new(
+            ErrorKind::BinaryFile,
+            format!("{path} is no image that can be shown: {what}"),
+        )
+        .at(path)
+        .suggest("Read it as text."));
+    }
+    Ok(if found == UNKNOWN && !is_image(named) { named } else { found })
+}
+
+/// The MIME type that the name of a file speaks for.
+fn named_mime(path: &str) -> &'static str {
     let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     match extension.as_deref().unwrap_or_default() {
         "png" => "image/png",

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::Change;
 use super::first_lock::FirstLock;
 use crate::engine::journal::steps::Location;
-use crate::engine::store::lock::{Asked, hold};
+use crate::engine::store::lock::{Asked, Holder, hold};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::open_files::OpenFiles;
 use crate::engine::workspace::path::WorkspacePath;
@@ -73,19 +73,29 @@ impl Change<'_> {
         (fs::is_regular(&stat) || fs::is_folder(&stat)).then_some((file, stat))
     }
 
+    /// The refusal of a file on which others hold a lock.
+    fn is_locked(&self, shown: &str, stat: Option<&Stat>) -> Error {
+        let holders = stat.map(Holder::all_of).unwrap_or_default();
+        let seconds = self.engine.workspace.lock_wait().as_secs();
+        let refused = |who: &str| {
+            Error::new(ErrorKind::LockTimeout, format!("{who} held a lock on {shown} for {seconds} s"))
+                .at(shown)
+        };
+        match holders.iter().find(|holder| !holder.is_lbx()) {
+            Some(holder) => refused(&holder.to_string()).suggest(
+                "Wait until that program lets go of it, or have the user end it, and repeat the call.",
+            ),
+            None => refused("another process"),
+        }
+    }
+
     /// Takes the lock of an opened file, waiting until it is free; where the file system has no locks
     /// there is none.
     fn hold<F: Borrow<File>>(&self, file: F, shown: &str) -> Result<Option<F>, Error> {
+        let stat = rustix::fs::fstat(file.borrow());
         match hold(file, Some(self.engine.workspace.lock_wait())) {
             Ok(Asked::Held(file)) => Ok(Some(file)),
-            Ok(Asked::Busy) => Err(Error::new(
-                ErrorKind::LockTimeout,
-                format!(
-                    "another process held a lock on {shown} for {} s",
-                    self.engine.workspace.lock_wait().as_secs()
-                ),
-            )
-            .at(shown)),
+            Ok(Asked::Busy) => Err(self.is_locked(shown, stat.ok().as_ref())),
             Err(_) => Ok(None),
         }
     }

@@ -79,6 +79,56 @@ pub fn hold<F: Borrow<File>>(file: F, patience: Option<Duration>) -> std::io::Re
     Ok(if is_held { Asked::Held(file) } else { Asked::Busy })
 }
 
+/// A process that holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub process: u32,
+    /// The name of its program; empty where the system does not tell.
+    pub program: String,
+}
+
+impl Holder {
+    /// The processes that hold a lock on a file, as far as the system tells: those of another container it does not.
+    #[must_use]
+    pub fn all_of(stat: &Stat) -> Vec<Self> {
+        /// Bytes of the system's table of locks that are read.
+        const TABLE_BYTES_MAX: u64 = 1 << 20;
+        let table = fs::read_at(rustix::fs::CWD, "/proc/locks".as_ref(), TABLE_BYTES_MAX).ok().flatten();
+        let table = table.unwrap_or_default();
+        let inode = stat.st_ino.to_string();
+        let mut holders: Vec<Self> = Vec::new();
+        for line in String::from_utf8_lossy(&table).lines() {
+            // `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF` (proc_locks(5)); a line with `->` is of one who waits.
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { continue };
+            let process = process.parse().ok().filter(|process| *process > 0);
+            if let Some(process) = process.filter(|_| file.rsplit(':').next() == Some(inode.as_str())) {
+                let name = fs::read_at(rustix::fs::CWD, format!("/proc/{process}/comm").as_ref(), 64);
+                let program =
+                    String::from_utf8_lossy(&name.ok().flatten().unwrap_or_default()).trim().to_owned();
+                holders.push(Self { process, program });
+            }
+        }
+        holders
+    }
+
+    /// Whether it is lbx itself.
+    #[must_use]
+    pub fn is_lbx(&self) -> bool {
+        self.program == "lbx"
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.program.as_str() {
+            "" => write!(f, "process {}", self.process),
+            program => write!(f, "process {} ({program})", self.process),
+        }
+    }
+}
+
 /// Takes the lock of an opened file if it is free at once; whether it was.
 fn is_taken(file: &File) -> std::io::Result<bool> {
     match fs2::FileExt::try_lock_exclusive(file) {

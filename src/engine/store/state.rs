@@ -16,8 +16,8 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Mode};
 use rustix::io::Errno;
 
-use super::lock::Asked;
 pub use super::lock::Lock;
+use super::lock::{Asked, Holder};
 use super::unique::unique_name;
 use super::{id, lock};
 use crate::engine::workspace::Workspace;
@@ -373,10 +373,11 @@ impl State {
         opened.is_ok_and(|opened| named.is_ok_and(|named| fs::is_same_file(&opened, &named)))
     }
 
-    /// The inode of the workspace's lock, by which the system's table of locks names it.
+    /// The processes that hold the workspace's lock.
     #[must_use]
-    pub fn lock_inode(&self) -> Option<u64> {
-        fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref()).ok().map(|stat| stat.st_ino)
+    pub fn lock_holders(&self) -> Vec<Holder> {
+        let stat = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref());
+        stat.map(|stat| Holder::all_of(&stat)).unwrap_or_default()
     }
 
     /// Takes the lock of `what`, whose file gets `mode` less the umask.
@@ -391,10 +392,20 @@ impl State {
                 ErrorKind::LockTimeout,
                 format!("another program keeps removing or replacing the lock of {what} in {STATE_FOLDER}"),
             )),
-            Err(source) => Err(Error::io(&format!("take the lock of {what} in"), STATE_FOLDER, source)),
+            Err(source) => {
+                let has_none = [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
+                let has_none =
+                    has_none.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error()));
+                let error = Error::io(&format!("take the lock of {what} in"), STATE_FOLDER, source);
+                Err(if has_none { error.suggest(NO_LOCKS) } else { error })
+            }
         }
     }
 }
+
+/// What to do where a file system has no locks.
+const NO_LOCKS: &str = "This file system has no locks. In the configuration of an NFS mount, `local_lock=flock` (nfs(5)) \
+                        keeps them on this machine; else keep the project on another file system.";
 
 /// Replaces a file at once, whose new bytes wait under the name `aside` in another folder meanwhile.
 fn replace_by_way_of(

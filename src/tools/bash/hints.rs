@@ -54,7 +54,8 @@ pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
         words.iter().any(|word| line.contains(word))
     };
     let is_git = |line: &&str| {
-        is_of_git(line) && is_about(line, &[READ_ONLY[0], READ_ONLY[1], DENIED]) || is_about(line, &[GIT_INDEX])
+        is_of_git(line) && is_about(line, &[READ_ONLY[0], READ_ONLY[1], DENIED])
+            || is_about(line, &[GIT_INDEX])
     };
     let git = lines().find(is_git);
     let git = git.map(|_| {

@@ -1,6 +1,5 @@
 //! What a doctor looks at. No check stops the others.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags};
@@ -19,13 +18,12 @@ use crate::engine::store::session;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::text::counted::counted;
+use crate::tools::sessions::lost_state;
 
 /// Free space below which changes may soon fail, in bytes.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 /// Names that a finding lists.
 const NAMED: usize = 5;
-/// How much of the system's table of locks is read, in bytes.
-const LOCKS_BYTES_MAX: u64 = 1 << 20;
 /// Newest changes of the session whose records are read.
 const CHANGES_LOOKED_AT: usize = 100;
 /// Where the system says how many user namespaces there may be.
@@ -47,6 +45,10 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
         found.extend([unfinished(engine, state, fix), stuck(state), lock(state)].into_iter().flatten());
         found.extend(damaged_changes(engine, state));
         found.extend([session(engine, state, fix), audit_log(state), size(engine, state)]);
+    }
+    if let Some(lost) = lost_state(engine) {
+        let remedy = "`lbx log` shows the snapshots. `.lbx` survives `git clean -xdf -e .lbx`.";
+        found.push(Finding::notice("state", lost, remedy));
     }
     found.push(snapshots(engine, fix));
     found.extend(locks_left(engine, fix));
@@ -188,20 +190,7 @@ fn lock(state: &State) -> Option<Finding> {
 
 /// The processes that hold the workspace's lock, as far as the system tells.
 fn holders(state: &State) -> String {
-    let Some(inode) = state.lock_inode() else { return String::new() };
-    let Ok(Some(table)) = fs::read_at(rustix::fs::CWD, "/proc/locks".as_ref(), LOCKS_BYTES_MAX) else {
-        return String::new();
-    };
-    let mut words = String::new();
-    for line in String::from_utf8_lossy(&table).lines() {
-        // `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF` (proc_locks(5)).
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { continue };
-        if file.rsplit(':').next() == Some(inode.to_string().as_str()) {
-            let _ = write!(words, " (process {process})");
-        }
-    }
-    words
+    state.lock_holders().iter().map(|holder| format!(" ({holder})")).collect()
 }
 
 /// What is known of the caller's session.

@@ -318,7 +318,8 @@ impl Request {
 
 /// Refuses an edit that comes twice and would find its old text in its new one.
 fn must_differ(items: &[EditItem]) -> Result<(), Error> {
-    let goes_on = |item: &EditItem| item.old_string.as_ref().is_some_and(|old| item.new_string.contains(old.as_str()));
+    let goes_on =
+        |item: &EditItem| item.old_string.as_ref().is_some_and(|old| item.new_string.contains(old.as_str()));
     for (at, item) in items.iter().enumerate().filter(|(_, item)| goes_on(item)) {
         if let Some(first) = items.iter().take(at).position(|earlier| earlier == item) {
             let message = format!(

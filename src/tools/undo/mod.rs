@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
-use super::sessions::others_advice;
+use super::sessions::{lost_state, others_advice};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -173,6 +173,11 @@ fn entries(
             Some(path) => format!("session {session} has nothing to {} in {path}", direction.name()),
             None => format!("session {session} has nothing to {}", direction.name()),
         };
+        if let Some(lost) = lost_state(change.engine()) {
+            return Err(Error::new(ErrorKind::NotFound, format!("{what}: {lost}")).suggest(
+                "`log` shows the snapshots, and `diff` what each changed; git can bring back their files.",
+            ));
+        }
         let error = Error::new(ErrorKind::NotFound, what);
         // `undo 3` names a file of that name.
         if let Some(number) = path.and_then(|path| path.to_string().parse::<usize>().ok()) {

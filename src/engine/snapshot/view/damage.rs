@@ -208,7 +208,9 @@ impl Store {
     /// Notes the references that cannot be read, and branches that are missing though they have a log.
     fn look_at_references(&self, found: &mut Vec<String>) {
         let mut names = Vec::new();
-        for (top, prefix) in [("refs", "refs"), ("logs/refs/heads", "refs/heads"), ("logs/refs/lbx", "refs/lbx")] {
+        for (top, prefix) in
+            [("refs", "refs"), ("logs/refs/heads", "refs/heads"), ("logs/refs/lbx", "refs/lbx")]
+        {
             let Ok(Some(folder)) = self.repo.common().folder(top) else { continue };
             let mut waiting = vec![(folder, prefix.to_owned())];
             while let Some((folder, prefix)) = waiting.pop() {
