@@ -528,6 +528,9 @@ fn kind_of(error: &io::Error) -> ErrorKind {
 fn action_for(errno: rustix::io::Errno) -> Option<&'static str> {
     use rustix::io::Errno;
     match errno {
+        Errno::BUSY => Some(
+            "It is a mount point, or in use as one: its content can be changed, but only whoever mounted it moves or removes it.",
+        ),
         Errno::FBIG => Some("Raise the limit on the size of files (ulimit -f), and repeat the call."),
         Errno::MFILE => Some(
             "Raise the limit on open files (ulimit -n): a call needs 64, and two more for each file that it changes. Or change fewer files in one call; nothing was half-written.",

@@ -96,7 +96,9 @@ fn message_of(
     let is_odd = value.get("params").is_some_and(|params| !params.is_object() && !params.is_null());
     if is_odd && id.is_none() && value.get("method").is_some() {
         // A notification gets no answer, whatever it holds.
-        value["params"] = Value::Null;
+        if let Some(message) = value.as_object_mut() {
+            message.remove("params");
+        }
     } else if is_odd {
         return invalid("not a JSON-RPC message: `params` must be an object".to_owned());
     }

@@ -153,13 +153,18 @@ pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g s
     Cow::Owned(format!("{mark}{}", escaped.join("/")))
 }
 
+/// The same of several, seen from the caller's folder.
+#[must_use]
+pub fn all_with_names(workspace: &Workspace, globs: &[String]) -> Vec<String> {
+    globs.iter().map(|glob| with_names(workspace, workspace.base(), glob).into_owned()).collect()
+}
+
 /// The globs that a search includes and excludes, as `rg -g` reads them: seen from `base`, and
-/// counted before the ignore rules; one that begins with `!` excludes. `base` is the caller's folder.
+/// counted before the ignore rules; one that begins with `!` excludes.
 ///
 /// # Errors
 /// `invalid_request` for a bad glob.
-pub fn overrides(workspace: &Workspace, include: &[String], exclude: &[String]) -> Result<Override, Error> {
-    let base = workspace.base();
+pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -> Result<Override, Error> {
     if include.len() + exclude.len() > GLOBS_MAX {
         return Err(Error::invalid(format!("more than {GLOBS_MAX} globs")));
     }
@@ -167,7 +172,6 @@ pub fn overrides(workspace: &Workspace, include: &[String], exclude: &[String]) 
     let left_out = exclude.iter().map(|glob| format!("!{}", glob.strip_prefix('!').unwrap_or(glob)));
     for glob in include.iter().cloned().chain(left_out) {
         must_be_bounded(&glob)?;
-        let glob = with_names(workspace, base, &glob);
         let written = glob.strip_prefix('!').unwrap_or(&glob);
         let anchored =
             written.strip_prefix("./").map_or_else(|| written.to_owned(), |rest| format!("/{rest}"));

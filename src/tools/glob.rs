@@ -193,11 +193,12 @@ impl Request {
         };
         let begins = self.path.first().and_then(|path| engine.workspace.resolve(path).ok());
         let folder = begins.map_or_else(|| engine.workspace.base().clone(), |place| place.path().clone());
+        let exclude = globs::all_with_names(&engine.workspace, &self.exclude);
         Ok(Selection {
             hidden: self.hidden,
             no_ignore: self.no_ignore,
             tracked: true,
-            overrides: globs::overrides(&engine.workspace, &[], &self.exclude)?,
+            overrides: globs::overrides(engine.workspace.base(), &[], &exclude)?,
             glob: Some(PathGlob::new(
                 &globs::with_names(&engine.workspace, &folder, pattern),
                 self.ignore_case,

@@ -56,7 +56,11 @@ const PATCH: &str = "\
 
 /// A workspace in which all is read and one change is made already, so that the state is there.
 fn workspace() -> Workspace {
-    let ws = Workspace::with(FILES);
+    ready(Workspace::with(FILES))
+}
+
+/// The same of a workspace with these files.
+fn ready(ws: Workspace) -> Workspace {
     ws.chmod("a.txt", 0o640);
     ws.link("b.txt", "d/link");
     ws.git(&["add", "-A"]);
@@ -71,6 +75,18 @@ fn workspace() -> Workspace {
 /// A change in a workspace.
 fn scenario(name: &'static str, before: Workspace, call: &[&str], back: &'static [&'static str]) -> Scenario {
     Scenario { name, before, call: call.iter().map(|word| (*word).to_owned()).collect(), back }
+}
+
+/// A workspace whose policy has `a.txt` written in place.
+fn in_place() -> Workspace {
+    ready(Workspace::with(&[FILES, &[(".lbx/config.toml", "write.in_place = [\"a.txt\"]\n")]].concat()))
+}
+
+/// The same, with a change that an undo cuts off.
+fn in_place_edited() -> Workspace {
+    let ws = in_place();
+    ws.lbx(&["append", "a.txt", "--content", "four\n"]).ok();
+    ws
 }
 
 /// Folders that have changed places and were changed besides, a file in the place of a folder, and
@@ -120,6 +136,13 @@ pub fn all() -> Vec<Scenario> {
         scenario("write a new file", workspace(), &["write", "n/m/new.txt", "--content", "new\n"], undo),
         scenario("write over a file", workspace(), &["write", "a.txt", "--content", "new\n"], undo),
         scenario("edit", workspace(), &["edit", "a.txt", "--old-string", "two", "--new-string", "2"], undo),
+        scenario(
+            "edit in place",
+            in_place(),
+            &["edit", "a.txt", "--old-string", "two", "--new-string", "2222"],
+            undo,
+        ),
+        scenario("undo in place", in_place_edited(), &["undo"], &["redo"]),
         scenario("append", workspace(), &["append", "a.txt", "--content", "four\n"], undo),
         scenario("patch", workspace(), &["patch", "--patch", PATCH], undo),
         scenario("delete a file", workspace(), &["delete", "b.txt"], undo),

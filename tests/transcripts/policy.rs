@@ -504,8 +504,8 @@ fn every_setting_can_be_set_from_every_source() {
             "gc.keep_bytes" => json!(0),
             "bash.backend" => json!("namespaces"),
             "bash.network" => json!(["example.org"]),
-            "protect" | "snapshot.exclude" | "bash.writable" | "bash.readable" | "bash.hidden"
-            | "bash.env" => json!(["x"]),
+            "protect" | "write.in_place" | "snapshot.exclude" | "bash.writable" | "bash.readable"
+            | "bash.hidden" | "bash.env" => json!(["x"]),
             "bash.caches" => json!(["npm"]),
             _ => json!(known["default"].as_u64().unwrap() + 1),
         };

@@ -42,6 +42,7 @@ impl Change<'_> {
     /// The system's, with nothing changed; where a step after the change failed, the error says
     /// that it was applied.
     pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
+        self.choose_ways();
         self.must_have_one_name()?;
         self.check_result()?;
         // An undo that finds all as it was before still is one: the next goes further back.
@@ -214,6 +215,7 @@ impl Change<'_> {
                         mode: staged.mode,
                         identity: after.identity.clone(),
                     },
+                    in_place: file.in_place,
                 }),
                 (None, Some(before)) => intent.removed.push((at, before)),
                 (None, None) => {}
@@ -266,7 +268,13 @@ impl Change<'_> {
             let (at, size, mode) =
                 (self.location(&entry.description(state)), bytes.len() as u64, staged.mode);
             let after = Version { sha256: Sha256::of(&bytes), size, mode, identity: None };
-            intent.files.push(NewFile { at, staged: staged.at.clone(), before: None, after });
+            intent.files.push(NewFile {
+                at,
+                staged: staged.at.clone(),
+                before: None,
+                after,
+                in_place: false,
+            });
             prepared.descriptions.push(staged);
         }
         Ok(())

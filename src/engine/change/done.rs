@@ -194,7 +194,7 @@ fn intended(
         match (before, after) {
             (before, Some(after)) => {
                 let staged = Location::in_state(STAGING_FOLDER, &format!("{id}-{number}"));
-                intent.files.push(NewFile { at, staged, before, after });
+                intent.files.push(NewFile { at, staged, before, after, in_place: false });
             }
             (Some(before), None) => intent.removed.push((at, before)),
             (None, None) => {}

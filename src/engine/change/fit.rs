@@ -29,7 +29,7 @@ impl Change<'_> {
         for odd in &found {
             let number = u32::from(odd.character);
             self.engine.warn(format!(
-                "line {} of {shown} has the character U+{number:04X}, which nobody types",
+                "{shown} has a character that nobody types in line {}: U+{number:04X}",
                 odd.line
             ));
         }

@@ -18,6 +18,7 @@ mod first_lock;
 mod fit;
 mod folders;
 pub mod gate;
+mod in_place;
 mod known;
 mod locks;
 mod look;
@@ -380,7 +381,7 @@ impl Change<'_> {
         let bytes = Arc::new(bytes.into());
         self.work_ahead(&seen.current, &bytes);
         let sha256 = Sha256::of(&bytes);
-        self.files.push(Planned { seen, after: Some(after(bytes, sha256)), origin });
+        self.files.push(Planned { seen, after: Some(after(bytes, sha256)), origin, in_place: false });
         sha256
     }
 
@@ -497,7 +498,7 @@ impl Change<'_> {
 
     /// Plans the end of a file.
     pub fn remove(&mut self, seen: CheckedFile) {
-        self.files.push(Planned { seen, after: None, origin: None });
+        self.files.push(Planned { seen, after: None, origin: None, in_place: false });
     }
 }
 

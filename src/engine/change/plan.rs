@@ -64,6 +64,8 @@ pub struct NewFile {
     pub before: Option<Version>,
     /// The file there after.
     pub after: Version,
+    /// Whether the bytes go into the file that is there.
+    pub in_place: bool,
 }
 
 /// The steps that bring `intent` about; where one thing is in another's way, all that move wait
@@ -124,8 +126,8 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
 
 /// The step that brings new bytes to their place.
 fn put(file: NewFile) -> Step {
-    let NewFile { at, staged, before, after } = file;
-    Step::Put { at, staged, before, after }
+    let NewFile { at, staged, before, after, in_place } = file;
+    Step::Put { at, staged, before, after, in_place }
 }
 
 /// Components in a path.

@@ -34,6 +34,8 @@ pub(super) struct Planned {
     pub(super) after: Option<After>,
     /// The file that it was before it got this name.
     pub(super) origin: Option<Origin>,
+    /// Whether the bytes go into the file that is there, which keeps its inode.
+    pub(super) in_place: bool,
 }
 
 impl Planned {
@@ -52,7 +54,9 @@ impl Planned {
 
     /// Whether it has other names, which keep its old bytes.
     pub(super) fn has_several_names(&self) -> bool {
-        self.after.is_some() && self.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
+        self.after.is_some()
+            && !self.in_place
+            && self.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
     }
 }
 

@@ -163,6 +163,11 @@ fn look(ground: Ground<'_>, steps: &[Step]) -> Result<Progress, Error> {
             Err(_) => {}
         }
     }
+    for step in steps {
+        if let Some(at) = ground.torn(step) {
+            observed.insert(at, Observed::Torn);
+        }
+    }
     Ok(progress(steps, &observed))
 }
 

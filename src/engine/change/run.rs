@@ -86,6 +86,7 @@ impl Ground<'_> {
             Step::MakeFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
             Step::RemoveFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
             Step::Rename { from, to, over, .. } => ("move", from, self.rename(from, to, over.is_some())),
+            Step::Put { at, staged, in_place: true, .. } => ("write", at, self.put_into(at, staged)),
             Step::Put { at, staged, before, .. } => ("write", at, self.rename(staged, at, before.is_some())),
             Step::Unlink { at, .. } => ("delete", at, self.unlink(at)),
         };
@@ -100,7 +101,7 @@ impl Ground<'_> {
     pub fn carry_out_all(&self, steps: &[Step], done: usize) -> Result<(), Error> {
         let mut folders = LastFolders::default();
         for step in steps.iter().skip(done) {
-            if let Step::Put { at, staged, before, .. } = step {
+            if let Step::Put { at, staged, before, in_place: false, .. } = step {
                 let put = self.put(at, staged, before.is_some(), &mut folders);
                 put.map_err(|errno| Error::io("write", self.shown(at), errno))?;
             } else {
@@ -165,6 +166,10 @@ impl Ground<'_> {
             Step::Put { at, before: None, .. } => {
                 self.unlink(at).map_err(|errno| Error::io("delete", self.shown(at), errno))
             }
+            Step::Put { at, before: Some(before), in_place: true, .. } => {
+                let bytes = self.backed_up(at, before)?;
+                self.write_into(at, &bytes).map_err(|errno| Error::io("restore", self.shown(at), errno))
+            }
             Step::Put { at, before: Some(before), .. } => self.restore(at, before, false, id, number),
             Step::Unlink { at, before } => self.restore(at, before, true, id, number),
         }
@@ -206,7 +211,9 @@ impl Ground<'_> {
     /// Makes a folder, where there is none.
     fn make(&self, at: &Location) -> Result<(), Errno> {
         let (folder, name) = self.folder_of(at)?;
-        let mode = if matches!(at, Location::State(_)) { 0o700 } else { 0o777 };
+        // What goes to the trash comes back from there as it was.
+        let is_own = matches!(at, Location::State(_)) && !at.is_trashed();
+        let mode = if is_own { 0o700 } else { 0o777 };
         if make_folder(folder.as_fd(), name, mode)? {
             return Ok(());
         }
@@ -247,8 +254,7 @@ impl Ground<'_> {
         number: usize,
     ) -> Result<(), Error> {
         let shown = self.shown(at);
-        let bytes = backup::find(self.state, before.sha256)?
-            .ok_or_else(|| Error::new(ErrorKind::IoError, format!("the backup of {shown} is gone")))?;
+        let bytes = self.backed_up(at, before)?;
         let stage = Stage::new(self.workspace, self.state, id)?;
         let original = if is_gone || fs::is_symlink_mode(before.mode) { None } else { self.original(at) };
         let identity = before.identity.as_ref();
@@ -261,6 +267,13 @@ impl Ground<'_> {
         let staged = stage.write(&name, &nearest, original.as_ref(), &new, &mut Vec::new())?;
         staged.file.sync_all().map_err(|source| Error::io("sync", shown.clone(), source))?;
         self.rename(&staged.at, at, !is_gone).map_err(|errno| Error::io("restore", shown, errno))
+    }
+
+    /// The bytes that a file had before.
+    fn backed_up(&self, at: &Location, before: &Version) -> Result<Vec<u8>, Error> {
+        backup::find(self.state, before.sha256)?.ok_or_else(|| {
+            Error::new(ErrorKind::IoError, format!("the backup of {} is gone", self.shown(at)))
+        })
     }
 
     /// The regular file at a location, whose identity what comes in its place takes over.

@@ -188,8 +188,8 @@ impl Change<'_> {
         for live in outcome.lives.iter().filter(|live| live.at.is_within(top)) {
             contents.set_file(&inner(&live.at, top), live.target.mode, live.target.sha256);
         }
-        let mut vacant: Vec<&WorkspacePath> =
-            outcome.vacant.iter().filter(|folder| folder.is_within(top)).collect();
+        let going = outcome.vacant.iter().chain(&outcome.ousted);
+        let mut vacant: Vec<&WorkspacePath> = going.filter(|folder| folder.is_within(top)).collect();
         vacant.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
         vacant.into_iter().for_each(|folder| contents.remove_empty(&inner(folder, top)));
         Ok(contents)

@@ -44,6 +44,8 @@ pub enum Observed {
         /// SHA-256 of its bytes and its mode, of a regular file or symlink whose bytes matter.
         version: Option<(Sha256, u32)>,
     },
+    /// A file that is written in place and holds some of its old bytes and some of its new ones.
+    Torn,
 }
 
 /// How exactly the disk must agree.
@@ -144,7 +146,8 @@ fn agrees(expected: &Expected, observed: Option<&Observed>, measure: Measure) ->
     };
     match (expected, observed) {
         (Expected::Nothing | Expected::NoFile, Observed::Nothing)
-        | (Expected::Folder | Expected::NoFile, Observed::Folder { .. }) => true,
+        | (Expected::Folder | Expected::NoFile, Observed::Folder { .. })
+        | (Expected::File(_) | Expected::Replaced(_), Observed::Torn) => true,
         (Expected::File(version), _) => is(version),
         (Expected::Replaced(version), _) => {
             is(version) || (!measure.to_go_on && *observed == Observed::Nothing)
@@ -231,7 +234,7 @@ impl Ledger {
                     self.renamed.entry(to.clone()).or_default().push((done, from.clone()));
                 }
             }
-            Step::Put { at, staged, before, after } => {
+            Step::Put { at, staged, before, after, .. } => {
                 self.need(done, at, &before.clone().map_or(Expected::Nothing, Expected::File));
                 self.set(done, at, Expected::File(after.clone()));
                 self.past.push(Fact {

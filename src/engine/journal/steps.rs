@@ -100,6 +100,13 @@ impl Location {
         matches!(self, Self::State(path) if path.as_path().starts_with(HELD_FOLDER))
     }
 
+    /// Whether it is, or lies in, what was deleted.
+    #[must_use]
+    pub fn is_trashed(&self) -> bool {
+        matches!(self, Self::State(path)
+            if path.as_path().starts_with(trash::FOLDER) && path.components().nth(2).is_some_and(|name| name == trash::CONTENT))
+    }
+
     /// Whether it is the description of something in the trash.
     fn is_description(&self) -> bool {
         matches!(self, Self::State(path)
@@ -182,6 +189,9 @@ pub enum Step {
         before: Option<Version>,
         /// The file there after.
         after: Version,
+        /// True if the bytes go into the file that is there, which keeps its inode; else they take its place.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
     },
     /// A file goes.
     Unlink {

@@ -147,7 +147,7 @@ fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
         return None;
     }
     if let (Form::Branch, Value::Text(name)) = (setting.form, value) {
-        let is_ours = name.starts_with("lbx-") || name.starts_with("lbx/");
+        let is_ours = name.starts_with("lbx-") || name.starts_with("lbx/") || name.starts_with("refs/lbx/");
         return (!is_ours).then(|| {
             format!(
                 "`{}`: a workspace's file may name only a branch that begins with lbx- or lbx/; another belongs in the user's own file",

@@ -83,6 +83,13 @@ impl Policy {
         self.loaded.excluded.get_or_init(compiled).clone()
     }
 
+    /// Whether changes of a file are to go into the file that is there.
+    #[must_use]
+    pub fn writes_in_place(&self, path: &WorkspacePath) -> bool {
+        let globs = self.list(Key::InPlace);
+        !globs.is_empty() && compiled(globs).is_some_and(|set| first_matching(&set, path).is_some())
+    }
+
     /// Returns the names and folders in this workspace with which the globs of `protect` begin.
     pub(super) fn protected_names(&self) -> Vec<GlobName> {
         let own = self.protect_globs().iter().map(|glob| GlobName::of(glob));

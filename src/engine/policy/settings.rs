@@ -180,6 +180,10 @@ settings! {
     HardLinks "hard_links", MoreStrictly, Choice(&["refuse", "replace"]), word("replace"),
         "What to do with a file that has several hard links: refuse the change, or replace this name, \
          while the others keep the old bytes.";
+    InPlace "write.in_place", Freely, Globs, NONE,
+        "Files whose new bytes are written into the file that is there, which keeps its inode for programs that \
+         hold it open, watch it or mounted it: globs as for protect. Append always adds in place, and a mount \
+         point is always written so; a file that can be run never.";
     Durable "durable", MoreStrictly, Switch, Value::Switch(true),
         "Whether a change is on disk before its response. If false, a change still survives a killed \
          process, but a power failure or a crash of the system can lose what was written in the last half \
@@ -218,8 +222,9 @@ settings! {
     SnapshotEnabled "snapshot.enabled", MoreStrictly, Switch, Value::Switch(true),
         "Whether each change becomes a commit on the snapshot branch. Undo works without them.";
     SnapshotBranch "snapshot.branch", MoreStrictly, Branch, word(BRANCH_DEFAULT),
-        "Branch for the snapshots; must be new or hold snapshots. A workspace can name only one that \
-         begins with lbx- or lbx/.";
+        "Branch for the snapshots; must be new or hold snapshots. A full name below refs/lbx/ is no branch, so that \
+         no push takes it along. A workspace can name only one that \
+         begins with lbx-, lbx/ or refs/lbx/.";
     SnapshotRequire "snapshot.require", MoreStrictly, Switch, Value::Switch(false),
         "Whether a change without a snapshot counts as failed, as with --require-snapshot.";
     SnapshotFileBytes "snapshot.file_bytes", MoreStrictlyUpTo(256 << 20), number(1, 1 << 30, "bytes"),

@@ -109,7 +109,8 @@ impl Contents {
         /// The type bits of a folder.
         const FOLDER: u32 = 0o040_000;
         let known = self.things.get(&key(path)).map(|thing| thing.mode);
-        let mode = mode.map(|mode| FOLDER | (mode & 0o7777)).or(known).unwrap_or(FOLDER | 0o755);
+        let new = || FOLDER | (0o777 & !umask());
+        let mode = mode.map(|mode| FOLDER | (mode & 0o7777)).or(known).unwrap_or_else(new);
         self.things.insert(key(path), Thing { mode, sha256: Some(Sha256::of(b"")), looks: [0; 6] });
     }
 
@@ -176,6 +177,14 @@ impl Contents {
         }
         hasher.finish()
     }
+}
+
+/// The permission bits that new files and folders do not get.
+fn umask() -> u32 {
+    let status = fs::read_at(rustix::fs::CWD, "/proc/self/status".as_ref(), 64 << 10).ok().flatten();
+    let status = String::from_utf8_lossy(&status.unwrap_or_default()).into_owned();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 /// What both digests have of a thing.

@@ -76,12 +76,11 @@ impl Workspace {
     /// the disk, a home folder or a folder of the system.
     #[expect(clippy::disallowed_methods, reason = "where the caller stands, to count relative paths from")]
     pub fn discover(explicit: Option<&Path>, current: &Path) -> Result<Self, Error> {
-        let root = match explicit {
-            Some(path) => current.join(path),
-            None => {
-                must_be_meant(current)?;
-                nearest_root(current).unwrap_or(current).to_owned()
-            }
+        let root = if let Some(path) = explicit {
+            current.join(path)
+        } else {
+            must_be_meant(current)?;
+            nearest_root(current).unwrap_or(current).to_owned()
         };
         let mut workspace = Self::open(&root)?;
         if current != workspace.root {

@@ -1,5 +1,7 @@
 //! SEARCH/REPLACE blocks.
 
+use std::ops::Range;
+
 use similar::DiffTag;
 
 use super::lines::{Line, lines};
@@ -39,6 +41,9 @@ struct Span {
     /// The line of the file at which the hint `:start_line:` has the old text, from 1.
     hint: Option<u64>,
 }
+
+/// A block, and the path of the file that it is for, where the text names one.
+type SpanOfFile = (Span, Option<Vec<u8>>);
 
 /// Reads `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` blocks; what stands outside them is ignored.
 ///
@@ -86,7 +91,7 @@ pub(super) fn parse<'a>(source: &Source<'a>, text_of: TextOf<'_>) -> Result<Vec<
 }
 
 /// Finds the blocks, each with the path that it is for.
-fn spans(source: &Source<'_>, text_of: TextOf<'_>) -> Result<Vec<(Span, Option<Vec<u8>>)>, ParseError> {
+fn spans(source: &Source<'_>, text_of: TextOf<'_>) -> Result<Vec<SpanOfFile>, ParseError> {
     let (mut spans, mut path, mut after) = (Vec::new(), None, 0);
     let mut index = 0;
     while let Some(text) = source.text(index) {
@@ -126,9 +131,14 @@ fn span(
     if let Some(again) = find(b"<-", b"SEARCH").filter(|again| *again < end) {
         return Err(ParseError::at(again, "a block begins inside another; use longer markers for such text"));
     }
-    let dividers: Vec<usize> = (head + 1..end).filter(|index| is(*index, b"=", b"")).collect();
+    let inner = conflicts(source, head + 1..end, length);
+    let divides =
+        |index: &usize| is(*index, b"=", b"") && !inner.iter().any(|conflict| conflict.contains(index));
+    let dividers: Vec<usize> = (head + 1..end).filter(divides).collect();
     let divider = if let [only] = dividers.as_slice() {
         *only
+    } else if dividers.is_empty() {
+        return Err(missing("=", ""));
     } else {
         let file = file().unwrap_or_default();
         let fits = |divider: &&usize| {
@@ -146,6 +156,25 @@ fn span(
         }
     };
     Ok(Span { start, head, divider, end, hint })
+}
+
+/// The merge conflicts among some lines, from `<<<<<<< NAME` to `>>>>>>> NAME`: what divides one divides no block.
+fn conflicts(source: &Source<'_>, lines: Range<usize>, length: usize) -> Vec<Range<usize>> {
+    let is = |index: usize, letter: u8| {
+        let text = source.text(index).unwrap_or_default();
+        text.iter().take_while(|byte| **byte == letter).count() == length
+            && text.get(length).is_none_or(|byte| *byte == b' ')
+    };
+    let (mut found, mut begun) = (Vec::new(), None);
+    for index in lines {
+        if is(index, b'<') {
+            begun = Some(index);
+        } else if let Some(start) = begun.filter(|_| is(index, b'>')) {
+            found.push(start..index);
+            begun = None;
+        }
+    }
+    found
 }
 
 /// The refusal of a block that has several dividers.

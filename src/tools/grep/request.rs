@@ -324,11 +324,13 @@ impl Request {
 
     /// Which files are searched.
     pub(super) fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
+        let [include, exclude] =
+            [&self.include, &self.exclude].map(|globs| globs::all_with_names(&engine.workspace, globs));
         Ok(Selection {
             hidden: self.hidden || self.unrestricted >= 2,
             no_ignore: self.no_ignore || self.unrestricted >= 1,
             depth: self.depth,
-            overrides: globs::overrides(&engine.workspace, &self.include, &self.exclude)?,
+            overrides: globs::overrides(engine.workspace.base(), &include, &exclude)?,
             types: globs::types(&self.r#type, &self.type_not)?,
             ..Selection::of(Kinds::FILES)
         })

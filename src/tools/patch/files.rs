@@ -539,9 +539,9 @@ fn encoded(
         Encoding::Utf8 => after,
         Encoding::Bytes => {
             let old: HashSet<&[u8]> = lines::lines(&text.body).collect();
-            let new = lines::lines(&after).filter(|line| !old.contains(line));
-            new.map(|line| common::must_be_encodable(text.encoding, line, shown))
-                .collect::<Result<(), _>>()?;
+            for line in lines::lines(&after).filter(|line| !old.contains(line)) {
+                common::must_be_encodable(text.encoding, line, shown)?;
+            }
             after
         }
         Encoding::Utf16Le | Encoding::Utf16Be => {

@@ -176,7 +176,13 @@ fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
             (0, Node::File { version, .. }) => intent.removed.push((at, version.clone())),
             (1, Node::File { version: before, .. }) => {
                 tree.insert(staged.clone(), Node::File { inode: 300 + number as u64, version: new.clone() });
-                intent.files.push(NewFile { at, staged, before: Some(before.clone()), after: new });
+                intent.files.push(NewFile {
+                    at,
+                    staged,
+                    before: Some(before.clone()),
+                    after: new,
+                    in_place: false,
+                });
             }
             (2, _) => {
                 // Two things exchange their names.
@@ -222,7 +228,7 @@ fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
                 let at = file(&format!("made{number}/f"));
                 tree.insert(staged.clone(), Node::File { inode: 300 + number as u64, version: new.clone() });
                 intent.made.push(inner);
-                intent.files.push(NewFile { at, staged, before: None, after: new });
+                intent.files.push(NewFile { at, staged, before: None, after: new, in_place: false });
             }
         }
     }
@@ -301,7 +307,13 @@ fn what_others_have_changed_fits_no_step() {
 fn a_folder_that_was_made_and_removed_by_others_is_made_again() {
     let folder = FolderEntry { path: file("d"), mode: None, identity: None };
     let staged = Location::in_state("staging", "id-0");
-    let new = NewFile { at: file("d/n"), staged: staged.clone(), before: None, after: version("n") };
+    let new = NewFile {
+        at: file("d/n"),
+        staged: staged.clone(),
+        before: None,
+        after: version("n"),
+        in_place: false,
+    };
     let intent = Intent { made: vec![folder], files: vec![new], ..Intent::default() };
     let steps = plan(intent, |_| Location::in_state(HELD_FOLDER, "id"));
     let tree = Tree::from([(staged, Node::File { inode: 1, version: version("n") })]);
@@ -319,6 +331,7 @@ fn steps_of_which_one_takes_what_a_later_one_needs_are_a_contradiction() {
         staged: Location::in_state("staging", "id-0"),
         before: None,
         after: version("n"),
+        in_place: false,
     };
     let moves = |from: &str, to: &str, is_folder| Step::Rename {
         from: file(from),

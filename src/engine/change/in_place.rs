@@ -1,0 +1,152 @@
+//! Changes that go into the file that is there: it keeps its inode, for those who hold it open or watch it.
+//!
+//! Everywhere else new bytes take the old file's place by a rename, which is whole or not at all. Where that cannot
+//! work, or would part others from the file, the bytes are written into it. Old and new bytes are on disk before,
+//! so that a call which dies in between is completed or taken back: what it left is a mix of the two, byte by byte.
+
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+use rustix::fs::{Access, AtFlags, OFlags};
+use rustix::io::Errno;
+
+use super::Change;
+use super::planned::Planned;
+use super::run::Ground;
+use crate::engine::journal::backup;
+use crate::engine::journal::steps::{Location, Step};
+use crate::engine::workspace::fs;
+
+/// The bits that let a file be run.
+const EXECUTE: u32 = 0o111;
+/// The tools that take back or do again what others did.
+const REPLAYS: [&str; 3] = ["undo", "redo", "rewind"];
+
+impl Change<'_> {
+    /// Chooses for each file whether its bytes go into the file that is there.
+    pub(super) fn choose_ways(&mut self) {
+        let ways: Vec<bool> = self.files.iter().map(|file| self.goes_into(file)).collect();
+        for (file, in_place) in self.files.iter_mut().zip(ways) {
+            file.in_place = in_place;
+        }
+    }
+
+    /// Whether the bytes of a file go into the one that is there.
+    fn goes_into(&self, file: &Planned) -> bool {
+        let current = &file.seen.current;
+        let (Some(after), Some(original), None) = (&file.after, &current.original, &file.origin) else {
+            return false;
+        };
+        let mode = fs::mode_of(&original.stat);
+        if !fs::is_regular(&original.stat) || after.mode.is_some_and(|asked| asked != mode) {
+            return false;
+        }
+        let (old, new): (&[u8], &[u8]) = (&current.bytes, &after.bytes);
+        // A shell reads a script while it runs it.
+        if old == new || mode & EXECUTE != 0 || old.starts_with(b"#!") {
+            return false;
+        }
+        let extends = !old.is_empty() && new.starts_with(old);
+        let is_moved_end = extends || (!new.is_empty() && old.starts_with(new));
+        let tool = self.entry.tool.as_str();
+        (tool == "append" && extends)
+            || (REPLAYS.contains(&tool) && is_moved_end)
+            || self.engine.policy().writes_in_place(current.place.path())
+            || self.cannot_be_replaced(file)
+    }
+
+    /// Whether nothing can take the name of a file: it is a mount point, or its folder is closed to this account.
+    fn cannot_be_replaced(&self, file: &Planned) -> bool {
+        let path = file.seen.current.place.path();
+        let root = self.engine.workspace.root_fd();
+        let parent = path.parent().unwrap_or_default();
+        let Ok(folder) = fs::open_beneath(root, &parent, fs::LOOK | OFlags::DIRECTORY) else { return false };
+        let Some(original) = &file.seen.current.original else { return false };
+        let opened = original.opened.as_deref().and_then(|opened| fs::mount_of(opened).ok());
+        let is_mounted = opened.zip(fs::mount_of(&folder).ok()).is_some_and(|(file, folder)| file != folder);
+        let may =
+            |name: &std::ffi::OsStr| rustix::fs::accessat(&folder, name, Access::WRITE_OK, AtFlags::EACCESS);
+        let name = path.name().unwrap_or_default();
+        is_mounted || (may(".".as_ref()) == Err(Errno::ACCESS) && may(name).is_ok())
+    }
+}
+
+impl Ground<'_> {
+    /// Writes staged bytes into the file at a location, and removes them where they waited.
+    pub(super) fn put_into(&self, at: &Location, staged: &Location) -> Result<(), Errno> {
+        let bytes = self.bytes_at(staged)?;
+        self.write_into(at, &bytes)?;
+        self.discard(staged);
+        Ok(())
+    }
+
+    /// Makes `bytes` those of the file at a location, which keeps its inode; on disk when this returns. What is
+    /// only added goes to the end, wherever that is by then; what is only taken off is cut off.
+    pub(super) fn write_into(&self, at: &Location, bytes: &[u8]) -> Result<(), Errno> {
+        let io = |source: std::io::Error| Errno::from_io_error(&source).unwrap_or(Errno::IO);
+        let current = self.bytes_at(at)?;
+        let shared = current.iter().zip(bytes).take_while(|(old, new)| old == new).count();
+        let rest = bytes.get(shared..).unwrap_or_default();
+        let is_added = shared == current.len();
+        let way = if is_added { OFlags::APPEND } else { OFlags::empty() };
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | way;
+        let mut file = std::fs::File::from(self.open(at, flags)?);
+        if !is_added {
+            file.seek(SeekFrom::Start(shared as u64)).map_err(io)?;
+        }
+        file.write_all(rest).map_err(io)?;
+        if bytes.len() < current.len() {
+            file.set_len(bytes.len() as u64).map_err(io)?;
+        }
+        file.sync_all().map_err(io)
+    }
+
+    /// The file of a step, where it holds some of its old bytes and some of its new ones: the call that wrote it in
+    /// place died then.
+    pub(super) fn torn(&self, step: &Step) -> Option<Location> {
+        let Step::Put { at, staged, before: Some(before), in_place: true, .. } = step else { return None };
+        let (now, new) = (self.bytes_at(at).ok()?, self.bytes_at(staged).ok()?);
+        let old = backup::find(self.state, before.sha256).ok()??;
+        (now != old && now != new && is_mix(&now, &old, &new)).then(|| at.clone())
+    }
+
+    /// All bytes of a regular file.
+    fn bytes_at(&self, at: &Location) -> Result<Vec<u8>, Errno> {
+        let file = std::fs::File::from(self.open(at, fs::READ)?);
+        let stat = rustix::fs::fstat(&file)?;
+        if !fs::is_regular(&stat) {
+            return Err(Errno::INVAL);
+        }
+        fs::read_to_end(file, fs::size_of(&stat), u64::MAX - 1)
+            .map_err(|source| Errno::from_io_error(&source).unwrap_or(Errno::IO))
+    }
+}
+
+/// Whether every byte is that of one side at its place, or a zero that a power failure left, and the length lies
+/// between theirs.
+fn is_mix(now: &[u8], old: &[u8], new: &[u8]) -> bool {
+    let lengths = old.len().min(new.len())..=old.len().max(new.len());
+    let is_known = |(place, byte): (usize, &u8)| {
+        *byte == 0 || old.get(place) == Some(byte) || new.get(place) == Some(byte)
+    };
+    lengths.contains(&now.len()) && now.iter().enumerate().all(is_known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_mix;
+
+    #[test]
+    fn what_a_dead_call_left_is_told_from_what_others_wrote() {
+        for (now, old, new, is_it) in [
+            ("new.old", "old.old", "new.new", true),
+            ("old.new", "old.old", "new.new", true),
+            ("ab", "a", "abc", true),
+            ("abX", "a", "abc", false),
+            ("abcd", "a", "abc", false),
+            ("a", "abc", "ab", false),
+            ("a\0c", "abc", "xyz", true),
+        ] {
+            assert_eq!(is_mix(now.as_bytes(), old.as_bytes(), new.as_bytes()), is_it, "{now}");
+        }
+    }
+}

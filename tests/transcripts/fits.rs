@@ -1,0 +1,232 @@
+//! Whether a new text fits its file, and whether a request means what it says.
+
+use serde_json::json;
+
+use crate::common::Workspace;
+
+/// The warnings of an answer.
+fn warnings(answer: &serde_json::Value) -> String {
+    answer["warnings"].to_string()
+}
+
+#[test]
+fn characters_that_nobody_types_are_named() {
+    let ws = Workspace::with(&[("old.txt", "a\u{200b}b\n")]);
+    let written = ws.json("write", &json!({"path": "n.txt", "content": "a\nb\u{0}c\u{feff}\n"})).success();
+    let told = warnings(&written);
+    assert!(told.contains("n.txt has a character that nobody types in line 2: U+0000"), "{told}");
+    assert!(told.contains("U+FEFF"), "{told}");
+    // One that the file has already is no news.
+    ws.lbx(&["append", "old.txt", "--content", "x\u{200b}y\n"]).ok();
+}
+
+#[test]
+fn line_endings_that_fit_neither_the_file_nor_the_project_are_told() {
+    let ws = Workspace::with(&[
+        ("a.txt", "a\nb\n"),
+        (".gitattributes", "*.bat text eol=crlf\n"),
+        ("sub/.editorconfig", "root = true\n[*.{cmd,ps1}]\nend_of_line = crlf\n"),
+    ]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let cases = [
+        (json!({"path": "a.txt", "content": "a\r\nb\r\n"}), "a.txt had LF line endings and now has CRLF"),
+        (json!({"path": "n.sh", "content": "#!/bin/sh\r\n"}), "n.sh begins with a `#!` line that ends in CR"),
+        (
+            json!({"path": "x/r.bat", "content": "a\n"}),
+            "x/r.bat has LF line endings, and .gitattributes wants CRLF",
+        ),
+        (
+            json!({"path": "sub/r.cmd", "content": "a\n"}),
+            "sub/r.cmd has LF line endings, and sub/.editorconfig wants CRLF",
+        ),
+    ];
+    for (request, told) in cases {
+        ws.json("write", &request).warned(told);
+    }
+    ws.json("write", &json!({"path": "s.bat", "content": "a\r\n"})).ok();
+}
+
+#[test]
+fn text_that_a_file_in_another_encoding_cannot_take_is_refused() {
+    let ws = Workspace::with(&[]);
+    let gbk = b"// \xd7\xa2\xca\xcd\nint x = 1;\n";
+    ws.write("g.c", gbk);
+    ws.lbx(&["read", "g.c"]).warned("g.c is not UTF-8");
+    let patch = "--- a/g.c\n+++ b/g.c\n@@ -2 +2 @@\n-int x = 1;\n+int x = 1; // 新\n";
+    for (tool, request) in [
+        ("edit", json!({"path": "g.c", "old_string": "x = 1;", "new_string": "x = 1; // 新"})),
+        ("append", json!({"path": "g.c", "content": "é\n"})),
+        ("insert", json!({"path": "g.c", "line": 1, "content": "é\n"})),
+        ("patch", json!({ "patch": patch })),
+    ] {
+        let error = ws.unchanged(|| ws.json(tool, &request).error("unsupported_encoding"));
+        assert!(error["message"].as_str().unwrap().starts_with("g.c is not UTF-8, and line 1"), "{error:#}");
+    }
+    ws.lbx(&["edit", "g.c", "--old-string", "x = 1;", "--new-string", "x = 2;"]).ok();
+}
+
+/// A file with a merge conflict, and the block that resolves it.
+const CONFLICT: (&str, &str) = (
+    "head\n<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> topic\ntail\n",
+    "<<<<<<< SEARCH\n<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> topic\n=======\nboth\n>>>>>>> REPLACE\n",
+);
+
+#[test]
+fn the_file_decides_where_a_block_is_divided() {
+    let (text, block) = CONFLICT;
+    for crlf in [false, true] {
+        let ended = |text: &str| if crlf { text.replace('\n', "\r\n") } else { text.to_owned() };
+        let ws = Workspace::with(&[("f", &ended(text)), ("g", &ended(text))]);
+        ws.lbx(&["read", "f"]).ok();
+        ws.lbx(&["read", "g"]).ok();
+        ws.lbx_stdin(&["edit", "f"], block).ok();
+        ws.lbx_stdin(&["patch"], format!("g\n{block}")).ok();
+        ws.holds("f", ended("head\nboth\ntail\n"));
+        ws.holds("g", ended("head\nboth\ntail\n"));
+    }
+    // The file has the old text of none, or of both.
+    for (text, why) in [("else\n", "the old text of none"), ("a\n=======\nb\n", "the old text of several")] {
+        let ws = Workspace::with(&[("f", text)]);
+        ws.lbx(&["read", "f"]).ok();
+        let block = "<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n";
+        let error = ws.unchanged(|| ws.lbx_stdin(&["edit", "f"], block).error("invalid_request"));
+        let said = error["message"].as_str().unwrap();
+        assert!(said.contains(why) && said.contains("`<<<<<<<<< SEARCH`"), "{said}");
+    }
+}
+
+#[test]
+fn blocks_of_other_tools_are_read_and_a_hint_leads_to_its_own_line_alone() {
+    let ws = Workspace::with(&[("f", "x\ny\nx\n"), ("c", "one\ntwo\n")]);
+    ws.lbx(&["read", "f"]).ok();
+    ws.lbx(&["read", "c"]).ok();
+    let hinted =
+        |line: u64| format!("<<<<<<< SEARCH\n:start_line:{line}\n-------\nx\n=======\nX\n>>>>>>> REPLACE\n");
+    ws.unchanged(|| ws.lbx_stdin(&["edit", "f"], hinted(2)).error("no_match"));
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], format!("f\n{}", hinted(2))).error("patch_invalid"));
+    ws.lbx_stdin(&["edit", "f"], hinted(3)).ok();
+    ws.holds("f", "x\ny\nX\n");
+    ws.lbx_stdin(&["patch"], format!("f\n{}", hinted(1))).ok();
+    ws.holds("f", "X\ny\nX\n");
+    ws.lbx_stdin(&["edit", "c"], "------- SEARCH\ntwo\n=======\nTWO\n+++++++ REPLACE\n").ok();
+    ws.holds("c", "one\nTWO\n");
+}
+
+#[test]
+fn an_empty_value_that_means_nothing_is_not_given() {
+    let ws = Workspace::with(&[("a.txt", "x\n"), ("b.txt", "b\n")]);
+    let read = ws.json(
+        "read",
+        &json!({"path": "a.txt", "start_line": 0, "end_line": 0, "offset": 0, "limit": 0,
+        "ranges": [], "if_sha256": "", "column": 0, "around_line": 0}),
+    );
+    assert_eq!(read.ok()["content"], "x\n");
+    let edit = json!({"path": "a.txt", "old_string": "x", "new_string": "y", "edits": [], "sketch": "",
+        "start_line": 0, "occurrence": 0, "expected_replacements": "", "expected_sha256": "", "replace_all": "False"});
+    ws.json("edit", &edit).ok();
+    ws.holds("a.txt", "y\n");
+    // An empty new text deletes.
+    ws.json("edit", &json!({"path": "a.txt", "old_string": "y", "new_string": ""})).ok();
+    ws.holds("a.txt", "\n");
+    assert_eq!(
+        ws.json("grep", &json!({"pattern": "b", "include": "", "path": "", "depth": 0})).ok()["matched"],
+        1
+    );
+    let both = ws.json("read", &json!({"filepath": ["a.txt", "b.txt"], "limit": "2.0"})).ok();
+    assert_eq!(both["files"].as_array().unwrap().len(), 2, "{both:#}");
+    ws.json("write", &json!({"path": "", "content": "x"})).error("invalid_request");
+}
+
+#[test]
+fn an_edit_that_comes_twice_is_refused_where_it_would_find_its_own_text() {
+    let ws = Workspace::with(&[("a.txt", "x\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let edit = json!({"old_string": "x", "new_string": "xy"});
+    let error = ws.unchanged(|| {
+        ws.json("edit", &json!({"path": "a.txt", "edits": [edit, edit]})).error("invalid_request")
+    });
+    assert_eq!(
+        error["message"],
+        "edits 1 and 2 are the same, and the second would change the text of the first once more"
+    );
+}
+
+#[test]
+fn a_search_that_finds_nothing_says_what_it_searched() {
+    let ws = Workspace::with(&[
+        ("src/a.ts", "needle $HOME x\n"),
+        ("[id]/page.tsx", "route\n"),
+        ("café.txt", "x\n"),
+    ]);
+    for (arguments, told) in [
+        (
+            &["needle", "--include", "*.go,*.rs"][..],
+            "include *.go,*.rs selects no file here: give each glob by itself",
+        ),
+        (&["needle", "--include", "*.go"], "include *.go selects no file here"),
+        (
+            &["$HOME"],
+            "`$HOME` was read as a regular expression; as plain text it does occur: set literal to true",
+        ),
+        (
+            &["/needle/i"],
+            "the slashes of `/needle/i` are part of the regular expression: did you mean `needle`?",
+        ),
+    ] {
+        ws.lbx(&[&["grep"], arguments].concat()).warned(told);
+    }
+    let error = ws.lbx(&["grep", "needle", "src/*.ts"]).error("not_found");
+    assert!(error["suggested_action"].as_str().unwrap().starts_with("A path has no wildcards"), "{error:#}");
+    // A pattern that is the path of something means that path.
+    assert_eq!(ws.lbx(&["glob", "[id]/page.tsx"]).ok()["paths"], json!(["[id]/page.tsx"]));
+    assert_eq!(ws.lbx(&["grep", "route", "--include", "[id]/**"]).ok()["matched"], 1);
+    assert_eq!(ws.lbx(&["grep", "route", "--exclude", "[id]/page.tsx"]).success()["data"]["matched"], 0);
+    // A name that looks like the one that was asked for is told apart from it.
+    let error = ws.lbx(&["read", "cafe\u{301}.txt"]).error("not_found");
+    assert!(
+        error["suggested_action"].as_str().unwrap().contains("(in JSON \"caf\\u00e9.txt\")"),
+        "{error:#}"
+    );
+}
+
+#[test]
+fn a_squash_says_that_it_signs_nothing() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    for (key, value) in [("user.name", "A"), ("user.email", "a@example.org"), ("commit.gpgsign", "true")] {
+        ws.git(&["config", key, value]);
+    }
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    ws.lbx(&["squash", "-m", "t"]).warned("commit.gpgsign is set, but lbx signs nothing");
+}
+
+#[test]
+fn snapshots_go_to_a_reference_that_is_no_branch_where_the_policy_says_so() {
+    let ws = Workspace::with(&[
+        ("a.txt", "a\n"),
+        (".lbx/config.toml", "snapshot.branch = \"refs/lbx/snapshots\"\n"),
+    ]);
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "c\n"]).ok();
+    let references = ws.git(&["for-each-ref", "--format=%(refname)"]);
+    assert!(references.contains("refs/lbx/snapshots") && !references.contains("heads/lbx"), "{references}");
+    assert_eq!(ws.lbx(&["log"]).ok()["snapshots"].as_array().unwrap().len(), 2);
+    assert_eq!(ws.lbx(&["doctor"]).ok()["healthy"], true);
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    ws.holds("a.txt", "a\n");
+    ws.lbx(&["config", "--set", "snapshot.branch=refs/tags/x"]).error("invalid_request");
+}
+
+#[test]
+fn state_that_others_removed_is_told_as_gone() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    std::fs::remove_dir_all(ws.path(".lbx")).unwrap();
+    let error = ws.lbx(&["undo"]).error("not_found");
+    let said = error["message"].as_str().unwrap();
+    assert!(
+        said.contains("the snapshots show changes of session default up to number 1, but their records"),
+        "{said}"
+    );
+    let findings = ws.lbx(&["doctor"]).ok()["findings"].to_string();
+    assert!(findings.contains("`git clean -xdf -e .lbx`"), "{findings}");
+}
