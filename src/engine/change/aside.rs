@@ -198,7 +198,9 @@ impl ToWrite<'_> {
 
 /// Says that the other names of a replaced file keep its old bytes.
 fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
-    if let Some(original) = file.seen.current.original.as_ref().filter(|_| file.has_several_names()) {
+    if let Some(original) =
+        file.seen.current.original.as_ref().filter(|_| file.has_several_names() && !file.in_place)
+    {
         warnings.push(format!(
             "{} has {} hard links: it was replaced, and its other names keep the old bytes",
             short_path(file.seen.current.place.shown()),

@@ -48,8 +48,10 @@ impl Change<'_> {
         let extends = !old.is_empty() && new.starts_with(old);
         let is_moved_end = extends || (!new.is_empty() && old.starts_with(new));
         let tool = self.entry.tool.as_str();
-        (tool == "append" && extends)
-            || (REPLAYS.contains(&tool) && is_moved_end)
+        // The other names of a file keep its old bytes, unless the policy says otherwise.
+        let is_alone = original.stat.st_nlink == 1;
+        (is_alone && tool == "append" && extends)
+            || (is_alone && REPLAYS.contains(&tool) && is_moved_end)
             || self.engine.policy().writes_in_place(current.place.path())
             || self.cannot_be_replaced(file)
     }

@@ -54,9 +54,7 @@ impl Planned {
 
     /// Whether it has other names, which keep its old bytes.
     pub(super) fn has_several_names(&self) -> bool {
-        self.after.is_some()
-            && !self.in_place
-            && self.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
+        self.after.is_some() && self.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
     }
 }
 

@@ -180,10 +180,6 @@ settings! {
     HardLinks "hard_links", MoreStrictly, Choice(&["refuse", "replace"]), word("replace"),
         "What to do with a file that has several hard links: refuse the change, or replace this name, \
          while the others keep the old bytes.";
-    InPlace "write.in_place", Freely, Globs, NONE,
-        "Files whose new bytes are written into the file that is there, which keeps its inode for programs that \
-         hold it open, watch it or mounted it: globs as for protect. Append always adds in place, and a mount \
-         point is always written so; a file that can be run never.";
     Durable "durable", MoreStrictly, Switch, Value::Switch(true),
         "Whether a change is on disk before its response. If false, a change still survives a killed \
          process, but a power failure or a crash of the system can lose what was written in the last half \
@@ -196,6 +192,10 @@ settings! {
     Pinned "pinned", UserOnly, Settings, NONE,
         "Settings that neither a workspace nor the environment nor a flag can loosen, such as \"gate\". \
          Only the user's own file sets it.";
+    InPlace "write.in_place", Freely, Globs, NONE,
+        "Files whose new bytes are written into the file that is there, which keeps its inode for programs that \
+         hold it open, watch it or mounted it: globs as for protect. Append always adds in place, and a mount \
+         point is always written so; a file that can be run never.";
     MaxBytes "limits.max_bytes", Freely, number(1024, 1_000_000, "bytes"), Value::Number(24_576),
         "Default maximum bytes of a response's payload.";
     ReadLimit "limits.read", Freely, shown("lines"), Value::Number(2000),
