@@ -41,7 +41,8 @@ impl Call {
     /// # Errors
     /// Where there is no such workspace, session or sandbox.
     pub fn new(tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
-        Self::within(options.open_workspace()?, tool, options)
+        let workspace = if tool.needs_policy { options.open_workspace() } else { options.open_any_folder() };
+        Self::within(workspace?, tool, options)
     }
 
     /// A call by the options' session in a workspace that is known already.
@@ -59,6 +60,9 @@ impl Call {
         let mut engine = Engine::under(policy, workspace, session, Control::default());
         if let Some(fault) = fault {
             engine.set_policy_fault(fault);
+        }
+        for ignored in engine.policy().ignored_variables().to_vec() {
+            engine.warn(ignored);
         }
         engine.require_snapshot |= options.require_snapshot;
         engine.set_for_a_person(options.person);

@@ -263,6 +263,18 @@ impl Options {
         Ok(opened?.keeping(&self.kept))
     }
 
+    /// The same for a tool that needs no project: where nothing names a workspace, the current folder serves,
+    /// whatever it is.
+    ///
+    /// # Errors
+    /// As [`Self::open_workspace`].
+    pub fn open_any_folder(&self) -> Result<Workspace, Error> {
+        if self.workspace.is_some() || self.sandbox.is_some() {
+            return self.open_workspace();
+        }
+        Ok(Workspace::open(&implied_root()?)?.keeping(&self.kept))
+    }
+
     /// Whether the environment asks for the payload alone.
     #[must_use]
     pub fn is_text_by_environment(&self) -> bool {

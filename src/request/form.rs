@@ -155,7 +155,8 @@ fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
 /// calling knows no other way.
 fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
     /// Fields whose text may well be empty: it deletes, or makes an empty file.
-    const TEXTS: [&str; 9] = [
+    const TEXTS: [&str; 10] = [
+        "old_string",
         "new_string",
         "new_str",
         "new_source",
@@ -169,12 +170,12 @@ fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
     match value {
         Value::String(text) => text.is_empty() && !TEXTS.contains(&name),
         Value::Array(list) => list.is_empty(),
-        Value::Object(object) => object.is_empty(),
         Value::Number(number) => {
             let is_counted = schema.get("minimum").and_then(Value::as_f64).is_some_and(|least| least > 0.0);
             number.as_f64() == Some(0.0) && (is_counted || schema.get(NOT_ZERO).is_some())
         }
-        Value::Bool(_) | Value::Null => false,
+        // An empty map may well say that there is nothing to say of any file.
+        Value::Object(_) | Value::Bool(_) | Value::Null => false,
     }
 }
 

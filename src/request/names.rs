@@ -8,7 +8,7 @@ use crate::text::likeness;
 /// The field that a name stands for, by what it is given: a text under a name that is one field's
 /// own and another's alias belongs to the one that takes text.
 pub(super) fn field_for<'a>(given: &str, value: &Value, fields: &'a Map<String, Value>) -> Option<&'a str> {
-    let name = field_named(given, fields)?;
+    let name = field_named(given, fields).or_else(|| field_joined(given, fields))?;
     let takes_text = |field: &Value| field.get("type").is_some_and(|kind| kind == "string");
     let is_flag = fields.get(name).and_then(|field| field.get("type")).is_some_and(|kind| kind == "boolean");
     let is_prose = value.as_str().is_some_and(|text| text.trim().parse::<bool>().is_err());
@@ -21,16 +21,23 @@ pub(super) fn field_for<'a>(given: &str, value: &Value, fields: &'a Map<String, 
     Some(name)
 }
 
-/// The field that a name stands for: itself, its camelCase spelling, one without separators, or an alias.
+/// The field that a name stands for: itself, its camelCase spelling, or an alias.
 fn field_named<'a>(given: &str, fields: &'a Map<String, Value>) -> Option<&'a str> {
     let snake = snake_case(given);
-    let find = |is: &dyn Fn(&str) -> bool| {
-        let by_name = fields.keys().find(|name| is(name));
-        let by_alias = || fields.iter().find(|(_, field)| aliases_of(field).any(is)).map(|(name, _)| name);
-        by_name.or_else(by_alias).map(String::as_str)
-    };
-    let joined = snake.replace('_', "");
-    find(&|name| name == given || name == snake).or_else(|| find(&|name| name.replace('_', "") == joined))
+    find_field(fields, &|name| name == given || name == snake)
+}
+
+/// The field whose name this is without its separators.
+fn field_joined<'a>(given: &str, fields: &'a Map<String, Value>) -> Option<&'a str> {
+    let joined = snake_case(given).replace('_', "");
+    find_field(fields, &|name| name.replace('_', "") == joined)
+}
+
+/// The field with a name, or else an alias, that is meant.
+fn find_field<'a>(fields: &'a Map<String, Value>, is: &dyn Fn(&str) -> bool) -> Option<&'a str> {
+    let by_name = fields.keys().find(|name| is(name));
+    let by_alias = || fields.iter().find(|(_, field)| aliases_of(field).any(is)).map(|(name, _)| name);
+    by_name.or_else(by_alias).map(String::as_str)
 }
 
 /// `camelCase` and `kebab-case` as `snake_case`.

@@ -88,8 +88,9 @@ pub fn advertised(mut schema: Value) -> Value {
                 map.remove(WORDS);
                 map.remove(NOT_ZERO);
                 if let Some(Value::Array(kinds)) = map.get("type") {
-                    let list = kinds.iter().find(|kind| *kind == "array");
-                    let shown = list.or(kinds.first()).cloned();
+                    let shown =
+                        ["array", "string"].into_iter().find(|kind| kinds.iter().any(|known| known == kind));
+                    let shown = shown.map(Value::from).or_else(|| kinds.first().cloned());
                     map.extend(shown.map(|kind| ("type".to_owned(), kind)));
                 }
                 map.retain(|_, value| value.get(HIDDEN).is_none());

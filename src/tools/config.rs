@@ -109,9 +109,9 @@ pub struct Shown {
     /// Where that came from
     #[serde(flatten)]
     pub source: Source,
-    /// Whether neither workspace nor environment nor flag can loosen it
+    /// Whether the user's own file lets the environment and flags make it looser
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub pinned: bool,
+    pub may_loosen: bool,
     /// Each part with where it came from, where lists of several sources count together
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
@@ -228,9 +228,9 @@ impl Tool for Config {
 impl Shown {
     /// The setting as a line of a policy file, with where it came from.
     fn line(&self) -> String {
-        let pinned = if self.pinned { ", pinned" } else { "" };
+        let loosened = if self.may_loosen { ", may be loosened" } else { "" };
         let (value, source) = (toml_of(&self.value), self.source.words());
-        let mut lines = vec![format!("{} = {value}  # {source}{pinned}", self.key)];
+        let mut lines = vec![format!("{} = {value}  # {source}{loosened}", self.key)];
         for part in &self.parts {
             lines.push(format!("#   {}  # {}", toml_of(&part.value), part.source.words()));
         }
@@ -300,7 +300,7 @@ fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
         key: setting.name,
         value: json_of(&held.value),
         source: Source::of(policy, last),
-        pinned: held.pinned,
+        may_loosen: held.may_loosen,
         parts: held.sources.iter().filter(|_| held.sources.len() > 1).map(part).collect(),
         overruled: held.overruled.as_ref().map(part),
         default: explain.then(|| json_of(&setting.default)),

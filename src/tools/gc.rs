@@ -75,6 +75,13 @@ impl Tool for Gc {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let now = seconds_now();
+        let asked = [
+            (Key::KeepDays, "keep_days", request.keep_days),
+            (Key::KeepBytes, "keep_bytes", request.keep_bytes),
+        ];
+        for (key, field, value) in asked {
+            value.map_or(Ok(()), |value| engine.policy().must_not_loosen(key, field, value))?;
+        }
         let keep_days = request.keep_days.unwrap_or(engine.policy().number(Key::KeepDays));
         let keep_bytes = request.keep_bytes.unwrap_or(engine.policy().number(Key::KeepBytes));
         let before = now.saturating_sub(keep_days.saturating_mul(DAY));

@@ -135,7 +135,8 @@ impl Tool for Read {
                 let paths: Vec<&PathBuf> = path.iter().chain(paths).collect();
                 read_several(engine, &paths, &request, &selection, room)
             }
-            _ => Err(Error::invalid("field `path` is missing: name the file to read, or several as `paths`")
+            _ => Err(Error::invalid("field `path` is missing: name the file to read")
+                .suggest("Several files are given as `paths`.")
                 .detail("field", "path")),
         }
     }

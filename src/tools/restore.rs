@@ -125,12 +125,11 @@ fn restore(mut change: Change<'_>, request: Request) -> Result<Response, Error> 
     if !stored.stat().is_some_and(fs::is_folder) {
         place.must_take_a_file()?;
     }
-    let sha256 = if let Some((version, bytes)) = change.kept_elsewhere(&entry)? {
+    let sha256 = if let Some((version, bytes)) = change.restored_from_elsewhere(&entry)? {
         let absent = change.nothing_at(place.path())?;
         change.put_version(absent.without_proof(), bytes, &version);
         Some(version.sha256)
     } else {
-        change.must_be_as_deleted(&entry)?;
         change.move_whole(&content, place.path())?;
         change.sha256_at(&stored)?
     };

@@ -31,6 +31,10 @@ pub use call::{Call, PATH_FIXED, kill};
 /// The id of lbx's state in every workspace of a test.
 pub const STATE_ID: &str = "5ca1ab1e0ddba11c0ffee15badc0de42";
 
+/// The user's own policy in every workspace of a test: flags set the backends that tests are about.
+pub const LOOSEN: &str = "loosen = [\"gate\", \"patch_gate\", \"hard_links\", \"bash.backend\", \"bash.network\", \
+                          \"bash.readable\", \"bash.writable\", \"gc.keep_days\", \"gc.keep_bytes\"]\n";
+
 /// Where something of lbx's state is, from the workspace root.
 #[allow(dead_code, reason = "not every test looks into the state")]
 pub fn state(path: &str) -> String {
@@ -80,10 +84,18 @@ impl Workspace {
         fs::create_dir_all(&kept).unwrap();
         fs::write(kept.join("id"), format!("{STATE_ID}\n")).unwrap();
         let ws = Self { _folder: folder, root, outside };
+        ws.user_policy(LOOSEN);
         for (path, text) in files {
             ws.write(path, text);
         }
         ws
+    }
+
+    /// Writes the user's own policy file.
+    pub fn user_policy(&self, policy: &str) {
+        let folder = self.outside.join("home/.config/lbx");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("config.toml"), policy).unwrap();
     }
 
     /// Another workspace in which everything stands as it does in this one, lbx's state included.

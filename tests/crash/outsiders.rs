@@ -273,7 +273,7 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "a\n"), ("other.txt", "other\n")]);
-    let call = ["append", "a.txt", "--content", "b\n"];
+    let call = ["prepend", "a.txt", "--content", "b\n"];
     let half_way = killed_before(&ws, &call, |ws| ws.read_bytes("a.txt") == b"a\n");
     let [open] = open_entries(&half_way).try_into().unwrap();
     let text = fs::read_to_string(&open).unwrap();
@@ -291,7 +291,7 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
         fs::write(ws.path(&state(&format!("journal/open/{name}"))), damaged).unwrap();
         must_go_on(&ws).unwrap();
         assert!(ws.path(&state(&format!("journal/stuck/{name}"))).exists());
-        assert!(all_bytes(&ws).contains(&b"a\nb\n"[..]), "the new bytes are there");
+        assert!(all_bytes(&ws).contains(&b"b\na\n"[..]), "the new bytes are there");
         ws.holds("a.txt", "a\n");
         // A person looks at it, and gc leaves it.
         ws.lbx(&["gc", "--keep-days", "0"]).ok();

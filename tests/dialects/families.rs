@@ -398,7 +398,7 @@ fn what_is_left_out_is_said_with_true_numbers() {
             "gemini",
             "read_file",
             json!({ "file_path": "lines.txt", "start_line": 9000 }),
-            "Showing no lines of 5000 total lines.\n\n---",
+            "The file has 5000 lines: there is nothing from line 9000 on.",
         ),
         ("gemini", "read_many_files", json!({ "include": ["*.txt"] }), "--- z.txt ---\n\nz"),
         (
@@ -591,7 +591,12 @@ fn lines_past_the_end_are_told_once() {
     let cases = [
         ("claude", "Read", json!({ "file_path": "a.txt", "offset": 9 }), "The file has 3 lines."),
         ("codex", "read_file", json!({ "file_path": "a.txt", "offset": 9 }), "offset exceeds file length"),
-        ("gemini", "read_file", json!({ "file_path": "a.txt", "start_line": 9 }), "no lines of 3 total"),
+        (
+            "gemini",
+            "read_file",
+            json!({ "file_path": "a.txt", "start_line": 9 }),
+            "there is nothing from line 9 on",
+        ),
         ("opencode", "read", json!({ "filePath": "a.txt", "offset": 9 }), "(End of file - total 3 lines)"),
         ("anthropic-editor", "str_replace_based_edit_tool", view, native),
         ("anthropic-memory", "memory", memory, native),

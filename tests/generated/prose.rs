@@ -469,7 +469,9 @@ From the weakest to the strongest:
 A workspace's file may come with a clone. It sets gate, patch_gate, match and limits freely, within bounds;
 everything else it can only make stricter. Where the user's value is stricter, that stays.
 
-pinned = [\"gate\", \"protect\"] in the user's file: no workspace, variable or flag loosens these.
+Variables and flags are in the agent's hands: they make settings of the gate, of commands' reach and of what gc keeps only
+stricter. loosen = [\"gate\", \"bash.network\"] in the user's file lets them make these looser. A variable that may not
+is ignored with a warning, a flag is an error. What the user's file says of the gate no workspace loosens.
 
 The lists of protect of all sources are combined. That of an outer workspace holds in a workspace inside it too, if this
 account, root or the owner of the inner root owns its file.

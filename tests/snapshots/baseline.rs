@@ -53,8 +53,11 @@ fn too_much_for_it_is_a_warning() {
 fn a_home_folder_is_not_scanned() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     let root = ws.root.clone();
-    ws.call(&["append", "a.txt", "--content", "two\n"]).env("HOME", &root).run().warned("no baseline: ");
-    ws.call(&["snapshot"]).env("HOME", &root).run().error("snapshot_failed");
+    let home = |arguments: &[&str]| ws.call(arguments).env("HOME", &root);
+    home(&["append", "a.txt", "--content", "two\n"]).run().error("invalid_request");
+    let named = ["--workspace", root.to_str().unwrap()];
+    home(&["append", "a.txt", "--content", "two\n"]).arguments(&named).run().warned("no baseline: ");
+    home(&["snapshot"]).arguments(&named).run().error("snapshot_failed");
     ws.holds("a.txt", "one\ntwo\n");
 }
 

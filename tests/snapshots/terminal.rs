@@ -81,7 +81,7 @@ fn what_people_call_answers_them_in_words_and_programs_in_json() {
         ("rewind HEAD --session second", "would undo: redo: b.txt (change 4)\n"),
         ("stats", "all: 8 calls, 1 refused, 5 paths changed, "),
         ("doctor", "ok       version "),
-        ("config", "gate = \"strict\"  # default\n"),
+        ("config", "gate = \"strict\"  # default, may be loosened\n"),
         ("session --session first", "session first: "),
         ("trash", "\tb.txt\t1 file\n"),
         ("gc --dry-run", "would gc: 0 files "),

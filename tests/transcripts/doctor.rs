@@ -25,7 +25,7 @@ fn a_sound_workspace_has_no_problem() {
     for (check, part) in [
         ("version", env!("CARGO_PKG_VERSION")),
         ("workspace", "it holds .git"),
-        ("policy", "the defaults hold"),
+        ("policy", "config.toml"),
         ("state", ".lbx/"),
         ("session", "1 file read"),
         ("audit", "1 record, the chain is whole"),

@@ -30,28 +30,28 @@ const PATHS: [&str; 15] = [
 /// outside, a link out, a dangling link, a loop of links, git's, lbx's, a binary, in UTF-32, too long, empty.
 /// `audit` comes first: it knows the paths of refused calls.
 const TABLE: &str = "
-audit    gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad bad
+audit    gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad ok
 read     gone  ok     dir    nodir fifo  out out   gone loop  ok    gone bin    enc    bad bad
 write    ok    unread dir    nodir fifo  out out   ok   loop  git   git  unread unread bad bad
 edit     gone  unread dir    nodir fifo  out out   gone loop  git   git  unread enc    bad bad
-patch    gone  unread dir    nodir fifo  out out   gone loop  git   git  unread enc    bad bad
+patch    gone  unread dir    nodir fifo  out out   gone loop  git   git  unread enc    bad gone
 append   ok    ok     dir    nodir fifo  out out   ok   loop  git   git  ok     enc    bad bad
 prepend  ok    ok     dir    nodir fifo  out out   ok   loop  git   git  ok     enc    bad bad
 insert   gone  unread dir    nodir fifo  out out   gone loop  git   git  unread enc    bad bad
 section  gone  ok     dir    nodir fifo  out out   gone loop  git   git  nomatch enc   bad bad
-grep     gone  ok     ok     nodir fifo  out out   gone loop  ok    gone ok     ok     bad bad
-glob     gone  nodir  ok     nodir nodir out out   gone loop  nodir gone nodir  nodir  bad bad
-ls       gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad bad
-bash     gone  nodir  ok     nodir nodir out out   gone loop  nodir gone nodir  nodir  bad bad
+grep     gone  ok     ok     nodir fifo  out out   gone loop  ok    gone ok     ok     bad ok
+glob     gone  nodir  ok     nodir nodir out out   gone loop  nodir gone nodir  nodir  bad ok
+ls       gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad ok
+bash     gone  nodir  ok     nodir nodir out out   gone loop  nodir gone nodir  nodir  bad ok
 mkdir    ok    there  ok     nodir there out out   ok   loop  git   git  there  there  bad bad
 delete   gone  ok     dir    nodir ok    out ok    ok   ok    git   git  ok     ok     bad bad
 restore  gone  gone   gone   nodir gone  out gone  gone gone  gone  gone gone   gone   bad bad
 from     gone  ok     ok     nodir ok    out ok    ok   ok    git   git  ok     ok     bad bad
 to       ok    there  there  nodir there out there there there git  git  there  there  bad bad
-undo     gone  gone   gone   nodir gone  out gone  gone gone  gone  gone gone   gone   bad bad
-redo     gone  gone   gone   nodir gone  out gone  gone gone  gone  gone gone   gone   bad bad
-log      gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad bad
-diff     gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad bad
+undo     gone  gone   gone   nodir gone  out gone  gone gone  gone  gone gone   gone   bad gone
+redo     gone  gone   gone   nodir gone  out gone  gone gone  gone  gone gone   gone   bad gone
+log      gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad ok
+diff     gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad ok
 blame    gone  ok     dir    nodir fifo  out out   gone loop  ok    gone bin    ok     bad bad
 session  ok    ok     ok     nodir ok    out out   ok   loop  ok    ok   ok     ok     bad bad
 ";

@@ -18,9 +18,7 @@ fn with_policy(policy: &str) -> Workspace {
 
 /// The user's own policy file.
 fn user_policy(ws: &Workspace, policy: &str) {
-    let folder = ws.outside.join("home/.config/lbx");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("config.toml"), policy).unwrap();
+    ws.user_policy(policy);
 }
 
 /// What `config` shows of a setting.
@@ -445,6 +443,7 @@ fn a_required_snapshot_is_required_of_every_call() {
 #[test]
 fn a_source_is_above_those_before_it() {
     let ws = Workspace::with(&[]);
+    user_policy(&ws, "");
     let config = |set: &[&str], environment: Option<&str>| {
         let call = ws.call(&["config"]).arguments(set);
         let call = match environment {
@@ -454,23 +453,23 @@ fn a_source_is_above_those_before_it() {
         setting(&call.run(), "gate")
     };
     assert_eq!(config(&[], None), json!({"key": "gate", "value": "strict", "from": "default"}));
-    user_policy(&ws, "\n\ngate = 'warn'\n");
+    user_policy(&ws, "\n\ngate = 'off'\n");
     let file = ws.outside.join("home/.config/lbx/config.toml");
     assert_eq!(
         config(&[], None),
-        json!({"key": "gate", "value": "warn", "from": "user", "file": file, "line": 3})
+        json!({"key": "gate", "value": "off", "from": "user", "file": file, "line": 3})
     );
-    ws.write(".lbx/config.toml", "# ours\ngate = 'off'\n");
+    ws.write(".lbx/config.toml", "# ours\ngate = 'warn'\n");
     assert_eq!(
         config(&[], None),
-        json!({"key": "gate", "value": "off", "from": "workspace", "file": ".lbx/config.toml", "line": 2})
+        json!({"key": "gate", "value": "warn", "from": "workspace", "file": ".lbx/config.toml", "line": 2})
     );
     assert_eq!(
-        config(&[], Some("warn")),
-        json!({"key": "gate", "value": "warn", "from": "environment", "variable": "LBX_GATE"})
+        config(&[], Some("strict")),
+        json!({"key": "gate", "value": "strict", "from": "environment", "variable": "LBX_GATE"})
     );
     assert_eq!(
-        config(&["--set", "gate=strict"], Some("warn")),
+        config(&["--set", "gate=strict"], Some("strict")),
         json!({"key": "gate", "value": "strict", "from": "flag"})
     );
     // The folder of the configuration is the one that the environment names, where it is absolute.
@@ -489,7 +488,7 @@ fn every_setting_can_be_set_from_every_source() {
     let all = ws.lbx(&["config", "--explain"]).ok();
     for known in all["settings"].as_array().unwrap() {
         let key = known["key"].as_str().unwrap();
-        if key == "pinned" {
+        if key == "loosen" {
             continue;
         }
         // A value other than the default, which a workspace may set too.
@@ -520,7 +519,7 @@ fn every_setting_can_be_set_from_every_source() {
         let is = |from: &str, answer: Answer| holds(&value, from, answer);
         user_policy(&ws, &format!("{key} = {value}\n"));
         is("user", ws.lbx(&["config", key]));
-        user_policy(&ws, "");
+        user_policy(&ws, &format!("loosen = [\"{key}\"]\n"));
         ws.write(".lbx/config.toml", format!("{key} = {by_workspace}\n"));
         if known["workspace"] != "never" {
             holds(&by_workspace, "workspace", ws.lbx(&["config", key]));
@@ -597,40 +596,51 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
 }
 
 #[test]
-fn what_the_user_pins_is_loosened_by_nothing_else() {
+fn flags_and_variables_loosen_only_what_the_user_lets_them() {
     let ws = with_policy("gate = 'off'\npatch_gate = 'context'\n");
-    user_policy(
-        &ws,
-        "pinned = ['gate', 'patch_gate', 'protect', 'limits.file_bytes']\nprotect = ['u.txt']\n",
-    );
-    // A clone that would loosen it is used all the same.
+    user_policy(&ws, "gate = 'strict'\npatch_gate = 'marks'\n");
+    // What the user says of the gate is not for a clone to loosen.
     ws.lbx(&WRITE).error("not_read");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n";
     ws.call(&["apply_patch", patch]).env("LBX_OUTPUT", "json").run().error("not_read");
     let found = setting(&ws.lbx(&["config"]), "gate");
-    assert_eq!((&found["value"], &found["pinned"]), (&json!("strict"), &json!(true)));
+    assert_eq!((&found["value"], found.get("may_loosen")), (&json!("strict"), None));
     assert_eq!(found["overruled"]["value"], "off");
-    for (name, value) in
-        [("gate", "off"), ("gate", "warn"), ("patch_gate", "context"), ("limits.file_bytes", "1")]
-    {
-        let flag = ws.call(&WRITE).arguments(&["--set", &format!("{name}={value}")]).run();
+    for (name, value) in [
+        ("gate", "off"),
+        ("gate", "warn"),
+        ("patch_gate", "context"),
+        ("bash.backend", "none"),
+        ("bash.network", "allow"),
+        ("bash.writable", "/srv"),
+        ("gc.keep_days", "0"),
+    ] {
+        let error =
+            ws.call(&WRITE).arguments(&["--set", &format!("{name}={value}")]).run().error("invalid_request");
+        let said = format!("loosen = [\"{name}\"]");
+        assert!(error["message"].as_str().unwrap().contains(&said), "{error}");
+        // A variable may come from anywhere: it does not count, and the answer says so.
         let variable = format!("LBX_{}", name.to_uppercase().replace('.', "_"));
-        for answer in [flag, ws.call(&WRITE).env(&variable, value).run()] {
-            let error = answer.error("invalid_request");
-            assert!(error["message"].as_str().unwrap().contains("is pinned to"), "{error}");
-        }
+        let answer = ws.call(&["ls"]).env(&variable, value).run();
+        answer.warned(&format!("{variable} does not count: `{name}` is "));
     }
+    ws.lbx(&["gc", "--keep-days", "0"]).error("invalid_request");
+    ws.lbx(&["gc", "--keep-days", "40"]).ok();
     ws.holds("a.txt", "one\n");
-    ws.lbx(&["write", "u.txt", "--content", "x", "--set", "protect=x.txt"]).error("protected_path");
-    // Nothing else pins or lets go.
-    ws.lbx(&["ls", "--set", "pinned=gate"]).error("invalid_request");
-    ws.call(&["ls"]).env("LBX_PINNED", "gate").run().error("invalid_request");
-    ws.write(".lbx/config.toml", "pinned = ['gate']\n");
+    // Stricter is always possible.
+    for setting in ["bash.backend=namespaces", "gate=strict", "gc.keep_days=50", "bash.network=deny"] {
+        ws.lbx(&["ls", "--set", setting]).ok();
+    }
+    user_policy(&ws, "loosen = ['gate']");
+    assert_eq!(setting(&ws.lbx(&["config"]), "gate")["may_loosen"], true);
+    ws.call(&WRITE).arguments(&["--set", "gate=off"]).run().success();
+    // Nothing else lets anybody loosen anything.
+    ws.lbx(&["ls", "--set", "loosen=gate"]).error("invalid_request");
+    ws.call(&["ls"]).env("LBX_LOOSEN", "gate").run().error("invalid_request");
+    ws.write(".lbx/config.toml", "loosen = ['gate']\n");
     ws.lbx(&["ls"]).error("invalid_request");
     ws.write(".lbx/config.toml", "gate = 'strict'\n");
-    ws.lbx(&["read", "a.txt"]).ok();
-    ws.call(&WRITE).arguments(&["--set", "gate=strict"]).run().ok();
-    user_policy(&ws, "pinned = ['gaet']");
+    user_policy(&ws, "loosen = ['gaet']");
     let error = ws.lbx(&["ls"]).error("invalid_request");
     assert!(error["message"].as_str().unwrap().contains("did you mean `gate`?"), "{error}");
 }
@@ -794,7 +804,9 @@ fn whatever_stands_in_a_policy_file_s_place_is_refused_and_never_waited_for() {
         let place = |ws: &Workspace| {
             let folder = if of_user { ws.outside.join("home/.config/lbx") } else { ws.path(".lbx") };
             fs::create_dir_all(&folder).unwrap();
-            folder.join("config.toml")
+            let file = folder.join("config.toml");
+            let _ = fs::remove_file(&file);
+            file
         };
         let ws = || Workspace::with(&[("a.txt", "one\n"), ("other.toml", "gate = 'off'\n")]);
         let one = ws();
@@ -845,6 +857,7 @@ fn the_policy_is_written_by_no_tool_and_seen_by_git() {
 #[test]
 fn config_shows_what_holds_as_a_policy_file_would_say_it() {
     let ws = with_policy("gate = \"warn\"\n");
+    user_policy(&ws, "");
     let text = ws.call(&["config", "gate", "limits.read", "gc", "-t"]).run();
     let lines = text.stdout_text();
     assert_eq!(

@@ -179,7 +179,7 @@ fn restore_names_what_the_trash_holds() {
     let error = ws.lbx(&["restore", "b.txt"]).error("not_found");
     assert!(error["suggested_action"].as_str().unwrap().contains(&id), "{error:#}");
     ws.lbx(&["restore", "a.txt", "--trash-id", &id]).error("invalid_request");
-    for id in ["../sessions", "", ".", "x/../../x"] {
+    for id in ["../sessions", ".", "x/../../x"] {
         ws.json("restore", &json!({"trash_id": id})).error("not_found");
     }
     for (to, kind) in

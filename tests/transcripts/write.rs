@@ -145,7 +145,7 @@ fn content_is_stored_exactly_and_changes_of_form_are_told() {
     let cases: &[(&[u8], &str, Option<&str>)] = &[
         (b"a\r\nb\r\n", "a\nc\n", Some("CRLF")),
         (b"a\r\nb\r\n", "a\r\nc\r\n", None),
-        (b"a\nb\n", "a\r\nc\r\n", None),
+        (b"a\nb\n", "a\r\nc\r\n", Some("had LF line endings and now has CRLF")),
         (b"a\r\nb\n", "a\nc\n", None),
         (b"\xff\xfea\0", "b", Some("utf-16le")),
         (b"\xfe\xff\0a", "b", Some("utf-16be")),

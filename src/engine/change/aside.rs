@@ -163,7 +163,10 @@ impl ToWrite<'_> {
         let outcome = Stage::new(self.workspace, self.state, self.id).and_then(|stage| {
             let files = self.files.iter().enumerate().take(numbers.end).skip(numbers.start);
             for (number, file) in files {
-                if let Some(staged) = self.staged(&stage, number, file, &mut new.warnings)? {
+                // A file that keeps its inode keeps all that belongs to it.
+                let mut lost = Vec::new();
+                let warnings = if file.in_place { &mut lost } else { &mut new.warnings };
+                if let Some(staged) = self.staged(&stage, number, file, warnings)? {
                     new.staged.insert(number, staged);
                 }
                 warn_of_links(file, &mut new.warnings);

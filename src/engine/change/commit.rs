@@ -97,6 +97,7 @@ impl Change<'_> {
             return Err(error);
         }
         self.note_changed();
+        self.correct_digests(&state, &prepared.about_to_move);
         // Where that fails, it is tried again below, and told.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
         let outcome = self.finish(&state, marks, published, &prepared);

@@ -63,6 +63,7 @@ impl Change<'_> {
         } else {
             across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, true);
             waiting::forget_beside(state, &self.entry.id, &self.entry.steps);
+            Ground { workspace: &self.engine.workspace, state }.discard_written(&self.entry.steps);
         }
         outcome
     }

@@ -7,7 +7,7 @@ use globset::GlobBuilder;
 use super::{Change, Current};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::text::content::{Start, View};
+use crate::text::content::{Start, View, looks_binary};
 use crate::text::lines::LineEnding;
 use crate::text::odd;
 
@@ -21,6 +21,12 @@ impl Change<'_> {
     pub(super) fn warn_of_misfit(&mut self, current: &Current, bytes: &[u8]) {
         let old = current.exists().then(|| current.bytes());
         if current.is_symlink() || matches!(Start::of(bytes), Start::Utf16(_) | Start::Utf32) {
+            return;
+        }
+        // What is no text has any characters.
+        let is_binary =
+            old.is_some_and(looks_binary) || (self.entry.tool.ends_with("patch") && looks_binary(bytes));
+        if is_binary {
             return;
         }
         let shown = current.place().shown().to_owned();

@@ -4,6 +4,7 @@
 //! work, or would part others from the file, the bytes are written into it. Old and new bytes are on disk before,
 //! so that a call which dies in between is completed or taken back: what it left is a mix of the two, byte by byte.
 
+use std::collections::BTreeMap;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
 use rustix::fs::{Access, AtFlags, OFlags};
@@ -12,26 +13,34 @@ use rustix::io::Errno;
 use super::Change;
 use super::planned::Planned;
 use super::run::Ground;
+use super::stage::Original;
 use crate::engine::journal::backup;
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 
 /// The bits that let a file be run.
 const EXECUTE: u32 = 0o111;
 /// The tools that take back or do again what others did.
 const REPLAYS: [&str; 3] = ["undo", "redo", "rewind"];
 
+/// A mount, as the system tells it from others.
+type Mount = (u64, Option<u64>);
+/// What was found of folders: their mounts, and whether they are closed to this account.
+type Folders = BTreeMap<WorkspacePath, (Option<Mount>, bool)>;
+
 impl Change<'_> {
     /// Chooses for each file whether its bytes go into the file that is there.
     pub(super) fn choose_ways(&mut self) {
-        let ways: Vec<bool> = self.files.iter().map(|file| self.goes_into(file)).collect();
+        let mut folders = BTreeMap::new();
+        let ways: Vec<bool> = self.files.iter().map(|file| self.goes_into(file, &mut folders)).collect();
         for (file, in_place) in self.files.iter_mut().zip(ways) {
             file.in_place = in_place;
         }
     }
 
     /// Whether the bytes of a file go into the one that is there.
-    fn goes_into(&self, file: &Planned) -> bool {
+    fn goes_into(&self, file: &Planned, folders: &mut Folders) -> bool {
         let current = &file.seen.current;
         let (Some(after), Some(original), None) = (&file.after, &current.original, &file.origin) else {
             return false;
@@ -42,7 +51,7 @@ impl Change<'_> {
         }
         let (old, new): (&[u8], &[u8]) = (&current.bytes, &after.bytes);
         // A shell reads a script while it runs it.
-        if old == new || mode & EXECUTE != 0 || old.starts_with(b"#!") {
+        if old == new || mode & EXECUTE != 0 || old.starts_with(b"#!") || has_capabilities(original) {
             return false;
         }
         let extends = !old.is_empty() && new.starts_with(old);
@@ -53,36 +62,61 @@ impl Change<'_> {
         (is_alone && tool == "append" && extends)
             || (is_alone && REPLAYS.contains(&tool) && is_moved_end)
             || self.engine.policy().writes_in_place(current.place.path())
-            || self.cannot_be_replaced(file)
+            || self.cannot_be_replaced(file, folders)
     }
 
     /// Whether nothing can take the name of a file: it is a mount point, or its folder is closed to this account.
-    fn cannot_be_replaced(&self, file: &Planned) -> bool {
+    fn cannot_be_replaced(&self, file: &Planned, folders: &mut Folders) -> bool {
         let path = file.seen.current.place.path();
-        let root = self.engine.workspace.root_fd();
+        let opened = file.seen.current.original.as_ref().and_then(|original| original.opened.as_deref());
+        let mount = opened.and_then(|opened| fs::mount_of(opened).ok());
         let parent = path.parent().unwrap_or_default();
-        let Ok(folder) = fs::open_beneath(root, &parent, fs::LOOK | OFlags::DIRECTORY) else { return false };
-        let Some(original) = &file.seen.current.original else { return false };
-        let opened = original.opened.as_deref().and_then(|opened| fs::mount_of(opened).ok());
-        let is_mounted = opened.zip(fs::mount_of(&folder).ok()).is_some_and(|(file, folder)| file != folder);
-        let may =
-            |name: &std::ffi::OsStr| rustix::fs::accessat(&folder, name, Access::WRITE_OK, AtFlags::EACCESS);
-        let name = path.name().unwrap_or_default();
-        is_mounted || (may(".".as_ref()) == Err(Errno::ACCESS) && may(name).is_ok())
+        let (of_folder, is_closed) =
+            *folders.entry(parent).or_insert_with_key(|parent| self.mount_and_access(parent));
+        mount.zip(of_folder).is_some_and(|(file, folder)| file != folder)
+            || (is_closed && self.is_writable(path))
+    }
+
+    /// The mount of a folder, and whether this account may change no names in it.
+    fn mount_and_access(&self, folder: &WorkspacePath) -> (Option<Mount>, bool) {
+        let flags = fs::LOOK | OFlags::DIRECTORY;
+        let Ok(opened) = fs::open_beneath(self.engine.workspace.root_fd(), folder, flags) else {
+            return (None, false);
+        };
+        let may = rustix::fs::accessat(&opened, ".", Access::WRITE_OK, AtFlags::EACCESS);
+        (fs::mount_of(&opened).ok(), may == Err(Errno::ACCESS))
+    }
+
+    /// Whether this account may write a file.
+    fn is_writable(&self, path: &WorkspacePath) -> bool {
+        let root = self.engine.workspace.root_fd();
+        rustix::fs::accessat(root, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS).is_ok()
     }
 }
 
+/// Whether a file has capabilities, which the kernel takes from a file that is written.
+fn has_capabilities(original: &Original) -> bool {
+    let opened = original.opened.as_deref();
+    opened.is_some_and(|file| rustix::fs::fgetxattr_query(file, "security.capability").is_ok())
+}
+
 impl Ground<'_> {
-    /// Writes staged bytes into the file at a location, and removes them where they waited.
+    /// Writes staged bytes into the file at a location. They stay where they wait until the change is closed: until
+    /// the file is on disk, they are what completes it.
     pub(super) fn put_into(&self, at: &Location, staged: &Location) -> Result<(), Errno> {
-        let bytes = self.bytes_at(staged)?;
-        self.write_into(at, &bytes)?;
-        self.discard(staged);
-        Ok(())
+        self.write_into(at, &self.bytes_at(staged)?)
     }
 
-    /// Makes `bytes` those of the file at a location, which keeps its inode; on disk when this returns. What is
-    /// only added goes to the end, wherever that is by then; what is only taken off is cut off.
+    /// Removes the bytes of a change that is closed, where they went into their files.
+    pub(super) fn discard_written(&self, steps: &[Step]) {
+        for step in steps {
+            if let Step::Put { staged, in_place: true, .. } = step {
+                self.discard(staged);
+            }
+        }
+    }
+
+    /// Makes `bytes` those of the file at a location, which keeps its inode. What is only added goes to the end, wherever that is by then; what is only taken off is cut off.
     pub(super) fn write_into(&self, at: &Location, bytes: &[u8]) -> Result<(), Errno> {
         let io = |source: std::io::Error| Errno::from_io_error(&source).unwrap_or(Errno::IO);
         let current = self.bytes_at(at)?;
@@ -99,7 +133,7 @@ impl Ground<'_> {
         if bytes.len() < current.len() {
             file.set_len(bytes.len() as u64).map_err(io)?;
         }
-        file.sync_all().map_err(io)
+        Ok(())
     }
 
     /// The file of a step, where it holds some of its old bytes and some of its new ones: the call that wrote it in

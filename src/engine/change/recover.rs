@@ -324,7 +324,10 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
     match entry.close(state) {
         Err(error) if ends_the_call(&error) => Err(error),
         Err(_) => set_aside(engine, state, &entry.name(), Unfinished::Unclosed(entry)),
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            Ground { workspace: &engine.workspace, state }.discard_written(&entry.steps);
+            Ok(())
+        }
     }
 }
 

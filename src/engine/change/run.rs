@@ -346,6 +346,9 @@ impl Ground<'_> {
     #[must_use]
     pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<ChangedFolders> {
         // No rename leads from there to another file system.
+        if steps.iter().any(|step| matches!(step, Step::Put { in_place: true, .. })) {
+            return None;
+        }
         let came_from_state = |step: &Step| matches!(step.staged(), Some(Location::State(_)));
         if steps.iter().all(came_from_state) {
             return Some(ChangedFolders(None));
@@ -369,6 +372,12 @@ impl Ground<'_> {
         paths.sort();
         paths.dedup();
         let mut folders = Vec::with_capacity(paths.len());
+        for step in steps {
+            // What was written in place is synced with the names of the rest.
+            if let Step::Put { at, in_place: true, .. } = step {
+                folders.extend(self.open(at, fs::READ).ok());
+            }
+        }
         for path in &paths {
             match self.open(path, fs::FOLDER) {
                 Ok(folder) => folders.push(folder),

@@ -3,29 +3,21 @@
 
 use std::collections::BTreeSet;
 
+use rustix::fs::Stat;
+
 use super::Change;
 use super::moves::{kind, walk};
 use crate::engine::history::replay::{Live, ReplayResult};
-use crate::engine::journal::Version;
+use crate::engine::journal::{FolderEntry, Version};
+use crate::engine::store::state::State;
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::contents::{Contents, Digest};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 
 impl Change<'_> {
-    /// Refuses an entry of the trash that no longer holds what was deleted.
-    ///
-    /// # Errors
-    /// `stale_file`; the system's.
-    pub fn must_be_as_deleted(&self, entry: &TrashEntry) -> Result<(), Error> {
-        let content = entry.content(self.state());
-        match entry.digest {
-            Some(known) if !self.contents_of(&content, known)?.is(known) => Err(self.spoiled(entry)),
-            _ => Ok(()),
-        }
-    }
-
     /// The refusal of an entry of the trash that no longer holds what was deleted.
     fn spoiled(&self, entry: &TrashEntry) -> Error {
         let shown = self.engine.workspace.shown(&entry.path);
@@ -38,37 +30,68 @@ impl Change<'_> {
             .suggest(format!("`log {shown}` lists the snapshots that hold it."))
     }
 
-    /// A file of the trash that is not what was deleted, where its bytes are at hand elsewhere.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn kept_elsewhere(&self, entry: &TrashEntry) -> Result<Option<(Version, Vec<u8>)>, Error> {
-        let Some(known @ Digest::File { mode, sha256 }) = entry.digest else { return Ok(None) };
-        let content = entry.content(self.state());
-        if kind(&self.engine.workspace, &content)?.is_none() || self.contents_of(&content, known)?.is(known) {
-            return Ok(None);
-        }
-        let version = |bytes: &Vec<u8>| Version { sha256, size: bytes.len() as u64, mode, identity: None };
-        Ok(self.bytes_seen(&entry.path, sha256).map(|bytes| (version(&bytes), bytes)))
+    /// The file that an entry of the trash was made for, where its bytes are at hand elsewhere.
+    fn kept_elsewhere(&self, entry: &TrashEntry) -> Option<Version> {
+        let Some(Digest::File { mode, sha256 }) = entry.digest else { return None };
+        let bytes = self.bytes_seen(&entry.path, sha256)?;
+        Some(Version { sha256, size: bytes.len() as u64, mode, identity: None })
     }
 
-    /// Has files that the trash no longer holds as they were deleted come from elsewhere.
+    /// The file of an entry that the trash no longer holds as it was deleted, and its bytes, which are at hand
+    /// elsewhere; `None` where the trash holds it.
+    ///
+    /// # Errors
+    /// `stale_file` where nothing holds what was deleted; the system's.
+    pub fn restored_from_elsewhere(&self, entry: &TrashEntry) -> Result<Option<(Version, Vec<u8>)>, Error> {
+        let Some(known) = entry.digest else { return Ok(None) };
+        if self.contents_of(&entry.content(self.state()), known)?.is(known) {
+            return Ok(None);
+        }
+        let version = self.kept_elsewhere(entry);
+        let bytes = version.as_ref().and_then(|version| self.bytes_seen(&entry.path, version.sha256));
+        version.zip(bytes).map(Some).ok_or_else(|| self.spoiled(entry))
+    }
+
+    /// Notes what went to the trash where another program changed a file between the look at it and its way there.
+    pub(super) fn correct_digests(&self, state: &State, looked: &[(WorkspacePath, Stat)]) {
+        for entry in &self.described {
+            let Some((_, then)) = looked.iter().find(|(path, _)| *path == entry.path) else { continue };
+            let content = entry.content(Some(state));
+            let now = self.engine.workspace.place_of(&content).ok().and_then(|place| place.stat().copied());
+            let looks = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+            if now.is_none_or(|now| looks(&now) == looks(then)) {
+                continue;
+            }
+            let digest = entry.digest.and_then(|known| self.contents_of(&content, known).ok());
+            let mut described = entry.clone();
+            described.digest = digest.map(|contents| contents.digest());
+            // Without it nothing is known of what the trash holds, which then is taken as it is.
+            let _ = trash::describe(state, &described);
+        }
+    }
+
+    /// Has the folders made in the trash that files go to one by one, as those are in which they stand.
     ///
     /// # Errors
     /// The system's.
-    pub fn replace_spoiled(&self, outcome: &mut ReplayResult) -> Result<(), Error> {
-        let Some(state) = self.state() else { return Ok(()) };
+    fn make_trash_folders(&self, state: &State, outcome: &mut ReplayResult) -> Result<(), Error> {
+        let workspace = &self.engine.workspace;
+        let mut known: BTreeSet<WorkspacePath> = outcome.made.iter().map(|made| made.path.clone()).collect();
         for piece in outcome.pieces.clone().iter() {
-            let Some(id) = trash::id_of(state, &piece.real) else { continue };
-            let entry = trash::described(state, &id)?;
-            let Some(entry) = entry.filter(|entry| entry.content(Some(state)) == piece.real) else {
-                continue;
-            };
-            if let Some((target, _)) = self.kept_elsewhere(&entry)? {
-                outcome.pieces.remove_at(&piece.at);
-                outcome.lives.push(Live { at: piece.at, real: None, from: None, target });
+            let Some(content) = trash::content_of(state, &piece.at) else { continue };
+            let (mut at, mut real) = (piece.at.parent(), piece.real.parent());
+            while let (Some(folder), Some(stands)) = (at, real) {
+                if !folder.is_within(&content) || !known.insert(folder.clone()) {
+                    break;
+                }
+                let mode = workspace.place_of(&stands)?.stat().map(fs::mode_of);
+                if outcome.pieces.standing(&folder).is_none_or(|_| !stands_at(workspace, &folder)) {
+                    outcome.made.push(FolderEntry { path: folder.clone(), mode, identity: None });
+                }
+                (at, real) = (folder.parent(), stands.parent());
             }
         }
+        outcome.made.sort_by_cached_key(|folder| folder.path.components().count());
         Ok(())
     }
 
@@ -88,12 +111,14 @@ impl Change<'_> {
     }
 
     /// Refuses an outcome by which an entry of the trash would hold anything but what was deleted, or by which
-    /// anything else comes out of one.
+    /// anything else comes out of one. A file that the trash no longer holds as it was deleted comes from elsewhere,
+    /// where its bytes are at hand.
     ///
     /// # Errors
     /// `stale_file`; the system's.
-    pub fn must_keep_the_trash(&self, outcome: &ReplayResult) -> Result<(), Error> {
+    pub fn must_keep_the_trash(&self, outcome: &mut ReplayResult) -> Result<(), Error> {
         let Some(state) = self.state() else { return Ok(()) };
+        self.make_trash_folders(state, outcome)?;
         let coming = outcome.pieces.iter().map(|piece| piece.at);
         let coming: Vec<WorkspacePath> =
             coming.chain(outcome.lives.iter().map(|live| live.at.clone())).collect();
@@ -106,15 +131,20 @@ impl Change<'_> {
         };
         let (left, entered) = (ids(&leaving), ids(&coming));
         for id in left.union(&entered) {
-            let Some(entry) = trash::described(state, id)?.filter(|entry| entry.digest.is_some()) else {
+            let Some(entry) = trash::described(state, id)? else { continue };
+            let (Some(known), content) = (entry.digest, entry.content(Some(state))) else { continue };
+            // What is there is either to leave, or in the way; folders whose files all went are neither.
+            let held = self.contents_of(&content, known)?;
+            let is_left = left.contains(id);
+            if (is_left || held.has_files()) && !held.is(known) {
+                let whole = outcome.pieces.iter().find(|piece| piece.real == content);
+                let target = self.kept_elsewhere(&entry);
+                let (Some(piece), Some(target)) = (whole, target) else { return Err(self.spoiled(&entry)) };
+                outcome.pieces.remove_at(&piece.at);
+                outcome.lives.push(Live { at: piece.at, real: None, from: None, target });
                 continue;
-            };
-            // What is there is either to leave, or in the way.
-            let is_there = kind(&self.engine.workspace, &entry.content(Some(state)))?.is_some();
-            if left.contains(id) || is_there {
-                self.must_be_as_deleted(&entry)?;
             }
-            self.must_become_as_deleted(&entry, outcome, entered.contains(id))?;
+            self.must_become_as_deleted(&entry, outcome, (is_left, entered.contains(id)))?;
         }
         Ok(())
     }
@@ -124,11 +154,13 @@ impl Change<'_> {
         &self,
         entry: &TrashEntry,
         outcome: &ReplayResult,
-        is_entered: bool,
+        (is_left, is_entered): (bool, bool),
     ) -> Result<(), Error> {
         let (Some(known), content) = (entry.digest, entry.content(self.state())) else { return Ok(()) };
         let contents = self.contents_after(&content, known, outcome)?;
-        if contents.is_empty() || contents.is(known) {
+        // Folders whose files all went one by one are nobody's.
+        let is_left_empty = is_left && !contents.has_files();
+        if contents.is_empty() || is_left_empty || contents.is(known) {
             return Ok(());
         }
         let shown = self.engine.workspace.shown(&entry.path);
@@ -207,6 +239,11 @@ impl Change<'_> {
         let state = self.state().filter(|_| is_state(path));
         state.and_then(|state| trash::original(state, path)).unwrap_or_else(|| path.clone())
     }
+}
+
+/// Whether anything stands at a path.
+fn stands_at(workspace: &Workspace, path: &WorkspacePath) -> bool {
+    kind(workspace, path).is_ok_and(|kind| kind.is_some())
 }
 
 /// Nothing, to be filled so far as a digest wants it.

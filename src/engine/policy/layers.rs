@@ -1,7 +1,7 @@
 //! From the values that each source gives to the one that holds, with where it came from. Pure.
 
 use super::parse::{Given, Position};
-use super::settings::{ByWorkspace, Form, Setting, Value};
+use super::settings::{ByWorkspace, Form, Key, Setting, Value};
 use super::values::DENY;
 
 /// From where a value comes; a later one is above those before it.
@@ -41,8 +41,8 @@ pub struct SettingValue {
     pub sources: Vec<Sourced>,
     /// What a workspace's file says and the user's stricter value stands against.
     pub overruled: Option<Sourced>,
-    /// Whether only the user's own file loosens it.
-    pub pinned: bool,
+    /// Whether the environment and flags may make it looser, as the user's own file says.
+    pub may_loosen: bool,
 }
 
 impl SettingValue {
@@ -51,7 +51,7 @@ impl SettingValue {
     pub fn default_of(setting: &'static Setting) -> Self {
         let value = setting.default.clone();
         let sources = vec![Sourced { value: value.clone(), origin: Origin::Default }];
-        Self { setting, value, sources, overruled: None, pinned: false }
+        Self { setting, value, sources, overruled: None, may_loosen: false }
     }
 
     /// Takes in what a source above the others says.
@@ -65,23 +65,20 @@ impl SettingValue {
         {
             return Err(format!("`{}`: only the user's own policy file can set it", self.setting.name));
         }
-        let is_looser = self.pinned && !is_user && self.is_loosened_by(&given.value);
         if matches!(given.origin, Origin::Workspace(_)) {
             if let Some(refusal) = refused_of_workspace(self.setting, &given.value) {
                 return Err(refusal);
             }
-            let is_strict = self.setting.workspace.is_strict();
-            if is_looser || (is_strict && self::is_looser(self.setting.form, &given.value, &self.value)) {
+            // What the user's own file says of the gate is not for a clone to loosen.
+            let is_said = self.sources.iter().any(|source| matches!(source.origin, Origin::User(_)));
+            let is_strict = self.setting.workspace.is_strict() || (is_said && self.setting.is_guarded());
+            if is_strict && self.is_loosened_by(&given.value) {
                 self.overruled = Some(given);
                 return Ok(());
             }
         }
-        if is_looser {
-            return Err(format!(
-                "`{}` is pinned to {} by the user's own policy file",
-                self.setting.name,
-                shown(&self.value)
-            ));
+        if matches!(given.origin, Origin::Environment(_) | Origin::Flag) {
+            self.must_not_loosen(&given.value)?;
         }
         if let (Value::List(all), Value::List(more)) = (&mut self.value, &given.value)
             && self.setting.form != Form::Network
@@ -96,15 +93,39 @@ impl SettingValue {
         Ok(())
     }
 
-    /// Whether a value is not one that a pinned setting may take: looser, or, where neither direction is
-    /// the stricter, another. Lists only ever grow.
+    /// Refuses what the environment, a flag or a request may not loosen.
+    ///
+    /// # Errors
+    /// Who may.
+    pub fn must_not_loosen(&self, value: &Value) -> Result<(), String> {
+        if !self.setting.is_guarded() || self.may_loosen || !self.is_loosened_by(value) {
+            return Ok(());
+        }
+        let (name, now) = (self.setting.name, shown(&self.value));
+        Err(format!(
+            "`{name}` is {now}, and only the user's own policy file makes it looser, or lets others do so: loosen = [\"{name}\"]"
+        ))
+    }
+
+    /// Whether a value is looser than the one that holds so far.
     fn is_loosened_by(&self, value: &Value) -> bool {
-        let is_ordered = match self.setting.form {
-            Form::Choice(_) | Form::Switch | Form::Globs | Form::Settings | Form::Network => true,
-            Form::Number { .. } => self.setting.workspace.is_strict(),
-            Form::Branch | Form::Folders | Form::Items(_) => false,
-        };
-        if is_ordered { is_looser(self.setting.form, value, &self.value) } else { *value != self.value }
+        match (self.setting.key, value, &self.value) {
+            (Key::BashBackend, Value::Text(word), Value::Text(than)) => openness(word) > openness(than),
+            (Key::BashReadable | Key::BashWritable, Value::List(paths), Value::List(known)) => {
+                paths.iter().any(|path| !known.contains(path))
+            }
+            _ => is_looser(self.setting.form, value, &self.value),
+        }
+    }
+}
+
+/// How much a backend leaves open.
+fn openness(backend: &str) -> u8 {
+    match backend {
+        "none" => 3,
+        "landlock" => 2,
+        "auto-landlock" => 1,
+        _ => 0,
     }
 }
 

@@ -86,9 +86,11 @@ impl Default for Policy {
     fn default() -> Self {
         let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
         let held = SETTINGS.iter().map(SettingValue::default_of).collect();
-        let (outer, unknown_variables) = (Vec::new(), Vec::new());
+        let (outer, unknown_variables, ignored_variables) = (Vec::new(), Vec::new(), Vec::new());
         let (globs, excluded) = (OnceLock::new(), OnceLock::new());
-        let loaded = Loaded { held, user: None, workspace, outer, unknown_variables, globs, excluded };
+        let (user, held) = (None, held);
+        let loaded =
+            Loaded { held, user, workspace, outer, unknown_variables, ignored_variables, globs, excluded };
         Self::of(Arc::new(loaded), None)
     }
 }
@@ -127,6 +129,22 @@ impl Policy {
         &self.loaded.workspace
     }
 
+    /// Refuses a flag of a call that would loosen a setting which the user's own file does not let it.
+    ///
+    /// # Errors
+    /// `invalid_request`.
+    pub fn must_not_loosen(&self, key: Key, field: &'static str, value: u64) -> Result<(), Error> {
+        let Some(held) = self.loaded.held.get(key as usize) else { return Ok(()) };
+        held.must_not_loosen(&Value::Number(value))
+            .map_err(|message| Error::invalid(format!("{field}: {message}")).detail("field", field))
+    }
+
+    /// Why environment variables do not count that would loosen the policy.
+    #[must_use]
+    pub fn ignored_variables(&self) -> &[String] {
+        &self.loaded.ignored_variables
+    }
+
     /// What flags set, for a process that goes on with the call.
     #[must_use]
     pub fn flags(&self) -> &[String] {
@@ -158,7 +176,7 @@ impl Policy {
     #[must_use]
     pub fn patch_gate(&self) -> Option<PatchGate> {
         let held = self.loaded.held.get(Key::PatchGate as usize)?;
-        let is_said = held.pinned || held.sources.iter().any(|source| source.origin != Origin::Default);
+        let is_said = held.sources.iter().any(|source| source.origin != Origin::Default);
         is_said.then(|| match self.text(Key::PatchGate) {
             "context" => PatchGate::Context,
             _ => PatchGate::Marks,

@@ -110,6 +110,24 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Whether the environment and flags make it looser only where the user's own file says so: they are in the
+    /// agent's hands.
+    #[must_use]
+    pub const fn is_guarded(&self) -> bool {
+        matches!(
+            self.key,
+            Key::Gate
+                | Key::PatchGate
+                | Key::HardLinks
+                | Key::BashBackend
+                | Key::BashNetwork
+                | Key::BashReadable
+                | Key::BashWritable
+                | Key::KeepDays
+                | Key::KeepBytes
+        )
+    }
+
     /// The environment variable that sets it: `LBX_`, and its name in upper case.
     #[must_use]
     pub fn variable(&self) -> String {
@@ -189,9 +207,10 @@ settings! {
         "Paths from the root that no tool writes, with all below them, in any letter case; a glob \
          without a slash matches at any depth. The lists of all sources are combined, and those of \
          workspaces further up count here too.";
-    Pinned "pinned", UserOnly, Settings, NONE,
-        "Settings that neither a workspace nor the environment nor a flag can loosen, such as \"gate\". \
-         Only the user's own file sets it.";
+    Loosen "loosen", UserOnly, Settings, NONE,
+        "Settings that the environment and flags can make looser than the files do, such as \"gate\": without it \
+         they only make gate, patch_gate, hard_links, bash.backend, bash.network, bash.readable, bash.writable, \
+         gc.keep_days and gc.keep_bytes stricter. Only the user's own file sets it.";
     InPlace "write.in_place", Freely, Globs, NONE,
         "Files whose new bytes are written into the file that is there, which keeps its inode for programs that \
          hold it open, watch it or mounted it: globs as for protect. Append always adds in place, and a mount \

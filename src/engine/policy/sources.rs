@@ -92,6 +92,9 @@ pub struct Loaded {
     pub outer: Vec<Outer>,
     /// Environment variables that look like the policy's and are not.
     pub unknown_variables: Vec<String>,
+    /// Environment variables that would loosen what the user's file does not let them, each with why it does not
+    /// count.
+    pub ignored_variables: Vec<String>,
     /// The globs of `protect`, compiled when they are first asked for.
     pub globs: OnceLock<Option<GlobSet>>,
     /// What stays out of snapshots, likewise.
@@ -151,7 +154,7 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
         let bytes = read_user_file(path, &shown)?;
         user = Some(PolicyFile { path: shown.clone(), exists: bytes.is_some() });
         take_file(&mut held, &shown, bytes, |given| Origin::User(given.place))?;
-        pin(&mut held);
+        let_loosen(&mut held);
     }
     let shown = workspace.shown(&workspace_file());
     let bytes = read_workspace_file(workspace, &shown)?;
@@ -159,20 +162,20 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     take_file(&mut held, &shown, bytes, |given| Origin::Workspace(given.place))?;
     let outer = outer::load(workspace)?;
     note_outer(&mut held, &outer);
-    let unknown_variables = take_environment(&mut held, sources)?;
+    let (unknown_variables, ignored_variables) = take_environment(&mut held, sources)?;
     take_flags(&mut held, sources)?;
     let (globs, excluded) = (OnceLock::new(), OnceLock::new());
-    Ok(Loaded { held, user, workspace: own, outer, unknown_variables, globs, excluded })
+    Ok(Loaded { held, user, workspace: own, outer, unknown_variables, ignored_variables, globs, excluded })
 }
 
-/// Pins the settings that the user's own file names.
-fn pin(held: &mut [SettingValue]) {
+/// Lets the environment and flags loosen the settings that the user's own file names.
+fn let_loosen(held: &mut [SettingValue]) {
     let names = held.iter().find_map(|held| match (held.setting.key, &held.value) {
-        (Key::Pinned, Value::List(names)) => Some(names.clone()),
+        (Key::Loosen, Value::List(names)) => Some(names.clone()),
         _ => None,
     });
     for held in held.iter_mut() {
-        held.pinned = names.iter().flatten().any(|name| name == held.setting.name);
+        held.may_loosen = names.iter().flatten().any(|name| name == held.setting.name);
     }
 }
 
@@ -209,9 +212,12 @@ fn take_file(
     })
 }
 
-/// Takes in the environment; answers the variables that set nothing.
-fn take_environment(held: &mut [SettingValue], sources: &Sources) -> Result<Vec<String>, Error> {
-    let mut unknown = Vec::new();
+/// Takes in the environment; answers the variables that set nothing, and those that may not set what they do.
+fn take_environment(
+    held: &mut [SettingValue],
+    sources: &Sources,
+) -> Result<(Vec<String>, Vec<String>), Error> {
+    let (mut unknown, mut ignored) = (Vec::new(), Vec::new());
     for (name, text) in &sources.environment {
         let Some(held) = held.iter_mut().find(|held| held.setting.variable() == *name) else {
             unknown.extend((!OTHER_VARIABLES.contains(&name.as_str())).then(|| name.clone()));
@@ -223,14 +229,19 @@ fn take_environment(held: &mut [SettingValue], sources: &Sources) -> Result<Vec<
                 .detail("variable", name.clone())
                 .detail("key", held.setting.name)
         })?;
-        held.take(value, Origin::Environment(name.clone())).map_err(|message| {
+        let taken = held.take(value, Origin::Environment(name.clone()));
+        if held.setting.is_guarded() {
+            ignored.extend(taken.err().map(|why| format!("{name} does not count: {why}")));
+            continue;
+        }
+        taken.map_err(|message| {
             Error::invalid(format!("the environment variable {name}: {message}"))
                 .suggest(format!("Unset {name}."))
                 .detail("variable", name.clone())
                 .detail("key", held.setting.name)
         })?;
     }
-    Ok(unknown)
+    Ok((unknown, ignored))
 }
 
 /// Takes in the flags.

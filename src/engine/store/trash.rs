@@ -118,6 +118,25 @@ pub fn id_of(state: &State, path: &WorkspacePath) -> Option<String> {
     path.is_within(&trash).then_some(id)
 }
 
+/// Where the entry holds what was deleted that a path is, or lies in.
+#[must_use]
+pub fn content_of(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
+    let id = id_of(state, path)?;
+    let content = state.path_of(FOLDER).join(id.as_ref()).join(CONTENT.as_ref());
+    path.is_within(&content).then_some(content)
+}
+
+/// Writes the description of an entry anew.
+///
+/// # Errors
+/// What the system says.
+pub fn describe(state: &State, entry: &TrashEntry) -> Result<(), Error> {
+    let folder = state.folder(&format!("{FOLDER}/{}", entry.id))?;
+    let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
+    state.replace(folder.as_fd(), DESCRIPTION.as_ref(), &bytes, &format!(".{DESCRIPTION}.new"))?;
+    Ok(())
+}
+
 /// The description of the entry `id`, whether it still holds something or not.
 ///
 /// # Errors

@@ -106,8 +106,7 @@ impl Contents {
 
     /// Says that a folder stands at a path, and with which mode, where that is known.
     pub fn set_folder(&mut self, path: &WorkspacePath, mode: Option<u32>) {
-        /// The type bits of a folder.
-        const FOLDER: u32 = 0o040_000;
+        const FOLDER: u32 = fs::FOLDER_MODE;
         let known = self.things.get(&key(path)).map(|thing| thing.mode);
         let new = || FOLDER | (0o777 & !umask());
         let mode = mode.map(|mode| FOLDER | (mode & 0o7777)).or(known).unwrap_or_else(new);
@@ -124,6 +123,12 @@ impl Contents {
         if !has_any {
             self.things.remove(&key);
         }
+    }
+
+    /// Whether there is anything but folders.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        self.things.values().any(|thing| !fs::is_folder_mode(thing.mode))
     }
 
     /// Whether there is nothing.

@@ -319,6 +319,15 @@ pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::chmod(&path, mode))
 }
 
+/// The type bits of a folder.
+pub const FOLDER_MODE: u32 = 0o040_000;
+
+/// Whether a mode, with its type bits, is that of a folder.
+#[must_use]
+pub const fn is_folder_mode(mode: u32) -> bool {
+    mode & 0o170_000 == FOLDER_MODE
+}
+
 /// Whether a mode is that of a symlink, whose bytes are its target.
 #[must_use]
 pub const fn is_symlink_mode(mode: u32) -> bool {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::lines::Line;
+use crate::text::checked::peek;
 use crate::text::lines::at_line_feeds;
 
 /// Why a patch cannot be read.
@@ -59,7 +60,7 @@ impl<'a> Source<'a> {
 
     /// The lines after `from` and before `to`, each with its ending.
     pub fn between(&self, from: usize, to: usize) -> Vec<u8> {
-        self.lines.get(from + 1..to).unwrap_or_default().concat()
+        peek(&self.lines, from + 1..to).concat()
     }
 
     /// Whether the line with `index` ends in a carriage return and a line feed.

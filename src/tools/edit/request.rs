@@ -146,7 +146,8 @@ impl Request {
                 .must_be_a_sketch_alone()
                 .and_then(|()| Ok(vec![EditStep::of_sketch(&self.item(), sketch)?]));
         }
-        let is_single = self.old_string.is_some() || self.new_string.is_some();
+        let has = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let is_single = has(&self.old_string) || has(&self.new_string);
         let has_blocks = self.blocks.is_some() && !self.takes_lines_from_stdin();
         if usize::from(is_single) + usize::from(self.edits.is_some()) + usize::from(has_blocks) > 1 {
             return Err(Error::invalid("old_string and edits both say what to change: give one of them"));
@@ -197,8 +198,8 @@ impl Request {
     /// Refuses a sketch beside what else says what to change.
     fn must_be_a_sketch_alone(&self) -> Result<(), Error> {
         let others = [
-            ("old_string", self.old_string.is_some()),
-            ("new_string", self.new_string.is_some()),
+            ("old_string", self.old_string.as_ref().is_some_and(|text| !text.is_empty())),
+            ("new_string", self.new_string.as_ref().is_some_and(|text| !text.is_empty())),
             ("edits", self.edits.is_some()),
             ("word", self.word),
             ("replace_all", self.replace_all),

@@ -22,7 +22,7 @@ pub const MERGE_FLAG: &str = "On the command line: --merge.";
 const OFFERED: &str = "Read the file and edit it. To keep both changes where they do not touch each other, set `merge` to true.";
 /// The same where both changes cannot be kept.
 const NOT_MERGED: &str =
-    "Read the file and edit it, or delete it. With `seq`, `undo` takes back another change by its number.";
+    "Read the file and edit it. With `seq`, `undo` takes back another change by its number.";
 /// What to do where the bytes of a version are lost.
 pub const LOST: &str =
     "Undo the other files by `path`. What is lost can only come from a copy outside the workspace.";

@@ -57,8 +57,7 @@ pub fn plan_beside(
         outcome.vacant.iter().filter(|folder| !is_state(folder)).cloned().collect();
     innermost_first(&mut vacant);
     let mut outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
-    change.replace_spoiled(&mut outcome)?;
-    conflicts.sift(change.must_keep_the_trash(&outcome))?;
+    conflicts.sift(change.must_keep_the_trash(&mut outcome))?;
     clear_the_way(change, &outcome, &vacant)?;
     let vacated = vacated(&outcome, vacant);
     let mut planner = Planner::new(change, history, &manner, &outcome.pieces);
