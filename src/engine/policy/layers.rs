@@ -270,7 +270,8 @@ mod tests {
         for (name, user, workspace, wanted) in [
             ("gate", None, text("off"), Ok((text("off"), false))),
             ("gate", Some(text("warn")), text("strict"), Ok((text("strict"), false))),
-            ("patch_gate", Some(text("marks")), text("context"), Ok((text("context"), false))),
+            ("patch_gate", None, text("context"), Ok((text("context"), false))),
+            ("patch_gate", Some(text("marks")), text("context"), Ok((text("marks"), true))),
             ("match", None, text("flexible"), Ok((text("flexible"), false))),
             ("limits.read", Some(number(10)), number(0), Ok((number(0), false))),
             ("hard_links", None, text("refuse"), Ok((text("refuse"), false))),
@@ -325,12 +326,13 @@ mod tests {
         // A list of hosts takes the place of another: together they would be looser than each.
         let mut held = SettingValue::default_of(find("bash.network").unwrap());
         held.take(globs("a.example"), Origin::User(AT)).unwrap();
+        held.may_loosen = true;
         held.take(globs("b.example"), Origin::Flag).unwrap();
         assert_eq!((&held.value, held.sources.len()), (&globs("b.example"), 1));
     }
 
     #[test]
-    fn what_is_pinned_is_only_made_stricter() {
+    fn what_is_guarded_is_only_made_stricter() {
         let text = |text: &'static str| Value::Text(text.into());
         let number = Value::Number;
         let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
@@ -338,32 +340,36 @@ mod tests {
             ("gate", text("warn"), text("off"), true),
             ("gate", text("warn"), text("warn"), false),
             ("gate", text("warn"), text("strict"), false),
-            ("match", text("exact"), text("flexible"), true),
             ("hard_links", text("refuse"), text("replace"), true),
-            ("limits.read", number(10), number(11), true),
-            ("limits.read", number(10), number(9), true),
             ("gc.keep_days", number(40), number(39), true),
             ("gc.keep_days", number(40), number(41), false),
-            ("snapshot.require", Value::Switch(true), Value::Switch(false), true),
-            ("snapshot.branch", text("lbx-a"), text("lbx-b"), true),
+            ("bash.backend", text("auto"), text("namespaces"), false),
+            ("bash.backend", text("auto"), text("landlock"), true),
             ("bash.network", hosts(&["a.example"]), text("deny"), false),
+            ("bash.writable", hosts(&["/a"]), hosts(&["/b"]), true),
         ] {
-            for origin in [Origin::Workspace(AT), Origin::Environment("X".to_owned()), Origin::Flag] {
-                let mut held = SettingValue::default_of(find(name).unwrap());
-                held.take(user.clone(), Origin::User(AT)).unwrap();
-                held.pinned = true;
-                let taken = held.take(other.clone(), origin.clone());
-                let wanted = if stays { &user } else { &other };
-                assert_eq!(&held.value, wanted, "{name} {origin:?}");
-                // Whoever works in a clone is not stopped by what it says.
-                let is_refused = stays && !matches!(origin, Origin::Workspace(_));
-                assert_eq!(taken.is_err(), is_refused, "{name} {origin:?}");
+            for origin in [Origin::Environment("X".to_owned()), Origin::Flag] {
+                for may_loosen in [false, true] {
+                    let mut held = SettingValue::default_of(find(name).unwrap());
+                    held.take(user.clone(), Origin::User(AT)).unwrap();
+                    held.may_loosen = may_loosen;
+                    let taken = held.take(other.clone(), origin.clone());
+                    assert_eq!(taken.is_err(), stays && !may_loosen, "{name} {origin:?}");
+                    assert!(taken.is_ok() || held.value == user, "{name} {origin:?}");
+                }
             }
+        }
+        // What the user's own file says of the gate is not for a clone to loosen; what it does not say is.
+        for (user, wanted) in [(Some("strict"), "strict"), (None, "off")] {
+            let mut held = SettingValue::default_of(find("gate").unwrap());
+            user.map(|user| held.take(text(user), Origin::User(AT))).transpose().unwrap();
+            held.take(text("off"), Origin::Workspace(AT)).unwrap();
+            assert_eq!(held.value, text(wanted));
         }
     }
 
     #[test]
-    fn a_pinned_list_of_hosts_only_gets_shorter() {
+    fn a_list_of_hosts_only_gets_shorter() {
         let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
         for (other, is_taken) in [
             (hosts(&["b.example"]), true),
@@ -374,7 +380,6 @@ mod tests {
         ] {
             let mut held = SettingValue::default_of(find("bash.network").unwrap());
             held.take(hosts(&["a.example", "b.example"]), Origin::User(AT)).unwrap();
-            held.pinned = true;
             assert_eq!(held.take(other.clone(), Origin::Flag).is_ok(), is_taken, "{other:?}");
         }
     }

@@ -8,6 +8,7 @@ use super::lines::{Line, lines};
 use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
 use super::signs::{marker, other_format, search_marker};
 use super::source::{ParseError, Source};
+use crate::text::checked::peek;
 use crate::text::line_diff;
 use crate::text::lines::at_line_feeds;
 
@@ -217,7 +218,7 @@ fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
     let (text, lines) = (without_returns(text), without_returns(lines));
     let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
     let skipped = before.map(|before| at_line_feeds(&text).take(before).map(<[u8]>::len).sum::<usize>());
-    let rest = skipped.and_then(|skipped| text.get(skipped..)).unwrap_or_default();
+    let rest = skipped.map_or(&[][..], |skipped| peek(&text, skipped..));
     rest.starts_with(&lines) || lines.strip_suffix(b"\n").is_some_and(|lines| rest == lines)
 }
 
