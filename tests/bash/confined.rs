@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{Call, LBX, PATH_FIXED, Workspace, kill};
+use crate::common::{Call, LBX, LOOSEN, PATH_FIXED, Workspace, kill};
 use crate::support::{all_backends, backends, bash, direct, output};
 
 /// A workspace beside a file that must stay as it is, with secrets in the home folder.
@@ -579,6 +579,7 @@ fn a_command_cannot_replace_the_users_own_files_of_lbx() {
         // A folder elsewhere that the user's policy makes writable is no way either.
         let config = ws.outside.join("config");
         fs::create_dir_all(config.join("lbx")).unwrap();
+        fs::write(config.join("lbx/config.toml"), LOOSEN).unwrap();
         let writable = format!("bash.writable={}", config.display());
         let call =
             ws.call(&["bash", "--set", &setting, "--set", &writable, "echo x > ../config/lbx/config.toml"]);

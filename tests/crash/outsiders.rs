@@ -308,7 +308,7 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
         assert_eq!(answer["ok"], true, "{answer}");
         assert!(warnings(&answer).contains(&name), "{answer}");
         assert_eq!(open_entries(&ws).len(), 1, "it is left as it is");
-        assert!(all_bytes(&ws).contains(&b"a\nb\n"[..]), "and so are its bytes");
+        assert!(all_bytes(&ws).contains(&b"b\na\n"[..]), "and so are its bytes");
     }
     let error = ws.lbx(&["gc", "--keep-days", "0"]).error("io_error");
     assert!(error["message"].as_str().unwrap().contains(&name), "{error}");

@@ -10,9 +10,9 @@ use crate::inject::{can_inject, each, fail_at, points};
 type Case = (fn() -> Workspace, &'static [&'static str], &'static [&'static str], &'static str, &'static str);
 
 /// A call that changes a file.
-const APPEND: &[&str] = &["append", "a.txt", "--content", "two\n"];
+const APPEND: &[&str] = &["prepend", "a.txt", "--content", "two\n"];
 /// One that changes another.
-const APPEND_B: &[&str] = &["append", "b.txt", "--content", "two\n"];
+const APPEND_B: &[&str] = &["prepend", "b.txt", "--content", "two\n"];
 /// One that commits for the developer.
 const SQUASH: &[&str] = &["squash", "-m", "Do it", "--checked-out"];
 /// System calls that give a file another name.

@@ -34,6 +34,7 @@ mod patch;
 mod plain_calls;
 mod policy;
 mod protection;
+mod random_sessions;
 mod read;
 mod repeated;
 mod requests;
