@@ -44,7 +44,7 @@ _lbx_data() {
         apply_patch) _lbx_flags='--dry-run --why=' _lbx_places='-' ;;
         schema) _lbx_flags='--aliases --list' _lbx_places='@schemas' ;;
         batch) _lbx_flags='' _lbx_places='' ;;
-        mcp) _lbx_flags='--results=json,text --tools=@served --confirm' _lbx_places='' ;;
+        mcp) _lbx_flags='--results=json,text --tools=@served --confirm --sandboxes=' _lbx_places='' ;;
         help) _lbx_flags='' _lbx_places='@pages' ;;
     esac
     case $2 in

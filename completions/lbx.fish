@@ -148,7 +148,7 @@ function __lbx_valued_of
         case apply_patch
             string split ' ' -- '--why'
         case mcp
-            string split ' ' -- '--results --tools'
+            string split ' ' -- '--results --tools --sandboxes'
     end
 end
 set -g __lbx_pages read write edit patch append prepend insert section grep glob ls bash mkdir delete restore move undo redo rewind log diff review blame squash watch snapshot audit session trash gc stats doctor sandbox config init apply_patch schema batch mcp agents
@@ -499,5 +499,6 @@ complete -c lbx -n '__lbx_at 0' -a mcp -d 'Serve the tools over MCP on stdin and
 complete -c lbx -n '__lbx_in mcp' -l results -x -a 'json text' -d 'What a result holds: structured content and the same JSON as text, or…'
 complete -c lbx -n '__lbx_in mcp' -l tools -x -a '$__lbx_served' -d 'Tools to serve: all, core, read-only, or names separated by commas'
 complete -c lbx -n '__lbx_in mcp' -l confirm -d 'Show each change to the person at the client, and make it only if…'
+complete -c lbx -n '__lbx_in mcp' -l sandboxes -x -d 'Sandboxes that calls may name where --workspace or --sandbox settles…'
 complete -c lbx -n '__lbx_at 0' -a help -d 'Show the help of a tool, or a page for agents'
 complete -c lbx -n '__lbx_at 1 help' -a '$__lbx_pages'

@@ -12,7 +12,7 @@ use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
 use crate::engine::workspace::kept::Kept;
 use crate::engine::workspace::{Workspace, nearest_root};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::request;
 use crate::tools::ToolEntry;
 use crate::tools::common_fields::{COMMON_FIELDS, CommonField, Scope};
@@ -39,6 +39,8 @@ pub struct Settings {
     pub tools: Option<String>,
     /// Whether a person must agree to each change.
     pub confirm: bool,
+    /// The sandboxes that calls may name where the command line settles the workspace.
+    pub sandboxes: Vec<String>,
 }
 
 /// Flags that every tool takes.
@@ -91,6 +93,8 @@ pub struct Options {
     pub is_session_named: bool,
     /// The named workspace.
     pub sandbox: Option<String>,
+    /// The sandboxes that a call's field may name; any where there is no list.
+    pub sandboxes: Option<Vec<String>>,
     /// The model family whose tools are meant.
     pub dialect: Option<String>,
     /// Whether a change without a snapshot counts as failed.
@@ -162,6 +166,7 @@ impl Options {
             session,
             is_session_named,
             sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
+            sandboxes: None,
             dialect: flags.dialect.or_else(|| variable("LBX_DIALECT")),
             require_snapshot: flags.require_snapshot,
             policy: Sources::of_process(flags.set),
@@ -225,12 +230,29 @@ impl Options {
                     options.is_session_named |= !value.is_null();
                     options.session = text_of(&name, value)?.or(options.session);
                 }
-                "sandbox" => options.sandbox = text_of(&name, value)?.or(options.sandbox),
+                "sandbox" => {
+                    let named = text_of(&name, value)?.filter(|named| !named.is_empty());
+                    options.must_serve(named.as_deref())?;
+                    options.sandbox = named.or(options.sandbox);
+                }
                 _ => options.require_snapshot |= flag_of(&name, &value)?,
             }
             taken.push(name);
         }
         Ok(options)
+    }
+
+    /// Refuses a sandbox that a call over MCP may not name.
+    fn must_serve(&self, named: Option<&str>) -> Result<(), Error> {
+        match (&self.sandboxes, named) {
+            (Some(served), Some(named)) if !served.iter().any(|known| known == named) => {
+                let message = format!("this server serves one workspace, and not the sandbox {named}");
+                Err(Error::new(ErrorKind::SandboxNotFound, message)
+                    .suggest("Leave `sandbox` out. The user may serve it: `lbx mcp --sandboxes NAMES`.")
+                    .detail("field", "sandbox"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The session's id.

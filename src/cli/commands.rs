@@ -21,6 +21,9 @@ const SERVED: &str = "tools";
 /// The option of `mcp` that has each change confirmed.
 const CONFIRM: &str = "confirm";
 
+/// The option of `mcp` that lists the sandboxes which its calls may name.
+const SANDBOXES: &str = "sandboxes";
+
 /// What the first word names.
 #[derive(Clone, Copy)]
 pub enum Named {
@@ -248,6 +251,14 @@ fn mcp() -> Command {
                 .action(clap::ArgAction::SetTrue)
                 .help("Show each change to the person at the client, and make it only if they agree (elicitation)"),
         )
+        .arg(
+            Arg::new(SANDBOXES)
+                .long(SANDBOXES)
+                .value_name("NAMES")
+                .value_delimiter(',')
+                .action(clap::ArgAction::Append)
+                .help("Sandboxes that calls may name where --workspace or --sandbox settles the workspace; without it, none"),
+        )
 }
 
 /// What `mcp` was asked for.
@@ -257,6 +268,7 @@ pub fn settings(matches: &mut ArgMatches) -> Settings {
         results: matches.remove_one(RESULTS).unwrap_or_default(),
         tools: matches.remove_one(SERVED),
         confirm: matches.get_flag(CONFIRM),
+        sandboxes: matches.remove_many(SANDBOXES).into_iter().flatten().collect(),
     }
 }
 

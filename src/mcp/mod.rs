@@ -66,8 +66,14 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     // Only a call names a session whose history it wants to see alone.
     let session = Some(session.as_str().to_owned());
     // The server's own workspace is that of its sandbox; only a call names another.
-    let options =
-        Options { session, sandbox: None, is_session_named: false, ..options.clone() }.for_many_calls();
+    let options = Options {
+        session,
+        sandbox: None,
+        sandboxes: is_named.then(|| settings.sandboxes.clone()),
+        is_session_named: false,
+        ..options.clone()
+    }
+    .for_many_calls();
     let dialect = dialect::chosen(options.dialect.as_deref())?;
     let wanted = settings.tools.as_deref().map(|text| Wanted::parse(text, dialect)).transpose()?;
     let tools = ToolSet { dialect, wanted: wanted.unwrap_or_default() };

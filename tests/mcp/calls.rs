@@ -39,7 +39,7 @@ fn each_tool_does_its_work() {
     );
     assert_eq!(client.ok("ls", &json!({ "path": ["new"] }))["entries"][0]["path"], "new/file.txt");
     client.ok("move", &json!({ "from": "new/file.txt", "to": "new/moved.txt" }));
-    client.ok("delete", &json!({ "path": "new/moved.txt" }));
+    client.ok("delete", &json!({ "path": ["new/moved.txt"] }));
     assert!(!workspace.path("new/moved.txt").exists());
     client.ok("restore", &json!({ "path": "new/moved.txt" }));
     workspace.holds("new/moved.txt", "newer\n");

@@ -270,3 +270,32 @@ fn a_server_works_in_a_container_and_a_call_names_another_sandbox() {
         server.wait().unwrap();
     }
 }
+
+#[test]
+fn a_server_of_one_workspace_reaches_only_the_sandboxes_that_its_command_line_lists() {
+    let ws = Workspace::with(&[("a.txt", "here\n")]);
+    for name in ["box", "other"] {
+        let folder = ws.outside.join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("a.txt"), name).unwrap();
+        ws.lbx(&["sandbox", "create", name, "--root", folder.to_str().unwrap()]).ok();
+    }
+    let root = ws.root.to_str().unwrap();
+    let read = |flags: &[&str], name: &str| {
+        let initialize = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let call = json!({ "name": "read", "arguments": { "path": "a.txt", "sandbox": name } });
+        let messages = [
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize }),
+            json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+            json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call }),
+        ];
+        let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
+        let answers = ws.lbx_stdin(&[&["mcp", "--workspace", root], flags].concat(), text).lines();
+        answers[1]["result"].to_string()
+    };
+    let refused = read(&[], "box");
+    assert!(refused.contains("this server serves one workspace, and not the sandbox box"), "{refused}");
+    assert!(read(&[], "").contains("here"));
+    assert!(read(&["--sandboxes", "box"], "box").contains("\"content\":\"box\""));
+    assert!(read(&["--sandboxes", "box"], "other").contains("sandbox_not_found"));
+}
