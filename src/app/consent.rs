@@ -8,6 +8,9 @@ use crate::control::Control;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::request;
+use crate::text::checked::peek_str;
+use crate::text::counted::counted;
+use crate::text::visible;
 use crate::tools::{Effect, Reply, Text, ToolEntry};
 
 /// Asks the person about a change, which the text describes; an error means no.
@@ -15,6 +18,10 @@ pub type Ask = dyn Fn(&str) -> Result<(), Error> + Send + Sync;
 
 /// Bytes of a description that a person is shown.
 const SHOWN_BYTES_MAX: usize = 16_000;
+/// Bytes of them that are of its end, where it is longer.
+const END_BYTES: usize = 6_000;
+/// Bytes that the trial of a change may answer, so that its end can be shown.
+const TRIAL_BYTES_MAX: usize = 4 << 20;
 
 /// A change that a person may be asked about.
 pub struct Proposal<'a> {
@@ -56,15 +63,16 @@ pub fn consent(ask: &Ask, change: &Proposal<'_>) -> Result<(), Error> {
         }
         fields.retain(|name, _| !is_trial(name));
         fields.insert("dry_run".to_owned(), true.into());
-        for (name, value) in [("diff", Value::from(true)), ("max_bytes", SHOWN_BYTES_MAX.into())] {
-            let is_given = fields.keys().any(|given| request::snake_case(given) == name);
-            if has(name) && !is_given {
+        // What a person sees is not for the caller to bound.
+        for (name, value) in [("diff", Value::from(true)), ("max_bytes", TRIAL_BYTES_MAX.into())] {
+            if has(name) {
+                fields.retain(|given, _| request::snake_case(given) != name);
                 fields.insert(name.to_owned(), value);
             }
         }
     }
     let (shown, result) = change.tried(trial.clone())?;
-    ask(&described(tool, &shown))?;
+    ask(&described(tool, &shown, request))?;
     if change.tried(trial)? != (shown, result) {
         return Err(Error::new(
             ErrorKind::StaleFile,
@@ -114,17 +122,43 @@ fn shown(reply: &dyn Reply) -> Result<String, Error> {
 pub fn consent_unseen(ask: &Ask, tool: &'static ToolEntry, request: &Value) -> Result<(), Error> {
     match tool.effect {
         Effect::Reads => Ok(()),
-        Effect::Adds | Effect::Writes => {
-            ask(&described(tool, &serde_json::to_string_pretty(request).unwrap_or_default()))
-        }
+        Effect::Adds | Effect::Writes => ask(&described(tool, &unescaped(request), request)),
     }
 }
 
-/// What the person is asked.
-fn described(tool: &ToolEntry, change: &str) -> String {
-    let bound = SHOWN_BYTES_MAX.min(change.len());
-    let end = (0..=bound).rev().find(|at| change.is_char_boundary(*at)).unwrap_or(0);
-    let (shown, more) = change.split_at_checked(end).unwrap_or((change, ""));
-    let more = if more.is_empty() { "" } else { "\n…" };
-    format!("Allow lbx to carry out this {} call?\n\n{shown}{more}", tool.name)
+/// A request as a person reads it: a command of several lines in several lines.
+fn unescaped(request: &Value) -> String {
+    let fields = request.as_object().into_iter().flatten();
+    let line = |(name, value): (&String, &Value)| match value.as_str() {
+        Some(text) if text.contains('\n') => format!("{name}:\n{text}\n"),
+        Some(text) => format!("{name}: {text}\n"),
+        None => format!("{name}: {value}\n"),
+    };
+    fields.filter(|(name, _)| *name != WHY).map(line).collect()
+}
+
+/// The field with the caller's reason.
+const WHY: &str = "why";
+
+/// What the person is asked. Nothing in it gives orders to a terminal or changes the direction of text; of a long
+/// one the start and the end are shown, with its size.
+fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
+    let seen = |text: &str| text.split_inclusive('\n').map(visible::controls).collect::<String>();
+    let change = seen(change);
+    let why = request.get(WHY).and_then(Value::as_str).map(|why| format!("Why: {}\n\n", seen(why)));
+    let shown = if change.len() <= SHOWN_BYTES_MAX {
+        change
+    } else {
+        let (start, end) = (SHOWN_BYTES_MAX - END_BYTES, change.len() - END_BYTES);
+        let start = (0..=start).rev().find(|at| change.is_char_boundary(*at)).unwrap_or(0);
+        let end = (end..=change.len()).find(|at| change.is_char_boundary(*at)).unwrap_or(change.len());
+        let left_out = counted(end - start, "byte");
+        let whole = counted(change.len(), "byte");
+        format!(
+            "{}\n… {left_out} of {whole} are not shown …\n{}",
+            peek_str(&change, ..start),
+            peek_str(&change, end..)
+        )
+    };
+    format!("Allow this {}?\n\n{}{shown}", tool.name, why.unwrap_or_default())
 }
