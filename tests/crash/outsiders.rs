@@ -2,6 +2,7 @@
 //! stops that call, nobody's bytes are lost, and a warning says where they are.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::common::{Standing, Workspace, state};
 use crate::inject::{can_inject, each, held_up, kill_at, points, sample};
-use crate::judge::{Sides, Tree, files_below};
+use crate::judge::{Sides, Tree, files_below, must_be_tidy};
 use crate::killed::CHANGING;
 use crate::scenarios::{self, Scenario};
 
@@ -509,4 +510,39 @@ fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
     assert!(!ws.git(&["ls-tree", "--name-only", "lbx-snapshots"]).contains("b.txt"));
     ws.lbx(&["undo"]).ok();
     ws.holds("b.txt", "theirs\n");
+}
+
+/// An editor writes a new file and renames it over the old one: that may come between the last look at the file and
+/// the rename of this call.
+#[test]
+fn what_an_editor_saves_just_before_the_rename_stays() {
+    if !can_inject() {
+        return;
+    }
+    for path in ["a.txt", "d/b.txt"] {
+        let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
+        ws.lbx(&["append", "a.txt", "--content", "first\n"]).ok();
+        ws.lbx(&["read", path]).ok();
+        let save = || {
+            ws.write("saved", "theirs\n");
+            fs::rename(ws.path("saved"), ws.path(path)).unwrap();
+        };
+        let exchange: Vec<OsString> =
+            ["-e", "trace=renameat2", "-e", "inject=renameat2:delay_enter=400000:when=1"]
+                .map(OsString::from)
+                .into();
+        let output = std::thread::scope(|scope| {
+            let call = scope
+                .spawn(|| crate::inject::traced(&ws, &exchange, &["write", path, "--content", "ours\n"]));
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            save();
+            call.join().unwrap()
+        });
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Where the machine was slow, the editor came before the last look.
+        assert!(said.contains("stale_file"), "{said}");
+        ws.holds(path, "theirs\n");
+        ws.lbx(&["write", "other.txt", "--content", "other\n", "--session", "next"]).ok();
+        must_be_tidy(&ws).unwrap();
+    }
 }

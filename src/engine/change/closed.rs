@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
-use super::run::{BELOW, Ground};
+use super::run::{BELOW, Ground, Seen};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{FolderMode, JournalEntry};
@@ -97,9 +97,9 @@ impl Ground<'_> {
     ///
     /// # Errors
     /// The system's, at the first step that fails.
-    pub fn carry_out_entry(&self, entry: &JournalEntry, done: usize) -> Result<(), Error> {
+    pub fn carry_out_entry(&self, entry: &JournalEntry, done: usize, seen: &Seen) -> Result<(), Error> {
         let _ = self.open_up(entry, done);
-        self.carry_out_all(&entry.steps, done)?;
+        self.carry_out_all(&entry.steps, done, seen)?;
         self.set_modes(entry, Direction::Redo)
     }
 

@@ -1,8 +1,10 @@
 //! From a planned change to one that stands, step by step.
 
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
 
 use super::aside::ToWrite;
@@ -14,7 +16,7 @@ use super::plan::{Intent, NewFile, plan};
 use super::planned::Planned;
 use super::prepared::Prepared;
 use super::record::{self, StandingChange};
-use super::run::Ground;
+use super::run::{Ground, Seen, changed_meanwhile};
 use super::stage::Stage;
 use super::{Change, across, marks, recover};
 use crate::apart::Apart;
@@ -88,14 +90,7 @@ impl Change<'_> {
                 return Err(error);
             }
         };
-        let ground = Ground { workspace: &self.engine.workspace, state: &state };
-        if let Err(error) = ground.carry_out_entry(&self.entry, 0) {
-            let error = self.after_failure(&state, error);
-            if error.is_applied() {
-                self.note_changed();
-            }
-            return Err(error);
-        }
+        self.carry_out(&state)?;
         self.note_changed();
         self.correct_digests(&state, &prepared.about_to_move);
         // Where that fails, it is tried again below, and told.
@@ -123,6 +118,32 @@ impl Change<'_> {
             });
             drop(files);
         });
+    }
+
+    /// Carries out the steps; where one fails, those before it are taken back.
+    fn carry_out(&mut self, state: &State) -> Result<(), Error> {
+        let ground = Ground { workspace: &self.engine.workspace, state };
+        let seen = Seen { looks: self.looks(), done: Cell::new(0) };
+        let Err(error) = ground.carry_out_entry(&self.entry, 0, &seen) else { return Ok(()) };
+        // What others have put there says nothing of how far this change came; this call knows it.
+        let is_others = error.kind() == ErrorKind::StaleFile;
+        if is_others && recover::roll_back(ground, &self.entry, seen.done.get()).is_ok() {
+            return Err(error);
+        }
+        let error = self.after_failure(state, error);
+        if error.is_applied() {
+            self.note_changed();
+        }
+        Err(error)
+    }
+
+    /// What the files that are replaced looked like when they were read.
+    fn looks(&self) -> HashMap<Location, Stat> {
+        let of = |file: &Planned| {
+            let original = file.seen.current.original.as_ref().filter(|_| file.after.is_some())?;
+            Some((self.location(file.seen.current.place.path()), original.stat))
+        };
+        self.files.iter().filter_map(of).collect()
     }
 
     /// Refuses, where the policy says so, a file with several names. It is a path not to be
@@ -332,11 +353,7 @@ impl Change<'_> {
                 Err(errno) => return Err(Error::io("look at", shown, errno)),
             };
             if !same {
-                return Err(Error::new(
-                    ErrorKind::StaleFile,
-                    format!("{shown} was changed by another program during this call"),
-                )
-                .at(shown));
+                return Err(changed_meanwhile(shown));
             }
         }
         Ok(())

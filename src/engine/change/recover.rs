@@ -13,7 +13,7 @@ use super::moves;
 use super::moves::ForSnapshot;
 use super::record;
 use super::record::StandingChange;
-use super::run::Ground;
+use super::run::{Ground, Seen};
 use crate::engine::Engine;
 use crate::engine::history::replay::{Direction, Kind};
 use crate::engine::journal;
@@ -241,7 +241,7 @@ fn check_contents(ground: Ground<'_>, steps: &[Step]) -> Result<(), Error> {
 fn go_on(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
     check_contents(ground, rest)?;
-    ground.carry_out_entry(entry, done)?;
+    ground.carry_out_entry(entry, done, &Seen::default())?;
     ground.sync(&entry.steps, None, None)
 }
 
@@ -270,7 +270,7 @@ pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool
 }
 
 /// Takes back the first `done` steps of an entry, the last one first, and drops it.
-fn roll_back(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
+pub fn roll_back(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
     check_contents(ground, steps)?;
     let _ = ground.open_up(entry, done);

@@ -1,5 +1,7 @@
 //! Steps, carried out and taken back on the disk.
 
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -98,12 +100,21 @@ impl Ground<'_> {
     ///
     /// # Errors
     /// The system's, at the first that fails.
-    pub fn carry_out_all(&self, steps: &[Step], done: usize) -> Result<(), Error> {
+    pub fn carry_out_all(&self, steps: &[Step], done: usize, seen: &Seen) -> Result<(), Error> {
         let mut folders = LastFolders::default();
-        for step in steps.iter().skip(done) {
+        for (number, step) in steps.iter().enumerate().skip(done) {
+            seen.done.set(number);
             if let Step::Put { at, staged, before, in_place: false, .. } = step {
-                let put = self.put(at, staged, before.is_some(), &mut folders);
-                put.map_err(|errno| Error::io("write", self.shown(at), errno))?;
+                let over = match (before, seen.looks.get(at)) {
+                    (None, _) => Over::Nothing,
+                    (Some(_), None) => Over::Anything,
+                    (Some(_), Some(read)) => Over::Read(read),
+                };
+                let put = self.put(at, staged, over, &mut folders);
+                put.map_err(|errno| match errno {
+                    OTHERS_FILE => changed_meanwhile(&self.shown(at)),
+                    errno => Error::io("write", self.shown(at), errno),
+                })?;
             } else {
                 // It may give a folder another name.
                 folders = LastFolders::default();
@@ -116,12 +127,12 @@ impl Ground<'_> {
         }))
     }
 
-    /// Gives staged bytes their name; `folders` are those of the file before.
+    /// Gives staged bytes their name, that of what there is `over`; `folders` are those of the file before.
     fn put(
         &self,
         at: &Location,
         staged: &Location,
-        over: bool,
+        over: Over<'_>,
         folders: &mut LastFolders,
     ) -> Result<(), Errno> {
         let open = |folder: &Location| self.open(folder, BELOW);
@@ -130,11 +141,11 @@ impl Ground<'_> {
         if matches!(staged, Location::State(_)) {
             // Its folder is open.
             let (from, old) = self.folder_of(staged)?;
-            return rename_in(from.as_fd(), old, to, new, over);
+            return replace_in((from.as_fd(), old), (to, new), over);
         }
         let old = staged.path().name().ok_or(Errno::INVAL)?;
         let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
-        rename_in(from, old, to, new, over)
+        replace_in((from, old), (to, new), over)
     }
 
     /// Removes bytes that wait for nothing any more.
@@ -400,6 +411,59 @@ struct LastFolders {
     staged: LastFolder<Location>,
     /// Where it stands.
     target: LastFolder<Location>,
+}
+
+/// What the files of a change looked like when they were read, and how far the change has come.
+#[derive(Default)]
+pub struct Seen {
+    /// What the files looked like that are replaced; a call that recovers does not know.
+    pub looks: HashMap<Location, Stat>,
+    /// Steps that are done.
+    pub done: Cell<usize>,
+}
+
+/// What a file takes the place of.
+#[derive(Clone, Copy)]
+enum Over<'s> {
+    /// Nothing: its name must be free.
+    Nothing,
+    /// Whatever has its name.
+    Anything,
+    /// The file that looked so when it was read.
+    Read(&'s Stat),
+}
+
+/// What is told of a name that has another file than the one that was read.
+const OTHERS_FILE: Errno = Errno::STALE;
+
+/// The refusal of a file that another program changed since this call read it.
+#[must_use]
+pub fn changed_meanwhile(shown: &str) -> Error {
+    Error::new(ErrorKind::StaleFile, format!("{shown} was changed by another program during this call"))
+        .at(shown)
+}
+
+/// Gives a file that waits its name. Where it takes that of another, the two are exchanged, and what came out is
+/// looked at: an editor may have saved a file of its own there since that one was read. It goes back then.
+fn replace_in(
+    (from, old): (BorrowedFd<'_>, &OsStr),
+    (to, new): (BorrowedFd<'_>, &OsStr),
+    over: Over<'_>,
+) -> Result<(), Errno> {
+    let Over::Read(read) = over else {
+        return rename_in(from, old, to, new, matches!(over, Over::Anything));
+    };
+    match fs::exchange(from, old, to, new) {
+        Err(Errno::INVAL | Errno::NOSYS) => return rename_in(from, old, to, new, true),
+        exchanged => exchanged?,
+    }
+    let came_out = fs::stat_at(from, old)?;
+    let looks = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+    if looks(&came_out) == looks(read) {
+        return fs::unlink_at(from, old, AtFlags::empty());
+    }
+    fs::exchange(from, old, to, new)?;
+    Err(OTHERS_FILE)
 }
 
 /// Renames onto a name, which must be free unless the new file is to come `over` another.

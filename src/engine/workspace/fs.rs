@@ -185,6 +185,15 @@ pub fn rename_new(from: impl AsFd, old: &OsStr, to: impl AsFd, new: &OsStr) -> R
     }
 }
 
+/// Exchanges two names at one stroke.
+///
+/// # Errors
+/// The system's; `EINVAL` or `ENOSYS` where the file system cannot.
+pub fn exchange(one: impl AsFd, name: &OsStr, other: impl AsFd, with: &OsStr) -> Result<(), Errno> {
+    let (one, other) = (one.as_fd(), other.as_fd());
+    rustix::io::retry_on_intr(|| rustix::fs::renameat_with(one, name, other, with, RenameFlags::EXCHANGE))
+}
+
 /// Removes `name` from `folder`.
 ///
 /// # Errors
