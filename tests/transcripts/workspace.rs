@@ -375,3 +375,30 @@ fn a_folder_that_cannot_be_looked_into_is_told_as_that() {
     }
     ws.chmod("d", 0o755);
 }
+
+#[test]
+fn no_folder_is_taken_for_a_project_that_nobody_named() {
+    let ws = Workspace::bare(&[("notes.txt", "note\n")]);
+    let home = |arguments: &[&str]| ws.call(arguments).env("HOME", &ws.root).run();
+    for arguments in [
+        &["ls"][..],
+        &["read", "notes.txt"],
+        &["grep", "note"],
+        &["write", "x.txt", "--content", "x"],
+        &["bash", "true"],
+    ] {
+        let error = home(arguments).error("invalid_request");
+        assert!(error["message"].as_str().unwrap().ends_with("is a home folder"), "{error}");
+        assert!(error["suggested_action"].as_str().unwrap().contains("--workspace DIR"), "{error}");
+        let system =
+            ws.call(arguments).in_folder(std::path::Path::new("/etc")).run().error("invalid_request");
+        assert!(system["message"].as_str().unwrap().ends_with("is a folder of the system"), "{system}");
+    }
+    assert!(!ws.path(".lbx").exists() && !ws.path("x.txt").exists());
+    // Who names it means it, and so does who keeps a repository there.
+    home(&["--workspace", ws.root.to_str().unwrap(), "ls"]).ok();
+    ws.git(&["init", "-q"]);
+    home(&["ls"]).ok();
+    // Tools that need no project say what they know.
+    ws.call(&["schema", "read"]).env("HOME", &ws.root).in_folder(std::path::Path::new("/")).run().ok();
+}
