@@ -259,7 +259,7 @@ impl Queue {
     fn is_its_turn(&self, at: usize, running: &[Arc<Turn>]) -> bool {
         let Some(call) = self.held.get(at) else { return false };
         let before = self.held.iter().take(at).map(|held| &held.turn);
-        !running.iter().map(AsRef::as_ref).chain(before).any(|earlier| call.turn.waits_for(earlier))
+        !running.iter().map(AsRef::as_ref).chain(before).any(|earlier| call.turn.waits_for(*earlier))
     }
 }
 

@@ -293,6 +293,30 @@ fn calls_that_come_at_once_take_effect_in_the_order_in_which_they_came() {
 }
 
 #[test]
+fn what_follows_a_change_sees_it_by_whatever_name_it_looks() {
+    /// Rounds.
+    const ROUNDS: usize = 20;
+    let workspace = Workspace::with(&[("t.txt", "0\n"), ("d/a.txt", "a\n")]);
+    std::os::unix::fs::symlink("t.txt", workspace.path("l.txt")).unwrap();
+    let mut client = workspace.serve(&[]);
+    for round in 0..ROUNDS {
+        let (from, to) = if round % 2 == 0 { ("d", "e") } else { ("e", "d") };
+        let mark = format!("mark-{round}");
+        client.begin_call("append", &json!({ "path": "t.txt", "content": format!("{mark}\n") }));
+        let through = client.begin_call("read", &json!({ "path": "l.txt" }));
+        let found = client.begin_call("grep", &json!({ "pattern": mark, "path": ["t.txt"] }));
+        let command = client.begin_call("bash", &json!({ "command": "tail -1 t.txt" }));
+        client.begin_call("move", &json!({ "from": from, "to": to }));
+        let moved = client.begin_call("read", &json!({ "path": format!("{to}/a.txt") }));
+        for id in [through, found, command, moved] {
+            let result = client.answer_to(id)["result"].clone();
+            assert_ne!(result["isError"], true, "{round}: {result}");
+            assert!(id == moved || result.to_string().contains(&mark), "{round}: {result}");
+        }
+    }
+}
+
+#[test]
 fn paths_count_from_the_root_wherever_the_server_stands() {
     let workspace = Workspace::with(&[("a.txt", "root\n"), ("sub/a.txt", "sub\n")]);
     let mut client = crate::client::Client::of(workspace.lbx("sub", &["mcp"])).greeted();
