@@ -132,8 +132,8 @@ pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
     (lower.map(|character| (class(character), character)).collect(), swapped.collect())
 }
 
-/// The MIME type of a file: its bytes say it, and its name only what they leave open. One image that is none
-/// would have a model's API refuse the whole conversation.
+/// The MIME type of a file. The bytes decide about images, since one image that is none would have a model's API
+/// refuse the whole conversation; the name decides about all else, as in the reference server.
 ///
 /// # Errors
 /// `binary_file` of a file that is named as an image and is none.
@@ -159,7 +159,7 @@ pub fn mime_of(path: &str, base64: &str) -> Result<&'static str, Error> {
         .at(path)
         .suggest("Read it as text."));
     }
-    Ok(if found == UNKNOWN && !is_image(named) { named } else { found })
+    Ok(if is_image(found) || named == UNKNOWN { found } else { named })
 }
 
 /// The MIME type that the name of a file speaks for.
