@@ -2,6 +2,7 @@
 
 pub mod call;
 pub mod called;
+mod client_session;
 pub mod consent;
 pub mod options;
 mod relay;

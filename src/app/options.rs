@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
+use super::client_session;
 use crate::engine::policy::sources::Sources;
 use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
@@ -50,7 +51,7 @@ pub struct Flags {
     /// Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]
     #[arg(long, global = true, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
-    /// Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]
+    /// Session, whose reads and changes belong together; NAME@parent is that of the client process that calls [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]
     #[arg(long, global = true, value_name = "ID")]
     pub session: Option<String>,
     /// Named workspace [env: `LBX_SANDBOX`]
@@ -157,7 +158,14 @@ impl Options {
     fn from_flags(flags: Flags) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_session_named = flags.session.is_some();
-        let session = flags.session.or_else(|| SESSION_VARIABLES.iter().find_map(|name| variable(name)));
+        // The user may bring an ended client's session back: the variable outranks what `init` wrote.
+        let adopted = || variable(SESSION_VARIABLES[0]);
+        let session = match flags.session {
+            Some(session) if client_session::is_of_client(&session) => adopted().or(Some(session)),
+            Some(session) => Some(session),
+            None => SESSION_VARIABLES.iter().find_map(|name| variable(name)),
+        };
+        let session = session.map(client_session::resolved);
         let workspace = flags
             .workspace
             .or_else(|| std::env::var_os("LBX_WORKSPACE").filter(|it| !it.is_empty()).map(PathBuf::from));

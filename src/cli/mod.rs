@@ -1,5 +1,6 @@
 //! The command line: flags or JSON in, one JSON object out.
 
+mod another;
 pub mod batch;
 pub mod commands;
 mod follow;
@@ -223,6 +224,11 @@ fn run_tool(
     options.exit_status |= matches.try_get_one(QUIET).is_ok_and(|quiet| quiet == Some(&true));
     options.person = tool.for_people && terminal::has_person(&options);
     options.text |= options.person;
+    match another::session_meant(tool, &matches, &options) {
+        Ok(Some(session)) => options = Options { session: Some(session), is_session_named: true, ..options },
+        Ok(None) => {}
+        Err(error) => return output::refuse(tool.name, &options, &error),
+    }
     let options = &options;
     if tool.follows && options.json.is_none() {
         return follow::run(tool, follow::request_of(&matches), options);

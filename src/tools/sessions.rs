@@ -15,8 +15,8 @@ const NAMED_MAX: usize = 10;
 /// Names that come nearest to one that is not known, or the newest ones.
 const NEAR_NAMED: usize = 3;
 
-/// What to do where no session can be asked about.
-const LOG_SHOWS: &str = "`log` shows the changes of all sessions.";
+/// What to do where a session has nothing to take back. It names no other session: their changes are others' work.
+pub const LOG_SHOWS: &str = "`log` shows the changes of all sessions.";
 
 /// A session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,23 +124,6 @@ pub fn must_be_known(engine: &Engine, session: &SessionId) -> Result<(), Error> 
         .suggest(advice)
         .on_command_line("`lbx session list` lists them.")
         .detail("near", near))
-}
-
-/// What to do about a session that has nothing to take back: the sessions of which `can` says that they have are
-/// asked about. Their changes are others' work, so none is named as the next step.
-#[must_use]
-pub fn others_advice(engine: &Engine, can: impl Fn(&State, &str) -> bool) -> String {
-    let store = record::find(engine).ok().flatten();
-    let sessions = store.and_then(|store| all(&store).ok()).unwrap_or_default();
-    let Some(state) = State::find(&engine.workspace).ok().flatten() else {
-        return LOG_SHOWS.to_owned();
-    };
-    let others = sessions.iter().filter(|other| *other != engine.session().as_str()).take(NAMED_MAX);
-    let others: Vec<&str> = others.map(String::as_str).filter(|other| can(&state, other)).collect();
-    if others.is_empty() {
-        return LOG_SHOWS.to_owned();
-    }
-    format!("Did you mean session {}? Then name it in `session`.", others.join(" or "))
 }
 
 /// The refusal of a session that changed nothing.

@@ -17,7 +17,7 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("LBX_WORKSPACE", "The workspace root, as --workspace."),
     (
         "LBX_SESSION",
-        "The session, as --session. Where it is unset, CLAUDE_CODE_SESSION_ID and CODEX_THREAD_ID are looked at.",
+        "The session, as --session; it outranks NAME@parent there. Where it is unset, CLAUDE_CODE_SESSION_ID and CODEX_THREAD_ID are looked at.",
     ),
     ("LBX_SANDBOX", "A named workspace, as --sandbox."),
     (
@@ -330,7 +330,8 @@ in .claude/settings.json:
       {\"type\": \"command\", \"command\": \"lbx session compact >/dev/null; lbx session brief -t\"}]}]}}
 
 Codex takes the same as .codex/hooks.json; Gemini CLI in .gemini/settings.json, with the matcher compress. The
-session is the harness's own, as in its shell. For lbx mcp, name the same --session here and there.
+session is the harness's own, as in its shell. With NAME@parent, for the server and the hook, it is NAME and digits that
+stand for the process which starts both.
 ",
 )];
 

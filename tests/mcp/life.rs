@@ -164,6 +164,46 @@ fn a_client_that_stops_reading_ends_the_server_quietly() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 
+/// A window of a client: a process that starts the server and, once that has ended, its hook.
+fn window(workspace: &Workspace, hook_writes: &str) -> Client {
+    let mut command = workspace.lbx("", &[]);
+    let server = command.get_program().to_owned().into_string().unwrap();
+    let script = format!(
+        "{server} mcp --session w@parent; {server} session compact -t --session w@parent >{hook_writes}"
+    );
+    command = Command::new("timeout");
+    command.args(["120", "sh", "-c", &script]).current_dir(workspace.path("")).env("LBX_STATE_ID", STATE_ID);
+    Client::of(command).greeted()
+}
+
+#[test]
+fn each_window_of_a_client_has_a_session_that_its_hooks_find() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let (mut one, mut other) = (window(&workspace, "one.hook"), window(&workspace, "other.hook"));
+    let edit = json!({ "path": "a.txt", "old_string": "a", "new_string": "b" });
+    one.ok("read", &json!({ "path": "a.txt" }));
+    other.refused("edit", &edit, "not_read");
+    one.ok("edit", &edit);
+    let refused = other.refused("undo", &json!({}), "not_found");
+    assert!(!refused.to_string().contains("--session") && !refused.to_string().contains("Did you mean"));
+    let name = |client: &mut Client| client.ok("session", &json!({}))["session"].as_str().unwrap().to_owned();
+    let names = [name(&mut one), name(&mut other)];
+    assert_ne!(names[0], names[1]);
+    for ((mut client, hook), name) in [(one, "one.hook"), (other, "other.hook")].into_iter().zip(&names) {
+        client.hang_up();
+        assert!(client.ends_within(Duration::from_secs(20)).success());
+        let unread = if hook == "one.hook" { "1 file" } else { "0 files" };
+        workspace.holds(hook, &format!("session {name}: compact, {unread} unread now\n"));
+        assert!(name.starts_with("w-") && name.len() == 10, "{name}");
+    }
+    // A client that is started again brings its session back by name.
+    let mut resumed = workspace.lbx("", &["mcp", "--session", "w@parent"]);
+    resumed.env("LBX_SESSION", &names[0]);
+    let mut resumed = Client::of(resumed).greeted();
+    resumed.ok("undo", &json!({}));
+    workspace.holds("a.txt", "a\n");
+}
+
 #[test]
 fn a_thousand_requests_at_once_are_all_answered() {
     let workspace = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "")]);

@@ -23,6 +23,18 @@ fn workspace() -> Workspace {
 
 /// What a call prints on a terminal; `None`, with a message, where there is no `script` to make one.
 fn on_a_terminal(ws: &Workspace, call: &str, variables: &[(&str, &str)]) -> Option<String> {
+    typed_on_a_terminal(ws, call, variables, "")
+}
+
+/// The same where the person types something.
+fn typed_on_a_terminal(
+    ws: &Workspace,
+    call: &str,
+    variables: &[(&str, &str)],
+    typed: &str,
+) -> Option<String> {
+    let keys = ws.outside.join("typed");
+    std::fs::write(&keys, typed).unwrap();
     let mut command = Command::new("script");
     command.args(["-qec", &format!("{LBX} {call}"), "/dev/null"]).current_dir(&ws.root).env_clear();
     command
@@ -31,7 +43,8 @@ fn on_a_terminal(ws: &Workspace, call: &str, variables: &[(&str, &str)]) -> Opti
         .env("LC_ALL", "C.UTF-8")
         .env("TZ", "UTC");
     command.env("GIT_CONFIG_NOSYSTEM", "1").env("LBX_STATE_ID", STATE_ID).env("TERM", "xterm");
-    command.env("LBX_PAGER", "cat").envs(variables.iter().copied()).stdin(Stdio::null());
+    command.env("LBX_PAGER", "cat").envs(variables.iter().copied());
+    command.stdin(std::fs::File::open(keys).unwrap());
     match command.output() {
         Ok(output) => Some(String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")),
         Err(error) => {
@@ -60,6 +73,33 @@ fn a_person_at_a_terminal_is_shown_colours_and_what_each_session_changed() {
     assert!(paged.lines().all(|line| line.starts_with("paged:")), "{paged}");
     let missing = on_a_terminal(&ws, "log", &[("LBX_PAGER", "no-such-pager")]).unwrap();
     assert!(missing.contains("edit: b.txt"), "{missing}");
+}
+
+#[test]
+fn a_developer_who_undoes_is_shown_whose_change_it_is_and_is_asked() {
+    let ws = workspace();
+    let question = "undo: the last change is of session second: edit: b.txt (change 1). Go on? [y/N] ";
+    for typed in ["n\n", "\n", ""] {
+        let Some(said) = typed_on_a_terminal(&ws, "undo", &[], typed) else { return };
+        assert!(said.contains(question) && said.contains("you did not agree; nothing was changed"), "{said}");
+        ws.holds("b.txt", "B\n");
+    }
+    let said = typed_on_a_terminal(&ws, "undo a.txt", &[], "y\n").unwrap();
+    assert!(
+        said.contains("of session first: edit: a.txt (change 1)") && said.contains("undo: edit"),
+        "{said}"
+    );
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+    let said = typed_on_a_terminal(&ws, "undo", &[], "y\n").unwrap();
+    assert!(said.contains(question), "{said}");
+    ws.holds("b.txt", "b\n");
+    // Programs are never led to another session's work.
+    for call in ["undo", "redo"] {
+        let error = ws.lbx(&[call]).error("not_found");
+        assert_eq!(error["suggested_action"], "`log` shows the changes of all sessions.", "{error:#}");
+    }
+    let said = typed_on_a_terminal(&ws, "redo", &[], "y\n").unwrap();
+    assert!(said.contains("redo: the last change is of session"), "{said}");
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn geminis_hooks_print_nothing_and_are_called_before_it_compresses() {
         assert_eq!(hooks.len(), 1, "{text}");
         assert!(hooks[0].get("matcher").is_none(), "{text}");
         let command = hooks[0]["hooks"][0]["command"].as_str().unwrap();
-        assert_eq!(command, "lbx session compact --session gemini >/dev/null");
+        assert_eq!(command, "lbx session compact --session gemini@parent >/dev/null");
     }
     assert_eq!(ws.lbx(&["init", "--client", "gemini"]).ok()["files"], serde_json::json!([]));
     ws.lbx(&["init", "--client", "gemini", "--remove"]).ok();

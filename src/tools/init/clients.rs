@@ -18,14 +18,6 @@ pub struct Client {
     pub shown_exclusive: Option<&'static str>,
 }
 
-impl Client {
-    /// Whether it has hooks, which name the session that the server has to use.
-    #[must_use]
-    pub fn has_hooks(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part.piece, Piece::Hook(_) | Piece::Whole { .. }))
-    }
-}
-
 /// A server in an object of JSON.
 const fn server(file: &'static str, path: &'static [&'static str], entry: fn(&[String]) -> Value) -> Part {
     Part { file, piece: Piece::Server { path, entry } }
@@ -189,7 +181,7 @@ const OPENCODE_PLUGIN: &str = "\
 export const Lbx = async ({ $ }) => ({
   event: async ({ event }) => {
     if (event.type === \"session.compacted\") {
-      await $`lbx session compact --session opencode`.quiet().nothrow()
+      await $`lbx session compact --session opencode@parent`.quiet().nothrow()
     }
   },
 })

@@ -123,15 +123,13 @@ impl Tool for Init {
     }
 }
 
-/// The arguments of `lbx` for a client. Its model reads the text of a result; the session is the one that
-/// its hook names.
+/// The arguments of `lbx` for a client. Its model reads the text of a result; each process of the client has a
+/// session, which its hooks find.
 fn arguments(client: &Client, tools: Option<&str>) -> Vec<String> {
-    let mut arguments: Vec<&str> = vec!["mcp", "--results", "text"];
-    if client.has_hooks() {
-        arguments.extend(["--session", client.name]);
-    }
-    arguments.extend(tools.into_iter().flat_map(|tools| ["--tools", tools]));
-    arguments.into_iter().map(str::to_owned).collect()
+    let session = format!("{}@parent", client.name);
+    let arguments = ["mcp", "--results", "text", "--session", &session];
+    let tools = tools.into_iter().flat_map(|tools| ["--tools", tools]);
+    arguments.into_iter().chain(tools).map(str::to_owned).collect()
 }
 
 /// What no file in the workspace can say: an entry of the user's own file, or what to do instead.

@@ -90,7 +90,7 @@ const OWN_SIGN: &str = "Written by lbx init";
 /// For whom a piece is made.
 #[derive(Clone, Copy)]
 pub struct For<'a> {
-    /// The client's name, which is the session's too.
+    /// The client's name, with which its sessions begin.
     pub client: &'static str,
     /// The arguments of `lbx`.
     pub arguments: &'a [String],
@@ -99,7 +99,8 @@ pub struct For<'a> {
 impl Hook {
     /// The hook: what was read counts as unread from then on, and a context that can be shown it is told what
     /// was done.
-    fn item(&self, session: &str) -> Value {
+    fn item(&self, client: &str) -> Value {
+        let session = format!("{client}@parent");
         let command = format!("{HOOK_SIGN} --session {session} >/dev/null");
         let called = |command: &str| json!({ "type": "command", "command": command });
         match self.form {

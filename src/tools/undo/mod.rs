@@ -3,6 +3,7 @@
 mod conflicts;
 mod files;
 mod folders;
+mod others;
 mod part;
 mod plan;
 mod undone;
@@ -14,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
-use super::sessions::{lost_state, others_advice};
+use super::sessions::{LOG_SHOWS, lost_state};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -25,6 +26,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 pub use conflicts::{Conflict, Conflicts};
 pub use files::{Interleaved, Manner};
+pub use others::{Other, newest_of_others};
 pub use plan::{plan, plan_beside};
 use undone::touches;
 pub use undone::{Undone, as_text, listed};
@@ -185,13 +187,7 @@ fn entries(
                 .suggest(format!("Did you mean `steps` {number}?"))
                 .on_command_line(format!("On the command line: --steps {number}.")));
         }
-        return Err(error.suggest(others_advice(change.engine(), |state, other| {
-            let wanted = |entry: &JournalEntry| path.is_none_or(|path| touches(entry, path));
-            let history = History::load(state, other);
-            history
-                .and_then(|mut history| history.next(state, direction, 1, wanted))
-                .is_ok_and(|next| !next.is_empty())
-        })));
+        return Err(error.suggest(LOG_SHOWS));
     }
     Ok((history, entries))
 }

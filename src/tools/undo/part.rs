@@ -16,7 +16,7 @@ use crate::sha256::Sha256;
 use crate::text::counted::counted;
 use crate::text::git_diff;
 use crate::tools::common::{ListEnd, subject};
-use crate::tools::sessions::others_advice;
+use crate::tools::sessions::LOG_SHOWS;
 
 /// Takes back the change `seq` of the caller's session, or the part of it that the request names.
 ///
@@ -94,9 +94,7 @@ fn no_change(engine: &Engine, seq: u64, newest: Option<u64>) -> Error {
     );
     let advice = match newest {
         Some(_) => format!("`log` shows the numbers: with session {session}, those of this session."),
-        None => others_advice(engine, |state, other| {
-            journal::history(state, other).is_ok_and(|made| made.contains(&seq))
-        }),
+        None => LOG_SHOWS.to_owned(),
     };
     Error::new(ErrorKind::NotFound, format!("session {session} has no change {seq}: {there}"))
         .suggest(advice)

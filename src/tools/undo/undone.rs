@@ -1,5 +1,7 @@
 //! A change that was taken back or done again, as answers show it.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,6 +33,16 @@ pub struct Undone {
     /// The one hunk of it that was undone
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hunk: Option<usize>,
+}
+
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let more = self.files.unwrap_or(self.paths.len()).saturating_sub(1);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let path = escaped::name(&self.path);
+        let hunk = self.hunk.map(|hunk| format!(", hunk {hunk}")).unwrap_or_default();
+        write!(f, "{}: {path}{more} (change {}{hunk})", self.tool, self.seq)
+    }
 }
 
 /// A change as answers show it.
@@ -73,11 +85,7 @@ fn original(engine: &Engine, path: &WorkspacePath) -> Option<String> {
 /// One line a change.
 pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
     for undone in changes {
-        let more = undone.files.unwrap_or(undone.paths.len()).saturating_sub(1);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let path = escaped::name(&undone.path);
-        let hunk = undone.hunk.map(|hunk| format!(", hunk {hunk}")).unwrap_or_default();
-        text.change(&format!("{tool}: {}: {path}{more} (change {}{hunk})", undone.tool, undone.seq));
+        text.change(&format!("{tool}: {undone}"));
     }
 }
 
