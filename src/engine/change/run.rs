@@ -370,8 +370,9 @@ impl Ground<'_> {
 
     /// The folders in which some steps changed a name, opened.
     fn folders_of(&self, steps: &[Step]) -> Result<Vec<OwnedFd>, Error> {
+        let renames = steps.iter().filter(|step| !matches!(step, Step::Put { in_place: true, .. }));
         let mut paths: Vec<Location> =
-            steps.iter().flat_map(Step::locations).filter_map(Location::parent).collect();
+            renames.flat_map(Step::locations).filter_map(Location::parent).collect();
         for step in steps {
             if let Step::Rename { to, thing, .. } = step
                 && thing.is_folder
