@@ -14,7 +14,7 @@ pub mod snapshot;
 pub mod store;
 pub mod workspace;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rustix::fs::Stat;
@@ -26,7 +26,7 @@ use journal::bundle::Bundles;
 use policy::Policy;
 use store::audit::{AuditFile, Durable};
 use store::calls::{CallKey, CallSum, CallTally};
-use store::session::{Lines, Mark, SessionId};
+use store::session::{Lines, Mark, SessionId, SessionState};
 use store::state::State;
 use store::{audit, session};
 use workspace::Workspace;
@@ -50,6 +50,8 @@ pub struct Engine {
     state_path: Option<WorkspacePath>,
     /// Who calls.
     session: SessionId,
+    /// What the session's state says, once the call has read it.
+    pub session_state: Arc<SessionState>,
     /// Whether the call itself says who, rather than the environment.
     is_session_named: bool,
     /// Whether the call only tries.
@@ -118,6 +120,7 @@ impl Engine {
             policy_fault: None,
             state_path: None,
             session,
+            session_state: Arc::default(),
             is_session_named: false,
             dry_run: false,
             is_for_a_person: false,

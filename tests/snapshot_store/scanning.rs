@@ -34,11 +34,6 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
 /// The tree that git itself would make of the work tree.
 pub fn wanted_tree(place: &Place) -> String {
     let _ = fs::remove_file(place.home.join("index"));
-    wanted_tree_after(place)
-}
-
-/// The same, where git was asked before, and what it took in then it knows.
-pub fn wanted_tree_after(place: &Place) -> String {
     let index = place.home.join("index");
     let git = |args: &[&str]| {
         let output = std::process::Command::new("git")
@@ -52,9 +47,7 @@ pub fn wanted_tree_after(place: &Place) -> String {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    if !index.exists() {
-        git(&["read-tree", "HEAD"]);
-    }
+    git(&["read-tree", "HEAD"]);
     git(&["add", "-A"]);
     git(&["write-tree"])
 }

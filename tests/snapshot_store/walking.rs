@@ -9,7 +9,7 @@ use std::time::Duration;
 use lbx::engine::snapshot::Reason;
 
 use crate::place::Place;
-use crate::scanning::{scan, tip_tree, wanted_tree, wanted_tree_after};
+use crate::scanning::{scan, tip_tree, wanted_tree};
 
 /// Numbers that look random, the same in every run.
 struct Dice(u64);
@@ -63,7 +63,7 @@ fn at_random_it_is_what_git_would_add() {
             for _ in 0..dice.roll(25) {
                 stir(&place, &mut dice);
             }
-            let wanted = wanted_tree_after(&place);
+            let wanted = wanted_tree(&place);
             scan(&place).unwrap();
             let made = place.try_git(&["rev-parse", "-q", "--verify", "lbx-snapshots"]).status.success();
             let tree = if made { tip_tree(&place) } else { place.git(&["rev-parse", "HEAD^{tree}"]) };

@@ -300,8 +300,8 @@ fn rules_count_where_the_repository_itself_cannot_serve() {
     fs::write(ws.path(".git/info/exclude"), "*.key\n").unwrap();
     ws.git(&["config", "core.repositoryFormatVersion", "1"]);
     ws.git(&["config", "extensions.tomorrow", "true"]);
-    for name in ["x.key", "x.outer", "x.txt"] {
-        ws.write(name, "SECRET\r\n");
+    for (name, text) in [("x.key", "SECRET\r\n"), ("x.outer", "SECRET\r\n"), ("x.txt", "public\r\n")] {
+        ws.write(name, text);
     }
     let answer = ws.lbx(&["snapshot"]).success();
     let warned = |it: &Value| it.as_str().is_some_and(|text| text.contains("tomorrow"));

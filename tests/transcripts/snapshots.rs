@@ -127,6 +127,68 @@ fn an_ignored_file_never_enters_a_commit() {
 }
 
 #[test]
+fn what_is_ignored_later_leaves_the_snapshots_whatever_tool_touches_it() {
+    for touch in [
+        &["append", "c.ini", "--content", "pw=2\n"][..],
+        &["bash", "echo pw=2 >> c.ini"],
+        &["bash", "--direct", "echo pw=2 >> c.ini"],
+        &["bash", "true > other"],
+        &["snapshot"],
+    ] {
+        let ws = Workspace::with(&[("a.txt", "a\n"), ("kept.ini", "k\n")]);
+        ws.lbx(&["write", "c.ini", "--content", "host=1\n"]).success();
+        assert!(ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]).contains("c.ini"));
+        // HEAD has kept.ini: what git tracks stays, ignored or not.
+        ws.write(".gitignore", "*.ini\n");
+        ws.lbx(touch).success();
+        ws.lbx(&["snapshot"]).success();
+        let names = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
+        assert!(!names.lines().any(|name| name == "c.ini"), "{touch:?}: {names}");
+        assert!(names.lines().any(|name| name == "kept.ini"), "{touch:?}: {names}");
+        assert!(!ws.git(&["log", "-p", "lbx-snapshots"]).contains("pw=2"), "{touch:?}");
+        if touch[0] != "snapshot" && touch.last() != Some(&"true > other") {
+            ws.lbx(&["undo"]).success();
+            ws.holds("c.ini", "host=1\n");
+        }
+        // What the index has, git tracks.
+        ws.git(&["add", "-f", "c.ini"]);
+        ws.lbx(&["append", "c.ini", "--content", "more\n"]).success();
+        assert!(ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]).contains("c.ini"), "{touch:?}");
+    }
+}
+
+#[test]
+fn a_secret_that_is_renamed_or_copied_enters_no_commit() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "*.local\n")]);
+    ws.lbx(&["write", ".env", "--content", "PW=SECRET1\n"]).success();
+    let warned = ws.lbx(&["move", ".env", "env.txt"]).success()["warnings"].to_string();
+    assert!(warned.contains("env.txt (it has the bytes of a file that stays out)"), "{warned}");
+    ws.lbx(&["append", "env.txt", "--content", "PW2=SECRET2\n"]).success();
+    ws.lbx(&["bash", "cp env.txt copy; mkdir q; mv env.txt q/moved"]).success();
+    ws.lbx(&["bash", "--direct", "cp copy direct"]).success();
+    // One that the developer wrote: in the root, or seen by the session.
+    ws.write(".env.test", "PW=SECRET3\n");
+    ws.lbx(&["bash", "cp .env.test plain"]).success();
+    ws.write("deep/x.local", "PW=SECRET4\n");
+    ws.lbx(&["read", "deep/x.local"]).success();
+    ws.lbx(&["write", "deep/y.txt", "--content", "PW=SECRET4\n"]).success();
+    // A folder with one.
+    ws.lbx(&["write", "conf/.env", "--content", "PW=SECRET5\n"]).success();
+    ws.lbx(&["move", "conf", "pub"]).success();
+    ws.lbx(&["move", "pub/.env", "pub/env"]).success();
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).success();
+    ws.lbx(&["snapshot"]).success();
+    assert!(!ws.git(&["log", "-p", "lbx-snapshots"]).contains("SECRET"));
+    // What the repository has already is no secret, whatever has its bytes.
+    ws.lbx(&["bash", "cp a.txt b.local; mv a.txt b.txt"]).success();
+    let names = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
+    assert!(names.lines().any(|name| name == "b.txt"), "{names}");
+    // Nothing of it is lost to undo.
+    ws.lbx(&["undo", "q/moved"]).success();
+    ws.holds("env.txt", "PW=SECRET1\nPW2=SECRET2\n");
+}
+
+#[test]
 fn an_untracked_file_with_the_name_of_a_secret_enters_no_commit() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("known.pem", "KEY=public\n")]);
     ws.write(".lbx/config.toml", "snapshot.exclude = ['private/', '*.dump']\n");

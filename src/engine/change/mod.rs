@@ -229,6 +229,7 @@ impl Engine {
             }
             None => Arc::default(),
         };
+        self.session_state = Arc::clone(&session);
         let id = unique_name("change");
         let known = session.seq.max(session.after().map_or(0, |ended| ended.seq));
         let seq = match &state {

@@ -14,12 +14,13 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AllAhead, AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange,
-    IgnoreQuery, Ignored, LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SnapshotError,
-    Store, Unrecorded,
+    IgnoreQuery, Ignored, Known, LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SeenFile,
+    SnapshotError, Store, Unrecorded,
 };
-use crate::engine::store::audit;
+use crate::engine::store::session::{Mark, SessionState};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::store::unique::unique_name;
+use crate::engine::store::{audit, session};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect;
@@ -197,9 +198,11 @@ pub fn scan_as(
     seq: u64,
     looked: Looked<'_>,
 ) -> Result<Recorded, Error> {
-    with_scan(engine, words, (tool, seq), looked, |store, place, scan, control| {
+    let recorded = with_scan(engine, words, (tool, seq), looked, |store, place, scan, control| {
         store.scan(place, scan, control)
-    })
+    })?;
+    keep_withheld(engine, &recorded);
+    Ok(recorded)
 }
 
 /// Finds what a scan would record, and records nothing.
@@ -224,6 +227,11 @@ fn with_scan<T>(
     if !engine.policy().has_snapshots() {
         return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
             .suggest("Continue without it: undo does not need snapshots. Only the user can turn them on."));
+    }
+    if let Some(state) = State::find(&engine.workspace)? {
+        let (known, warning) = session::load(&state, engine.session())?;
+        engine.warn_if(warning);
+        engine.session_state = known;
     }
     let session = engine.session().to_string();
     let scan = Scan {
@@ -483,7 +491,30 @@ fn open(
     let store = with_place(engine, |place| how(place, engine.policy().branch()))?;
     let store = store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes));
     let store = store.leaving_out(engine.policy().snapshot_excluded());
+    let session = Arc::clone(&engine.session_state);
+    let store = store.withholding(move || known_to(&session));
     Ok(store.made_for(engine.harness.clone()))
+}
+
+/// What a session knows of bytes that stay out of snapshots.
+fn known_to(session: &SessionState) -> Known {
+    let seen =
+        |mark: &Mark| SeenFile { path: mark.path.as_bytes().to_vec(), sha256: mark.sha256, size: mark.size };
+    Known {
+        digests: session.withheld().iter().copied().collect(),
+        seen: session.marks().iter().map(seen).collect(),
+    }
+}
+
+/// Lets the session keep what stayed out of a snapshot. Without it a copy enters the next one; the change stands.
+fn keep_withheld(engine: &mut Engine, recorded: &Recorded) {
+    let known = engine.session_state.withheld();
+    if recorded.withheld.iter().all(|digest| known.contains(digest)) {
+        return;
+    }
+    let Ok(Some(state)) = State::find(&engine.workspace) else { return };
+    let kept = session::update(&state, engine.session(), |session| session.withhold(&recorded.withheld));
+    engine.warn_if(kept.unwrap_or_else(|error| Some(error.to_string())));
 }
 
 /// Does `work` with the places of the snapshots.
@@ -555,6 +586,7 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
 /// # Errors
 /// As [`record`].
 pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -> Result<(), Error> {
+    keep_withheld(engine, &recorded);
     for warning in recorded.warnings {
         engine.warn(warning);
     }

@@ -251,8 +251,10 @@ settings! {
         "Largest file that enters a snapshot; the response names files left out.";
     SnapshotExclude "snapshot.exclude", MoreStrictly, Globs, NONE,
         "Untracked files that stay out of the snapshots, beside those with names that secrets have \
-         (.env*, *.pem, *.key, id_rsa and the like): globs as for protect. The response names what is left \
-         out, and undo works all the same.";
+         (.env*, *.pem, *.key, id_rsa and the like): globs as for protect. Neither HEAD nor the index has such a \
+         file. A copy of one that the session has seen or moved, or that lies in the root, stays out too; one that \
+         was changed on the way, or that a command made of another file, is not known as a copy. The response names \
+         what is left out, and undo works all the same.";
     GitDirs "snapshot.git_dirs", Never, Folders, NONE,
         "Git folders outside the workspace, as absolute paths, that snapshots may go to where .git \
          leads there and they do not point back, as after git init --separate-git-dir.";

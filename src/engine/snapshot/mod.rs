@@ -15,6 +15,7 @@ pub use record::disk::AtHand;
 pub use record::ignored::{IgnoreQuery, Ignored};
 pub use record::names::RULE_FILES;
 pub use record::ready::{Published, Ready};
+pub use record::withheld::{Known, SeenFile};
 pub use store::ahead::{Ahead, AllAhead, Before, Worker};
 pub use store::branch::BRANCH_DEFAULT;
 pub use store::chain::{BASELINE, EXTERNAL};

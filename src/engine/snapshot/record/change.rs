@@ -1,10 +1,12 @@
 //! What a snapshot is asked to record, and what it answers.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
 use crate::engine::snapshot::store::tree::DEPTH_MAX;
+use crate::sha256::Sha256;
 use crate::text::visible::short_path;
 
 /// One change that a tool made, to become one commit.
@@ -84,6 +86,8 @@ pub struct Recorded {
     pub ignored: Vec<Vec<u8>>,
     /// What a person should know.
     pub warnings: Vec<String>,
+    /// Digests of what stayed out, for the session to keep.
+    pub withheld: BTreeSet<Sha256>,
 }
 
 /// A path that did not enter a snapshot.
@@ -112,6 +116,8 @@ pub enum Reason {
     Secret,
     /// It was never committed, and the policy keeps it out.
     Excluded,
+    /// It holds the bytes of a file that stays out.
+    Copy,
     /// It has more bytes than a snapshot takes.
     TooLarge {
         /// How many it has.
@@ -141,6 +147,7 @@ impl fmt::Display for Reason {
             Self::Ignored => f.write_str("git ignores it"),
             Self::Secret => f.write_str("its name is that of a secret"),
             Self::Excluded => f.write_str("the policy's snapshot.exclude names it"),
+            Self::Copy => f.write_str("it has the bytes of a file that stays out"),
             Self::TooLarge { size_bytes, bytes_max } => {
                 write!(f, "its {size_bytes} bytes are more than the {bytes_max} that a snapshot takes")
             }

@@ -3,13 +3,14 @@
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
-use super::change::{CommitInfo, LeftOut, Recorded};
+use super::change::{CommitInfo, FileChange, LeftOut, Recorded};
 use super::folder;
 use super::prepare::{Prepared, Preparer};
 use super::ready::{Made, Ready, Written};
 use crate::engine::snapshot::store::branch::Moved;
 use crate::engine::snapshot::store::chain::{Chain, EXTERNAL, Stamp, seconds};
 use crate::engine::snapshot::store::error::SnapshotError;
+use crate::engine::snapshot::store::excluded::is_secret;
 use crate::engine::snapshot::store::tree::TreeEdit;
 use crate::engine::snapshot::store::{Store, objects, pruning, reflog, refs, tree};
 use crate::text::counted::counted;
@@ -84,6 +85,7 @@ impl Store {
             external: external.map(|id| id.to_string()),
             left_out: prepared.left_out,
             warnings,
+            withheld: prepared.withheld,
         };
         let (newest, seconds) = (chain.newest(), stamp.seconds);
         Ok(Made { tip, newest, seconds, packed: prepared.packed, recorded })
@@ -127,12 +129,15 @@ fn prepared<'a>(
     for folder in &change.folders {
         folder::take_in(&mut preparer, folder)?;
     }
-    for file in &change.files {
+    // What stays out comes first: a copy of it that the change makes is known then.
+    let mut files: Vec<&FileChange<'_>> = change.files.iter().collect();
+    files.sort_by_key(|file| (file.before.is_none(), !is_secret(file.path)));
+    for file in files {
         preparer.flush()?; // before the next one: what a small change has goes out at its end, all at once
         if let Some(reason) = preparer.file(file)? {
             let path = file.path.to_str_lossy().into_owned();
             preparer.done.left_out.push(LeftOut { path, reason });
         }
     }
-    Ok(preparer.done)
+    Ok(Prepared { withheld: preparer.withheld.found, ..preparer.done })
 }

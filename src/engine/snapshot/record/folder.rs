@@ -162,7 +162,10 @@ impl Taker<'_, '_, '_, '_> {
                 continue;
             }
             let found = self.preparer.look_up(&name)?;
-            if self.preparer.is_tracked(&name, found)? || !self.preparer.rules.ignores_folder(&name)? {
+            let is_taken = self.preparer.is_in_head(&name, found)?
+                || !self.preparer.rules.ignores_folder(&name)?
+                || self.preparer.is_in_index(&name);
+            if is_taken {
                 return Ok(true);
             }
             is_ignored = true;
@@ -244,9 +247,13 @@ impl Taker<'_, '_, '_, '_> {
             return Ok(());
         };
         self.bytes_left = left;
-        let known = match before {
-            Some(side) => self.was(side, state, (size, is_link))?,
-            None => None,
+        let known = if let Some(side) = before {
+            self.was(side, state, (size, is_link))?
+        } else {
+            if self.names.before.is_some() {
+                self.preparer.withheld.note([None, Some(state)]);
+            }
+            None
         };
         if let Some(side) = after {
             self.is(side, state, (size, is_link), known, below)?;
@@ -260,8 +267,8 @@ impl Taker<'_, '_, '_, '_> {
             return Ok(None);
         }
         let found = self.preparer.look_up(&path)?;
-        let enters = self.preparer.is_tracked(&path, found)? || !self.preparer.rules.ignores(&path)?;
-        Ok(enters.then_some(Side { path, found }))
+        let is_ignored = self.preparer.stays_out(&path, found)? == Some(Reason::Ignored);
+        Ok((!is_ignored).then_some(Side { path, found }))
     }
 
     /// Notes what someone else did to a file before it was moved; answers the blob that it was,
@@ -273,7 +280,13 @@ impl Taker<'_, '_, '_, '_> {
         size: (u64, bool),
     ) -> Result<Option<ObjectId>, SnapshotError> {
         let Side { path, found } = side;
-        if !is_name(&path, size.1) || self.preparer.refusal(&path, Some(size), found)?.is_some() {
+        if !is_name(&path, size.1) {
+            return Ok(None);
+        }
+        if let Some(reason) = self.preparer.refusal(&path, Some(size), found)? {
+            if reason.is_of_path() {
+                self.preparer.withheld.note([None, Some(state)]);
+            }
             return Ok(None);
         }
         let entry = self.preparer.entry(&path, state, found, false)?;
@@ -291,7 +304,12 @@ impl Taker<'_, '_, '_, '_> {
         below: &BString,
     ) -> Result<(), SnapshotError> {
         let reason = if is_name(&side.path, size.1) {
-            self.preparer.refusal(&side.path, Some(size), side.found)?
+            match self.preparer.refusal(&side.path, Some(size), side.found)? {
+                None if self.preparer.is_withheld(&side.path, [None, Some(state)], side.found)? => {
+                    Some(Reason::Copy)
+                }
+                refusal => refusal,
+            }
         } else {
             Some(Reason::Name)
         };

@@ -57,9 +57,19 @@ fn classify<'a>(
     folders: &mut BTreeMap<&'a [u8], bool>,
 ) -> Result<Option<Ignored>, SnapshotError> {
     let found = preparer.look_up(query.path)?;
-    if preparer.is_tracked(query.path, found)? {
+    if preparer.is_in_head(query.path, found)? {
         return Ok(None);
     }
+    let ignored = ignored_at(preparer, query, folders)?;
+    Ok(ignored.filter(|_| !preparer.is_in_index(query.path)))
+}
+
+/// What of a path the rules ignore; `folders` as in [`classify`].
+fn ignored_at<'a>(
+    preparer: &mut Preparer<'_, '_>,
+    query: &IgnoreQuery<'a>,
+    folders: &mut BTreeMap<&'a [u8], bool>,
+) -> Result<Option<Ignored>, SnapshotError> {
     let slashes = query.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     for end in slashes {
         let Some(folder) = query.path.get(..end) else { continue };

@@ -2,6 +2,7 @@
 
 pub mod change;
 pub mod commit;
+mod copies;
 pub mod disk;
 pub mod folder;
 pub mod ignored;
@@ -11,3 +12,4 @@ pub mod prepare;
 pub mod racy;
 pub mod ready;
 pub mod rules;
+pub mod withheld;

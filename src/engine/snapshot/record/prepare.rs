@@ -1,6 +1,7 @@
 //! From files on disk to tree entries: which may enter, and as what.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
 use super::names::{is_name, is_too_deep};
 use super::rules::Rules;
+use super::withheld::{self, Withheld};
 use crate::apart::Apart;
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
 use crate::engine::snapshot::store::ahead::AllAhead;
@@ -26,6 +28,7 @@ use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::trees::Trees;
+use crate::sha256::Sha256;
 
 /// Bytes of new blobs that may wait in memory while more are read.
 const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -43,11 +46,15 @@ pub struct Prepared<'a> {
     pub warnings: Vec<String>,
     /// Large blobs, which are too much to keep as they are.
     pub packed: Vec<Packed>,
+    /// Digests of what stayed out.
+    pub withheld: BTreeSet<Sha256>,
 }
 
 /// The trees of HEAD, read where they are asked for.
 enum HeadTrees {
-    /// There are none, or they are those of the branch.
+    /// HEAD has no commit.
+    None,
+    /// They are those of the branch.
     Same,
     /// Those of a commit, beside the newest tree of the branch.
     Unread(ObjectId, ObjectId),
@@ -58,7 +65,7 @@ enum HeadTrees {
 impl HeadTrees {
     /// Those that `chain` began at.
     fn of(chain: &Chain<'_>) -> Self {
-        chain.head_then().map_or(Self::Same, |commit| Self::Unread(commit, chain.tree()))
+        chain.head_then().map_or(Self::None, |commit| Self::Unread(commit, chain.tree()))
     }
 
     /// They, where they are others than those of the branch.
@@ -71,25 +78,20 @@ impl HeadTrees {
     }
 }
 
-/// The user's own index, read where it is asked for and says what a sparse checkout leaves out.
-enum SparseIndex {
-    /// Nobody has asked yet.
-    Unread,
-    /// The checkout is whole, or the index cannot be read.
-    None,
-    /// It.
-    Read(Box<File>),
-}
+/// The user's own index, read where it is asked for; `None` where it cannot be read.
+#[derive(Default)]
+struct UsersIndex(OnceCell<Option<Box<File>>>);
 
-impl SparseIndex {
+impl UsersIndex {
+    /// It, where it can be read.
+    fn read(&self, repo: &Repo) -> Option<&File> {
+        self.0.get_or_init(|| users_index(repo).map(Box::new)).as_deref()
+    }
+
     /// It, where the checkout is a sparse one.
-    fn read(&mut self, repo: &Repo) -> Option<&File> {
-        if matches!(self, Self::Unread) {
-            let is_sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
-            let index = is_sparse.then(|| users_index(repo)).flatten();
-            *self = index.map_or(Self::None, |index| Self::Read(Box::new(index)));
-        }
-        if let Self::Read(index) = self { Some(index) } else { None }
+    fn of_sparse(&self, repo: &Repo) -> Option<&File> {
+        let is_sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
+        if is_sparse { self.read(repo) } else { None }
     }
 }
 
@@ -126,14 +128,16 @@ pub struct Preparer<'r, 'a> {
     pub(in crate::engine::snapshot) file_bytes_max: u64,
     /// What stays out by its name.
     excluded: &'r Excluded,
+    /// Bytes that stay out under every name.
+    pub(super) withheld: Withheld,
     /// What is known of large blobs already.
     ahead: AllAhead,
     /// What came of it so far.
     pub(in crate::engine::snapshot) done: Prepared<'a>,
     /// Bytes of new blobs that wait in memory.
     kept_bytes: usize,
-    /// What a sparse checkout leaves out.
-    sparse: SparseIndex,
+    /// The user's own index.
+    index: UsersIndex,
 }
 
 impl<'r> Preparer<'r, '_> {
@@ -142,7 +146,7 @@ impl<'r> Preparer<'r, '_> {
         repo: &'r Repo,
         chain: &Chain<'_>,
         paths: impl Iterator<Item = &'p [u8]>,
-        (file_bytes_max, excluded): (u64, &'r Excluded),
+        (file_bytes_max, excluded, withheld): (u64, &'r Excluded, &withheld::Source),
     ) -> Result<Self, SnapshotError> {
         let rules = Rules::new(repo, chain.tree(), paths)?;
         let modes = modes_count(repo);
@@ -159,10 +163,11 @@ impl<'r> Preparer<'r, '_> {
             paths,
             file_bytes_max,
             excluded,
+            withheld: Withheld::of(withheld),
             ahead,
             done,
             kept_bytes: 0,
-            sparse: SparseIndex::Unread,
+            index: UsersIndex::default(),
         })
     }
 }
@@ -190,8 +195,20 @@ impl<'a> Preparer<'_, 'a> {
         let filtered = match self.refusal(file.path, after, found)? {
             Some(Reason::Filter(_)) if file.after.is_none() => true, // a deletion converts nothing
             None => false,
-            refusal => return Ok(refusal),
+            refusal => {
+                if refusal.as_ref().is_some_and(Reason::is_of_path) {
+                    self.withheld.note([file.before, file.after]);
+                    if found.entry().is_some() {
+                        // It entered before it was ignored.
+                        self.done.external.push(TreeEdit { path: Cow::Borrowed(file.path), to: None });
+                    }
+                }
+                return Ok(refusal);
+            }
         };
+        if self.is_withheld(file.path, [file.before, file.after], found)? {
+            return Ok(Some(Reason::Copy));
+        }
         let fits = |state| size_bytes(state) <= self.file_bytes_max;
         let knows_before = !filtered && file.before.is_none_or(fits);
         if knows_before {
@@ -230,7 +247,14 @@ impl<'a> Preparer<'_, 'a> {
             None => self.look_up(path)?,
         };
         let after = (size_bytes(state), matches!(state, FileState::Symlink { .. }));
-        if let Some(reason) = self.refusal(path, Some(after), found)? {
+        let refusal = self.refusal(path, Some(after), found)?;
+        if refusal.as_ref().is_some_and(Reason::is_of_path) {
+            self.withheld.note([None, Some(state)]);
+        }
+        if refusal.is_none() && self.is_withheld(path, [None, Some(state)], found)? {
+            return Ok(Scanned::LeftOut(Reason::Copy));
+        }
+        if let Some(reason) = refusal {
             let is_known = known.is_some_and(|known| self.is_as_it_is(state, known));
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
         }
@@ -279,8 +303,8 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// What a person should know of the files so far, and the large blobs among them.
-    pub fn finish(self) -> (Vec<String>, Vec<Packed>) {
-        (self.done.warnings, self.done.packed)
+    pub fn finish(self) -> (Vec<String>, Vec<Packed>, BTreeSet<Sha256>) {
+        (self.done.warnings, self.done.packed, self.withheld.found)
     }
 
     /// Why a file may not enter, by its place, size and rules. `after` is the size of what is to be
@@ -300,16 +324,9 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(obstacle);
         }
         let too_large = after.map(|(size, _)| size).filter(|size| *size > self.file_bytes_max);
-        if !self.is_tracked(path, found)? {
-            if self.rules.ignores(path)? {
-                return Ok(Some(Reason::Ignored));
-            }
-            if is_secret(path) {
-                return Ok(Some(Reason::Secret));
-            }
-            if self.excluded.names(path) {
-                return Ok(Some(Reason::Excluded));
-            }
+        let stays_out = self.stays_out(path, found)?;
+        if stays_out.is_some() {
+            return Ok(stays_out);
         }
         if let Some(size_bytes) = too_large {
             return Ok(Some(self.too_large(size_bytes)));
@@ -325,19 +342,46 @@ impl<'a> Preparer<'_, 'a> {
         Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
     }
 
-    /// Whether the last snapshot or HEAD has the path.
-    pub(in crate::engine::snapshot) fn is_tracked(
+    /// Why a path stays out whatever it holds: it is ignored or excluded now, and neither HEAD nor the index has it.
+    /// A snapshot that has it does not count.
+    pub(in crate::engine::snapshot) fn stays_out(
         &mut self,
         path: &[u8],
         found: Lookup,
-    ) -> Result<bool, SnapshotError> {
-        if found.entry().is_some() {
-            return Ok(true);
+    ) -> Result<Option<Reason>, SnapshotError> {
+        if self.is_in_head(path, found)? {
+            return Ok(None);
         }
-        match self.head.read(self.repo)? {
-            Some(head) => Ok(head.look_up(self.repo, path)?.entry().is_some()),
-            None => Ok(false),
+        let reason = if self.rules.ignores(path)? {
+            Reason::Ignored
+        } else if is_secret(path) {
+            Reason::Secret
+        } else if self.excluded.names(path) {
+            Reason::Excluded
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(reason).filter(|_| !self.is_in_index(path)))
+    }
+
+    /// Whether HEAD has the path, of which `found` is what the newest tree has.
+    pub(super) fn is_in_head(&mut self, path: &[u8], found: Lookup) -> Result<bool, SnapshotError> {
+        if matches!(self.head, HeadTrees::None) {
+            return Ok(false);
         }
+        let found = match self.head.read(self.repo)? {
+            Some(head) => head.look_up(self.repo, path)?,
+            None => found,
+        };
+        Ok(found.entry().is_some())
+    }
+
+    /// Whether the user's index has the path, or one below it.
+    pub(super) fn is_in_index(&self, path: &[u8]) -> bool {
+        let Some(index) = self.index.read(self.repo) else { return false };
+        let below = [path, b"/"].concat();
+        index.entry_by_path(path.as_bstr()).is_some()
+            || index.prefixed_entries_range(below.as_bstr()).is_some_and(|range| !range.is_empty())
     }
 
     /// What the newest tree has at a path.
@@ -496,7 +540,7 @@ impl<'a> Preparer<'_, 'a> {
     /// What a file that is not there is all the same: where a sparse checkout leaves it out, it stays as HEAD has
     /// it, for git too; anywhere else it is nothing.
     fn unchecked_out(&mut self, path: &[u8], found: Lookup) -> Result<Option<TreeItem>, SnapshotError> {
-        let Some(index) = self.sparse.read(self.repo) else { return Ok(None) };
+        let Some(index) = self.index.of_sparse(self.repo) else { return Ok(None) };
         if !leaves_unchecked_out(index, path.as_bstr()) {
             return Ok(None);
         }

@@ -5,7 +5,7 @@ pub mod untracked;
 pub mod walk;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ use super::record::prepare::{Preparer, Scanned};
 use super::record::racy::Clock;
 use super::record::rules::Rules;
 use super::store::branch::Moved;
-use super::store::chain::{Chain, Stamp, seconds};
+use super::store::chain::{Chain, Stamp, seconds, tree_of};
 use super::store::error::{Doing as _, SnapshotError};
 use super::store::gitdir::RepositoryPaths;
 use super::store::held::HeldFolder;
@@ -33,6 +33,7 @@ use super::view::compare;
 use super::view::compare::PathChange;
 use crate::control::Control;
 use crate::engine::workspace::survey::Survey;
+use crate::sha256::Sha256;
 use crate::text::counted::counted;
 use scan_index::ScanIndex;
 use untracked::Untracked;
@@ -183,12 +184,14 @@ impl Store {
         let work =
             Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, only: scan.only, control };
         let found = self.look(&work, &chain, &index, clock)?;
-        let mut taken = self.take_in(&work, &chain, &mut index, found)?;
+        let leaving = self.leaving(&work, &chain)?;
+        let mut taken = self.take_in(&work, &chain, &mut index, found, &leaving)?;
         let is_news = taken.is_news || !index.is_settled(clock);
         let edits: Vec<TreeEdit<'_>> =
             taken.edits.iter().map(|(path, to)| TreeEdit { path: Cow::Borrowed(path), to: *to }).collect();
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
-        let tree = self.keep_unjudged(&work, &chain, index.tree, seen_tree, &taken.unreadable)?;
+        let stays = |path: &[u8]| !leaving.contains_key(path);
+        let tree = self.keep_unjudged(&work, &chain, (index.tree, seen_tree), &taken.unreadable, stays)?;
         let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
@@ -210,6 +213,7 @@ impl Store {
             left_out: taken.left_out,
             ignored: taken.ignored,
             warnings: taken.warnings,
+            withheld: taken.withheld,
         }))
     }
 
@@ -233,6 +237,29 @@ impl Store {
         Ok(Looked { doubtful, untracked })
     }
 
+    /// The files that entered the branch, and that are ignored or excluded by now.
+    fn leaving(
+        &self,
+        work: &Work<'_>,
+        chain: &Chain<'_>,
+    ) -> Result<BTreeMap<Vec<u8>, Reason>, SnapshotError> {
+        let empty = ObjectId::empty_tree(self.repo.object_hash());
+        let head = chain.head_then().map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
+        let mut added = compare::trees(&self.repo, head, chain.tree(), PATHS_MAX)?.paths;
+        let is_wanted = |path: &[u8]| work.only.is_none_or(|only| only.contains(path));
+        added.retain(|change| change.before.is_none() && is_wanted(&change.path));
+        let paths = added.iter().map(|change| change.path.as_slice());
+        let mut preparer = Preparer::new(&self.repo, chain, paths, self.takes())?;
+        let mut leaving = BTreeMap::new();
+        for PathChange { path, .. } in added {
+            let found = preparer.look_up(&path)?;
+            if let Some(reason) = preparer.stays_out(&path, found)? {
+                leaving.insert(path, reason);
+            }
+        }
+        Ok(leaving)
+    }
+
     /// Reads what may differ, and brings the index up to date with it.
     fn take_in(
         &self,
@@ -240,9 +267,13 @@ impl Store {
         chain: &Chain<'_>,
         index: &mut ScanIndex,
         looked: Looked,
+        leaving: &BTreeMap<Vec<u8>, Reason>,
     ) -> Result<Taken, SnapshotError> {
         let new = looked.untracked.files.into_iter().map(|path| (path, None));
-        let is_wanted = |path: &BString| work.only.is_none_or(|only| only.contains(path.as_slice()));
+        let is_wanted = |path: &BString| {
+            work.only.is_none_or(|only| only.contains(path.as_slice()))
+                && !leaving.contains_key(path.as_slice())
+        };
         let mut files: Vec<(BString, Option<TreeItem>)> =
             looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
         files.retain(|(path, _)| is_wanted(path));
@@ -279,7 +310,12 @@ impl Store {
                 }
             }
         }
-        (taken.warnings, taken.packed) = preparer.finish();
+        for (path, reason) in leaving {
+            index.put(path.as_bstr(), None, None);
+            taken.edits.push((path.clone().into(), None));
+            taken.left_out.push(LeftOut::new(path, reason.clone()));
+        }
+        (taken.warnings, taken.packed, taken.withheld) = preparer.finish();
         Ok(taken)
     }
 
@@ -287,23 +323,23 @@ impl Store {
     ///
     /// So are paths that the scan does not take in, gone ones too.
     ///
-    /// Such are files that are ignored though they were committed once, those that a filter
-    /// program would have to convert, large ones, and what is `unreadable`. `scanned` is the tree of
-    /// the scan before: elsewhere than where the branch differs from it there is nothing to decide.
+    /// Such are files that are ignored though HEAD has them, those that a filter program would have to convert,
+    /// large ones, and what is `unreadable`. `scanned` is the tree of the scan before: elsewhere than where the
+    /// branch differs from it there is nothing to decide.
     fn keep_unjudged(
         &self,
         work: &Work<'_>,
         chain: &Chain<'_>,
-        scanned: ObjectId,
-        seen: ObjectId,
+        (scanned, seen): (ObjectId, ObjectId),
         unreadable: &Unreadable,
+        may_stay: impl Fn(&[u8]) -> bool,
     ) -> Result<ObjectId, SnapshotError> {
         let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
         let is_passed = |path: &[u8]| work.only.is_some_and(|only| !only.contains(path));
         let is_there = |change: &&PathChange| {
             change.after.is_some() || unreadable.holds(&change.path) || is_passed(&change.path)
         };
-        let there: Vec<_> = since.iter().filter(is_there).collect();
+        let there: Vec<_> = since.iter().filter(is_there).filter(|change| may_stay(&change.path)).collect();
         let mut preparer = Preparer::new(
             &self.repo,
             chain,
@@ -370,6 +406,8 @@ struct Taken {
     warnings: Vec<String>,
     /// Large blobs.
     packed: Vec<Packed>,
+    /// Digests of what stayed out.
+    withheld: BTreeSet<Sha256>,
 }
 
 /// Files and folders that may not be read; a folder ends in a slash, and the root is empty.

@@ -33,11 +33,13 @@ pub mod trees;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use gix::ObjectId;
 
+use super::record::withheld;
 use ahead::AllAhead;
 use branch::{Branch, Moved};
 use chain::{Chain, Stamp};
@@ -68,6 +70,8 @@ pub struct Store {
     pub(in crate::engine::snapshot) file_bytes_max: u64,
     /// Untracked files that stay out by their names.
     excluded: Excluded,
+    /// What the session knows of bytes that stay out.
+    withheld: withheld::Source,
     /// What opening found that a person should know; said with every snapshot.
     pub(in crate::engine::snapshot) warnings: Vec<String>,
     /// What is known of large blobs already.
@@ -132,7 +136,8 @@ impl Store {
         let (private, ahead) = (opened.private, AllAhead::default());
         let file_bytes_max = FILE_BYTES_MAX;
         let excluded = Excluded::default();
-        Ok(Self { repo, branch, private, file_bytes_max, excluded, warnings, ahead, harness: None })
+        let withheld: withheld::Source = Arc::new(withheld::Known::default);
+        Ok(Self { repo, branch, private, file_bytes_max, excluded, withheld, warnings, ahead, harness: None })
     }
 
     /// The same, taking in files of at most `file_bytes_max` bytes.
@@ -147,9 +152,15 @@ impl Store {
         Self { excluded, ..self }
     }
 
-    /// What of the work tree enters: files of at most so many bytes, but not those with these names.
-    pub(in crate::engine::snapshot) const fn takes(&self) -> (u64, &Excluded) {
-        (self.file_bytes_max, &self.excluded)
+    /// The same, for a session that knows of bytes which stay out.
+    #[must_use]
+    pub fn withholding(self, known: impl Fn() -> withheld::Known + Send + Sync + 'static) -> Self {
+        Self { withheld: Arc::new(known), ..self }
+    }
+
+    /// What of the work tree enters: files of at most so many bytes, but not those with these names or bytes.
+    pub(in crate::engine::snapshot) const fn takes(&self) -> (u64, &Excluded, &withheld::Source) {
+        (self.file_bytes_max, &self.excluded, &self.withheld)
     }
 
     /// The same, for a harness that named itself.

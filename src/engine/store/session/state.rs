@@ -18,6 +18,8 @@ pub const SEQ_MAX: u64 = 1 << 48;
 const VERSION: u32 = 1;
 /// Paths that are remembered beyond a compaction.
 const COMPACTED_MAX: usize = 1000;
+/// Digests of bytes that stay out of snapshots.
+const WITHHELD_MAX: usize = 1000;
 /// Changes of which the request is remembered here.
 const RECENT_MAX: usize = 24;
 /// So many marks are put among the others one by one.
@@ -40,6 +42,9 @@ pub struct SessionState {
     /// What it had seen before its context was compacted, by path.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     compacted: BTreeSet<WorkspacePath>,
+    /// Digests of bytes that stay out of snapshots, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<Sha256>,
     /// Where an earlier session of this name ended, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<Ended>,
@@ -78,6 +83,7 @@ impl Default for SessionState {
             marks: Vec::new(),
             recent: Vec::new(),
             compacted: BTreeSet::new(),
+            withheld: Vec::new(),
             after: None,
             ended: false,
             other: Map::new(),
@@ -136,6 +142,20 @@ impl SessionState {
             seen.blob = seen.blob.or_else(|| known.blob.clone());
         }
         self.set_mark(seen);
+    }
+
+    /// Digests of bytes that stay out of snapshots.
+    #[must_use]
+    pub fn withheld(&self) -> &[Sha256] {
+        &self.withheld
+    }
+
+    /// Notes digests of bytes that stay out of snapshots.
+    pub fn withhold(&mut self, digests: &BTreeSet<Sha256>) {
+        self.withheld.retain(|known| !digests.contains(known));
+        self.withheld.extend(digests);
+        let older = self.withheld.len().saturating_sub(WITHHELD_MAX);
+        self.withheld.drain(..older);
     }
 
     /// Notes a change, with the digest of its request.

@@ -1,0 +1,113 @@
+//! Bytes that stay out of snapshots under every name: a secret that is renamed or copied is still one.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::change::{FileState, Reason};
+use crate::engine::snapshot::store::excluded::is_secret;
+use crate::engine::snapshot::store::held::HeldFolder;
+use crate::sha256::Sha256;
+
+/// Secrets in the root that are looked at.
+const SECRETS_MAX: usize = 16;
+/// Bytes that a secret has at least: fewer are the same in many files.
+const SECRET_BYTES_MIN: usize = 4;
+/// Bytes of one that is looked at.
+const SECRET_BYTES_MAX: u64 = 64 << 10;
+
+/// A file that a session has seen.
+#[derive(Debug, Clone)]
+pub struct SeenFile {
+    /// Its path from the root.
+    pub path: Vec<u8>,
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256,
+    /// Their number.
+    pub size: u64,
+}
+
+/// What a session knows of bytes that stay out.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// Digests of what stayed out of its snapshots.
+    pub digests: BTreeSet<Sha256>,
+    /// What it has seen.
+    pub seen: Vec<SeenFile>,
+}
+
+/// Reads what the session knows: wanted only where a new file enters.
+pub type Source = Arc<dyn Fn() -> Known + Send + Sync>;
+
+/// The bytes that stay out of one change.
+pub struct Withheld {
+    /// Where the session's knowledge comes from.
+    source: Source,
+    /// It, once it was asked for.
+    known: Option<Known>,
+    /// Digests that this change adds.
+    pub found: BTreeSet<Sha256>,
+}
+
+impl Withheld {
+    /// What a session knows before a change.
+    pub fn of(source: &Source) -> Self {
+        Self { source: Arc::clone(source), known: None, found: BTreeSet::new() }
+    }
+
+    /// Notes both sides of a file that stays out.
+    pub fn note(&mut self, sides: [Option<FileState<'_>>; 2]) {
+        self.found.extend(sides.into_iter().flatten().filter_map(content).map(Sha256::of));
+    }
+
+    /// The files at other paths that have so many bytes: the session has seen them, or they are secrets in the root.
+    pub fn others(&mut self, root: &Path, path: &[u8], size: u64) -> Vec<SeenFile> {
+        let known = self.known.get_or_insert_with(|| {
+            let mut known = (self.source)();
+            known.seen.extend(secrets_in(root));
+            known
+        });
+        known.seen.iter().filter(|seen| seen.size == size && seen.path != path).cloned().collect()
+    }
+
+    /// Whether nothing stays out.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty() && self.known.as_ref().is_none_or(|known| known.digests.is_empty())
+    }
+
+    /// Whether bytes with that digest stay out.
+    pub fn holds(&self, digest: &Sha256) -> bool {
+        self.found.contains(digest) || self.known.as_ref().is_some_and(|known| known.digests.contains(digest))
+    }
+}
+
+/// The files in a folder whose names are those of secrets.
+fn secrets_in(folder: &Path) -> Vec<SeenFile> {
+    let Ok(folder) = HeldFolder::open(folder) else { return Vec::new() };
+    let names = folder.names().unwrap_or_default().into_iter();
+    let secrets = names.filter(|name| is_secret(name.as_bytes())).take(SECRETS_MAX);
+    let read = |name: OsString| {
+        let bytes = folder.read_regular(&name, SECRET_BYTES_MAX).ok()??;
+        Some(SeenFile { path: name.into_vec(), sha256: Sha256::of(&bytes), size: bytes.len() as u64 })
+    };
+    secrets.filter_map(read).collect()
+}
+
+/// The bytes of a regular file, if they are enough to be a secret.
+#[must_use]
+pub fn content(state: FileState<'_>) -> Option<&[u8]> {
+    match state {
+        FileState::Regular { bytes, .. } => Some(bytes).filter(|bytes| bytes.len() >= SECRET_BYTES_MIN),
+        FileState::Symlink { .. } => None,
+    }
+}
+
+impl Reason {
+    /// Whether a path stays out for it whatever it holds.
+    #[must_use]
+    pub const fn is_of_path(&self) -> bool {
+        matches!(self, Self::Ignored | Self::Secret | Self::Excluded)
+    }
+}
