@@ -89,7 +89,11 @@ impl Bridge {
     fn start(clients: &Clients, ws: &Workspace, served: &Served) -> Self {
         let mut command = clients.node();
         command.arg(script("bridge.mjs")).arg(served.names.to_string()).args([LBX, "mcp"]);
-        command.args(served.options).current_dir(&ws.root).env_clear();
+        command
+            .args(served.options)
+            .current_dir(&ws.root)
+            .env_clear()
+            .env("LBX_STATE_ID", crate::common::STATE_ID);
         command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut port = String::new();

@@ -20,7 +20,7 @@ fn inspect(clients: &Clients, ws: &Workspace, dialect: &str, options: &[&str]) -
     let mut command = clients.node();
     command.arg(clients.package("inspector/clients/launcher/build/index.js")).args(["--cli", LBX, "mcp"]);
     command.args(["--dialect", dialect, "--session", SESSION, "--format", "json", "--quiet"]).args(options);
-    command.current_dir(&ws.root).env_clear();
+    command.current_dir(&ws.root).env_clear().env("LBX_STATE_ID", crate::common::STATE_ID);
     command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
     command.output().unwrap()
 }

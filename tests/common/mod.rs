@@ -239,7 +239,11 @@ impl Workspace {
     pub fn git_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
-        command.env_clear().env("PATH", PATH_FIXED).env("HOME", self.outside.join("home"));
+        command
+            .env_clear()
+            .env("LBX_STATE_ID", STATE_ID)
+            .env("PATH", PATH_FIXED)
+            .env("HOME", self.outside.join("home"));
         command.env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
         for role in ["AUTHOR", "COMMITTER"] {
             command

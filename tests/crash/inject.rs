@@ -43,7 +43,11 @@ pub fn can_inject() -> bool {
 pub fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]).args(strace).arg(LBX).args(call);
-    command.current_dir(&ws.root).env_clear().stdin(Stdio::null());
+    command
+        .current_dir(&ws.root)
+        .env_clear()
+        .env("LBX_STATE_ID", crate::common::STATE_ID)
+        .stdin(Stdio::null());
     command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home")).env("TZ", "UTC");
     command.env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C.UTF-8");
     command.output().unwrap()

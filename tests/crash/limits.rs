@@ -13,7 +13,14 @@ use crate::scenarios;
 /// An lbx call at the end of other words, such as those of `prlimit`.
 fn behind(ws: &Workspace, words: &[&str], call: &[&str]) -> std::process::Output {
     let mut command = Command::new(words[0]);
-    command.args(&words[1..]).arg(LBX).args(call).current_dir(&ws.root).env_clear().stdin(Stdio::null());
+    command
+        .args(&words[1..])
+        .arg(LBX)
+        .args(call)
+        .current_dir(&ws.root)
+        .env_clear()
+        .env("LBX_STATE_ID", crate::common::STATE_ID)
+        .stdin(Stdio::null());
     command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home")).env("GIT_CONFIG_NOSYSTEM", "1");
     command.output().unwrap()
 }

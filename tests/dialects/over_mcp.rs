@@ -23,7 +23,11 @@ impl Client {
     /// A server of that dialect after the handshake.
     fn serve(ws: &Workspace, dialect: &str) -> Self {
         let mut command = Command::new(LBX);
-        command.args(["mcp", "--dialect", dialect]).current_dir(&ws.root).env_clear();
+        command
+            .args(["mcp", "--dialect", dialect])
+            .current_dir(&ws.root)
+            .env_clear()
+            .env("LBX_STATE_ID", crate::common::STATE_ID);
         command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());

@@ -524,6 +524,7 @@ pub fn run(ws: &Workspace, script: &str, variables: &[(&str, &str)]) -> Output {
         .args(["-ec", script])
         .current_dir(ws.path("."))
         .env_clear()
+        .env("LBX_STATE_ID", crate::common::STATE_ID)
         .env("PATH", format!("{}:{path}", names.display()))
         .env("HOME", ws.path("../home"))
         .envs(variables.iter().copied())

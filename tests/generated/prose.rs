@@ -58,7 +58,7 @@ pub const FILES: &[(&str, &str)] = &[
     (".lbx/config.toml", "Policy of the workspace, which may be committed."),
     (
         "$XDG_STATE_HOME/lbx/id",
-        "The account's id, which names its state in every workspace; ~/.local/state/lbx/id by default. lbx config shows which one is used.",
+        "The name of the state in the workspace, 32 hexadecimal digits. Without it the name stands for the secret in ~/.local/state/lbx/id and for the workspace folder; lbx config shows it.",
     ),
     (
         "refs/heads/lbx-snapshots",

@@ -52,9 +52,9 @@ fn the_id_is_made_at_first_use_and_for_this_account_alone() {
     let file = id_file(&ws).display().to_string();
     assert_eq!(shown(call(&ws, &["config"])), json!({"from": "user", "file": file}));
     call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
-    let id = fs::read_to_string(id_file(&ws)).unwrap();
-    let id = id.strip_suffix('\n').unwrap();
-    assert_eq!(states(&ws), [id]);
+    let secret = fs::read_to_string(id_file(&ws)).unwrap();
+    let id = &states(&ws)[0];
+    assert!(states(&ws).len() == 1 && *id != secret.trim(), "the folder's name tells nothing of the secret");
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(id_file(&ws)), 0o600);
     assert_eq!(mode(ws.outside.join("home/.local/state/lbx")), 0o700);
@@ -104,7 +104,7 @@ fn the_environment_says_which_state_is_shared() {
 }
 
 #[test]
-fn where_there_is_no_place_for_an_id_it_is_derived_and_then_kept() {
+fn where_there_is_no_place_for_an_id_it_is_derived_and_never_beside_the_users_own() {
     let nowhere = |ws: &Workspace| ws.outside.join("nowhere").into_os_string();
     let ws = without_id(&[("a.txt", "a\n")]);
     let derived = shown(call(&ws, &["config"]).env("HOME", nowhere(&ws)));
@@ -112,21 +112,40 @@ fn where_there_is_no_place_for_an_id_it_is_derived_and_then_kept() {
     call(&ws, &["append", "a.txt", "--content", "b\n"]).env("HOME", nowhere(&ws)).run().ok();
     assert!(!ws.outside.join("nowhere").exists());
     assert_eq!(shown(call(&ws, &["config"]).env("HOME", nowhere(&ws))), derived);
-    // The home is there again: this workspace keeps what it has, others begin with the user's own.
-    assert_eq!(shown(call(&ws, &["config"])), derived);
-    call(&ws, &["undo"]).run().ok();
+    // The home is there again: others can know a derived id, so it does not count any more.
+    assert_eq!(shown(call(&ws, &["config"]))["from"], "user");
+    call(&ws, &["undo"]).run().error("not_found");
+    assert_eq!(shown(call(&ws, &["config"]).env("HOME", nowhere(&ws))), derived);
+    call(&ws, &["undo"]).env("HOME", nowhere(&ws)).run().ok();
     ws.holds("a.txt", "a\n");
-    assert!(!id_file(&ws).exists());
-    assert_eq!(states(&ws).len(), 1);
-    let other = ws.outside.join("other");
+    call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
+    assert!(id_file(&ws).exists());
+    assert_eq!(states(&ws).len(), 2);
+}
+
+#[test]
+fn a_state_that_came_from_another_workspace_is_not_taken() {
+    let ws = without_id(&[("a.txt", "a\n")]);
+    call(&ws, &["read", "a.txt"]).run().ok();
+    call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
+    // A clone that brings the state, name and all.
+    let other = ws.outside.join("clone");
     fs::create_dir(&other).unwrap();
+    let copied = std::process::Command::new("cp").arg("-a").arg(ws.path(".lbx")).arg(&other).status();
+    assert!(copied.unwrap().success());
+    fs::write(other.join("a.txt"), "a\nb\n").unwrap();
     let there = |arguments: &[&str]| {
         Call::new(&other, &ws.outside.join("home")).env(VARIABLE, "").arguments(arguments)
     };
-    there(&["write", "x", "--content", "x"]).run().ok();
-    assert!(id_file(&ws).exists());
-    assert_eq!(there(&["config"]).run().ok()["state"]["from"], "user");
-    assert_eq!(shown(call(&ws, &["config"])), derived);
+    there(&["undo"]).run().error("not_found");
+    there(&["write", "a.txt", "--content", "x"]).run().error("not_read");
+    assert_eq!(fs::read_to_string(other.join("a.txt")).unwrap(), "a\nb\n");
+    // A workspace that is moved takes its state along.
+    let moved = ws.outside.join("moved");
+    fs::rename(&ws.root, &moved).unwrap();
+    Call::new(&moved, &ws.outside.join("home")).env(VARIABLE, "").arguments(&["undo"]).run().ok();
+    assert_eq!(fs::read_to_string(moved.join("a.txt")).unwrap(), "a\n");
+    fs::rename(&moved, &ws.root).unwrap();
 }
 
 #[test]

@@ -124,7 +124,12 @@ fn traced(ws: &Workspace, call: &[&str]) -> Option<Vec<String>> {
     let trace = ws.outside.join("trace");
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-e", "trace=execve,execveat", "-o"]).arg(&trace).arg(LBX).args(call);
-    command.current_dir(&ws.root).env_clear().env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
+    command
+        .current_dir(&ws.root)
+        .env_clear()
+        .env("LBX_STATE_ID", crate::common::STATE_ID)
+        .env("PATH", PATH_FIXED)
+        .env("HOME", ws.outside.join("home"));
     command.envs(environment(ws)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().ok()?;
     Some(

@@ -341,7 +341,12 @@ fn timeout_is_cured_by_a_narrower_path() {
 fn script(ws: &Workspace, words: &[&str], script: &str, arguments: &[&str]) -> Option<Output> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(["sh", "-c", script, "sh", env!("CARGO_BIN_EXE_lbx")]).args(arguments);
-    command.current_dir(&ws.root).env_clear().env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
+    command
+        .current_dir(&ws.root)
+        .env_clear()
+        .env("LBX_STATE_ID", crate::common::STATE_ID)
+        .env("PATH", PATH_FIXED)
+        .env("HOME", ws.outside.join("home"));
     command.stdin(Stdio::null()).output().ok()
 }
 

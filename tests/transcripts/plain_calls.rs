@@ -9,7 +9,12 @@ use crate::common::{PATH_FIXED, Workspace};
 /// The binary in a workspace, with nothing of the caller's environment.
 fn lbx(ws: &Workspace) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lbx"));
-    command.current_dir(&ws.root).env_clear().env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
+    command
+        .current_dir(&ws.root)
+        .env_clear()
+        .env("LBX_STATE_ID", crate::common::STATE_ID)
+        .env("PATH", PATH_FIXED)
+        .env("HOME", ws.outside.join("home"));
     command.env("GIT_CONFIG_NOSYSTEM", "1");
     command
 }

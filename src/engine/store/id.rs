@@ -1,7 +1,8 @@
 //! Which folder of `.lbx/` is this account's own: 128 bits that nobody who prepares a workspace knows.
 //!
-//! They are kept in the user's own state folder. Where there is no place for them (under sandboxes
-//! that hide the home folder or make it read-only), they are derived from the machine and the user.
+//! They stand for a secret of the account and for the workspace's own folder. The secret is kept in the user's
+//! state folder. Where there is no place for it (under sandboxes that hide the home folder or make it read-only),
+//! it is derived from the machine and the user.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,7 +11,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::unique::unique_name;
@@ -95,6 +96,23 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The same for the workspace at `root`. Its name says nothing of the account's states elsewhere, and a copy of
+    /// it in another folder is nobody's: the digits stand for the account's secret and for the folder itself.
+    fn of_root(self, root: BorrowedFd<'_>) -> Result<Self, Error> {
+        let io = |errno: Errno| Error::io("look at", "the workspace", errno);
+        let look = || rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+        let born = rustix::io::retry_on_intr(look).ok();
+        let born = born.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0);
+        // Inodes of some file systems are others after each mount; few have no time of birth.
+        let itself = match born {
+            Some(found) => format!("born {}.{:09}", found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
+            None => format!("inode {}", rustix::fs::fstat(root).map_err(io)?.st_ino),
+        };
+        let hex = Sha256::of(format!("lbx state\n{}\n{itself}\n", self.id).as_bytes()).to_hex();
+        let id = hex.get(..DIGITS).and_then(StateId::parse).unwrap_or(self.id);
+        Ok(Self { id, ..self })
+    }
+
     /// Whether a folder of this name that belongs to `uid` may be the state: this account's own, or that
     /// of whoever wrote the id, as where root works in a user's home. An id that the environment names is
     /// shared on purpose.
@@ -120,50 +138,39 @@ enum OfUser {
 enum Choice {
     /// It is settled, and may have a state already.
     Settled(Identity),
-    /// The user's file is to be made; else the derived id serves, where there is one.
-    New(PathBuf, Option<Identity>),
+    /// The user's file is to be made.
+    New(PathBuf),
     /// There is neither a place for an id nor anything to derive it from.
     Impossible,
 }
 
-/// Chooses the id for a workspace at `root`, whose opened `.lbx/` is `lbx`, where there is one.
-fn choose(root: BorrowedFd<'_>, lbx: Option<BorrowedFd<'_>>) -> Result<Choice, Error> {
+/// Chooses the id for a workspace at `root`.
+fn choose(root: BorrowedFd<'_>) -> Result<Choice, Error> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
         return of_environment(&text).map(Choice::Settled);
     }
-    let exists = |known: &Identity| {
-        let stat = lbx.map(|lbx| fs::stat_at(lbx, OsStr::new(known.id.as_str())));
-        stat.is_some_and(|stat| stat.is_ok_and(|stat| fs::is_folder(&stat)))
-    };
-    let of_user = of_user(root)?;
-    if let OfUser::Known(known) = &of_user
-        && exists(known)
-    {
-        return Ok(Choice::Settled(known.clone()));
-    }
-    let derived = derived().map(|id| Identity { id, origin: Origin::Derived, file_owner: None });
-    if let Some(derived) = derived.as_ref().filter(|derived| exists(derived)) {
-        return Ok(Choice::Settled(derived.clone()));
-    }
-    Ok(match (of_user, derived) {
-        (OfUser::Known(known), _) => Choice::Settled(known),
-        (OfUser::None(folder), derived) => Choice::New(folder, derived),
-        (OfUser::NoPlace, Some(derived)) => Choice::Settled(derived),
-        (OfUser::NoPlace, None) => Choice::Impossible,
+    // A derived id is known to others: it never serves where the user can have one.
+    Ok(match of_user(root)? {
+        OfUser::Known(known) => Choice::Settled(known.of_root(root)?),
+        OfUser::None(folder) => Choice::New(folder),
+        OfUser::NoPlace => match derived() {
+            Some(secret) => {
+                let derived = Identity { id: secret, origin: Origin::Derived, file_owner: None };
+                Choice::Settled(derived.of_root(root)?)
+            }
+            None => Choice::Impossible,
+        },
     })
 }
 
-/// The id of this account's state in the workspace at `root`, whose opened `.lbx/` is `lbx`; nothing is
-/// made, and `None` means that there is no such state yet.
-///
-/// The user's id comes first. A derived one is kept where this workspace has a state of that name
-/// and none of the user's: it was made when there was no place for an id.
+/// The id of this account's state in the workspace at `root`; nothing is made, and `None` means that there is no
+/// such state yet.
 ///
 /// # Errors
 /// `invalid_request` where the environment's id has another form, `io_error` where the user's file
 /// holds something else, or the system's.
-pub fn find(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
-    Ok(match choose(root, Some(lbx))? {
+pub fn find(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
+    Ok(match choose(root)? {
         Choice::Settled(known) => Some(known),
         Choice::New(..) | Choice::Impossible => None,
     })
@@ -173,10 +180,15 @@ pub fn find(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>) -> Result<Option<Identity
 ///
 /// # Errors
 /// As [`find`], and `io_error` where there is neither a place for an id nor anything to derive it from.
-pub fn make(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>) -> Result<Identity, Error> {
-    let made = match choose(root, Some(lbx))? {
+pub fn make(root: BorrowedFd<'_>) -> Result<Identity, Error> {
+    let made = match choose(root)? {
         Choice::Settled(known) => Some(known),
-        Choice::New(folder, derived) => make_file(root, &folder)?.or(derived),
+        Choice::New(folder) => match make_file(root, &folder)? {
+            Some(known) => Some(known.of_root(root)?),
+            None => derived()
+                .map(|id| Identity { id, origin: Origin::Derived, file_owner: None }.of_root(root))
+                .transpose()?,
+        },
         Choice::Impossible => None,
     };
     made.ok_or_else(|| {
@@ -192,13 +204,10 @@ pub fn make(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>) -> Result<Identity, Error
 ///
 /// # Errors
 /// As [`make`].
-pub fn source(
-    root: BorrowedFd<'_>,
-    lbx: Option<BorrowedFd<'_>>,
-) -> Result<Option<(Origin, Option<StateId>)>, Error> {
-    Ok(match choose(root, lbx)? {
+pub fn source(root: BorrowedFd<'_>) -> Result<Option<(Origin, Option<StateId>)>, Error> {
+    Ok(match choose(root)? {
         Choice::Settled(known) => Some((known.origin, Some(known.id))),
-        Choice::New(folder, _) => Some((Origin::User(folder.join(NAME)), None)),
+        Choice::New(folder) => Some((Origin::User(folder.join(NAME)), None)),
         Choice::Impossible => None,
     })
 }
@@ -259,14 +268,15 @@ fn of_user(root: BorrowedFd<'_>) -> Result<OfUser, Error> {
         Ok(folder) if is_within(&folder, root) => Ok(OfUser::NoPlace),
         Ok(folder) => match read(&folder, &path)? {
             Some(known) => Ok(known),
-            None => Ok(OfUser::None(path)),
+            None if may_add_to(&folder) => Ok(OfUser::None(path)),
+            None => Ok(OfUser::NoPlace),
         },
         Err(Errno::NOENT) => {
-            let ancestors = state_home.ancestors().map(Path::to_owned);
-            let nearest = must_exist.map_or_else(|| ancestors.collect(), |home| vec![home]);
-            let nearest = nearest.iter().find_map(|folder| open_path(folder).ok());
+            let is_wanted = |folder: &&Path| must_exist.as_ref().is_none_or(|home| folder.starts_with(home));
+            let nearest =
+                state_home.ancestors().take_while(is_wanted).find_map(|folder| open_path(folder).ok());
             // What lies in the workspace may have come with it.
-            Ok(match nearest.filter(|folder| !is_within(folder, root)) {
+            Ok(match nearest.filter(|folder| !is_within(folder, root) && may_add_to(folder)) {
                 Some(_) => OfUser::None(path),
                 None => OfUser::NoPlace,
             })
@@ -274,6 +284,12 @@ fn of_user(root: BorrowedFd<'_>) -> Result<OfUser, Error> {
         Err(errno) if is_no_place(errno) => Ok(OfUser::NoPlace),
         Err(errno) => Err(Error::io("open", path.display().to_string(), errno)),
     }
+}
+
+/// Whether this account may make something in a folder.
+fn may_add_to(folder: &OwnedFd) -> bool {
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    rustix::io::retry_on_intr(|| rustix::fs::accessat(folder, ".", wanted, AtFlags::EACCESS)).is_ok()
 }
 
 /// Opens a folder by the user's own path.

@@ -39,9 +39,14 @@ const WORKSPACE_LOCK: &str = "lock";
 /// The file that tells git what not to see.
 const IGNORE_NAME: &str = ".gitignore";
 /// Where a search has found repositories and states, below the state folder.
-pub const KNOWN_REPOSITORIES: &str = "repositories.json";
+pub const KNOWN_REPOSITORIES: &str = "repositories.lbx";
 /// Keeps the state out of git, save for the policy that a team may want to share.
 const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
+
+/// What makes a folder a repository to git.
+const GIT: &str = ".git";
+/// A HEAD without a commit.
+const NO_HEAD: &[u8] = b"ref: refs/heads/none\n";
 
 /// The opened state of this account in a workspace.
 #[derive(Debug)]
@@ -77,7 +82,7 @@ impl State {
         let Some(shared) = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)? else {
             return Ok(None);
         };
-        let Some(known) = id::find(workspace.root_fd(), shared.as_fd())? else {
+        let Some(known) = id::find(workspace.root_fd())? else {
             return Ok(None);
         };
         Self::opened(workspace, shared, &known)
@@ -96,7 +101,7 @@ impl State {
         let missing = || make(Errno::NOENT);
         let is_new = make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777).map_err(make)?;
         let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?.ok_or_else(missing)?;
-        let new = id::make(workspace.root_fd(), shared.as_fd())?;
+        let new = id::make(workspace.root_fd())?;
         clear_for_folder(shared.as_fd(), OsStr::new(new.id.as_str())).map_err(make)?;
         make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700)
             .map_err(|errno| Error::io("make a folder in", STATE_FOLDER, errno))?;
@@ -149,8 +154,7 @@ impl State {
     /// # Errors
     /// As [`Self::find`].
     pub fn source(workspace: &Workspace) -> Result<Option<(id::Origin, Option<id::StateId>)>, Error> {
-        let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?;
-        id::source(workspace.root_fd(), shared.as_ref().map(AsFd::as_fd))
+        id::source(workspace.root_fd())
     }
 
     /// Where the state is, from the workspace root.
@@ -172,7 +176,7 @@ impl State {
     }
 
     /// Writes the file that keeps the state out of git, where it is missing or says anything else: one
-    /// that came with a clone could have the backups of secrets committed.
+    /// that came with a clone could have the backups of secrets committed. `git clean` may have removed it.
     ///
     /// # Errors
     /// The system's.
@@ -185,6 +189,7 @@ impl State {
         if is_right() {
             return Ok(());
         }
+        self.look_like_a_repository()?;
         if fs::stat_at(self.shared.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
             fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
                 .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;
@@ -192,6 +197,22 @@ impl State {
         // Not in the staging folder, which another call may be sweeping: this one has no lock yet.
         let aside = unique_name(".tmp-gitignore");
         replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666).map(drop)
+    }
+
+    /// Makes the state look like a repository of its own: `git clean` removes none, if it is not forced twice
+    /// (git-clean(1)).
+    fn look_like_a_repository(&self) -> Result<(), Error> {
+        let make = |errno| Error::io("make a folder in", STATE_FOLDER, errno);
+        make_folder(self.fd(), OsStr::new(GIT), 0o700).map_err(make)?;
+        let git = fs::open_at(self.fd(), OsStr::new(GIT), fs::FOLDER).map_err(make)?;
+        for name in ["objects", "refs"] {
+            make_folder(git.as_fd(), OsStr::new(name), 0o700).map_err(make)?;
+        }
+        if fs::stat_at(git.as_fd(), OsStr::new("HEAD")).is_err() {
+            let aside = unique_name(".tmp-head");
+            replace_by_way_of(self.fd(), &aside, git.as_fd(), OsStr::new("HEAD"), NO_HEAD, 0o600)?;
+        }
+        Ok(())
     }
 
     /// Notes that a folder got a new one.
