@@ -227,7 +227,7 @@ fn marks_name_the_files_and_their_bytes() {
 fn marked_lines(tree: &Tree, args: &[&str], path: &str) -> Option<Vec<(u64, u64)>> {
     let workspace = lbx::engine::workspace::Workspace::open(tree.path()).unwrap();
     let state = lbx::engine::store::state::State::open(&workspace).unwrap();
-    let state = tree.path().join(state.path_of("sessions/test.json").as_path());
+    let state = tree.path().join(state.path_of("sessions/test.lbx").as_path());
     let _ = std::fs::remove_file(&state);
     tree.grep(&[&["--mark"], args].concat());
     let state: serde_json::Value = serde_json::from_slice(&std::fs::read(state).ok()?).unwrap();

@@ -25,17 +25,17 @@ use super::protocol::call;
 
 /// What lbx keeps; `@` stands for the newest change's own name, `*` for the only or first name there.
 const STATE: [&str; 13] = [
-    "sessions/default.json",
-    "journal/done/default/00000002.json",
-    "journal/done/default/00000003.json",
-    "journal/done/default/00000004.json",
-    "journal/done/default/00000008.json",
+    "sessions/default.lbx",
+    "journal/done/default/00000002.lbx",
+    "journal/done/default/00000003.lbx",
+    "journal/done/default/00000004.lbx",
+    "journal/done/default/00000008.lbx",
     "journal/open/@.json",
     "journal/open/.@.json",
     "audit/current.jsonl",
     "audit/head",
     "backups/bundles/*",
-    "trash/*/entry.json",
+    "trash/*/entry.lbx",
     "scan/*",
     "jobs/1/record.json",
 ];
@@ -229,7 +229,7 @@ impl Template {
             made.judge(catalog::find(tool).expect("a tool of that name"), request);
         }
         made.objects = REPOSITORY[15..].iter().map(|name| made.object(name)).collect();
-        let done = made.root.join(format!(".lbx/{}/journal/done/default/00000008.json", state_id()));
+        let done = made.root.join(format!(".lbx/{}/journal/done/default/00000008.lbx", state_id()));
         let entry = fs::read(done).expect("the history has eight changes");
         let value: Value = serde_json::from_slice(&entry).expect("an entry is JSON");
         made.newest = (value["id"].as_str().unwrap_or_default().to_owned(), entry);

@@ -217,7 +217,7 @@ fn repeat(ws: &Workspace, job: &str, numbers: std::ops::RangeInclusive<usize>) {
     for number in numbers {
         let copy = folder(&format!("j{number}"));
         fs::create_dir(&copy).unwrap();
-        for name in ["job.json", "end.json", "output.txt"] {
+        for name in ["job.lbx", "end.lbx", "output.txt"] {
             fs::copy(folder(job).join(name), copy.join(name)).unwrap();
         }
     }

@@ -15,7 +15,7 @@ fn what_can_no_longer_be_done_for_a_killed_change_is_a_warning() {
     let cases: [Case; 2] = [
         (
             "a session of a newer release",
-            |ws| std::fs::write(ws.state_file("default.json"), "{\"version\":99}").unwrap(),
+            |ws| std::fs::write(ws.state_file("default.lbx"), "{\"version\":99}").unwrap(),
             "session default could not note an earlier change: ",
         ),
         (

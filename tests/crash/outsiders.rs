@@ -375,7 +375,7 @@ fn an_entry_that_never_came_into_force_counts_only_where_its_change_has_begun() 
 fn numbers(ws: &Workspace, session: &str) -> Vec<u64> {
     let listing = fs::read_dir(ws.path(&state(&format!("journal/done/{session}")))).unwrap();
     let names = listing.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut numbers: Vec<u64> = names.filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+    let mut numbers: Vec<u64> = names.filter_map(|name| name.strip_suffix(".lbx")?.parse().ok()).collect();
     numbers.sort_unstable();
     numbers
 }
@@ -389,7 +389,7 @@ fn a_number_is_given_once_and_no_entry_takes_anothers_place() {
     }
     assert_eq!(numbers(&ws, "default"), [1, 2]);
     // The session's file is as it was before the last change, or lost: the journal knows.
-    let file = ws.path(&state("sessions/default.json"));
+    let file = ws.path(&state("sessions/default.lbx"));
     let old = fs::read(&file).unwrap();
     assert_eq!(append("3\n")["ok"], true);
     fs::write(&file, &old).unwrap();
@@ -416,7 +416,7 @@ fn a_change_of_a_newer_version_is_neither_skipped_nor_collected() {
     for text in ["1\n", "2\n"] {
         ws.lbx(&["append", "a.txt", "--content", text]).ok();
     }
-    let newest = ws.path(&state("journal/done/default/00000002.json"));
+    let newest = ws.path(&state("journal/done/default/00000002.lbx"));
     let text = fs::read_to_string(&newest).unwrap();
     fs::write(&newest, text.replacen("\"version\":2", "\"version\":99", 1)).unwrap();
     ws.lbx(&["append", "b.txt", "--content", "more\n"]).ok();
@@ -424,7 +424,7 @@ fn a_change_of_a_newer_version_is_neither_skipped_nor_collected() {
     ws.lbx(&["undo"]).ok();
     for call in [&["undo"][..], &["gc", "--keep-days", "0"]] {
         let error = ws.lbx(call).error("io_error");
-        assert!(error["message"].as_str().unwrap().contains("00000002.json"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("00000002.lbx"), "{error}");
     }
     assert!(all_bytes(&ws).contains(&b"a\n1\n"[..]));
 }

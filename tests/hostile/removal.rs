@@ -23,7 +23,7 @@ fn a_purge_counts_what_it_removed() {
     ws.lbx(&["delete", "f"]).ok();
     // Whatever the description says.
     for id in names_in(&ws.path(&state("trash"))) {
-        let path = state(&format!("trash/{id}/entry.json"));
+        let path = state(&format!("trash/{id}/entry.lbx"));
         let mut entry: Value = serde_json::from_slice(&ws.read_bytes(&path)).unwrap();
         (entry["files"], entry["bytes"]) = (u64::MAX.into(), u64::MAX.into());
         ws.write(&path, entry.to_string());
@@ -61,7 +61,7 @@ fn a_trash_that_was_swapped_for_a_link_is_not_followed() {
     // What it holds is.
     let _ = fs::remove_file(trash.join(&id));
     fs::create_dir(trash.join(&id)).unwrap();
-    fs::copy(real.join(&id).join("entry.json"), trash.join(&id).join("entry.json")).unwrap();
+    fs::copy(real.join(&id).join("entry.lbx"), trash.join(&id).join("entry.lbx")).unwrap();
     symlink(precious(&ws), trash.join(&id).join("content")).unwrap();
     nothing_outside(&ws, "purge of a content that is a link", || {
         let data = ws.lbx(&["trash", "purge"]).ok();
@@ -173,8 +173,8 @@ fn age(ws: &Workspace, days: u64) {
             if path.is_dir() && !name.ends_with("/content") {
                 folders.push(path.clone());
             }
-            let is_json = path.extension().is_some_and(|extension| extension == "json");
-            if is_json && (name.contains("/journal/done/") || name.ends_with("/entry.json")) {
+            let is_json = path.extension().is_some_and(|extension| extension == "lbx");
+            if is_json && (name.contains("/journal/done/") || name.ends_with("/entry.lbx")) {
                 let mut entry: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
                 entry["time"] = (entry["time"].as_u64().unwrap() - days * 24 * 60 * 60).into();
                 fs::write(&path, entry.to_string()).unwrap();

@@ -28,7 +28,7 @@ fn shipped() -> Workspace {
         "files": [{"path": ".git/HEAD", "before": null, "after": null, "staged": null}],
         "moves": [{"from": "build.sh", "to": ".git/hooks/pre-commit"}],
     });
-    let open = format!(".lbx/{THEIRS}/journal/open/change-000000000000-1-0.json");
+    let open = format!(".lbx/{THEIRS}/journal/open/change-000000000000-1-0.lbx");
     ws.write(&open, entry.to_string());
     let copied =
         Command::new("cp").args(["-a", ".", ".."]).current_dir(ws.path(".lbx").join(THEIRS)).status();

@@ -73,7 +73,7 @@ fn old_bytes_in_the_journal_count_only_if_they_have_their_hash() {
     let _ = ws.lbx(&["append", "a.txt", "--content", "new\n"]).success();
     // What a power failure leaves of a backup that was not synced.
     ws.write(&backup_of(b"old\n"), "");
-    let entry = state("journal/done/default/00000001.json");
+    let entry = state("journal/done/default/00000001.lbx");
     let text = fs::read_to_string(ws.path(&entry)).unwrap();
     for tampered in [text.replace("b2xkCg==", "YmFkCg=="), text.replace("b2xkCg==", "?")] {
         assert_ne!(tampered, text);
@@ -112,7 +112,7 @@ fn a_number_that_no_change_can_follow_overwrites_nothing() {
     for text in ["b\n", "c\n"] {
         ws.lbx(&["append", "a.txt", "--content", text]).ok();
     }
-    let file = state("sessions/default.json");
+    let file = state("sessions/default.lbx");
     let history = ws.path(&state("journal/done/default"));
     let count = || fs::read_dir(&history).unwrap().count();
     for (seq, warns) in [(u64::MAX, true), (u64::MAX - 1, true), (1, false), (0, false)] {
@@ -126,7 +126,7 @@ fn a_number_that_no_change_can_follow_overwrites_nothing() {
         assert_eq!(count(), before + 1, "{seq}");
     }
     // A history that claims such a number is not believed either.
-    fs::copy(history.join("00000001.json"), history.join(format!("{}.json", u64::MAX))).unwrap();
+    fs::copy(history.join("00000001.lbx"), history.join(format!("{}.json", u64::MAX))).unwrap();
     fs::write(ws.path(&file), "{}").unwrap();
     let _ = ws.lbx(&["append", "a.txt", "--content", "e\n"]).success();
     ws.lbx(&["undo"]).ok();
@@ -214,6 +214,6 @@ fn a_terabyte_in_place_of_a_state_file_is_not_read() {
             assert!(!is_internal, "{path}: {call:?}: {answer}");
         }
         let is_sparse = fs::metadata(ws.path(&path)).is_ok_and(|stat| stat.len() == SPARSE_BYTES);
-        assert!(!is_sparse || !path.contains("/sessions/default.json"), "{path}");
+        assert!(!is_sparse || !path.contains("/sessions/default.lbx"), "{path}");
     }
 }

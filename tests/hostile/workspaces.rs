@@ -146,7 +146,7 @@ fn furnished() -> Workspace {
         fs::create_dir_all(ws.outside.join(folder)).unwrap();
         fs::write(ws.outside.join(folder).join("kept"), "kept\n").unwrap();
     }
-    for name in ["index", "HEAD", "lock", "default.json"] {
+    for name in ["index", "HEAD", "lock", "default.lbx"] {
         fs::write(ws.outside.join("precious").join(name), format!("{SECRET}\n")).unwrap();
     }
     fs::write(ws.outside.join("secret"), format!("{SECRET}\n[{SECRET}]\n{SECRET} = {SECRET}\n")).unwrap();
@@ -385,6 +385,8 @@ fn may_refuse(case: &Case) -> bool {
     let is_elsewhere = case.path == Path::new(".lbx");
     is_elsewhere
         || case.damage == Damage::NewerVersion
+        // The largest number is a newer version, too.
+        || (case.damage == Damage::HugeNumbers && name.ends_with(".lbx"))
         || (name == "config.toml" && case.damage != Damage::Gone)
 }
 

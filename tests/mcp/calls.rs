@@ -371,7 +371,7 @@ fn a_session_is_named_on_the_command_line_or_in_a_call() {
     named.ok("read", &json!({ "path": "a.txt" }));
     other.refused("write", &json!({ "path": "a.txt", "content": "b\n" }), "not_read");
     other.ok("write", &json!({ "path": "a.txt", "content": "b\n", "session": "pair" }));
-    assert!(workspace.path(&format!(".lbx/{STATE_ID}/sessions/pair.json")).exists());
+    assert!(workspace.path(&format!(".lbx/{STATE_ID}/sessions/pair.lbx")).exists());
 }
 
 #[test]

@@ -108,10 +108,10 @@ fn what_others_do_with_the_session_is_seen_by_the_next_call() {
     client.ok("read", &json!({ "path": "a.txt" }));
     client.ok("edit", &edit("a.txt", "four", "five"));
     // Damaged in place, then gone.
-    fs::write(state(&ws, "sessions/shared.json"), "{").unwrap();
+    fs::write(state(&ws, "sessions/shared.lbx"), "{").unwrap();
     client.refused("edit", &edit("a.txt", "five", "six"), "not_read");
     client.ok("read", &json!({ "path": "a.txt" }));
-    fs::remove_file(state(&ws, "sessions/shared.json")).unwrap();
+    fs::remove_file(state(&ws, "sessions/shared.lbx")).unwrap();
     client.refused("edit", &edit("a.txt", "five", "six"), "not_read");
     client.ok("read", &json!({ "path": "a.txt" }));
     client.ok("edit", &edit("a.txt", "five", "six"));

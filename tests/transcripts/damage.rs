@@ -189,7 +189,7 @@ fn a_damaged_record_of_a_change_is_skipped_with_a_warning() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     assert_eq!(journal(&ws), None);
     let before = ws.git(&["rev-parse", "lbx-snapshots~2"]).trim().to_owned();
-    empty(&ws.path(&state("journal/done/default/00000003.json")));
+    empty(&ws.path(&state("journal/done/default/00000003.lbx")));
     let found = journal(&ws).unwrap();
     assert_eq!(found["level"], "notice");
     let message = "the records of 1 change of session default are damaged: #3";
@@ -206,7 +206,7 @@ fn a_damaged_record_of_a_change_is_skipped_with_a_warning() {
 #[test]
 fn empty_state_files_lose_no_bytes() {
     let edit = ["edit", "a.txt", "--old-string", "three", "--new-string", "four"];
-    for file in ["sessions/default.json", "audit/head", "audit/current.jsonl", "calls/current"] {
+    for file in ["sessions/default.lbx", "audit/head", "audit/current.jsonl", "calls/current"] {
         let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
         empty(&ws.path(&state(file)));
         if file.starts_with("sessions") {
@@ -354,4 +354,32 @@ fn what_git_has_to_repair_is_named() {
     harm(&ws.path(".git/index"), "zeros");
     assert_eq!(repository().unwrap(), "the index cannot be read");
     ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
+}
+
+#[test]
+fn what_cleans_a_work_tree_leaves_the_state_alone() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "build/\n")]);
+    ws.write("build/out", "out\n");
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    assert_eq!(ws.git(&["status", "--short"]), " M a.txt");
+    let said = ws.git(&["clean", "-xdf"]);
+    assert!(said.contains("Skipping repository") && !ws.path("build").exists(), "{said}");
+    ws.lbx(&["undo"]).ok();
+    ws.holds("a.txt", "a\n");
+    // git sees nothing of it again.
+    assert_eq!(ws.git(&["status", "--short"]), "");
+    ws.git(&["add", "-A"]);
+    ws.git(&["fsck", "--no-dangling"]);
+    // No file of it has a name that formatters and linters take for theirs.
+    let mut folders = vec![ws.path(".lbx")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+            let extension = entry.path().extension().map(|it| it.to_str().unwrap().to_owned());
+            let theirs = ["json", "yaml", "yml", "md", "js", "ts", "css", "html", "toml", "sh", "py"];
+            assert!(!extension.is_some_and(|it| theirs.contains(&it.as_str())), "{}", entry.path().display());
+        }
+    }
 }

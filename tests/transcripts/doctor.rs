@@ -174,7 +174,7 @@ fn a_folder_that_cannot_be_written_is_a_problem() {
 fn a_damaged_session_is_set_aside_by_fix() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
-    std::fs::write(ws.state_file("default.json"), "no session").unwrap();
+    std::fs::write(ws.state_file("default.lbx"), "no session").unwrap();
     let found = |arguments: &[&str]| finding(&ws.lbx(arguments).ok(), "session").clone();
     let damaged = found(&["doctor"]);
     assert_eq!(damaged["level"], "notice", "{damaged}");
@@ -205,7 +205,12 @@ fn a_call_at_work_is_told_from_one_that_was_killed() {
 fn findings_within(ws: &Workspace, script: &str) -> Option<Value> {
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_lbx")]);
-    command.current_dir(&ws.root).env_clear().env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
+    command
+        .current_dir(&ws.root)
+        .env_clear()
+        .env("LBX_STATE_ID", crate::common::STATE_ID)
+        .env("PATH", PATH_FIXED)
+        .env("HOME", ws.outside.join("home"));
     let output = command.stdin(Stdio::null()).output().ok()?;
     if matches!(output.status.code(), Some(1 | 99)) {
         eprintln!("skipped: no mount is allowed here");
@@ -273,7 +278,7 @@ fn what_cannot_be_looked_at_is_a_problem_and_stops_no_other_check() {
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let data = ws.call(&["doctor"]).env("LBX_STATE_ID", "zz").run().ok();
     assert!(said(&data, "state").starts_with("problem: LBX_STATE_ID: expected 32"), "{data}");
-    std::fs::write(ws.state_file("default.json"), "{\"version\":99}").unwrap();
+    std::fs::write(ws.state_file("default.lbx"), "{\"version\":99}").unwrap();
     let log = ws.path(&state("audit/current.jsonl"));
     std::fs::remove_file(&log).unwrap();
     std::fs::create_dir(&log).unwrap();

@@ -21,7 +21,7 @@ fn age_all(ws: &Workspace, days: u64) {
             if path.is_dir() && !name.ends_with("/content") {
                 folders.push(path.clone());
             }
-            if name.contains("/journal/done/") && path.is_file() || name.ends_with("/entry.json") {
+            if name.contains("/journal/done/") && path.is_file() || name.ends_with("/entry.lbx") {
                 let mut entry: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
                 let time = entry["time"].as_u64().unwrap();
                 entry["time"] = (time - days * 24 * 60 * 60).into();
@@ -43,7 +43,7 @@ fn old_and_new() -> Workspace {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "two\n"]).ok();
     ws.lbx(&["delete", "b.txt"]).ok();
-    ws.write(&state("sessions/x.json.damaged-1"), "broken");
+    ws.write(&state("sessions/x.lbx.damaged-1"), "broken");
     ws.write(&state("backups/00/.tmp-1"), "half");
     age_all(&ws, 40);
     ws.lbx(&["write", "a.txt", "--content", "three\n"]).ok();

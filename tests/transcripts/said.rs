@@ -45,7 +45,7 @@ fn a_dry_run_reads_like_one() {
 fn a_dry_run_leaves_a_damaged_session_where_it_is() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
-    let path = state("sessions/default.json");
+    let path = state("sessions/default.lbx");
     ws.write(&path, "{");
     for call in [&["append", "a.txt", "--content", "x", "--dry-run"][..], &["session", "end", "--dry-run"]] {
         let envelope = ws.lbx(call).success();

@@ -82,7 +82,7 @@ fn a_damaged_state_file_is_set_aside() {
     for damage in ["{", "no json", "[]", r#"{"version":1,"marks":7}"#, r#"{"marks":[]}"#] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         ws.lbx(&["read", "a.txt"]).ok();
-        let state = ws.path(&state("sessions/default.json"));
+        let state = ws.path(&state("sessions/default.lbx"));
         fs::write(&state, damage).unwrap();
         ws.unchanged(|| ws.lbx(&EDIT).error("not_read"));
         assert!(ws.state_file("damaged").exists(), "{damage:?}");
@@ -96,7 +96,7 @@ fn a_state_file_that_a_power_failure_emptied_has_read_nothing() {
     for emptied in ["", "\u{0}\u{0}"] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         ws.lbx(&["read", "a.txt"]).ok();
-        fs::write(ws.path(&state("sessions/default.json")), emptied).unwrap();
+        fs::write(ws.path(&state("sessions/default.lbx")), emptied).unwrap();
         ws.unchanged(|| ws.lbx(&EDIT).error("not_read"));
         ws.lbx(&["read", "a.txt"]).ok();
         ws.lbx(&EDIT).ok();
@@ -106,7 +106,7 @@ fn a_state_file_that_a_power_failure_emptied_has_read_nothing() {
 #[test]
 fn a_state_file_grows_and_its_last_whole_line_counts() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
-    let file = ws.path(&state("sessions/default.json"));
+    let file = ws.path(&state("sessions/default.lbx"));
     ws.lbx(&["read", "a.txt"]).ok();
     let read_one = fs::read(&file).unwrap();
     ws.lbx(&["read", "b.txt"]).ok();
@@ -134,7 +134,7 @@ fn a_state_file_stays_small() {
     for name in &names {
         ws.write(name, "one\n");
         ws.lbx(&["read", name]).ok();
-        assert!(fs::metadata(ws.path(&state("sessions/default.json"))).unwrap().len() < 32 << 10);
+        assert!(fs::metadata(ws.path(&state("sessions/default.lbx"))).unwrap().len() < 32 << 10);
     }
     // Nothing was forgotten.
     for name in [&names[0], &names[59]] {
@@ -145,7 +145,7 @@ fn a_state_file_stays_small() {
 #[test]
 fn a_state_file_with_another_name_is_not_added_to() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
-    let file = ws.path(&state("sessions/default.json"));
+    let file = ws.path(&state("sessions/default.lbx"));
     ws.lbx(&["read", "a.txt"]).ok();
     let before = fs::read(&file).unwrap();
     fs::hard_link(&file, ws.path("other-name")).unwrap();
@@ -157,7 +157,7 @@ fn a_state_file_with_another_name_is_not_added_to() {
 fn a_damaged_state_file_is_told() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
-    fs::write(ws.path(&state("sessions/default.json")), "{").unwrap();
+    fs::write(ws.path(&state("sessions/default.lbx")), "{").unwrap();
     ws.lbx(&["read", "a.txt"]).warned("damaged");
     ws.lbx(&EDIT).ok();
 }
@@ -166,7 +166,7 @@ fn a_damaged_state_file_is_told() {
 fn a_state_file_that_is_none_is_set_aside() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
-    let state = ws.path(&state("sessions/default.json"));
+    let state = ws.path(&state("sessions/default.lbx"));
     fs::remove_file(&state).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", &state).unwrap();
     ws.lbx(&["read", "a.txt"]).warned("damaged");
@@ -177,7 +177,7 @@ fn a_state_file_that_is_none_is_set_aside() {
 fn a_newer_state_file_is_refused_and_not_guessed_at() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
-    let state = ws.path(&state("sessions/default.json"));
+    let state = ws.path(&state("sessions/default.lbx"));
     let newer = r#"{"version":99,"marks":"in another form"}"#;
     fs::write(&state, newer).unwrap();
     ws.unchanged(|| {
@@ -222,6 +222,6 @@ fn sessions_do_not_see_each_others_state_grow() {
     }
     let files = fs::read_dir(ws.path(&state("sessions"))).unwrap();
     let states =
-        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "json"));
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "lbx"));
     assert_eq!(states.count(), 20);
 }

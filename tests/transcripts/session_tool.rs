@@ -245,11 +245,11 @@ fn the_sessions_of_a_workspace_are_listed_the_last_used_first() {
     ws.lbx(&["read", "a.txt", "--session", "old"]).ok();
     let touched = std::process::Command::new("touch")
         .args(["-d", "2 days ago"])
-        .arg(ws.path(&state("sessions/old.json")))
+        .arg(ws.path(&state("sessions/old.lbx")))
         .status();
     assert!(touched.unwrap().success());
     ws.lbx(&["write", "b.txt", "--content", "b", "--session", "new"]).ok();
-    ws.write(&state("sessions/broken.json"), "{");
+    ws.write(&state("sessions/broken.lbx"), "{");
     let listed = ws.lbx(&["session", "list", "--session", "old"]).ok();
     let sessions = listed["sessions"].as_array().unwrap();
     let of = |name: &str| sessions.iter().find(|session| session["session"] == name).unwrap();
@@ -262,7 +262,7 @@ fn the_sessions_of_a_workspace_are_listed_the_last_used_first() {
     assert!(of("new")["time"].as_str().unwrap().ends_with('Z'));
     assert_eq!(of("broken").get("read"), None);
     // Looking at others' states leaves them as they are.
-    assert_eq!(ws.read_bytes(&state("sessions/broken.json")), b"{");
+    assert_eq!(ws.read_bytes(&state("sessions/broken.lbx")), b"{");
     let page = ws.json("session", &json!({"action": "list", "max_bytes": 1})).ok();
     assert_eq!((page["sessions"].as_array().unwrap().len(), &page["next_offset"]), (1, &json!(1)));
 }
@@ -323,12 +323,12 @@ fn a_status_of_odd_names_and_odd_states() {
     let data = ws.lbx(&["session"]).warned("a name is not UTF-8 and is shown lossily");
     assert_eq!(data["fresh"], json!(["a\u{fffd}.txt", "with: colon.txt"]));
     // A damaged state counts for nothing, and says so.
-    ws.write(&state("sessions/default.json"), "{");
+    ws.write(&state("sessions/default.lbx"), "{");
     let data = ws.lbx(&["session"]).warned("damaged");
     assert_eq!(data, json!({"session": "default", "changes": 0}));
-    ws.write(&state("sessions/default.json"), "{\"version\":99}");
+    ws.write(&state("sessions/default.lbx"), "{\"version\":99}");
     let error = ws.lbx(&["session"]).error("io_error");
-    let file = state("sessions/default.json");
+    let file = state("sessions/default.lbx");
     assert!(error["message"].as_str().unwrap().starts_with(&file), "{error}");
     ws.lbx(&["session", "list"]).ok();
 }
@@ -368,6 +368,7 @@ fn the_hook_among_the_examples_compacts_and_briefs_the_session_of_the_harness() 
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/examples/compact-hook.sh"))
             .current_dir(&ws.root)
             .env_clear()
+            .env("LBX_STATE_ID", crate::common::STATE_ID)
             .env("PATH", path)
             .env("HOME", ws.outside.join("home"))
             .stdin(Stdio::piped())

@@ -91,8 +91,8 @@ fn what_the_first_release_deleted_is_restored_and_what_it_read_may_be_edited() {
 #[test]
 fn state_of_a_newer_release_is_refused_by_name_and_stays_as_it_is() {
     for (path, arguments) in [
-        ("sessions/default.json", &["append", "a.txt", "--content", "x\n"][..]),
-        ("journal/done/default/00000004.json", &["undo"]),
+        ("sessions/default.lbx", &["append", "a.txt", "--content", "x\n"][..]),
+        ("journal/done/default/00000004.lbx", &["undo"]),
     ] {
         let ws = left_by_the_first_release();
         let file = ws.path(&state(path));

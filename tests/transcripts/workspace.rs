@@ -200,7 +200,7 @@ fn the_state_of_git_and_lbx_is_never_written() {
         ".GIT/config",
         ".Git/hooks/x",
         ".lbx/config.toml",
-        ".LBX/sessions/default.json",
+        ".LBX/sessions/default.lbx",
         ".lbx",
         ".git",
         "a/b/.git/config",

@@ -85,7 +85,7 @@ fn killed_layer(KeptLayer { name, record }: &KeptLayer) -> String {
 /// The name of the change whose entry has that name.
 fn id_of(name: &str) -> &str {
     let name = name.strip_prefix('.').unwrap_or(name);
-    name.strip_suffix(".json").unwrap_or(name)
+    name.strip_suffix(".lbx").unwrap_or(name)
 }
 
 /// Whether a change whose entry did not get its own name has begun all the same: then it had it, and a

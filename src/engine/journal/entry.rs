@@ -185,7 +185,7 @@ impl JournalEntry {
     /// The name of its file.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{}.json", self.id)
+        format!("{}.lbx", self.id)
     }
 
     /// Writes it under a temporary name; the file is the caller's to sync.

@@ -256,7 +256,7 @@ impl Collector<'_> {
     fn history_of(&mut self, folder: &Arc<OwnedFd>) -> Result<(), Error> {
         let trash = self.state.path_of(trash::FOLDER);
         let mut names = names_in(folder)?;
-        names.retain(|name| Path::new(name).extension() == Some(OsStr::new("json")));
+        names.retain(|name| Path::new(name).extension() == Some(OsStr::new("lbx")));
         if !self.dry_run {
             journal::keep_numbers(folder)?;
         }
@@ -408,7 +408,7 @@ impl Collector<'_> {
             return Ok(());
         };
         for name in names_in(&folder)? {
-            let is_damaged = name.contains(".json.damaged-");
+            let is_damaged = name.contains(".lbx.damaged-");
             let is_temporary = name.starts_with('.');
             let is_old = self.is_old_file(&folder, &name);
             let gone = self.file(&folder, &name, is_old && (is_damaged || is_temporary));

@@ -1,10 +1,10 @@
 //! The journal: the steps of a change, on disk before the first of them is taken.
 //!
-//! An open entry is `journal/open/ID.json` in the state. When the change is done it becomes
-//! `journal/done/SESSION/SEQ.json`, the session's history, which also says which numbers were given.
+//! An open entry is `journal/open/ID.lbx` in the state. When the change is done it becomes
+//! `journal/done/SESSION/SEQ.lbx`, the session's history, which also says which numbers were given.
 //! What can neither be completed nor rolled back goes to `journal/stuck/`, for a person to look at.
 //!
-//! An entry is written and synced as `journal/open/.ID.json`, and gets its own name, unsynced, before the
+//! An entry is written and synced as `journal/open/.ID.lbx`, and gets its own name, unsynced, before the
 //! first step. Whole under the name with the dot it is that of a call that did not begin, unless steps
 //! are seen to be done: a power failure may take the new name.
 

@@ -23,12 +23,12 @@ pub(super) fn history_folder(session: &str) -> String {
 
 /// The name of the change `seq` in a session's history, so that names sort as numbers do.
 pub(super) fn history_name(seq: u64) -> String {
-    format!("{seq:0NUMBER_DIGITS$}.json")
+    format!("{seq:0NUMBER_DIGITS$}.lbx")
 }
 
 /// The number of the change that [`history_name`] gives this name; none of any other name.
 fn change_in(name: &[u8]) -> Option<u64> {
-    let digits = name.strip_suffix(b".json")?;
+    let digits = name.strip_suffix(b".lbx")?;
     // All of a history are looked at: to compare each with the name of its number would take longer.
     let is_padded =
         digits.len() == NUMBER_DIGITS || (digits.len() > NUMBER_DIGITS && !digits.starts_with(b"0"));
@@ -84,7 +84,7 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
 
 /// The number that a name in a session's history stands for.
 fn number_in(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".json").or_else(|| name.strip_suffix(GIVEN))?;
+    let digits = name.strip_suffix(".lbx").or_else(|| name.strip_suffix(GIVEN))?;
     digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
 }
 
@@ -120,8 +120,8 @@ mod tests {
             assert_eq!(change_in(history_name(number).as_bytes()), Some(number));
         }
         let above = history_name(SEQ_MAX);
-        let others = ["1.json", "+0000001.json", "000000001.json", "0000000x.json", "00000001", ".json"];
-        for other in others.into_iter().chain(["00000001.given", "99999999999999999999999.json", &above]) {
+        let others = ["1.lbx", "+0000001.lbx", "000000001.lbx", "0000000x.lbx", "00000001", ".lbx"];
+        for other in others.into_iter().chain(["00000001.given", "99999999999999999999999.lbx", &above]) {
             assert_eq!(change_in(other.as_bytes()), None, "{other}");
         }
     }

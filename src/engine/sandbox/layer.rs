@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! layers/NAME.lock    held while the call lives
-//! layers/NAME/        layer.json   the command (LayerRecord)
+//! layers/NAME/        layer.lbx   the command (LayerRecord)
 //!                     taken        trash entries that hold parts of the layer (TakenEntry, a line each)
 //!                     upper, work  the folders of overlayfs
 //! journal/open/NAME.layer          marks a running command, so that every later call looks
@@ -52,7 +52,7 @@ const LOCK: &str = ".lock";
 /// How the name of a layer begins.
 const PREFIX: &str = "layer";
 /// The file that describes the command of a layer.
-const RECORD: &str = "layer.json";
+const RECORD: &str = "layer.lbx";
 /// Size limit of that file.
 const RECORD_BYTES_MAX: u64 = 4 << 20;
 /// Version of its format.
@@ -299,7 +299,7 @@ impl LayerFolder {
     /// Writes the facts about its command.
     fn write_record(&self) -> Result<(), Error> {
         /// Name of the new file until it is complete.
-        const NEW: &str = ".layer.json";
+        const NEW: &str = ".layer.lbx";
         let io = |source: std::io::Error| Error::io("write", format!("{FOLDER}/{}", self.name), source);
         let bytes = serde_json::to_vec(&self.record).map_err(|error| Error::internal(error.to_string()))?;
         let _ = fs::unlink_at(&self.folder, NEW, AtFlags::empty());

@@ -1,7 +1,7 @@
 //! The trash: what was deleted, whole, with its modes, links and times.
 //!
 //! An entry is `trash/ID/` in the state with what was deleted as `content` and its description as
-//! `entry.json`. Deleting and restoring are renames, so nothing of the files' identity is lost.
+//! `entry.lbx`. Deleting and restoring are renames, so nothing of the files' identity is lost.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +24,7 @@ pub const FOLDER: &str = "trash";
 /// The name of what was deleted, in its entry.
 pub const CONTENT: &str = "content";
 /// The name of its description.
-pub const DESCRIPTION: &str = "entry.json";
+pub const DESCRIPTION: &str = "entry.lbx";
 /// How the name of an entry begins that is being removed for good.
 const PURGED_PREFIX: &str = ".purged-";
 /// Size of a description.

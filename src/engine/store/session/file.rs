@@ -61,7 +61,7 @@ fn load_or(
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok((Arc::default(), None));
     };
-    let name = format!("{id}.json");
+    let name = format!("{id}.lbx");
     let path = format!("{FOLDER}/{name}");
     if let Some(known) = state.known(&path, folder.as_fd()) {
         return Ok((known, None));
@@ -146,7 +146,7 @@ fn write(
     while bytes.len() as u64 > FILE_BYTES_MAX && session.drop_oldest() {
         bytes = line_of(&session)?;
     }
-    let name = format!("{id}.json");
+    let name = format!("{id}.lbx");
     let grown = if earlier == Earlier::Stay { add(&folder, &name, &bytes) } else { None };
     let replace = || {
         let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
@@ -209,7 +209,7 @@ pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
     };
     let mut known = Vec::new();
     for name in names_in(&folder)? {
-        let id = name.strip_suffix(".json").and_then(|id| id.parse().ok());
+        let id = name.strip_suffix(".lbx").and_then(|id| id.parse().ok());
         let stat = fs::stat_at(folder.as_fd(), OsStr::new(&name)).ok().filter(fs::is_regular);
         if let (Some(id), Some(stat)) = (id, stat) {
             known.push(KnownSession { id, time: u64::try_from(stat.st_mtime).unwrap_or(0) });
@@ -225,7 +225,7 @@ pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
 #[must_use]
 pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
     let folder = state.find_folder(FOLDER).ok()??;
-    let name = format!("{id}.json");
+    let name = format!("{id}.lbx");
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok()??;
     parse_newest(&bytes, &state.shown(&format!("{FOLDER}/{name}"))).ok()?
 }

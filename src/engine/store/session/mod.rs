@@ -1,6 +1,6 @@
 //! What one session has seen: a mark for each file it read, with the bytes' SHA-256.
 //!
-//! A session is one state file, `.lbx/ID/sessions/NAME.json`. Readers never lock it; a writer holds the
+//! A session is one state file, `.lbx/ID/sessions/NAME.lbx`. Readers never lock it; a writer holds the
 //! session's lock, reads the newest state, and replaces the file at once. Fields that this version
 //! does not know survive. A damaged file is set aside and a warning says so; it is never trusted.
 

@@ -25,9 +25,9 @@ const FOLDER: &str = "jobs";
 /// Held by the supervisor as long as it lives.
 const LOCK: &str = "lock";
 /// What the job is; written when its command has started.
-const ABOUT: &str = "job.json";
+const ABOUT: &str = "job.lbx";
 /// How it ended.
-const END: &str = "end.json";
+const END: &str = "end.lbx";
 /// Asks the supervisor to end it.
 const STOP: &str = "stop";
 /// Shows that its output was read to the end after the job had ended.
