@@ -386,7 +386,7 @@ fn may_refuse(case: &Case) -> bool {
     is_elsewhere
         || case.damage == Damage::NewerVersion
         // The largest number is a newer version, too.
-        || (case.damage == Damage::HugeNumbers && name.ends_with(".lbx"))
+        || (case.damage == Damage::HugeNumbers && case.path.extension().is_some_and(|it| it == "lbx"))
         || (name == "config.toml" && case.damage != Damage::Gone)
 }
 
