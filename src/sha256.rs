@@ -48,6 +48,60 @@ impl Sha256 {
     }
 }
 
+/// The first digits of a digest, enough to tell one text of a file from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestStart(String);
+
+impl DigestStart {
+    /// Digits that there must be.
+    const DIGITS_MIN: usize = 8;
+
+    /// Whether a digest begins so.
+    #[must_use]
+    pub fn begins(&self, digest: Sha256) -> bool {
+        digest.with_hex(|hex| hex.starts_with(&self.0))
+    }
+}
+
+impl fmt::Display for DigestStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for DigestStart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if is_hex && (Self::DIGITS_MIN..=64).contains(&digits.len()) {
+            return Ok(Self(digits.to_ascii_lowercase()));
+        }
+        Err(format!("expected {} to 64 hex digits of a SHA-256, as `read` returns it", Self::DIGITS_MIN))
+    }
+}
+
+impl<'de> Deserialize<'de> for DigestStart {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for DigestStart {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DigestStart".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9a-f]{8,64}$" })
+    }
+}
+
 /// Hashes what comes in pieces.
 #[derive(Default, Clone)]
 pub struct Hasher(sha2::Sha256);

@@ -28,7 +28,7 @@ use store::audit::{AuditFile, Durable};
 use store::calls::{CallKey, CallSum, CallTally};
 use store::session::{Lines, Mark, SessionId, SessionState};
 use store::state::State;
-use store::{audit, session};
+use store::{audit, session, shown};
 use workspace::Workspace;
 use workspace::fs;
 use workspace::path::WorkspacePath;
@@ -405,7 +405,7 @@ impl Engine {
         let is_known = |mark: &Mark| {
             session.mark(&mark.path).is_some_and(|known| {
                 known.sha256 == mark.sha256
-                    && mark.lines.ranges().iter().all(|&(first, last)| known.lines.contain(first, last))
+                    && mark.lines.ranges().iter().all(|&(first, last)| known.shows(first, last))
             })
         };
         if self.seen.iter().all(is_known) {
@@ -415,6 +415,10 @@ impl Engine {
             state.keep_from_git()?;
         }
         let seen = std::mem::take(&mut self.seen);
+        for mark in seen.iter().filter(|mark| !is_known(mark)) {
+            // Without a copy the caller reads again once another program has changed the file.
+            let _ = shown::keep(&state, self.workspace.root_fd(), mark);
+        }
         let later = session::update(&state, &self.session, |session| {
             seen.into_iter().for_each(|mark| session.add_mark(mark));
         })?;

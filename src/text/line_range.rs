@@ -1,5 +1,6 @@
 //! Lines by their numbers.
 
+use std::fmt;
 use std::ops::Range;
 
 use super::lines::{self, LineEnding};
@@ -12,6 +13,16 @@ pub struct LineSpan {
     pub first: u64,
     /// The last.
     pub last: u64,
+}
+
+impl fmt::Display for LineSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "line {}", self.first)
+        } else {
+            write!(f, "lines {} to {}", self.first, self.last)
+        }
+    }
 }
 
 /// The bytes of some lines, with their endings; lines past the end of the text have none.

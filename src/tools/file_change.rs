@@ -7,6 +7,7 @@ use super::common::{ContentOptions, must_exist, subject};
 use crate::engine::Engine;
 use crate::engine::change::gate::Needs;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
+use crate::engine::store::session::ReplacedLines;
 use crate::error::Error;
 use crate::sha256::Sha256;
 
@@ -22,6 +23,8 @@ pub struct FileChange<'e, 'r> {
     expected_sha256: Option<Sha256>,
     /// What the caller wants of the change and its answer.
     options: &'r ContentOptions,
+    /// The lines that it replaces, where the tool knows them.
+    pub replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl<'e, 'r> FileChange<'e, 'r> {
@@ -34,7 +37,7 @@ impl<'e, 'r> FileChange<'e, 'r> {
         options: &'r ContentOptions,
     ) -> Result<Self, Error> {
         let change = engine.begin(tool, &[("path", path)], options.change.dry_run)?;
-        Ok(Self { change, tool, path, expected_sha256, options })
+        Ok(Self { change, tool, path, expected_sha256, options, replaced: None })
     }
 
     /// Whether one of the session's last `changes` came of this very request and still stands; `what`
@@ -83,6 +86,7 @@ impl<'e, 'r> FileChange<'e, 'r> {
         let diff = wanted.of(current.place().shown(), before, Some(&bytes));
         let subject = subject(self.tool, &[current.place().path().clone()]);
         self.change.put(seen, bytes, mode, known);
+        self.change.note_replaced(self.replaced);
         self.change.commit(subject, self.options.change.why.clone())?;
         Ok(diff)
     }

@@ -9,17 +9,20 @@ use super::append::in_style_of;
 use super::common::{self, ContentOptions};
 use super::edit::{FileEdited, LineRange, Matched};
 use super::file_change::FileChange;
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Stdin, Text, Tool, by_number};
 use crate::engine::Engine;
-use crate::engine::change::CallerKnowledge;
 use crate::engine::change::gate::Needs;
+use crate::engine::change::numbered::NotFound;
 use crate::engine::change::repeat::RECENT;
-use crate::engine::policy::Policy;
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
+use crate::engine::policy::{Gate, Policy};
+use crate::engine::store::session::ReplacedLines;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::checked::Fault;
 use crate::text::content::Content;
 use crate::text::counted::counted;
+use crate::text::line_range::LineSpan;
 use crate::text::lines;
 
 /// Insert lines after a line of a file
@@ -75,41 +78,93 @@ impl Tool for Insert {
             return Ok(FileEdited::already_applied(&current));
         }
         let content = common::decode(&current)?;
-        let shown = current.place().shown().to_owned();
         let total = lines::count(&content.body);
-        let line = request.line.min(total);
-        let near = (line.max(1), (line + 1).min(total).max(1));
-        let seen = file.prove(current, Needs::AnySuchAs(&|| Some(near)))?;
-        if request.line > total {
-            return Err(Error::invalid(format!(
-                "line {} is past the end: {shown} has {}",
-                request.line,
-                counted(total, "line")
-            ))
-            .at(shown)
-            .detail("field", "line")
-            .detail("total_lines", total)
-            .suggest(format!("Give a line from 0 to {total}.")));
+        let Some(at) = placed(&mut file.change, &current, &content, &request)? else {
+            let near = (request.line.min(total).max(1), (request.line + 1).min(total).max(1));
+            let seen = file.prove(current, Needs::AnySuchAs(&|| Some(near)))?;
+            return insert(file, (seen, CallerKnowledge::ChangedLines), content, (&request, request.line));
+        };
+        let mark = file.change.mark(current.place().path()).map(|mark| mark.sha256);
+        let known = match mark.filter(|mark| *mark != current.sha256()) {
+            Some(mark) => CallerKnowledge::ChangedSince(
+                file.change.bytes_seen(current.place().path(), mark).unwrap_or_default(),
+            ),
+            None => CallerKnowledge::ChangedLines,
+        };
+        if at != request.line {
+            let (name, line) = (current.place().shown(), request.line);
+            let moved = format!("line {line} of {name} as shown: line {at} now");
+            file.change.engine().warn(moved);
         }
-        let bounds = (shown.as_str(), file.change.policy());
-        let (body, inserted) = inserted(&content, request.line, request.content.as_bytes(), bounds)?;
-        let bytes = Content { body, ..content }.encode();
-        let sha256 = Sha256::of(&bytes);
-        let diff = file.commit(seen, bytes, None, CallerKnowledge::ChangedLines)?;
-        Ok(FileEdited {
-            path: shown,
-            sha256,
-            count: 1,
-            replacements: vec![inserted],
-            r#match: Matched::Exact,
-            rebased: false,
-            diff,
-        })
+        insert(file, (current.without_proof(), known), content, (&request, at))
     }
 
     fn text(response: &FileEdited, text: &mut Text) {
         response.as_text(Self::NAME, text);
     }
+}
+
+/// The line after which the new ones come, found by the number under which it was shown; `None` where the file itself is
+/// the proof, or nothing of it was shown.
+fn placed(
+    change: &mut Change<'_>,
+    current: &Current,
+    content: &Content,
+    request: &Request,
+) -> Result<Option<u64>, Error> {
+    let is_unread = change.mark(current.place().path()).is_none_or(|mark| mark.numbers().is_empty());
+    if request.expected_sha256.is_some() || change.gate() != Gate::Strict || is_unread {
+        return Ok(None);
+    }
+    match change.insertion_point(current, request.line) {
+        Ok(at) => Ok(Some(at)),
+        // Nobody can have been shown a line that is not there.
+        Err(NotFound::NeverShown(line)) if line > lines::count(&content.body) && request.line >= line => {
+            Ok(None)
+        }
+        Err(why) => {
+            let span = LineSpan { first: request.line.max(1), last: request.line + 1 };
+            Err(by_number::refusal(change, current, &content.body, (span, why)))
+        }
+    }
+}
+
+/// Inserts the lines after line `at`.
+fn insert(
+    mut file: FileChange<'_, '_>,
+    (seen, known): (CheckedFile, CallerKnowledge),
+    mut content: Content,
+    (request, at): (&Request, u64),
+) -> Result<FileEdited, Error> {
+    let shown = seen.current().place().shown().to_owned();
+    let total = lines::count(&content.body);
+    if at > total {
+        return Err(Error::invalid(format!(
+            "line {at} is past the end: {shown} has {}",
+            counted(total, "line")
+        ))
+        .at(shown)
+        .detail("field", "line")
+        .detail("total_lines", total)
+        .suggest(format!("Give a line from 0 to {total}.")));
+    }
+    let bounds = (shown.as_str(), file.change.policy());
+    let (body, inserted) = inserted(&content, at, request.content.as_bytes(), bounds)?;
+    let new_lines = inserted.end_line + 1 - inserted.start_line;
+    file.replaced = Some(vec![ReplacedLines { first: at + 1, old_lines: 0, new_lines }]);
+    content.body = body;
+    let bytes = content.encode();
+    let sha256 = Sha256::of(&bytes);
+    let diff = file.commit(seen, bytes, None, known)?;
+    Ok(FileEdited {
+        path: shown,
+        sha256,
+        count: 1,
+        replacements: vec![inserted],
+        r#match: Matched::Exact,
+        rebased: false,
+        diff,
+    })
 }
 
 /// The text with `lines` after line `line`, and the lines that they are now.

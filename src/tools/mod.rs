@@ -5,6 +5,7 @@ pub mod apply_patch;
 pub mod audit;
 pub mod bash;
 pub mod blame;
+mod by_number;
 pub mod common;
 pub mod common_fields;
 pub mod config;

@@ -91,8 +91,14 @@ old_string must occur exactly once in the file, byte for byte apart from line en
 endings of the lines that it replaces; no other byte changes, in any encoding.
 
 If old_string occurs more than once, occurrence, start_line and end_line select one match; replace_all and
-expected_replacements select all of them. Lines can also be replaced by number, with the range_sha256 that read
-returns for them. In edits, line numbers are those before the call.
+expected_replacements select all of them.
+
+Without old_string, start_line and end_line name the lines that new_string replaces. A number means the line that this
+session was shown under it last, be it by read, by grep --mark or by a refusal: own and foreign changes since are
+followed, so that several edits do not shift each other, in one call or in several. Where such a line changed, or was
+never shown, the edit is refused and shows the lines that are there now (details.lines). The same holds for insert. A
+caller that was shown nothing gives range_sha256, 8 digits or more of the SHA-256 of the lines, or expected_sha256.
+New lines whose first or last repeats the line just outside the range are refused unless allow_repeat is set.
 
 With match flexible, or match = \"flexible\" in the policy, text without an exact match is searched for with these
 tiers, in this order. The first tier that finds it decides, and its match must be unique. The match field of the

@@ -19,6 +19,7 @@ fn each_tool_does_its_work() {
     assert_eq!(edited["snapshot"].as_str().unwrap().len(), 40);
     client.ok("append", &json!({ "path": "greet.txt", "content": "last\n" }));
     client.ok("prepend", &json!({ "path": "greet.txt", "content": "first\n" }));
+    client.ok("read", &json!({ "path": "greet.txt" }));
     client.ok("insert", &json!({ "path": "greet.txt", "line": 1, "content": "second\n" }));
     workspace.holds("greet.txt", "first\nsecond\nhi\nlast\n");
     let written = client.ok("write", &json!({ "path": "new/file.txt", "content": "new\n" }));

@@ -15,6 +15,7 @@ mod declared;
 mod kept;
 mod library;
 mod life;
+mod line_edits;
 mod lines;
 mod offered;
 mod revisions;

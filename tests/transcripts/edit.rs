@@ -4,6 +4,12 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256};
 
+/// Another program puts a line in front of a file.
+fn prepend(ws: &Workspace, path: &str) {
+    let text = [b"others\n".to_vec(), ws.read_bytes(path)].concat();
+    ws.write(path, text);
+}
+
 /// A workspace whose one file was read.
 fn read(text: &str) -> Workspace {
     let ws = Workspace::with(&[("a.txt", text)]);
@@ -321,7 +327,7 @@ fn lines_are_replaced_under_the_sha256_that_read_answers() {
     assert_eq!(ws.lbx_stdin(&edit, "2\n2.5\n").ok()["match"], "lines");
     ws.holds("a.txt", "one\r\n2\r\n2.5\r\nthree\r\n");
     let error = ws.unchanged(|| ws.lbx_stdin(&edit, "3\n").error("stale_file"));
-    assert_eq!(error["details"]["content"], "2\r\n");
+    assert_eq!(error["details"]["lines"], "1\tone\n2\t2\n3\t2.5\n4\tthree\n");
     // The gate still wants the file to have been seen.
     ws.write("b.txt", "x\ny\n");
     let line = sha256_of_line(&ws);
@@ -447,4 +453,72 @@ fn a_blank_line_is_removed_though_its_whitespace_is_damaged() {
         ws.lbx(&["append", "f.txt", "--content", "c = 3\n"]).ok();
         ws.lbx(&edit).error("no_match");
     }
+}
+
+#[test]
+fn lines_are_edited_by_the_numbers_under_which_they_were_shown() {
+    let ten: String = (1..=10).map(|line| format!("line {line}\n")).collect();
+    let ws = Workspace::with(&[("a.txt", &ten)]);
+    let edit = |first: &str, last: &str, new: &str| {
+        ws.call(&["edit", "a.txt", "--start-line", first, "--end-line", last, "--new-string", new]).run()
+    };
+    let error = edit("2", "2", "x").error("not_read");
+    assert_eq!(error["message"], "line 2 of a.txt was never shown in this session", "{error:#}");
+    ws.lbx(&["read", "a.txt", "--start-line", "2", "--end-line", "8"]).ok();
+    // A refusal shows the lines, and they count as shown.
+    let error = edit("9", "10", "x").error("not_read");
+    assert_eq!(error["details"]["lines"], "9\tline 9\n10\tline 10\n", "{error:#}");
+    edit("2", "3", "two\nand\na half\n").ok();
+    let data = edit("9", "9", "nine").warned("line 9 of a.txt as shown: line 10 now");
+    assert_eq!(data["replacements"], json!([{"start_line": 10, "end_line": 10}]));
+    prepend(&ws, "a.txt");
+    let moved = edit("7", "7", "seven").success();
+    assert!(moved["warnings"].to_string().contains("had changed since it was read"), "{moved:#}");
+    let data =
+        ws.lbx(&["insert", "a.txt", "8", "--content", "8.5"]).warned("line 8 of a.txt as shown: line 10");
+    assert_eq!(data["replacements"], json!([{"start_line": 11, "end_line": 11}]));
+    ws.holds(
+        "a.txt",
+        "others\nline 1\ntwo\nand\na half\nline 4\nline 5\nline 6\nseven\nline 8\n8.5\nnine\nline 10\n",
+    );
+    // What changed since is told with what is there now.
+    let error = edit("2", "3", "x").error("stale_file");
+    assert_eq!(error["details"]["lines"], "1\tothers\n2\tline 1\n3\ttwo\n4\tand\n5\ta half\n6\tline 4\n");
+    edit("3", "4", "2\n").ok();
+    // Several at once count in the same lines.
+    let edits = json!([
+        {"start_line": 5, "end_line": 5, "new_string": "five\nfive\n"},
+        {"start_line": 10, "end_line": 10, "new_string": "ten\n"},
+    ]);
+    ws.json("edit", &json!({"path": "a.txt", "edits": edits})).success();
+    ws.holds(
+        "a.txt",
+        "others\nline 1\n2\nfive\nfive\nline 4\nline 5\nline 6\nseven\nline 8\n8.5\nnine\nten\n",
+    );
+}
+
+#[test]
+fn new_lines_that_repeat_the_line_beside_them_are_refused() {
+    let ws = Workspace::with(&[("a.rs", "fn a() {\n    1\n}\nfn b() {\n}\n")]);
+    ws.lbx(&["read", "a.rs"]).ok();
+    let edit = ["edit", "a.rs", "--start-line", "2", "--end-line", "2", "--new-string", "    2\n}\n"];
+    let error = ws.unchanged(|| ws.lbx(&edit).error("invalid_request"));
+    assert!(error["message"].as_str().unwrap().contains("the last new line is that of line 3"), "{error:#}");
+    assert_eq!(error["details"]["lines"], "2\t    1\n3\t}\n", "{error:#}");
+    ws.lbx(&[&edit[..], &["--allow-repeat"]].concat()).ok();
+    ws.holds("a.rs", "fn a() {\n    2\n}\n}\nfn b() {\n}\n");
+}
+
+#[test]
+fn of_two_equal_blocks_the_one_is_edited_that_was_shown_there() {
+    let block = "fn x() {\n    old();\n}\n";
+    let ws = Workspace::with(&[("a.rs", &format!("{block}mid\n{block}"))]);
+    ws.lbx(&["read", "a.rs"]).ok();
+    let sha = &sha256(block.as_bytes())[..8];
+    // An own edit and another program's move the second one down.
+    ws.lbx(&["insert", "a.rs", "0", "--content", "// top\n// top\n// top\n// top"]).ok();
+    prepend(&ws, "a.rs");
+    let range = ["edit", "a.rs", "--start-line", "5", "--end-line", "7", "--new-string", "new\n"];
+    ws.lbx(&[&range[..], &["--range-sha256", sha]].concat()).success();
+    ws.holds("a.rs", format!("others\n{}{block}mid\nnew\n", "// top\n".repeat(4)));
 }

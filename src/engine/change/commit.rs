@@ -306,7 +306,8 @@ impl Change<'_> {
     /// while the disk is at work.
     fn put_in_force_and_mark(&self, state: &State, prepared: &mut Prepared) -> Result<Marks, Error> {
         let (files, moves, session) = (&self.files, &self.entry.moves, &self.session);
-        let marks = || marks::after(files, moves, session);
+        let earlier = self.earlier_bytes(state);
+        let marks = || marks::after(files, moves, session, &earlier);
         if files.len() <= SYNC_EACH_MAX && !files.iter().any(is_large) {
             self.put_in_force(state, prepared)?;
             return Ok(marks());

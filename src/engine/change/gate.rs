@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Change;
 use super::current::{CheckedFile, Current};
-use super::marks::body_of;
+use super::line_numbers::body_of;
 use crate::engine::policy::Gate;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::session::Lines;

@@ -1,18 +1,17 @@
 //! What the caller knows of the files that it changed.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::known::{carried_over, still_known};
+use super::line_numbers::{EarlierBytes, body_of, numbers_in, replaced_lines};
 use super::planned::{After, CallerKnowledge, Planned};
 use crate::engine::history::replay::Pieces;
 use crate::engine::journal::MoveEntry;
-use crate::engine::store::session::{Lines, Mark, SessionState};
+use crate::engine::store::session::{Lines, Mark, Numbers, SessionState};
 use crate::engine::workspace::fs::is_symlink_mode;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::sha256::Sha256;
-use crate::text::content::{Start, View};
 use crate::text::lines;
 
 /// What the caller knows of the files after a change.
@@ -25,14 +24,19 @@ pub struct Marks {
 }
 
 /// The marks after a change of `files` with those `moves`.
-pub fn after(files: &[Planned], moves: &[MoveEntry], session: &SessionState) -> Marks {
-    let mut all = after_changes(files, session);
+pub fn after(
+    files: &[Planned],
+    moves: &[MoveEntry],
+    session: &SessionState,
+    earlier: &EarlierBytes,
+) -> Marks {
+    let mut all = after_changes(files, session, earlier);
     after_moves(moves, session, &mut all);
     all
 }
 
 /// The marks of changed files.
-fn after_changes(files: &[Planned], session: &SessionState) -> Marks {
+fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierBytes) -> Marks {
     let Marks { set: mut marks, mut forgotten } = Marks::default();
     for file in files {
         let path = file.seen.current.place.path();
@@ -43,7 +47,10 @@ fn after_changes(files: &[Planned], session: &SessionState) -> Marks {
             // A mark that there is stays, of bytes that the file has no longer.
             Some(after) if after.known == CallerKnowledge::Nothing => {}
             Some(_) if is_state(path) => {}
-            Some(after) => marks.extend(mark_after(file, after, session)),
+            Some(after) => marks.extend(
+                mark_after(file, after, session)
+                    .map(|mark| Mark { numbers: numbers_after(file, after, session, earlier), ..mark }),
+            ),
         }
     }
     Marks { set: marks, forgotten }
@@ -101,11 +108,29 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
     Some(mark(carried_over(&before, &body_of(old_bytes), &body)))
 }
 
-/// The text of a file, as far as its lines go; its bytes where they are none.
-pub(in crate::engine) fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
-    match Start::of(bytes) {
-        Start::Utf16(_) => View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body),
-        // Whether the rest is UTF-8 makes no difference to its lines.
-        start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
+/// Where the lines are that were shown of a file, once it is changed.
+fn numbers_after(
+    file: &Planned,
+    after: &After,
+    session: &SessionState,
+    earlier: &EarlierBytes,
+) -> Option<Numbers> {
+    let current = &file.seen.current;
+    let (path, sha256, bytes) = match &file.origin {
+        Some(origin) => (&origin.path, origin.sha256, &origin.bytes),
+        None => (current.place.path(), current.sha256, &current.bytes),
+    };
+    let is_new = !current.exists() && file.origin.is_none();
+    if after.known == CallerKnowledge::Everything || is_new {
+        // Nothing of it was shown.
+        return Some(Numbers::default());
     }
+    let Some(mark) = session.mark(path) else {
+        // No line of it was shown under a number.
+        return Some(Numbers::default());
+    };
+    let old = body_of(bytes);
+    let numbers = numbers_in(mark, sha256, &old, earlier);
+    let replaced = file.replaced.clone().unwrap_or_else(|| replaced_lines(&old, &body_of(&after.bytes)));
+    Some(numbers.after(&replaced))
 }

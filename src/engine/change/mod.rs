@@ -20,10 +20,12 @@ mod folders;
 pub mod gate;
 mod in_place;
 mod known;
+pub mod line_numbers;
 mod locks;
 mod look;
 mod marks;
 pub mod moves;
+pub mod numbered;
 pub mod plan;
 mod planned;
 mod prepared;
@@ -50,7 +52,7 @@ use super::journal::{FolderMode, JournalEntry, Version};
 use super::policy::protected_links::ProtectedLinks;
 use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::store::session;
-use super::store::session::SessionState;
+use super::store::session::{ReplacedLines, SessionState};
 use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
 use super::store::unique::unique_name;
@@ -300,8 +302,15 @@ impl Change<'_> {
     /// Notes that the caller knows all of a file, though nothing was changed.
     pub fn note_seen(&mut self, current: &Current) {
         if let Some(original) = &current.original {
-            let lines = [(1, crate::text::lines::count(&marks::body_of(&current.bytes)))];
+            let lines = [(1, crate::text::lines::count(&line_numbers::body_of(&current.bytes)))];
             self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &lines);
+        }
+    }
+
+    /// Notes that the caller was shown some lines of a file, in a refusal.
+    pub fn note_shown(&mut self, current: &Current, lines: (u64, u64)) {
+        if let Some(original) = &current.original {
+            self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &[lines]);
         }
     }
 
@@ -322,6 +331,13 @@ impl Change<'_> {
         let bytes: Buffer = bytes.into();
         self.warn_of_misfit(&seen.current, &bytes);
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity: None })
+    }
+
+    /// Says which lines the change that was planned last replaces, where that is known for certain.
+    pub fn note_replaced(&mut self, replaced: Option<Vec<ReplacedLines>>) {
+        if let Some(file) = self.files.last_mut() {
+            file.replaced = replaced;
+        }
     }
 
     /// Plans that a file becomes what it was in `version`, perhaps with other bytes.
@@ -382,7 +398,13 @@ impl Change<'_> {
         let bytes = Arc::new(bytes.into());
         self.work_ahead(&seen.current, &bytes);
         let sha256 = Sha256::of(&bytes);
-        self.files.push(Planned { seen, after: Some(after(bytes, sha256)), origin, in_place: false });
+        self.files.push(Planned {
+            seen,
+            after: Some(after(bytes, sha256)),
+            origin,
+            in_place: false,
+            replaced: None,
+        });
         sha256
     }
 
@@ -499,7 +521,7 @@ impl Change<'_> {
 
     /// Plans the end of a file.
     pub fn remove(&mut self, seen: CheckedFile) {
-        self.files.push(Planned { seen, after: None, origin: None, in_place: false });
+        self.files.push(Planned { seen, after: None, origin: None, in_place: false, replaced: None });
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::current::CheckedFile;
 use super::stage::Original;
 use crate::buffer::Buffer;
+use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::fs::{is_symlink_mode, recorded_mode};
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
@@ -36,6 +37,8 @@ pub(super) struct Planned {
     pub(super) origin: Option<Origin>,
     /// Whether the bytes go into the file that is there, which keeps its inode.
     pub(super) in_place: bool,
+    /// The lines that it replaces, where its tool knows them.
+    pub(super) replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl Planned {

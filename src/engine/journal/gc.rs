@@ -20,7 +20,7 @@ use crate::engine::journal;
 use crate::engine::journal::{BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
 use crate::engine::store::state::State;
 use crate::engine::store::state::names_in;
-use crate::engine::store::{session, trash};
+use crate::engine::store::{session, shown, trash};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -421,13 +421,19 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Files that a killed call left at the top of the state.
+    /// Files that a killed call left at the top of the state, and copies of what was shown.
     fn temporary(&mut self) -> Result<(), Error> {
         let top = rustix::fs::openat(self.state.fd(), ".", fs::FOLDER, rustix::fs::Mode::empty())
             .map_err(|errno| Error::io("open", crate::engine::store::state::STATE_FOLDER, errno))?;
         for name in names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-")) {
             let is_old = self.is_old_file(&top, &name);
             let gone = self.file(&top, &name, is_old);
+            self.done.removed.temporary.join(gone);
+        }
+        let Some(folder) = self.state.find_folder(shown::FOLDER)? else { return Ok(()) };
+        for name in names_in(&folder)? {
+            let is_old = self.is_old_file(&folder, &name);
+            let gone = self.file(&folder, &name, is_old);
             self.done.removed.temporary.join(gone);
         }
         Ok(())

@@ -7,6 +7,7 @@ pub mod id;
 pub mod lock;
 pub mod sandboxes;
 pub mod session;
+pub mod shown;
 pub mod state;
 pub mod tied;
 pub mod trash;

@@ -154,6 +154,7 @@ impl State {
     /// # Errors
     /// As [`Self::find`].
     pub fn source(workspace: &Workspace) -> Result<Option<(id::Origin, Option<id::StateId>)>, Error> {
+        open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?;
         id::source(workspace.root_fd())
     }
 

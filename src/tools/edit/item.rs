@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::named::Named;
 use crate::error::Error;
-use crate::sha256::Sha256;
+use crate::sha256::DigestStart;
 use crate::text::line_range::LineSpan;
 
 /// One of several edits.
@@ -38,8 +38,9 @@ pub struct EditItem {
     /// Last line of the range to search
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
-    /// SHA-256 of the bytes of those lines; without `old_string` they are replaced whole
-    pub range_sha256: Option<Sha256>,
+    /// SHA-256 of the bytes of those lines, 8 digits or more, for lines that were not read; without `old_string`
+    /// they are replaced whole
+    pub range_sha256: Option<DigestStart>,
     /// How `old_string` may match
     pub r#match: Option<Match>,
 }

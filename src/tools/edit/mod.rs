@@ -9,6 +9,7 @@ mod item;
 mod many;
 mod miss;
 mod named;
+mod numbered;
 mod rebase;
 mod replacement;
 mod request;
@@ -24,6 +25,7 @@ use crate::engine::Engine;
 use crate::engine::change::gate::Needs;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Gate;
+use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -32,6 +34,7 @@ pub use answer::{FileEdited, LineRange, Response};
 use edited::Edited;
 pub use edited::Matched;
 pub use item::{EditItem, Match};
+use numbered::Placed;
 pub use request::{Edits, Request};
 use step::EditStep;
 
@@ -40,7 +43,7 @@ pub struct Edit;
 
 impl Tool for Edit {
     const NAME: &'static str = "edit";
-    const LISTED: &'static str = "path old_string new_string replace_all edits edits.old_string edits.new_string edits.replace_all start_line end_line range_sha256 sketch";
+    const LISTED: &'static str = "path old_string new_string replace_all edits edits.old_string edits.new_string edits.replace_all edits.start_line edits.end_line start_line end_line sketch";
     const CORE: bool = true;
     const ALIASES: &'static [&'static str] = &["edit_file", "str_replace", "search_replace", "multi_edit"];
     const EFFECT: Effect = Effect::Writes;
@@ -133,8 +136,17 @@ fn edit_file(
     if !request.allow_omission {
         must_leave_nothing_out(&file, steps, &shown)?;
     }
-    let plan = gate(change, current, &file, steps, request)?;
-    let PlannedEdit { seen, answer, bytes, rebased, base, left_out } = plan;
+    let by_number = steps.iter().any(EditStep::is_by_number) && request.expected_sha256.is_none();
+    let placed = if by_number && change.gate() == Gate::Strict {
+        numbered::placed(change, &current, &file, steps)?
+    } else {
+        Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
+    };
+    if !request.allow_repeat {
+        numbered::must_not_repeat(&file, &placed.steps, &shown)?;
+    }
+    let plan = gate(change, current, &file, &placed, request)?;
+    let PlannedEdit { seen, answer, bytes, rebased, base, left_out, replaced } = plan;
     let Some(bytes) = bytes else {
         return Ok((answer, None));
     };
@@ -143,6 +155,10 @@ fn edit_file(
     let path = seen.current().place().path().clone();
     let known = base.map_or(CallerKnowledge::ChangedLines, CallerKnowledge::ChangedSince);
     let sha256 = change.put(seen, bytes, None, known);
+    change.note_replaced(replaced);
+    for (shown_as, now) in placed.moved {
+        change.engine().warn(format!("{shown_as} of {shown} as shown: {now} now"));
+    }
     if rebased {
         change.engine().warn(format!("{shown} had changed since it was read, but not where it was edited"));
     }
@@ -179,14 +195,16 @@ struct PlannedEdit {
     base: Option<Vec<u8>>,
     /// Lines that a sketch leaves out.
     left_out: Vec<(usize, usize)>,
+    /// The lines that are replaced, where that is certain.
+    replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl PlannedEdit {
     /// The plan that comes of edits, whose file is that of `seen`.
     fn of(seen: CheckedFile, outcome: ComputedEdit, shown: &str) -> Self {
-        let ComputedEdit { mut answer, bytes, left_out } = outcome;
+        let ComputedEdit { mut answer, bytes, left_out, replaced } = outcome;
         shown.clone_into(&mut answer.path);
-        Self { seen, answer, bytes, rebased: false, base: None, left_out }
+        Self { seen, answer, bytes, rebased: false, base: None, left_out, replaced }
     }
 }
 
@@ -198,15 +216,18 @@ struct ComputedEdit {
     bytes: Option<Buffer>,
     /// Lines that a sketch leaves out.
     left_out: Vec<(usize, usize)>,
+    /// The lines that are replaced, where that is certain.
+    replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl ComputedEdit {
     /// What the edited text of a file comes to.
-    fn of(file: &View<'_>, edited: Edited<'_>, current: &Current) -> Self {
+    fn of(file: &View<'_>, edited: Edited<'_>, current: &Current, steps: &[EditStep]) -> Self {
+        let replaced = numbered::replaced(file, steps, &edited);
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
         let left_out = edited.left_out;
         let bytes = (*edited.body != *file.body).then(|| file.encode(edited.body.into_owned()));
-        Self { answer, bytes, left_out }
+        Self { answer, bytes, left_out, replaced }
     }
 }
 
@@ -215,13 +236,22 @@ fn gate(
     change: &mut Change<'_>,
     current: Current,
     file: &View<'_>,
-    steps: &[EditStep],
+    Placed { steps, are_all_found, .. }: &Placed,
     request: &Request,
 ) -> Result<PlannedEdit, Error> {
     let shown = current.place().shown().to_owned();
     let seen_sha256 =
         request.expected_sha256.or_else(|| change.mark(current.place().path()).map(|mark| mark.sha256));
     let is_stale = seen_sha256.is_some_and(|seen| seen != current.sha256());
+    if is_stale && *are_all_found {
+        // Their lines were followed to where they are.
+        let base = seen_sha256.and_then(|seen| change.bytes_seen(current.place().path(), seen));
+        let edited = apply::apply(file, steps, change.policy().file_bytes());
+        let edited = edited.map_err(|miss| elsewhere::explained(change, &current, &miss))?;
+        let outcome = ComputedEdit::of(file, edited, &current, steps);
+        let plan = PlannedEdit::of(current.without_proof(), outcome, &shown);
+        return Ok(PlannedEdit { rebased: true, base, ..plan });
+    }
     // What the policy lets through needs no rebase; a sha256 that was given always counts.
     let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
     if is_stale && (must_match || request.rebase) {
@@ -229,7 +259,7 @@ fn gate(
         let rebased = rebase::rebase(change, &current, file, steps, base.as_deref(), request.expected_sha256);
         match rebased {
             Ok(edited) if request.rebase => {
-                let outcome = ComputedEdit::of(file, edited, &current);
+                let outcome = ComputedEdit::of(file, edited, &current, &[]);
                 let plan = PlannedEdit::of(current.without_proof(), outcome, &shown);
                 return Ok(PlannedEdit { rebased: true, base, ..plan });
             }
@@ -258,7 +288,7 @@ fn gate(
     } else {
         change.prove_more(seen, request.expected_sha256, Needs::Lines(&edited.removed))?
     };
-    let outcome = ComputedEdit::of(file, edited, seen.current());
+    let outcome = ComputedEdit::of(file, edited, seen.current(), steps);
     Ok(PlannedEdit::of(seen, outcome, &shown))
 }
 

@@ -12,14 +12,14 @@ use crate::engine::Engine;
 use crate::engine::policy::Matching;
 use crate::error::Error;
 use crate::request;
-use crate::sha256::Sha256;
+use crate::sha256::{DigestStart, Sha256};
 use crate::text::patch;
 use crate::tools::common::{ContentOptions, bytes_at};
 
 /// Replace text that occurs exactly once in a file
 ///
-/// `old_string` must match exactly, whitespace included; only line endings may differ. Several
-/// edits in one call are done in order, all or none.
+/// `old_string` must match exactly, whitespace included; only line endings may differ. Without it, `new_string`
+/// replaces lines `start_line` to `end_line` as you were shown them. Several edits are done in order, all or none.
 ///
 /// The file must have been read in this session and be unchanged since. `new_string` takes the line
 /// endings of the file. Every byte outside the replaced text stays as it is.
@@ -64,13 +64,13 @@ pub struct Request {
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub start_line: Option<u64>,
-    /// Last line of the range to search
+    /// Last line of the range to search; without `old_string`, `new_string` replaces the range
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
-    /// SHA-256 of the bytes of these lines, as read reports it; without `old_string`, `new_string` replaces them
+    /// SHA-256 of the bytes of these lines, 8 digits or more, for lines that were not read
     #[arg(long, value_name = "HEX")]
-    pub range_sha256: Option<Sha256>,
+    pub range_sha256: Option<DigestStart>,
     /// How `old_string` may match; exact unless the policy says otherwise
     #[arg(long = "match", value_name = "HOW", value_enum)]
     pub r#match: Option<Match>,
@@ -100,6 +100,10 @@ pub struct Request {
     /// SHA-256 of the file as last seen; replaces a prior read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
+    /// Allow new lines whose first or last is the line before or after the range once more
+    #[arg(long)]
+    #[serde(default)]
+    pub allow_repeat: bool,
     /// Apply even if other lines have changed since the read
     #[arg(long)]
     #[serde(default)]
@@ -190,9 +194,15 @@ impl Request {
     /// Whether the text on stdin is that of lines named by their numbers.
     fn takes_lines_from_stdin(&self) -> bool {
         self.blocks.is_some()
-            && self.range_sha256.is_some()
             && self.old_string.is_none()
             && self.new_string.is_none()
+            && (self.range_sha256.is_some() || (self.start_line.is_some() && !self.has_blocks()))
+    }
+
+    /// Whether the text on stdin is one of SEARCH/REPLACE blocks.
+    fn has_blocks(&self) -> bool {
+        let begins = |line: &str| line.trim_end() == "<<<<<<< SEARCH" || line.starts_with("------- SEARCH");
+        self.blocks.as_ref().is_some_and(|text| text.lines().any(begins))
     }
 
     /// Refuses a sketch beside what else says what to change.
@@ -241,7 +251,7 @@ impl Request {
             occurrence: self.occurrence,
             start_line: self.start_line,
             end_line: self.end_line,
-            range_sha256: self.range_sha256,
+            range_sha256: self.range_sha256.clone(),
             r#match: self.r#match,
         }
     }

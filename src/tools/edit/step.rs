@@ -3,23 +3,24 @@
 use super::item::{Count, EditItem, Match};
 use super::named::Named;
 use crate::error::Error;
+use crate::sha256::DigestStart;
 use crate::text::line_range::LineSpan;
 
 /// One edit, checked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct EditStep {
     /// What it looks for and what comes there.
     pub what: What,
     /// Lines of the file, as it was before the call, to which it is narrowed.
     pub lines: Option<LineSpan>,
     /// SHA-256 that the bytes of these lines must have.
-    pub range_sha256: Option<crate::sha256::Sha256>,
+    pub range_sha256: Option<DigestStart>,
     /// Which of several it is.
     pub named: Named,
 }
 
 /// What an edit does.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum What {
     /// Replaces a text.
     Text(TextToReplace),
@@ -36,7 +37,7 @@ pub enum What {
 }
 
 /// A text to be replaced.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TextToReplace {
     /// The text.
     pub old: String,
@@ -59,20 +60,22 @@ impl EditStep {
         let named = Named(number);
         let lines = item.lines(named)?;
         let count = item.count(named)?;
-        let step = |what| Self { what, lines, range_sha256: item.range_sha256, named };
+        let range_sha256 = item.range_sha256.clone();
+        let step = |what| Self { what, lines, range_sha256, named };
         if item.range_sha256.is_some() && lines.is_none() {
             return Err(named.invalid("range_sha256", "range_sha256 needs start_line and end_line"));
         }
         let Some(old) = item.old_string else {
-            return match item.range_sha256 {
+            return match lines {
                 Some(_) if item.word || count != Count::One => Err(named.invalid(
                     "old_string",
                     "lines are replaced as they are: word, replace_all, expected_replacements and occurrence need old_string",
                 )),
+                Some(_) if item.start_line.is_none() || item.end_line.is_none() => Err(named.invalid(
+                    "end_line",
+                    "to replace lines, give both start_line and end_line",
+                )),
                 Some(_) => Ok(step(What::Lines { new: item.new_string })),
-                None if lines.is_some() => Err(named
-                    .invalid("range_sha256", "to replace lines by number, give range_sha256 as proof of what they contain")
-                    .suggest("Read those lines (`read` with start_line and end_line answers range_sha256), or give old_string.")),
                 None => Err(named.invalid("old_string", "field `old_string` is missing")),
             };
         };
@@ -90,7 +93,17 @@ impl EditStep {
         if item.range_sha256.is_some() && lines.is_none() {
             return Err(Named(None).invalid("range_sha256", "range_sha256 needs start_line and end_line"));
         }
-        Ok(Self { what: What::Sketch { sketch }, lines, range_sha256: item.range_sha256, named: Named(None) })
+        Ok(Self {
+            what: What::Sketch { sketch },
+            lines,
+            range_sha256: item.range_sha256.clone(),
+            named: Named(None),
+        })
+    }
+
+    /// Whether it replaces lines that are named by their numbers.
+    pub const fn is_by_number(&self) -> bool {
+        matches!(self.what, What::Lines { .. })
     }
 
     /// The new text, where it is all of what will stand there.

@@ -9,7 +9,7 @@ use super::item::Count;
 use super::named::Named;
 use super::step::TextToReplace;
 use crate::error::{Error, ErrorKind};
-use crate::sha256::Sha256;
+use crate::sha256::{DigestStart, Sha256};
 use crate::text::flexible::{self, Tier};
 use crate::text::line_range::LineSpan;
 use crate::text::lines;
@@ -301,7 +301,7 @@ fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Op
 #[derive(Debug)]
 pub struct Shas {
     /// As they were read.
-    pub expected: Sha256,
+    pub expected: DigestStart,
     /// As they are.
     pub actual: Sha256,
 }
@@ -320,7 +320,7 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
         .suggest(format!(
             "Read {lines} of {shown} again, and repeat the edit with the lines meant now and their range_sha256."
         ))
-        .detail("expected_sha256", shas.expected.to_hex())
+        .detail("expected_sha256", shas.expected.to_string())
         .detail("actual_sha256", shas.actual.to_hex())
         .detail("content", text)
 }

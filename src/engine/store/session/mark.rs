@@ -3,10 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::numbers::Numbers;
 use super::shown_lines::Lines;
 use crate::clock::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
+
+/// Earlier versions of a file of which the shown lines are known.
+const EARLIER_MAX: usize = 3;
 
 /// What a session knows of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +24,12 @@ pub struct Mark {
     /// The lines shown.
     #[serde(default)]
     pub lines: Lines,
+    /// The numbers under which lines were shown, where they have others now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<Numbers>,
+    /// What was shown of other versions, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierVersion>,
     /// When they were seen, seconds since 1970.
     pub time: u64,
     /// The id of the blob that they are to git, in hex digits, where it was worked out: that of a
@@ -31,11 +41,58 @@ pub struct Mark {
     pub other: Map<String, Value>,
 }
 
+/// What was shown of a version that a file had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierVersion {
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256,
+    /// The numbers under which its lines were shown.
+    pub numbers: Numbers,
+}
+
 impl Mark {
     /// A mark of now, for bytes of which all lines were seen.
     #[must_use]
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
         let lines = Lines::up_to(total_lines);
-        Self { path, sha256, size, lines, time: seconds_now(), blob: None, other: Map::new() }
+        let (numbers, earlier) = (None, Vec::new());
+        Self {
+            path,
+            sha256,
+            size,
+            lines,
+            numbers,
+            earlier,
+            time: seconds_now(),
+            blob: None,
+            other: Map::new(),
+        }
+    }
+
+    /// The numbers under which its lines were shown, and where those lines are.
+    #[must_use]
+    pub fn numbers(&self) -> Numbers {
+        self.numbers.clone().unwrap_or_else(|| Numbers::of_ranges(self.lines.ranges()))
+    }
+
+    /// Whether the lines `first` to `last` were shown, and under the numbers that they have.
+    #[must_use]
+    pub fn shows(&self, first: u64, last: u64) -> bool {
+        let is_shown = |numbers: &Numbers| (first..=last).all(|line| numbers.now(line) == Some(line));
+        self.lines.contain(first, last) && self.numbers.as_ref().is_none_or(is_shown)
+    }
+
+    /// Notes that these lines of the same bytes were shown as well.
+    pub(super) fn show(&mut self, lines: &Lines) {
+        if let Some(numbers) = &mut self.numbers {
+            lines.ranges().iter().for_each(|&(first, last)| numbers.show(first, last));
+        }
+        lines.ranges().iter().for_each(|&(first, last)| self.lines.add(first, last));
+    }
+
+    /// What was shown of this version and of those before it, as a mark of other bytes keeps it.
+    pub(super) fn as_earlier(&self) -> Vec<EarlierVersion> {
+        let this = EarlierVersion { sha256: self.sha256, numbers: self.numbers() };
+        std::iter::once(this).chain(self.earlier.iter().cloned()).take(EARLIER_MAX).collect()
     }
 }

@@ -7,11 +7,13 @@
 mod file;
 mod id;
 mod mark;
+mod numbers;
 mod shown_lines;
 mod state;
 
 pub use file::{FOLDER, KnownSession, forget, is_in_use, list, load, look_at, peek, update};
 pub use id::SessionId;
 pub use mark::Mark;
+pub use numbers::{Numbers, ReplacedLines};
 pub use shown_lines::Lines;
 pub use state::{Ended, SEQ_MAX, SessionState};

@@ -42,6 +42,12 @@ impl Lines {
         Self(joined)
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether all of the lines 1 to `last` were shown.
     #[must_use]
     pub fn cover(&self, last: u64) -> bool {

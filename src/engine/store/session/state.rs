@@ -135,11 +135,15 @@ impl SessionState {
 
     /// Notes that `seen` was shown: its lines join those shown before of the same bytes.
     pub fn add_mark(&mut self, mut seen: Mark) {
-        if let Some(known) = self.mark(&seen.path).filter(|known| known.sha256 == seen.sha256) {
-            for &(first, last) in known.lines.ranges() {
-                seen.lines.add(first, last);
+        match self.mark(&seen.path) {
+            Some(known) if known.sha256 == seen.sha256 => {
+                let mut mark = known.clone();
+                mark.show(&seen.lines);
+                seen.blob = seen.blob.or(mark.blob);
+                (seen.lines, seen.numbers, seen.earlier) = (mark.lines, mark.numbers, mark.earlier);
             }
-            seen.blob = seen.blob.or_else(|| known.blob.clone());
+            Some(known) => seen.earlier = known.as_earlier(),
+            None => {}
         }
         self.set_mark(seen);
     }

@@ -1,0 +1,184 @@
+//! Where the lines are now that were shown under a number.
+
+use serde::{Deserialize, Serialize};
+
+use super::shown_lines::Lines;
+
+/// Runs of lines that a file keeps.
+const RUNS_MAX: usize = 1024;
+
+/// Lines that a change replaced: `old_lines` from line `first` on, from 1, gave way to `new_lines`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplacedLines {
+    /// The first of them; the line behind them where there are none.
+    pub first: u64,
+    /// How many there were.
+    pub old_lines: u64,
+    /// How many there are.
+    pub new_lines: u64,
+}
+
+/// Lines in a row that were shown under one number each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Run {
+    /// The number under which the first was shown.
+    shown: u64,
+    /// Its number now.
+    now: u64,
+    /// How many they are.
+    lines: u64,
+}
+
+/// The numbers of shown lines, as they were and as they are. A number means the line that was shown under it last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Lines that are still there, by the numbers under which they were shown.
+    runs: Vec<Run>,
+    /// Numbers under which lines were shown that are there no longer.
+    #[serde(default, skip_serializing_if = "Lines::is_empty")]
+    gone: Lines,
+}
+
+impl Numbers {
+    /// Lines that have the numbers under which they were shown.
+    #[must_use]
+    pub fn of_ranges(ranges: &[(u64, u64)]) -> Self {
+        let mut numbers = Self::default();
+        ranges.iter().for_each(|&(first, last)| numbers.show(first, last));
+        numbers
+    }
+
+    /// Notes that the lines `first` to `last` are shown under their numbers.
+    pub fn show(&mut self, first: u64, last: u64) {
+        if first <= last {
+            self.put(Run { shown: first, now: first, lines: last - first + 1 });
+        }
+    }
+
+    /// The present number of the line that was shown under a number.
+    #[must_use]
+    pub fn now(&self, shown: u64) -> Option<u64> {
+        let after = self.runs.partition_point(|run| run.shown <= shown);
+        let run = self.runs.get(after.checked_sub(1)?)?;
+        let further = shown - run.shown;
+        (further < run.lines).then(|| run.now + further)
+    }
+
+    /// Whether a line was shown under a number, be it there or not.
+    #[must_use]
+    pub fn has(&self, shown: u64) -> bool {
+        self.now(shown).is_some() || self.gone.contain(shown, shown)
+    }
+
+    /// The same lines after a change that replaced `replaced`, in order.
+    #[must_use]
+    pub fn after(&self, replaced: &[ReplacedLines]) -> Self {
+        let (mut runs, mut gone) = (Vec::new(), self.gone.ranges().to_vec());
+        for run in &self.runs {
+            // From line to line, each stretch between two replacements keeps its lines.
+            let (mut first, end) = (run.now, run.now + run.lines);
+            let mut shift = (0_u64, 0_u64);
+            for part in replaced {
+                let kept_end = part.first.min(end);
+                if first < kept_end {
+                    runs.extend(moved(run, first, kept_end, shift));
+                }
+                let (lost, lost_end) = (part.first.max(first), (part.first + part.old_lines).min(end));
+                if lost < lost_end {
+                    gone.push((run.shown + (lost - run.now), run.shown + (lost_end - run.now) - 1));
+                }
+                first = first.max(part.first + part.old_lines);
+                shift = (shift.0 + part.old_lines, shift.1 + part.new_lines);
+            }
+            if first < end {
+                runs.extend(moved(run, first, end, shift));
+            }
+        }
+        runs.truncate(RUNS_MAX);
+        let gone = Lines::from_ranges(gone, RUNS_MAX);
+        Self { runs: joined(runs), gone }
+    }
+
+    /// Adds what another list says of numbers that this one does not have.
+    pub fn add_missing(&mut self, other: &Self) {
+        let mut all = other.clone();
+        all.gone = Lines::from_ranges([self.gone.ranges(), all.gone.ranges()].concat(), RUNS_MAX);
+        self.runs.iter().for_each(|run| all.put(*run));
+        *self = all;
+    }
+
+    /// Whether no line was ever shown.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.gone.is_empty()
+    }
+
+    /// Puts a run in the place of what its numbers meant.
+    fn put(&mut self, new: Run) {
+        let end = new.shown + new.lines;
+        let mut runs = Vec::with_capacity(self.runs.len() + 2);
+        for run in std::mem::take(&mut self.runs) {
+            let run_end = run.shown + run.lines;
+            if run.shown < new.shown {
+                runs.push(Run { lines: run.lines.min(new.shown - run.shown), ..run });
+            }
+            if run_end > end {
+                let skipped = end.saturating_sub(run.shown);
+                let (shown, now) = (run.shown + skipped, run.now + skipped);
+                runs.push(Run { shown, now, lines: run.lines - skipped });
+            }
+        }
+        runs.push(new);
+        runs.sort_unstable();
+        runs.truncate(RUNS_MAX);
+        self.runs = joined(runs);
+    }
+}
+
+/// The lines from `first` on, before `end`, of a run, where those before lost and gained so many lines.
+fn moved(run: &Run, first: u64, end: u64, (lost, gained): (u64, u64)) -> Option<Run> {
+    let shown = run.shown + (first - run.now);
+    let now = (first + gained).checked_sub(lost)?;
+    Some(Run { shown, now, lines: end - first })
+}
+
+/// Runs in order, those that continue each other as one.
+fn joined(runs: Vec<Run>) -> Vec<Run> {
+    let mut all: Vec<Run> = Vec::with_capacity(runs.len());
+    for run in runs {
+        match all.last_mut() {
+            Some(last) if last.shown + last.lines == run.shown && last.now + last.lines == run.now => {
+                last.lines += run.lines;
+            }
+            _ => all.push(run),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replaced(first: u64, old_lines: u64, new_lines: u64) -> ReplacedLines {
+        ReplacedLines { first, old_lines, new_lines }
+    }
+
+    #[test]
+    fn a_number_means_the_line_that_was_shown_under_it_last() {
+        let mut numbers = Numbers::of_ranges(&[(1, 10)]);
+        // Two lines come before line 4, lines 6 and 7 go.
+        numbers = numbers.after(&[replaced(4, 0, 2), replaced(6, 2, 0)]);
+        let now = |numbers: &Numbers| (1..=10).map(|line| numbers.now(line)).collect::<Vec<_>>();
+        let places = [1, 2, 3, 6, 7, 0, 0, 8, 9, 10].map(|line| Some(line).filter(|line| *line > 0));
+        assert_eq!(now(&numbers), places);
+        // What is shown anew counts as it is now; the rest goes on.
+        numbers.show(5, 6);
+        assert_eq!(numbers.now(4), Some(6));
+        assert_eq!((numbers.now(5), numbers.now(6), numbers.now(7)), (Some(5), Some(6), None));
+        assert_eq!(numbers.now(8), Some(8));
+        let mut newer = Numbers::of_ranges(&[(8, 8), (20, 21)]).after(&[replaced(1, 0, 5)]);
+        newer.add_missing(&numbers);
+        assert_eq!((newer.now(8), newer.now(4), newer.now(21)), (Some(13), Some(6), Some(26)));
+    }
+}

@@ -1,0 +1,141 @@
+//! Edits that name lines by the numbers under which the session was shown them.
+
+use super::edited::Edited;
+use super::step::{EditStep, What};
+use crate::engine::change::numbered::NotFound;
+use crate::engine::change::{Change, Current};
+use crate::engine::store::session::ReplacedLines;
+use crate::error::{Error, ErrorKind};
+use crate::text::content::View;
+use crate::text::line_range::LineSpan;
+use crate::text::lines;
+use crate::tools::by_number;
+
+/// What the numbers of a request come to.
+pub struct Placed {
+    /// The edits, with the present numbers of their lines.
+    pub steps: Vec<EditStep>,
+    /// Lines that have other numbers now: as they were shown, and as they are.
+    pub moved: Vec<(LineSpan, LineSpan)>,
+    /// Whether all edits are of lines that were shown and are unchanged.
+    pub are_all_found: bool,
+}
+
+/// Finds the lines that edits name by number.
+///
+/// # Errors
+/// `not_read` of lines that were never shown, `stale_file` of those that changed; either shows the present lines, which
+/// count as shown then.
+pub fn placed(
+    change: &mut Change<'_>,
+    current: &Current,
+    file: &View<'_>,
+    steps: &[EditStep],
+) -> Result<Placed, Error> {
+    let (mut placed, mut moved) = (steps.to_vec(), Vec::new());
+    let mut are_all_found = steps.iter().all(EditStep::is_by_number);
+    for step in placed.iter_mut().filter(|step| step.is_by_number()) {
+        let Some(shown) = step.lines else { continue };
+        match change.lines_now(current, (shown.first, shown.last)) {
+            Ok((first, last)) => {
+                let now = LineSpan { first, last };
+                if first != shown.first {
+                    moved.push((shown, now));
+                }
+                step.lines = Some(now);
+            }
+            // The digest proves what nobody was shown; of what was shown it proves the text, not the place.
+            Err(NotFound::NeverShown(_)) if step.range_sha256.is_some() => are_all_found = false,
+            Err(why) => {
+                let error = by_number::refusal(change, current, &file.body, (shown, why));
+                return Err(step.named.of_several(error));
+            }
+        }
+    }
+    Ok(Placed { steps: placed, moved, are_all_found })
+}
+
+/// Refuses new lines that repeat the one just outside their range, as a brace that is closed twice.
+///
+/// # Errors
+/// `invalid_request`, with both lines.
+pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Result<(), Error> {
+    for step in steps {
+        let (What::Lines { new }, Some(span)) = (&step.what, step.lines) else { continue };
+        let line = |number: u64| {
+            let at = usize::try_from(number.checked_sub(1)?).ok()?;
+            lines::lines(&file.body).nth(at).map(lines::without_ending)
+        };
+        let new = new.as_bytes();
+        let mut inner = lines::lines(new).map(lines::without_ending);
+        let Some(first) = inner.next() else { continue };
+        let last = inner.last().unwrap_or(first);
+        let sides = [
+            ("first", first, span.first.saturating_sub(1), span.first),
+            ("last", last, span.last.saturating_add(1), span.last),
+        ];
+        for (which, new, outside, inside) in sides {
+            // Where the old lines repeated it as well, it is meant.
+            let is_repeated = line(outside) == Some(new) && line(inside) != Some(new);
+            if is_repeated && !new.trim_ascii().is_empty() {
+                let text = String::from_utf8_lossy(new);
+                let message = format!(
+                    "the {which} new line is that of line {outside}, just outside {span}: {text:?} would stand there twice"
+                );
+                return Err(step
+                    .named
+                    .refusal(ErrorKind::InvalidRequest, &message, name)
+                    .suggest(format!(
+                        "Leave the line out, or take line {outside} into the range. If it is to stand there twice, set `allow_repeat`."
+                    ))
+                    .detail("field", "new_string")
+                    .detail("lines", by_number::numbered(&file.body, (span.first.min(outside).max(1), span.last.max(outside)))));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lines that edits replace, where that is certain whatever else is alike in the file.
+pub fn replaced(file: &View<'_>, steps: &[EditStep], edited: &Edited<'_>) -> Option<Vec<ReplacedLines>> {
+    let count = |range: &std::ops::Range<usize>| {
+        edited.body.get(range.clone()).map_or(0, |text| if text.is_empty() { 0 } else { lines::count(text) })
+    };
+    let mut spans: Vec<LineSpan> = steps.iter().filter_map(|step| step.lines).collect();
+    spans.sort_unstable_by_key(|span| span.first);
+    let is_lines = steps.iter().all(|step| matches!(step.what, What::Lines { .. }));
+    if is_lines && spans.len() == edited.ranges.len() && spans.len() == steps.len() {
+        let total = lines::count(&file.body);
+        let part = |(span, range): (&LineSpan, &std::ops::Range<usize>)| ReplacedLines {
+            first: span.first,
+            old_lines: span.last.min(total) + 1 - span.first,
+            new_lines: count(range),
+        };
+        return Some(spans.iter().zip(&edited.ranges).map(part).collect());
+    }
+    match edited.ranges.as_slice() {
+        [range] if edited.count == 1 => Some(vec![between(&file.body, &edited.body, range)?]),
+        _ => None,
+    }
+}
+
+/// The lines that gave way to those of the one range that is new.
+fn between(old: &[u8], new: &[u8], range: &std::ops::Range<usize>) -> Option<ReplacedLines> {
+    let terminator = lines::terminator(old);
+    let old_end = old.len().checked_sub(new.len().checked_sub(range.end)?)?;
+    let head = memchr::memchr_iter(terminator, old.get(..range.start)?).count() as u64;
+    let begins = |text: &[u8], at: usize| at == 0 || text.get(at - 1) == Some(&terminator);
+    let rest = old.get(old_end..)?;
+    let whole_from = if begins(old, old_end) && begins(new, range.end) {
+        0
+    } else {
+        memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1)
+    };
+    let tail = rest.get(whole_from..).map_or(0, |rest| if rest.is_empty() { 0 } else { lines::count(rest) });
+    let lines_of = |text: &[u8]| if text.is_empty() { 0 } else { lines::count(text) };
+    Some(ReplacedLines {
+        first: head + 1,
+        old_lines: lines_of(old).checked_sub(head + tail)?,
+        new_lines: lines_of(new).checked_sub(head + tail)?,
+    })
+}

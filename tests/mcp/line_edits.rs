@@ -1,0 +1,244 @@
+//! Edits that name lines by the numbers under which they were shown, against a model that follows each line by itself.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Workspace};
+
+/// Histories in a run, unless `LBX_HISTORIES` says otherwise.
+const HISTORIES: u64 = 60;
+/// Texts that occur again and again.
+const COMMON: [&str; 4] = ["}", "    return;", "", "    x += 1;"];
+
+/// A line of the model's file.
+#[derive(Clone, PartialEq)]
+struct Line {
+    /// Which one it is; whatever changes it makes it another.
+    id: u64,
+    /// Its text.
+    text: String,
+}
+
+/// One history of a file.
+struct History {
+    random: Random,
+    lines: Vec<Line>,
+    next: u64,
+    /// The line that was shown last under each number.
+    shown: BTreeMap<usize, u64>,
+    path: String,
+    story: String,
+}
+
+/// Numbers without rhyme.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % end.max(1)
+    }
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let path = format!("f{seed}.txt");
+        let mut history =
+            Self { random, lines: Vec::new(), next: 0, shown: BTreeMap::new(), path, story: String::new() };
+        for _ in 0..8 + history.random.below(30) {
+            let line = history.line();
+            history.lines.push(line);
+        }
+        history
+    }
+
+    /// A new line, often with a text that there is already.
+    fn line(&mut self) -> Line {
+        if self.random.below(3) == 0 { self.unique_line() } else { self.common_line() }
+    }
+
+    fn common_line(&mut self) -> Line {
+        let text = COMMON[self.random.below(COMMON.len())].to_owned();
+        self.next += 1;
+        Line { id: self.next, text }
+    }
+
+    fn unique_line(&mut self) -> Line {
+        self.next += 1;
+        Line { id: self.next, text: format!("line {}", self.next) }
+    }
+
+    fn text(lines: &[Line]) -> String {
+        lines.iter().fold(String::new(), |mut text, line| {
+            let _ = writeln!(text, "{}", line.text);
+            text
+        })
+    }
+
+    /// Two numbers in order, of lines that there are or were.
+    fn span(&mut self) -> (usize, usize) {
+        let first = 1 + self.random.below(self.lines.len() + 2);
+        (first, first + self.random.below(4))
+    }
+
+    /// Where lines are now that were shown under numbers in a row; `None` where one is gone or they are apart.
+    fn placed(&self, first: usize, last: usize) -> Option<usize> {
+        let place = |number: usize| {
+            let id = self.shown.get(&number)?;
+            self.lines.iter().position(|line| line.id == *id)
+        };
+        let start = place(first)?;
+        (first..=last).enumerate().all(|(at, number)| place(number) == Some(start + at)).then_some(start)
+    }
+
+    /// Another program changes a line of its own kind: no text that occurs twice tells two places apart.
+    fn foreign(&mut self, ws: &Workspace) {
+        let at = self.random.below(self.lines.len() + 1);
+        let line = self.unique_line();
+        match self.random.below(3) {
+            0 => self.lines.insert(at, line),
+            1 if at < self.lines.len() && self.lines[at].text.starts_with("line ") => {
+                self.lines.remove(at);
+            }
+            _ if at < self.lines.len() && self.lines[at].text.starts_with("line ") => self.lines[at] = line,
+            _ => self.lines.insert(at, line),
+        }
+        ws.write(&self.path, &Self::text(&self.lines));
+        let _ = writeln!(self.story, "foreign at {at}");
+    }
+
+    fn read(&mut self, client: &mut Client) {
+        let first = 1 + self.random.below(self.lines.len().max(1));
+        let last = if self.random.below(2) == 0 { self.lines.len() } else { first + self.random.below(12) };
+        let first = if self.random.below(2) == 0 { 1 } else { first };
+        let last = last.clamp(first, self.lines.len().max(first));
+        let _ = writeln!(self.story, "read {first}-{last}");
+        client.ok("read", &json!({ "path": self.path, "start_line": first, "end_line": last }));
+        self.show(first, last);
+    }
+
+    fn show(&mut self, first: usize, last: usize) {
+        for number in first..=last.min(self.lines.len()) {
+            self.shown.insert(number, self.lines[number - 1].id);
+        }
+    }
+
+    /// The lines that a refusal shows are shown.
+    fn shown_by(&mut self, refusal: &Value) {
+        let said = refusal.to_string();
+        let text = refusal["content"][0]["text"].as_str().unwrap();
+        let error: Value = serde_json::from_str(text).unwrap();
+        let Some(lines) = error["details"]["lines"].as_str() else { panic!("{said}\n{}", self.story) };
+        for line in lines.lines() {
+            let (number, text) = line.split_once('\t').unwrap();
+            let number: usize = number.parse().unwrap();
+            assert_eq!(self.lines[number - 1].text, text, "{said}\n{}", self.story);
+            self.show(number, number);
+        }
+    }
+
+    /// New lines that repeat nothing beside them.
+    fn new_lines(&mut self, count: usize) -> Vec<Line> {
+        let mut new: Vec<Line> = (0..count).map(|_| self.line()).collect();
+        for at in [0, count.saturating_sub(1)] {
+            if let Some(line) = new.get_mut(at) {
+                *line = self.unique_line();
+            }
+        }
+        new
+    }
+
+    fn edit(&mut self, client: &mut Client) {
+        let (first, last) = self.span();
+        let count = self.random.below(4);
+        let new = self.new_lines(count);
+        let _ = writeln!(self.story, "edit {first}-{last} to {count}");
+        let request = json!({ "path": self.path, "start_line": first, "end_line": last, "new_string": Self::text(&new) });
+        let answer = client.call("edit", &request);
+        let is_error = answer["isError"] == true;
+        if answer["structuredContent"]["match"] == "already_applied" {
+            // The very request that was made before.
+            return;
+        }
+        if let Some(start) = self.placed(first, last) {
+            assert!(!is_error, "refused: {answer}\n{}\n{}", self.story, Self::text(&self.lines));
+            self.lines.splice(start..=start + last - first, new);
+        } else {
+            assert!(is_error, "made: {answer}\n{}\n{}", self.story, Self::text(&self.lines));
+            self.shown_by(&answer);
+        }
+    }
+
+    fn insert(&mut self, client: &mut Client) {
+        let after = self.random.below(self.lines.len() + 1);
+        let line = self.unique_line();
+        let _ = writeln!(self.story, "insert after {after}");
+        let answer =
+            client.call("insert", &json!({ "path": self.path, "line": after, "content": line.text }));
+        if answer["isError"] == true {
+            let is_free =
+                after > 0 && self.placed(after, after).is_some() && self.shown.contains_key(&(after + 1));
+            assert!(!is_free, "refused: {answer}\n{}", self.story);
+            self.shown_by(&answer);
+        } else {
+            let at = if after == 0 {
+                0
+            } else {
+                self.placed(after, after).unwrap_or_else(|| panic!("{}", self.story)) + 1
+            };
+            self.lines.insert(at, line);
+        }
+    }
+
+    fn replace_text(&mut self, client: &mut Client) {
+        let unique: Vec<usize> =
+            (0..self.lines.len()).filter(|at| self.lines[*at].text.starts_with("line ")).collect();
+        if unique.is_empty() {
+            return;
+        }
+        let at = unique[self.random.below(unique.len())];
+        let line = self.unique_line();
+        let _ = writeln!(self.story, "replace {}", self.lines[at].text);
+        let (old, new) = (format!("{}\n", self.lines[at].text), format!("{}\n", line.text));
+        let request = json!({ "path": self.path, "old_string": old, "new_string": new, "rebase": true });
+        let answer = client.call("edit", &request);
+        if answer["isError"] != true {
+            self.lines[at] = line;
+        }
+    }
+
+    fn check(&self, ws: &Workspace) {
+        let found = std::fs::read_to_string(ws.path(&self.path)).unwrap();
+        assert_eq!(found, Self::text(&self.lines), "{}", self.story);
+    }
+}
+
+#[test]
+fn a_line_number_means_the_line_that_was_shown_under_it() {
+    let histories = std::env::var("LBX_HISTORIES").ok().and_then(|text| text.parse().ok());
+    let ws = Workspace::with(&[]);
+    let mut client = ws.serve(&[]);
+    for seed in 1..=histories.unwrap_or(HISTORIES) {
+        let mut history = History::new(seed);
+        ws.write(&history.path, &History::text(&history.lines));
+        history.read(&mut client);
+        for _ in 0..12 {
+            match history.random.below(10) {
+                0 => history.read(&mut client),
+                1 | 2 => history.foreign(&ws),
+                3 => history.insert(&mut client),
+                4 => history.replace_text(&mut client),
+                _ => history.edit(&mut client),
+            }
+            history.check(&ws);
+            if history.lines.is_empty() {
+                break;
+            }
+        }
+    }
+}
