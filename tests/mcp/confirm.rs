@@ -72,7 +72,7 @@ fn a_change_of_each_tool_is_made_once_the_person_agrees() {
         let result = accepted(&mut client, tool, &arguments);
         assert_ne!(result["isError"], true, "{tool}: {result}");
     }
-    ws.holds("a.txt", "first\nsecond\nthree\nmore\n");
+    ws.holds("a.txt", "second\nfirst\nthree\nmore\n");
     ws.holds("d/new.txt", "new\n");
     ws.holds("made.txt", "x\n");
 }
