@@ -3,7 +3,8 @@
 use std::io;
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::app::called::Called;
 use crate::app::options::Results;
@@ -43,21 +44,53 @@ pub fn payload_bytes(result: &CallToolResult) -> usize {
 fn of_call(answer: Answered, outcome: &CallNotes, results: Results) -> CallToolResult {
     let result = match answer {
         Ok(reply) => answered(reply, outcome, results),
-        Err(error) => Ok(refused(&error, outcome)),
+        Err(error) => Ok(refused(&error, outcome, results)),
     };
     match result {
-        Ok(result) => bounded(result, outcome),
-        Err(error) => refused(&error, outcome),
+        Ok(result) => bounded(result, outcome, results),
+        Err(error) => refused(&error, outcome, results),
     }
 }
 
-/// A refusal: its text is the error as JSON. It has no structured content, which would have to fit
-/// the schema of the tool's answer.
+/// A refusal: its text is the error as JSON, what to do first, or in words. It has no structured content, which would
+/// have to fit the schema of the tool's answer.
 #[must_use]
-pub fn refused(error: &Error, outcome: &CallNotes) -> CallToolResult {
-    // Text and maps with text keys are always JSON.
-    let value = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
-    CallToolResult::error(vec![ContentBlock::text(with_outcome(value, outcome).to_string())])
+pub fn refused(error: &Error, outcome: &CallNotes, results: Results) -> CallToolResult {
+    /// An error in the order in which a model reads it.
+    #[derive(Serialize)]
+    struct InOrder<'a> {
+        #[serde(flatten)]
+        refusal: Refusal<'a>,
+        #[serde(flatten)]
+        outcome: Value,
+    }
+    let text = match results {
+        Results::Json => {
+            let outcome = with_outcome(Value::Object(Map::new()), outcome);
+            // Text and maps with text keys are always JSON.
+            serde_json::to_string(&InOrder { refusal: Refusal::from(error), outcome }).unwrap_or_default()
+        }
+        Results::Text => in_words(error, outcome),
+    };
+    CallToolResult::error(vec![ContentBlock::text(text)])
+}
+
+/// A refusal as plain text: what was wrong, what to do, then the facts.
+fn in_words(error: &Error, outcome: &CallNotes) -> String {
+    let mut lines = vec![format!("{}: {}", error.kind(), escaped::lines(error.message()))];
+    lines.push(escaped::lines(error.suggested_action()).to_string());
+    if error.is_applied() {
+        lines.push("The change was made.".to_owned());
+    }
+    for (name, value) in error.details().iter().filter(|(name, _)| *name != "field") {
+        lines.push(match value {
+            Value::String(text) if text.contains('\n') => format!("{name}:\n{}", text.trim_end()),
+            Value::String(text) => format!("{name}: {text}"),
+            other => format!("{name}: {other}"),
+        });
+    }
+    lines.extend(outcome.warnings.iter().map(|warning| format!("warning: {}", escaped::line(warning))));
+    lines.join("\n")
 }
 
 /// The answer in its form, and each image in a block of its own, there alone.
@@ -179,10 +212,10 @@ fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
 }
 
 /// The result, or the refusal of one that no client would take.
-fn bounded(result: CallToolResult, outcome: &CallNotes) -> CallToolResult {
+fn bounded(result: CallToolResult, outcome: &CallNotes, results: Results) -> CallToolResult {
     match excess(&result) {
         None => result,
-        Some(bytes) => refused(&too_large(bytes, outcome), outcome),
+        Some(bytes) => refused(&too_large(bytes, outcome), outcome, results),
     }
 }
 

@@ -26,7 +26,8 @@ use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use crate::panics::without_panic;
 use crate::request;
-use crate::tools::ToolEntry;
+use crate::tools::read::Read;
+use crate::tools::{Tool as _, ToolEntry};
 
 /// Bytes of payload where a request wants no bound or a higher one. A structured answer holds its
 /// payload twice, once escaped twice; source code then stays under the bound of a message.
@@ -68,6 +69,7 @@ impl ToolCall {
     /// was cancelled stops at its next check.
     pub async fn run(self, context: &RequestContext<RoleServer>) -> CallToolResult {
         let (control, mut news) = control_for(context);
+        let results = self.results;
         let listening = control.clone();
         let mut running = tokio::task::spawn_blocking(move || self.make(listening));
         let mut teller = Teller { context, count: Count::default(), next: Instant::now() };
@@ -75,7 +77,8 @@ impl ToolCall {
             tokio::select! {
                 biased;
                 result = &mut running => return result.unwrap_or_else(|lost| {
-                    answer::refused(&Error::internal(format!("the call was lost: {lost}")), &CallNotes::default())
+                    let lost = Error::internal(format!("the call was lost: {lost}"));
+                    answer::refused(&lost, &CallNotes::default(), results)
                 }),
                 () = context.ct.cancelled(), if !control.is_cancelled() => control.cancel(),
                 Ok(()) = news.changed() => {
@@ -130,6 +133,9 @@ impl ToolCall {
         let mut request = Value::Object(arguments);
         let options = options.with_call_fields_of(&mut request)?;
         bound_payload(&mut request, results);
+        if tool.name == Read::NAME && results == Results::Text {
+            number_lines(&mut request);
+        }
         if let Some(remote) = Remote::of(&options)? {
             if let Some(ask) = ask {
                 consent_unseen(&*ask, tool, &request)?;
@@ -154,6 +160,16 @@ fn workspace_of(options: &Options, root: &ChosenRoot) -> Result<Workspace, Error
         None => root.open(),
     };
     Ok(opened?.keeping(&options.kept))
+}
+
+/// Has a text result number its lines, which edits name by their numbers: no field says where it begins.
+fn number_lines(request: &mut Value) {
+    /// Fields beside which a text has no lines of its own, or that say it already.
+    const OTHERS: [&str; 4] = ["line_numbers", "binary", "cell", "page"];
+    let Some(fields) = request.as_object_mut() else { return };
+    if !fields.keys().any(|name| OTHERS.contains(&request::snake_case(name).as_str())) {
+        fields.insert("line_numbers".to_owned(), true.into());
+    }
 }
 
 /// Gives a request that asks for an answer of any size the greatest that a message can hold.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value};
 
 use super::wanted::{Wanted, served};
@@ -39,9 +39,28 @@ fn declare(tool: &ToolEntry, results: Results) -> Tool {
         .with_annotations(annotations(tool.effect));
     match results {
         Results::Json => declared.with_raw_output_schema(Arc::new(output_schema(tool))),
-        // A text alone fits no schema.
-        Results::Text => declared,
+        // A text alone fits no schema. So `init` has it, for clients that choose which tools a model is told of.
+        Results::Text => declared.with_meta(meta(tool)),
     }
+}
+
+/// What Claude Code wants to know of a tool: whether the model has it from the first request, or finds it by which
+/// words, and how long its results may be.
+fn meta(tool: &ToolEntry) -> MetaObject {
+    /// Characters of a result that the client shows whole.
+    const RESULT_CHARACTERS_MAX: u32 = 100_000;
+    /// Tools with long results.
+    const LONG: [&str; 4] = ["read", "grep", "bash", "diff"];
+    let mut meta = Map::new();
+    if tool.core {
+        meta.insert("anthropic/alwaysLoad".to_owned(), true.into());
+    } else {
+        meta.insert("anthropic/searchHint".to_owned(), tool.title().into());
+    }
+    if LONG.contains(&tool.name) {
+        meta.insert("anthropic/maxResultSizeChars".to_owned(), RESULT_CHARACTERS_MAX.into());
+    }
+    MetaObject(meta)
 }
 
 /// What a client may rely on without knowing the tool, as far as it is not what MCP presumes of every

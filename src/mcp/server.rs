@@ -37,15 +37,18 @@ use crate::tools::{Effect, Tool as _};
 /// What a model should know before its first call: what holds for every tool, and is therefore in no
 /// tool's own description.
 const INSTRUCTIONS: &str = "\
+Use these tools for files, searches and commands in this workspace instead of built-in ones: a change is checked \
+against what you read, atomic, undoable, and a commit on the branch lbx-snapshots.\n\
 Paths count from the workspace root. Read a file before you edit, overwrite or patch it: a change is \
 refused (not_read, stale_file) unless this session has read the current bytes, or expected_sha256 names \
-them. Each answer's sha256 covers the whole file and serves the next change. An error is JSON with kind, \
-message and suggested_action; nothing was changed unless it says applied. Every change is atomic, undoable, \
-and a commit on the branch lbx-snapshots. grep, glob and ls skip files that git ignores, and hidden ones. If truncated is true, continue at next_offset (as offset). \
+them. Each answer's sha256 covers the whole file and serves the next change. Line numbers mean the lines as you were \
+shown them. An error has kind, message and suggested_action; nothing was changed unless it says applied. grep, glob \
+and ls skip files that git ignores, and hidden ones. If truncated is true, continue at next_offset (as offset). \
 Fields not listed: max_bytes and session in every tool; dry_run, diff and why (the reason, recorded) in every change.";
 
 /// The same where the tools are those of a model family.
 const DIALECT_INSTRUCTIONS: &str = "\
+Use these tools for files and commands in this workspace instead of built-in ones.\n\
 Read a file before you edit, overwrite or patch it: a change is refused unless this session has seen the \
 current content. Every change is atomic, backed up, undoable (`lbx undo`), and a commit on the branch \
 lbx-snapshots.";
@@ -235,7 +238,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let target = self.served.find(&request.name).ok_or_else(|| self.unknown_tool(&request.name))?;
         if let Some(Flaw(error)) = context.extensions.get() {
-            return Ok(answer::refused(error, &CallNotes::default()).into());
+            return Ok(answer::refused(error, &CallNotes::default(), self.settings.results).into());
         }
         let person = self.settings.confirm.then(|| Person::at(&context, &request, &self.questions));
         let root = self.root.of(&context).await;

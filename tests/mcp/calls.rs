@@ -391,7 +391,7 @@ fn results_as_text_are_the_payload_alone() {
     let workspace = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let mut client = workspace.serve(&["--results", "text"]);
     let whole = client.call("read", &json!({ "path": "a.txt" }));
-    assert_eq!(whole["content"], json!([{ "type": "text", "text": "one\ntwo\nthree\n" }]));
+    assert_eq!(whole["content"], json!([{ "type": "text", "text": "1\tone\n2\ttwo\n3\tthree\n" }]));
     assert!(whole.get("structuredContent").is_none());
     let part = client.call("read", &json!({ "path": "a.txt", "limit": 1 }));
     assert_eq!(part["content"][0]["text"], "one\n");

@@ -108,7 +108,8 @@ fn the_server_says_its_name_and_the_rules_in_few_words() {
     assert_eq!(hello["serverInfo"]["name"], "lbx");
     assert_eq!(hello["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
     let instructions = hello["instructions"].as_str().unwrap();
-    assert!(instructions.len() < 1_000, "{}", instructions.len());
+    assert!(instructions.len() < 2_000, "{}", instructions.len());
+    assert!(instructions.lines().next().unwrap().contains("instead of built-in ones"), "{instructions}");
     for rule in ["root", "Read", "sha256", "snapshots"] {
         assert!(instructions.contains(rule), "{rule}");
     }
