@@ -47,7 +47,8 @@ fn called(ws: &Workspace, arguments: &[&str], stdin: &str) -> Option<(String, St
     std::fs::write(&held, "").unwrap();
     let mut command = Command::new("python3");
     command.args(["-c", CALLER]).arg(&ws.outside).arg(&held).arg(env!("CARGO_BIN_EXE_lbx")).args(arguments);
-    command.env("HOME", ws.outside.join("home")).current_dir(&ws.root);
+    command.env("HOME", ws.outside.join("home")).env("LBX_STATE_ID", crate::common::STATE_ID);
+    command.current_dir(&ws.root);
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = started else {
         eprintln!("skipped: no python3");

@@ -59,7 +59,7 @@ fn a_change_of_each_tool_is_made_once_the_person_agrees() {
         ("patch", json!({ "patch": patch })),
         ("append", json!({ "path": "a.txt", "content": "more\n" })),
         ("prepend", json!({ "path": "a.txt", "content": "first\n" })),
-        ("insert", json!({ "path": "a.txt", "line": 0, "content": "second\n" })),
+        ("insert", json!({ "path": "a.txt", "line": 1, "content": "second\n" })),
         ("section", json!({ "path": "b.md", "header": "H", "content": "new\n" })),
         ("write", json!({ "path": "new.txt", "content": "new\n" })),
         ("move", json!({ "from": "new.txt", "to": "d/new.txt" })),
@@ -72,7 +72,7 @@ fn a_change_of_each_tool_is_made_once_the_person_agrees() {
         let result = accepted(&mut client, tool, &arguments);
         assert_ne!(result["isError"], true, "{tool}: {result}");
     }
-    ws.holds("a.txt", "second\nfirst\nthree\nmore\n");
+    ws.holds("a.txt", "first\nsecond\nthree\nmore\n");
     ws.holds("d/new.txt", "new\n");
     ws.holds("made.txt", "x\n");
 }

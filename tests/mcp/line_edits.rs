@@ -180,18 +180,21 @@ impl History {
         let _ = writeln!(self.story, "insert after {after}");
         let answer =
             client.call("insert", &json!({ "path": self.path, "line": after, "content": line.text }));
-        if answer["isError"] == true {
-            let is_free =
-                after > 0 && self.placed(after, after).is_some() && self.shown.contains_key(&(after + 1));
+        let is_refused = answer["isError"] == true;
+        let (before, behind) = (self.placed(after, after), self.placed(after + 1, after + 1));
+        let at = match (before, behind) {
+            _ if after == 0 => Some(0),
+            (Some(before), _) => Some(before + 1),
+            // The line before it is gone, the one after it tells the place.
+            (None, behind) => behind.filter(|_| self.shown.contains_key(&after)),
+        };
+        let is_free = after > 0 && at.is_some() && self.shown.contains_key(&(after + 1));
+        if is_refused {
             assert!(!is_free, "refused: {answer}\n{}", self.story);
             self.shown_by(&answer);
         } else {
-            let at = if after == 0 {
-                0
-            } else {
-                self.placed(after, after).unwrap_or_else(|| panic!("{}", self.story)) + 1
-            };
-            self.lines.insert(at, line);
+            // Where the session changed both lines itself, it counts in the file as it is.
+            self.lines.insert(at.unwrap_or(after), line);
         }
     }
 

@@ -53,24 +53,26 @@ impl Change<'_> {
         found.ok_or(NotFound::NeverShown(first))
     }
 
-    /// The line after which an insertion comes that was meant after the line shown as `line`, 0 for the start. The
-    /// lines on both sides must have been shown, as far as there are any.
+    /// The line after which an insertion comes that was meant after the line shown as `line`, 0 for the start: one of
+    /// the lines on both sides must still be there. The one before must have been shown, and so must the one after it,
+    /// if there is one.
     ///
     /// # Errors
     /// Why it cannot be said.
     pub fn insertion_point(&self, current: &Current, line: u64) -> Result<u64, NotFound> {
         let total = lines::count(&body_of(current.bytes()));
-        let at = match line {
-            0 => 0,
-            line => self.lines_now(current, (line, line))?.0,
-        };
-        match self.lines_now(current, (line + 1, line + 1)) {
-            Err(NotFound::NeverShown(_)) if at == total || line == 0 => Ok(at),
-            // What comes after it may have changed; at the start nothing else says what is meant where others were at
-            // work.
-            Err(NotFound::Changed(..)) if line > 0 || !self.is_stale(current) => Ok(at),
-            Err(why) => Err(why),
-            Ok(_) => Ok(at),
+        let is_stale = self.is_stale(current);
+        let after = self.lines_now(current, (line + 1, line + 1)).map(|(after, _)| after);
+        let before = if line == 0 { Ok(0) } else { self.lines_now(current, (line, line)).map(|(at, _)| at) };
+        match (before, after) {
+            // At the start nothing else says what is meant where others were at work.
+            (Ok(0), Err(why @ NotFound::Changed(..))) if is_stale => Err(why),
+            (Ok(at), Err(why @ NotFound::NeverShown(_))) if at > 0 && at < total => Err(why),
+            (Ok(at), _) => Ok(at),
+            (Err(NotFound::Changed(..)), Ok(after)) => Ok(after - 1),
+            // The caller itself changed both: it counts in what it made.
+            (Err(NotFound::Changed(..)), Err(_)) if !is_stale && line <= total => Ok(line),
+            (Err(why), _) => Err(why),
         }
     }
 
