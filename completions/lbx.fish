@@ -144,7 +144,7 @@ function __lbx_valued_of
         case sandbox
             string split ' ' -- '--root --container --exec'
         case init
-            string split ' ' -- '--client --tools --why'
+            string split ' ' -- '--client --tools --results --dialect --why'
         case apply_patch
             string split ' ' -- '--why'
         case mcp
@@ -486,6 +486,9 @@ complete -c lbx -n '__lbx_in init' -l client -x -a 'claude-code codex gemini ope
 complete -c lbx -n '__lbx_in init' -l remove -d 'Remove what init added'
 complete -c lbx -n '__lbx_in init' -l exclusive -d 'Switch off the client’s own file and shell tools too, where it has a…'
 complete -c lbx -n '__lbx_in init' -l tools -x -a '$__lbx_served' -d 'Serve only these tools: core, read-only, or names separated by commas'
+complete -c lbx -n '__lbx_in init' -l results -x -d 'Form of results: text or json'
+complete -c lbx -n '__lbx_in init' -l confirm -d 'Have a person at the client agree to each change'
+complete -c lbx -n '__lbx_in init' -l dialect -x -d 'Tools of a model family instead of lbx’s own'
 complete -c lbx -n '__lbx_in init' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in init' -l why -x -d 'Reason for the change, recorded in the snapshot'
 complete -c lbx -n '__lbx_at 0' -a apply_patch -d 'Apply a patch as Codex models call it'

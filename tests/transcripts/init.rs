@@ -1,8 +1,8 @@
 //! `init`, as people call it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::common::Workspace;
+use crate::common::{LBX, PATH_FIXED, Workspace};
 
 /// The clients, with the file that each has in a workspace.
 const CLIENTS: [(&str, &str); 7] = [
@@ -300,4 +300,51 @@ fn what_nobody_knows_to_be_lbxs_is_left_and_told() {
     let text = std::fs::read_to_string(ws.path(".claude/settings.json")).unwrap();
     assert!(text.contains("\"Read\"") && !text.contains("lbx"), "{text}");
     assert!(!ws.path(".mcp.json").exists());
+}
+
+#[test]
+fn claude_code_has_the_server_its_trust_its_permission_and_the_tools_at_once() {
+    let ws = Workspace::with(&[]);
+    let data = ws.lbx(&["init", "--client", "claude-code"]).ok();
+    assert!(data["server"].as_str().unwrap().starts_with("lbx is not on PATH"), "{data:#}");
+    let read = |file: &str| -> Value { serde_json::from_slice(&ws.read_bytes(file)).unwrap() };
+    let server = &read(".mcp.json")["mcpServers"]["lbx"];
+    assert_eq!((&server["command"], &server["alwaysLoad"]), (&json!("lbx"), &json!(true)));
+    assert_eq!(server["args"], json!(["mcp", "--results", "text", "--session", "claude-code@parent"]));
+    let own = read(".claude/settings.local.json");
+    assert_eq!(own["enabledMcpjsonServers"], json!(["lbx"]));
+    assert_eq!(own["permissions"]["allow"], json!(["mcp__lbx"]));
+    ws.lbx(&["init", "--client", "claude-code", "--remove"]).ok();
+    assert!(!ws.path(".claude/settings.local.json").exists() && !ws.path(".mcp.json").exists());
+    // What the user allowed before stays.
+    let before = "{\"permissions\": {\"allow\": [\"mcp__lbx\"]}}\n";
+    ws.write(".claude/settings.local.json", before);
+    ws.lbx(&["init", "--client", "claude-code"]).ok();
+    ws.lbx(&["init", "--client", "claude-code", "--remove"]).ok();
+    ws.holds(".claude/settings.local.json", before);
+}
+
+#[test]
+fn a_clients_own_tools_go_only_where_its_server_is_seen_alive() {
+    let ws = Workspace::with(&[]);
+    let path = format!("{}:{PATH_FIXED}", std::path::Path::new(LBX).parent().unwrap().display());
+    let exclusive = ["init", "--client", "claude-code", "--exclusive", "--dialect", "claude", "--confirm"];
+    let data = ws.call(&exclusive).env("PATH", &path).run().ok();
+    assert!(data["server"].as_str().unwrap().contains("starts and lists"), "{data:#}");
+    let server = |ws: &Workspace| -> Value {
+        let file: Value = serde_json::from_slice(&ws.read_bytes(".mcp.json")).unwrap();
+        file["mcpServers"]["lbx"].clone()
+    };
+    assert_eq!(server(&ws)["command"], "lbx");
+    let arguments = server(&ws)["args"].to_string();
+    assert!(arguments.contains("\"--dialect\",\"claude\"") && arguments.contains("--confirm"), "{arguments}");
+    // Where the client would not find it, the entry says where it is.
+    ws.lbx(&exclusive).ok();
+    assert_eq!(server(&ws)["command"], LBX);
+    // A server that does not start is not configured.
+    let before = ws.read_bytes(".mcp.json");
+    for wrong in [&["--tools", "nope"][..], &["--dialect", "nope"], &["--results", "yaml"]] {
+        ws.lbx(&[&["init", "--client", "claude-code"], wrong].concat()).error("invalid_request");
+        assert_eq!(ws.read_bytes(".mcp.json"), before);
+    }
 }

@@ -49,7 +49,7 @@ fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierByt
             Some(_) if is_state(path) => {}
             Some(after) => marks.extend(
                 mark_after(file, after, session)
-                    .map(|mark| Mark { numbers: numbers_after(file, after, session, earlier), ..mark }),
+                    .map(|mark| Mark { numbers: Some(numbers_after(file, after, session, earlier)), ..mark }),
             ),
         }
     }
@@ -109,12 +109,7 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
 }
 
 /// Where the lines are that were shown of a file, once it is changed.
-fn numbers_after(
-    file: &Planned,
-    after: &After,
-    session: &SessionState,
-    earlier: &EarlierBytes,
-) -> Option<Numbers> {
+fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier: &EarlierBytes) -> Numbers {
     let current = &file.seen.current;
     let (path, sha256, bytes) = match &file.origin {
         Some(origin) => (&origin.path, origin.sha256, &origin.bytes),
@@ -123,14 +118,14 @@ fn numbers_after(
     let is_new = !current.exists() && file.origin.is_none();
     if after.known == CallerKnowledge::Everything || is_new {
         // Nothing of it was shown.
-        return Some(Numbers::default());
+        return Numbers::default();
     }
     let Some(mark) = session.mark(path) else {
         // No line of it was shown under a number.
-        return Some(Numbers::default());
+        return Numbers::default();
     };
     let old = body_of(bytes);
     let numbers = numbers_in(mark, sha256, &old, earlier);
     let replaced = file.replaced.clone().unwrap_or_else(|| replaced_lines(&old, &body_of(&after.bytes)));
-    Some(numbers.after(&replaced))
+    numbers.after(&replaced)
 }

@@ -36,8 +36,22 @@ pub const CLIENTS: &[Client] = &[
     Client {
         name: "claude-code",
         parts: &[
-            server(".mcp.json", &["mcpServers", "lbx"], plain),
+            server(
+                ".mcp.json",
+                &["mcpServers", "lbx"],
+                // Without it a model that searches for its tools meets none of these.
+                |arguments| json!({ "command": "lbx", "args": arguments, "alwaysLoad": true }),
+            ),
             hook(".claude/settings.json", &["hooks", "SessionStart"], AT_START),
+            // Trust and permission are the person's own: this file is not shared.
+            Part {
+                file: ".claude/settings.local.json",
+                piece: Piece::Items { path: &["enabledMcpjsonServers"], items: &["lbx"] },
+            },
+            Part {
+                file: ".claude/settings.local.json",
+                piece: Piece::Items { path: &["permissions", "allow"], items: &["mcp__lbx"] },
+            },
         ],
         exclusive: &[Part {
             file: ".claude/settings.json",

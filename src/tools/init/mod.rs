@@ -1,5 +1,6 @@
 //! `init`: the configuration that makes a client use lbx.
 
+mod alive;
 mod clients;
 mod earlier;
 mod piece;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::alive::Started;
 pub use self::clients::CLIENTS;
 use self::clients::Client;
 use self::earlier::{Earlier, Original};
@@ -23,6 +25,8 @@ use crate::error::{Error, ErrorKind};
 use crate::text::jsonc::{self, Fault};
 use crate::text::{diff, escaped};
 
+/// The program that a client starts, where it is on PATH.
+const PROGRAM: &str = "lbx";
 /// Bytes of a diff in the answer, a file.
 const DIFF_BYTES_MAX: usize = 20_000;
 
@@ -49,10 +53,26 @@ pub struct Request {
     /// Serve only these tools: core, read-only, or names separated by commas
     #[arg(long, value_name = "WHICH")]
     pub tools: Option<String>,
+    /// Form of results: text or json
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    #[serde(default = "text_form")]
+    pub results: String,
+    /// Have a person at the client agree to each change
+    #[arg(long)]
+    #[serde(default)]
+    pub confirm: bool,
+    /// Tools of a model family instead of lbx's own
+    #[arg(long, value_name = "NAME")]
+    pub dialect: Option<String>,
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
+}
+
+/// The form of results that a model reads once.
+fn text_form() -> String {
+    "text".to_owned()
 }
 
 /// What was set up.
@@ -60,6 +80,9 @@ pub struct Request {
 pub struct Response {
     /// The files that changed, or would
     pub files: Vec<Changed>,
+    /// What came of starting the server as the client will
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What is left to the user, such as an entry in a file that is not in the workspace
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -92,17 +115,21 @@ impl Tool for Init {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let Some(name) = &request.client else {
             let clients = CLIENTS.iter().map(|client| client.name).collect();
-            return Ok(Response { files: Vec::new(), text: None, clients });
+            return Ok(Response { files: Vec::new(), text: None, server: None, clients });
         };
         let names = || CLIENTS.iter().map(|client| client.name).collect::<Vec<_>>().join(", ");
         let client = clients::find(name).ok_or_else(|| {
             Error::invalid(format!("unknown client {name:?} (there are: {})", names()))
                 .detail("field", "client")
         })?;
-        let arguments = arguments(client, request.tools.as_deref());
-        let (files, left) = change(engine, client, &arguments, &request)?;
+        let arguments = arguments(client, &request)?;
+        let server = if request.remove { None } else { Some(seen_alive(engine, &arguments, &request)?) };
+        let program = server.as_ref().map_or(PROGRAM, |server| &server.program);
+        let whom = For { client: client.name, program, arguments: &arguments };
+        let (files, left) = change(engine, client, whom, &request)?;
+        let server = server.map(|server| server.said);
         let text = left_to_the_user(client, &arguments, &request, left);
-        Ok(Response { files, text, clients: Vec::new() })
+        Ok(Response { files, text, server, clients: Vec::new() })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -112,6 +139,9 @@ impl Tool for Init {
         }
         if let Some(shown) = &response.text {
             text.entry(shown.trim_end());
+        }
+        if let Some(server) = &response.server {
+            text.note(server.clone());
         }
         response.clients.iter().for_each(|client| text.entry(client));
         if !response.clients.is_empty() {
@@ -125,11 +155,49 @@ impl Tool for Init {
 
 /// The arguments of `lbx` for a client. Its model reads the text of a result; each process of the client has a
 /// session, which its hooks find.
-fn arguments(client: &Client, tools: Option<&str>) -> Vec<String> {
+fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, Error> {
+    if !["text", "json"].contains(&request.results.as_str()) {
+        return Err(Error::invalid(format!("results is {:?}: expected text or json", request.results))
+            .detail("field", "results"));
+    }
     let session = format!("{}@parent", client.name);
-    let arguments = ["mcp", "--results", "text", "--session", &session];
-    let tools = tools.into_iter().flat_map(|tools| ["--tools", tools]);
-    arguments.into_iter().chain(tools).map(str::to_owned).collect()
+    let mut arguments = vec!["mcp", "--results", &request.results, "--session", &session];
+    arguments.extend(request.dialect.iter().flat_map(|family| ["--dialect", family.as_str()]));
+    arguments.extend(request.tools.iter().flat_map(|tools| ["--tools", tools.as_str()]));
+    arguments.extend(request.confirm.then_some("--confirm"));
+    Ok(arguments.into_iter().map(str::to_owned).collect())
+}
+
+/// What came of starting the server as the client will.
+struct SeenAlive {
+    /// The program that the client is to start.
+    program: String,
+    /// What the user is told of it.
+    said: String,
+}
+
+/// Starts the server as the client will: its own tools are switched off only where that one answers.
+///
+/// # Errors
+/// `invalid_request` where the server takes no such arguments.
+fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Result<SeenAlive, Error> {
+    let command = arguments.join(" ");
+    let Started { tools, program } = alive::tools(engine.workspace.root(), arguments).map_err(|why| {
+        Error::invalid(format!("the server `lbx {command}` does not start: {}", escaped::lines(&why)))
+    })?;
+    let started = format!("`lbx {command}` starts and lists {tools} tools");
+    Ok(match program {
+        None => SeenAlive { program: PROGRAM.to_owned(), said: started },
+        // Without its own tools and without a server the model could do nothing.
+        Some(program) if request.exclusive => {
+            let said = format!("{started}; lbx is not on PATH, so the entry names {program}");
+            SeenAlive { program, said }
+        }
+        Some(_) => SeenAlive {
+            program: PROGRAM.to_owned(),
+            said: "lbx is not on PATH: put it there, or the client cannot start its server".to_owned(),
+        },
+    })
 }
 
 /// What no file in the workspace can say: an entry of the user's own file, or what to do instead.
@@ -151,7 +219,7 @@ fn left_to_the_user(
 fn change(
     engine: &mut Engine,
     client: &Client,
-    arguments: &[String],
+    whom: For<'_>,
     request: &Request,
 ) -> Result<(Vec<Changed>, Vec<String>), Error> {
     let root = engine.workspace.root().to_owned();
@@ -169,7 +237,6 @@ fn change(
     }
     let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_path())).collect();
     let mut change = engine.begin(Init::NAME, &named, request.options.dry_run)?;
-    let whom = For { client: client.name, arguments };
     let (mut changed, mut left) = (Vec::new(), Vec::new());
     let mut touched: Vec<WorkspacePath> = Vec::new();
     for path in &paths {
@@ -232,7 +299,11 @@ impl ClientFile<'_> {
         let unknown = Earlier::default();
         take_out(before, &unknown).map_err(|Fault(why)| self.refused(&why))?;
         let is_set_up = |text: &str| {
-            let mut marked = self.parts.iter().filter(|part| part.piece.is_marked());
+            let mut marked = self.parts.iter().filter(|part| part.piece.is_marked()).peekable();
+            if marked.peek().is_none() {
+                // A file of which lbx has no piece with a mark.
+                return self.parts.iter().all(|part| part.piece.unmarked_in(text).is_some());
+            }
             marked.any(|part| part.piece.take_out(text, &unknown).is_ok_and(|without| without != text))
         };
         if !is_set_up(before) {

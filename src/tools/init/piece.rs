@@ -92,8 +92,23 @@ const OWN_SIGN: &str = "Written by lbx init";
 pub struct For<'a> {
     /// The client's name, with which its sessions begin.
     pub client: &'static str,
-    /// The arguments of `lbx`.
+    /// The program that the client starts: `lbx`, or its path.
+    pub program: &'a str,
+    /// Its arguments.
     pub arguments: &'a [String],
+}
+
+/// An entry that starts another program in place of `lbx`.
+fn started_by(program: &str, mut entry: Value) -> Value {
+    let command = entry.get_mut("command");
+    let word = match command {
+        Some(Value::Array(words)) => words.first_mut(),
+        command => command,
+    };
+    if let Some(word) = word {
+        *word = program.into();
+    }
+    entry
 }
 
 impl Hook {
@@ -130,10 +145,12 @@ impl Piece {
     /// Why it cannot be put in.
     pub fn put(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
         match self {
-            Self::Server { path, entry } => jsonc::set(text, path, &entry(whom.arguments)),
+            Self::Server { path, entry } => {
+                jsonc::set(text, path, &started_by(whom.program, entry(whom.arguments)))
+            }
             Self::Table { name } => {
-                let arguments = Value::from(whom.arguments.to_vec());
-                toml_table::set(text, name, &format!("command = \"lbx\"\nargs = {arguments}\n"))
+                let (program, arguments) = (Value::from(whom.program), Value::from(whom.arguments.to_vec()));
+                toml_table::set(text, name, &format!("command = {program}\nargs = {arguments}\n"))
             }
             Self::Hook(hook) => jsonc::add_item(text, hook.path, HOOK_SIGN, &hook.item(whom.client)),
             Self::Frame { name, number } => match jsonc::get(text, &[name])? {
