@@ -118,6 +118,8 @@ pub struct Options {
     pub person: bool,
     /// The harness that calls, where it named itself.
     pub harness: Option<String>,
+    /// Whether line numbers count in the file as it is, as the tools of a model family have it.
+    pub counts_lines_now: bool,
     /// What calls of this process have kept for those that follow.
     pub kept: Arc<Kept>,
 }
@@ -186,6 +188,7 @@ impl Options {
             exit_status: flags.exit_status,
             person: false,
             harness: None,
+            counts_lines_now: false,
             kept: Arc::default(),
         }
     }
@@ -194,6 +197,12 @@ impl Options {
     #[must_use]
     pub fn for_many_calls(self) -> Self {
         Self { kept: Kept::lasting(), ..self }
+    }
+
+    /// The same, for the tools of a model family.
+    #[must_use]
+    pub fn for_a_family(self) -> Self {
+        Self { counts_lines_now: true, ..self }
     }
 
     /// Takes the fields of every tool out of a request.

@@ -68,6 +68,8 @@ pub struct Engine {
     why: Option<String>,
     /// The harness that calls, where it named itself.
     pub harness: Option<String>,
+    /// Whether line numbers count in files as they are, and not as they were shown.
+    pub counts_lines_now: bool,
     /// Whether the audit log has the call already.
     is_audited: bool,
     /// Whether it has changed anything, in the audit log or not.
@@ -129,6 +131,7 @@ impl Engine {
             gate: None,
             why: None,
             harness: None,
+            counts_lines_now: false,
             is_audited: false,
             has_made_changes: false,
             begun: Instant::now(),

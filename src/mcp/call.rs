@@ -108,7 +108,7 @@ impl ToolCall {
         let request = Value::Object(arguments);
         let mut fields = request.clone();
         let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
-        let said = options.with_call_fields_of(&mut fields).and_then(|options| {
+        let said = options.with_call_fields_of(&mut fields).map(Options::for_a_family).and_then(|options| {
             let open = || workspace_of(&options, &root);
             let mut lbx = Native::new(&open, &options, control).asking(ask.as_deref());
             let said = without_panic(|| dialect.call(tool, &mut lbx, fields));

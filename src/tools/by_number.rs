@@ -37,7 +37,9 @@ pub fn refusal(
         }
     };
     let near = (near.0, near.1.min(near.0 + SHOWN_LINES - 1));
-    change.note_shown(current, near);
+    if !change.engine_ref().is_dry_run() {
+        change.note_shown(current, near);
+    }
     Error::new(kind, message)
         .at(name)
         .suggest("The lines that are there now are in details.lines, with their numbers: repeat the call with these.")

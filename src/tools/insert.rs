@@ -113,7 +113,8 @@ fn placed(
     request: &Request,
 ) -> Result<Option<u64>, Error> {
     let is_unread = change.mark(current.place().path()).is_none_or(|mark| mark.numbers().is_empty());
-    if request.expected_sha256.is_some() || change.gate() != Gate::Strict || is_unread {
+    let counts_now = change.engine_ref().counts_lines_now;
+    if request.expected_sha256.is_some() || change.gate() != Gate::Strict || is_unread || counts_now {
         return Ok(None);
     }
     match change.insertion_point(current, request.line) {

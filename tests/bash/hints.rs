@@ -95,8 +95,9 @@ fn other_failures_and_success_have_no_hint() {
 #[test]
 fn a_job_tells_it_too() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
-    let job = ws.lbx(&["bash", "--background", "git commit --allow-empty -m x"]).ok();
-    let name = job["job"].as_str().unwrap().to_owned();
+    // One that ends at once tells it in the first response already.
+    let job = ws.lbx(&["bash", "--background", "git commit --allow-empty -m x"]).success();
+    let name = job["data"]["job"].as_str().unwrap().to_owned();
     let ended = with(&ws, "auto", &json!({ "job": name, "timeout_ms": 10_000 })).success();
     assert!(warnings(&ended).contains("the developer commits the changes with `lbx squash`"), "{ended:#}");
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 use lbx::dialect::DIALECTS;
 use serde_json::Value;
 
-use crate::common::{LBX, PATH_FIXED, Workspace};
+use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace};
 use crate::driver::text;
 use crate::installed::Clients;
 use crate::steps::{FILES, Step, check, request};
@@ -18,9 +18,11 @@ const SESSION: &str = "pair";
 /// Runs the Inspector with lbx in a workspace. Its own options go by the environment of the call.
 fn inspect(clients: &Clients, ws: &Workspace, dialect: &str, options: &[&str]) -> Output {
     let mut command = clients.node();
-    command.arg(clients.package("inspector/clients/launcher/build/index.js")).args(["--cli", LBX, "mcp"]);
+    command.arg(clients.package("inspector/clients/launcher/build/index.js")).arg("--cli");
+    // The server gets no variable of the Inspector's.
+    command.args(["env", &format!("LBX_STATE_ID={STATE_ID}"), LBX, "mcp"]);
     command.args(["--dialect", dialect, "--session", SESSION, "--format", "json", "--quiet"]).args(options);
-    command.current_dir(&ws.root).env_clear().env("LBX_STATE_ID", crate::common::STATE_ID);
+    command.current_dir(&ws.root).env_clear();
     command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
     command.output().unwrap()
 }

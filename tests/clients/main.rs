@@ -18,6 +18,7 @@ mod steps;
 mod transcripts;
 
 mod behaviour;
+mod claude_code;
 mod conformance;
 mod driver;
 mod inspector;

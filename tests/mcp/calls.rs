@@ -395,7 +395,14 @@ fn results_as_text_are_the_payload_alone() {
     let part = client.call("read", &json!({ "path": "a.txt", "limit": 1 }));
     assert_eq!(part["content"][0]["text"], "1\tone\n");
     assert!(part["content"][1]["text"].as_str().unwrap().contains("continue with offset 1"), "{part}");
-    client.refused("read", &json!({ "path": "none.txt" }), "not_found");
+    let refused = client.call("read", &json!({ "path": "none.txt" }));
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("not_found: no such file: none.txt\n"), "{text}");
+    // In JSON too, a model reads first what was wrong and what to do.
+    let text =
+        workspace.serve(&[]).call("read", &json!({ "path": "none.txt" }))["content"][0]["text"].to_string();
+    let places = ["kind", "message", "suggested_action"].map(|name| text.find(name).unwrap());
+    assert!(places.is_sorted() && text.find("details").is_none_or(|at| at > places[2]), "{text}");
 }
 
 #[test]

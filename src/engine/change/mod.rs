@@ -296,7 +296,7 @@ impl Change<'_> {
     /// The bytes of `path` with that SHA-256, where they are still at hand.
     #[must_use]
     pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
-        self.engine.find_version(self.state.as_ref()?, path, sha256)
+        self.version_shown(self.state.as_ref()?, path, sha256)
     }
 
     /// Notes that the caller knows all of a file, though nothing was changed.

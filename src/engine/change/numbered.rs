@@ -4,7 +4,10 @@ use super::line_numbers::{EarlierBytes, body_of, numbers_in};
 use super::planned::Planned;
 use super::{Change, Current};
 use crate::engine::store::session::{Mark, Numbers};
+use crate::engine::store::shown;
 use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::sha256::Sha256;
 use crate::text::lines;
 
 /// Files of one change whose earlier versions are looked up.
@@ -67,7 +70,16 @@ impl Change<'_> {
         match (before, after) {
             // At the start nothing else says what is meant where others were at work.
             (Ok(0), Err(why @ NotFound::Changed(..))) if is_stale => Err(why),
-            (Ok(at), Err(why @ NotFound::NeverShown(_))) if at > 0 && at < total => Err(why),
+            (Ok(at), Err(why @ NotFound::NeverShown(_))) if at > 0 && at < total => {
+                let mark = self.mark(current.place().path());
+                let is_known = mark.is_some_and(|mark| mark.lines.contain(at + 1, at + 1));
+                match (is_stale, is_known) {
+                    (true, _) => Err(NotFound::Changed(at, at + 1)),
+                    // The caller wrote it.
+                    (false, true) => Ok(at),
+                    (false, false) => Err(why),
+                }
+            }
             (Ok(at), _) => Ok(at),
             (Err(NotFound::Changed(..)), Ok(after)) => Ok(after - 1),
             // The caller itself changed both: it counts in what it made.
@@ -103,11 +115,21 @@ impl Change<'_> {
         let versions = std::iter::once(mark.sha256).chain(mark.earlier.iter().map(|version| version.sha256));
         for sha256 in versions.filter(|sha256| *sha256 != current.sha256()) {
             if !earlier.contains_key(&sha256)
-                && let Some(bytes) = self.engine.find_version(state, current.place().path(), sha256)
+                && let Some(bytes) = self.version_shown(state, current.place().path(), sha256)
             {
                 earlier.insert(sha256, bytes);
             }
         }
+    }
+
+    /// The bytes of a file as the session was shown them, where a backup, the snapshots or a copy still have them.
+    pub(super) fn version_shown(
+        &self,
+        state: &State,
+        path: &WorkspacePath,
+        sha256: Sha256,
+    ) -> Option<Vec<u8>> {
+        self.engine.find_version(state, path, sha256).or_else(|| shown::find(state, sha256))
     }
 
     /// The earlier versions of the files that change, as far as the numbers of their lines need them.

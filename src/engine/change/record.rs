@@ -20,7 +20,7 @@ use crate::engine::snapshot::{
 use crate::engine::store::session::{Mark, SessionState};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::store::unique::unique_name;
-use crate::engine::store::{audit, session, shown};
+use crate::engine::store::{audit, session};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect;
@@ -437,9 +437,7 @@ impl Engine {
         let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
         let backup = backup::find_in(&mut bundles, state, sha256).ok().flatten();
         drop(bundles);
-        backup
-            .or_else(|| shown::find(state, sha256))
-            .or_else(|| find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
+        backup.or_else(|| find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
     }
 }
 

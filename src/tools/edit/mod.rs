@@ -137,7 +137,7 @@ fn edit_file(
         must_leave_nothing_out(&file, steps, &shown)?;
     }
     let by_number = steps.iter().any(EditStep::is_by_number) && request.expected_sha256.is_none();
-    let placed = if by_number && change.gate() == Gate::Strict {
+    let placed = if by_number && change.gate() == Gate::Strict && !change.engine_ref().counts_lines_now {
         numbered::placed(change, &current, &file, steps)?
     } else {
         Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
