@@ -87,7 +87,7 @@ impl Tool for Insert {
         let mark = file.change.mark(current.place().path()).map(|mark| mark.sha256);
         let known = match mark.filter(|mark| *mark != current.sha256()) {
             Some(mark) => CallerKnowledge::ChangedSince(
-                file.change.bytes_seen(current.place().path(), mark).unwrap_or_default(),
+                file.change.bytes_shown(current.place().path(), mark).unwrap_or_default(),
             ),
             None => CallerKnowledge::ChangedLines,
         };

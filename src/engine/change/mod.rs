@@ -296,6 +296,12 @@ impl Change<'_> {
     /// The bytes of `path` with that SHA-256, where they are still at hand.
     #[must_use]
     pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
+        self.engine.find_version(self.state.as_ref()?, path, sha256)
+    }
+
+    /// The bytes of a file as the session was shown them, where a copy of these has them too.
+    #[must_use]
+    pub fn bytes_shown(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         self.version_shown(self.state.as_ref()?, path, sha256)
     }
 

@@ -245,7 +245,7 @@ fn gate(
     let is_stale = seen_sha256.is_some_and(|seen| seen != current.sha256());
     if is_stale && *are_all_found {
         // Their lines were followed to where they are.
-        let base = seen_sha256.and_then(|seen| change.bytes_seen(current.place().path(), seen));
+        let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
         let edited = apply::apply(file, steps, change.policy().file_bytes());
         let edited = edited.map_err(|miss| elsewhere::explained(change, &current, &miss))?;
         let outcome = ComputedEdit::of(file, edited, &current, steps);
@@ -255,7 +255,7 @@ fn gate(
     // What the policy lets through needs no rebase; a sha256 that was given always counts.
     let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
     if is_stale && (must_match || request.rebase) {
-        let base = seen_sha256.and_then(|seen| change.bytes_seen(current.place().path(), seen));
+        let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
         let rebased = rebase::rebase(change, &current, file, steps, base.as_deref(), request.expected_sha256);
         match rebased {
             Ok(edited) if request.rebase => {
