@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::record::change::{LeftOut, Reason, Recorded};
 use super::record::disk::{AtHand, Root};
-use super::record::names::may_enter;
+use super::record::names::{RULE_FILES, may_enter};
 use super::record::prepare;
 use super::record::prepare::{Preparer, Scanned};
 use super::record::racy::Clock;
@@ -184,7 +184,11 @@ impl Store {
         let work =
             Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, only: scan.only, control };
         let found = self.look(&work, &chain, &index, clock)?;
-        let leaving = self.leaving(&work, &chain)?;
+        let leaving = if moved_head.is_some() || self.has_new_rules(&found, &chain, &index)? {
+            self.leaving(&work, &chain)?
+        } else {
+            BTreeMap::new()
+        };
         let mut taken = self.take_in(&work, &chain, &mut index, found, &leaving)?;
         let is_news = taken.is_news || !index.is_settled(clock);
         let edits: Vec<TreeEdit<'_>> =
@@ -235,6 +239,25 @@ impl Store {
         let untracked = untracked::sort_out(work.root, &mut seen, &mut rules, work.control)?;
         check_count(untracked.files.len(), work.bounds)?;
         Ok(Looked { doubtful, untracked })
+    }
+
+    /// Whether a rule file may differ from what the scan before this one saw: only then can a file be ignored that
+    /// was not.
+    fn has_new_rules(
+        &self,
+        found: &Looked,
+        chain: &Chain<'_>,
+        index: &ScanIndex,
+    ) -> Result<bool, SnapshotError> {
+        let is_rules = |path: &[u8]| {
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+            RULE_FILES.iter().any(|rules| *rules == name)
+        };
+        let since = compare::trees(&self.repo, index.tree, chain.tree(), PATHS_MAX)?.paths;
+        let doubtful = found.doubtful.iter().map(|(path, _)| path.as_slice());
+        let new = found.untracked.files.iter().map(|path| path.as_slice());
+        let since = since.iter().map(|change| change.path.as_slice());
+        Ok(doubtful.chain(new).chain(since).any(is_rules))
     }
 
     /// The files that entered the branch, and that are ignored or excluded by now.
