@@ -80,7 +80,7 @@ impl Tool for Insert {
         let content = common::decode(&current)?;
         let total = lines::count(&content.body);
         let Some(at) = placed(&mut file.change, &current, &content, &request)? else {
-            let near = (request.line.min(total).max(1), (request.line + 1).min(total).max(1));
+            let near = (request.line.min(total).max(1), request.line.saturating_add(1).min(total).max(1));
             let seen = file.prove(current, Needs::AnySuchAs(&|| Some(near)))?;
             return insert(file, (seen, CallerKnowledge::ChangedLines), content, (&request, request.line));
         };
@@ -112,19 +112,19 @@ fn placed(
     content: &Content,
     request: &Request,
 ) -> Result<Option<u64>, Error> {
-    let is_unread = change.mark(current.place().path()).is_none_or(|mark| mark.numbers().is_empty());
     let counts_now = change.engine_ref().counts_lines_now;
-    if request.expected_sha256.is_some() || change.gate() != Gate::Strict || is_unread || counts_now {
+    if request.expected_sha256.is_some() || change.gate() != Gate::Strict || counts_now {
         return Ok(None);
     }
-    match change.insertion_point(current, request.line) {
+    let Some(shown) = change.shown_lines(current).filter(|shown| !shown.is_own()) else { return Ok(None) };
+    match shown.insertion_point(request.line) {
         Ok(at) => Ok(Some(at)),
         // Nobody can have been shown a line that is not there.
         Err(NotFound::NeverShown(line)) if line > lines::count(&content.body) && request.line >= line => {
             Ok(None)
         }
         Err(why) => {
-            let span = LineSpan { first: request.line.max(1), last: request.line + 1 };
+            let span = LineSpan { first: request.line.max(1), last: request.line.saturating_add(1) };
             Err(by_number::refusal(change, current, &content.body, (span, why)))
         }
     }

@@ -522,3 +522,38 @@ fn of_two_equal_blocks_the_one_is_edited_that_was_shown_there() {
     ws.lbx(&[&range[..], &["--range-sha256", sha]].concat()).success();
     ws.holds("a.rs", format!("others\n{}{block}mid\nnew\n", "// top\n".repeat(4)));
 }
+
+#[test]
+fn numbers_beyond_every_file_are_refused() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+    let largest = u64::MAX.to_string();
+    ws.lbx(&["read", "a.txt"]).ok();
+    for _ in 0..2 {
+        ws.lbx(&["insert", "a.txt", &largest, "--content", "x"]).error("invalid_request");
+        for (first, last) in [("1", largest.as_str()), (&largest, &largest), ("2", "3")] {
+            let edit = ["edit", "a.txt", "--start-line", first, "--end-line", last, "--new-string", "x"];
+            let error = ws.unchanged(|| ws.lbx(&edit).error("stale_file"));
+            assert!(error["details"]["lines"].as_str().unwrap().contains("two"), "{error:#}");
+        }
+        // The same once a line is gone that was shown.
+        ws.lbx(&["edit", "a.txt", "--old-string", "one\n", "--new-string", "1\n1\n"]).success();
+        ws.write("a.txt", "one\ntwo\n");
+        ws.lbx(&["read", "a.txt"]).ok();
+    }
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
+    let edit = ["edit", "a.txt", "--start-line", "1", "--end-line", &largest, "--new-string", "x"];
+    ws.unchanged(|| ws.lbx(&edit).error("stale_file"));
+}
+
+#[test]
+fn lines_beside_a_range_of_another_version_are_none_that_repeat() {
+    let before = "a\nb\nc\nd\ne\nf\n";
+    let ws = Workspace::with(&[("a.txt", before)]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    prepend(&ws, "a.txt");
+    // Line 3 is `c` in the version that is named, and `b` in the file.
+    let request = json!({"path": "a.txt", "start_line": 4, "end_line": 4, "new_string": "b\n",
+        "range_sha256": sha256(b"d\n"), "expected_sha256": sha256(before.as_bytes()), "rebase": true});
+    ws.json("edit", &request).success();
+    ws.holds("a.txt", "others\na\nb\nc\nb\ne\nf\n");
+}

@@ -1,9 +1,9 @@
 //! Lines that are named by the numbers under which they were shown, and where they are now.
 
 use super::line_numbers::{EarlierBytes, body_of, numbers_in};
-use super::planned::Planned;
+use super::planned::{After, CallerKnowledge, Planned};
 use super::{Change, Current};
-use crate::engine::store::session::{Mark, Numbers};
+use crate::engine::store::session::{Lines, Mark, Numbers};
 use crate::engine::store::shown;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -22,35 +22,40 @@ pub enum NotFound {
     Changed(u64, u64),
 }
 
-impl Change<'_> {
+/// The lines of a file that a session was shown, and where they are.
+pub struct ShownLines {
+    /// Where those are that are still there.
+    numbers: Numbers,
+    /// The numbers of each version that was shown.
+    ever: Vec<Numbers>,
+    /// Lines of the file as it is that the caller knows, where it is as the session knows it.
+    known: Option<Lines>,
+    /// Whether the caller was shown none of them, and wrote what it knows.
+    is_own: bool,
+    /// How many lines the file has.
+    total: u64,
+}
+
+impl ShownLines {
     /// Where the lines are now that the session was shown as `first` to `last`.
     ///
     /// # Errors
     /// Why they are not there.
-    pub fn lines_now(&self, current: &Current, (first, last): (u64, u64)) -> Result<(u64, u64), NotFound> {
-        if let Some(mark) = self.mark(current.place().path())
-            && mark.numbers().is_empty()
-            && mark.sha256 == current.sha256()
-            && mark.lines.contain(first, last)
-        {
+    pub fn now(&self, first: u64, last: u64) -> Result<(u64, u64), NotFound> {
+        if self.is_own && self.knows(first, last) {
             // Nothing was shown of what the caller wrote itself: it counts in the file as it is.
             return Ok((first, last));
         }
-        let numbers = self.numbers_now(current);
-        let was_shown = self.shown_ever(current);
-        let total = lines::count(&body_of(current.bytes()));
         let mut found: Option<(u64, u64)> = None;
         for line in first..=last {
-            let Some(now) = numbers.now(line) else {
-                if !was_shown.iter().any(|numbers| numbers.has(line)) {
-                    return Err(NotFound::NeverShown(line));
-                }
-                return Err(around(&numbers, first, last, total));
-            };
-            found = match found {
-                None => Some((now, now)),
-                Some((from, to)) if now == to + 1 => Some((from, now)),
-                Some(_) => return Err(around(&numbers, first, last, total)),
+            let now = self.numbers.now(line);
+            if now.is_none() && !self.ever.iter().any(|numbers| numbers.has(line)) {
+                return Err(NotFound::NeverShown(line));
+            }
+            found = match (found, now) {
+                (None, Some(now)) => Some((now, now)),
+                (Some((from, to)), Some(now)) if now == to + 1 => Some((from, now)),
+                _ => return Err(around(&self.numbers, first, last, self.total)),
             };
         }
         found.ok_or(NotFound::NeverShown(first))
@@ -62,52 +67,63 @@ impl Change<'_> {
     ///
     /// # Errors
     /// Why it cannot be said.
-    pub fn insertion_point(&self, current: &Current, line: u64) -> Result<u64, NotFound> {
-        let total = lines::count(&body_of(current.bytes()));
-        let is_stale = self.is_stale(current);
-        let after = self.lines_now(current, (line + 1, line + 1)).map(|(after, _)| after);
-        let before = if line == 0 { Ok(0) } else { self.lines_now(current, (line, line)).map(|(at, _)| at) };
+    pub fn insertion_point(&self, line: u64) -> Result<u64, NotFound> {
+        let next = line.saturating_add(1);
+        let after = self.now(next, next).map(|(after, _)| after);
+        let before = if line == 0 { Ok(0) } else { self.now(line, line).map(|(at, _)| at) };
+        let is_stale = self.known.is_none();
         match (before, after) {
             // At the start nothing else says what is meant where others were at work.
             (Ok(0), Err(why @ NotFound::Changed(..))) if is_stale => Err(why),
-            (Ok(at), Err(why @ NotFound::NeverShown(_))) if at > 0 && at < total => {
-                let mark = self.mark(current.place().path());
-                let is_known = mark.is_some_and(|mark| mark.lines.contain(at + 1, at + 1));
-                match (is_stale, is_known) {
-                    (true, _) => Err(NotFound::Changed(at, at + 1)),
-                    // The caller wrote it.
-                    (false, true) => Ok(at),
-                    (false, false) => Err(why),
-                }
+            (Ok(at), Err(NotFound::NeverShown(_))) if at > 0 && at < self.total && is_stale => {
+                Err(NotFound::Changed(at, at + 1))
+            }
+            // What the caller wrote itself, it knows.
+            (Ok(at), Err(why @ NotFound::NeverShown(_)))
+                if at > 0 && at < self.total && !self.knows(at + 1, at + 1) =>
+            {
+                Err(why)
             }
             (Ok(at), _) => Ok(at),
-            (Err(NotFound::Changed(..)), Ok(after)) => Ok(after - 1),
+            (Err(NotFound::Changed(..)), Ok(after)) => Ok(after.saturating_sub(1)),
             // The caller itself changed both: it counts in what it made.
-            (Err(NotFound::Changed(..)), Err(_)) if !is_stale && line <= total => Ok(line),
+            (Err(NotFound::Changed(..)), Err(_)) if !is_stale && line <= self.total => Ok(line),
             (Err(why), _) => Err(why),
         }
     }
 
-    /// Whether a file is another than the session knows.
-    fn is_stale(&self, current: &Current) -> bool {
-        self.mark(current.place().path()).is_some_and(|mark| mark.sha256 != current.sha256())
+    /// Whether the caller was shown none of them, and wrote what it knows.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        self.is_own
     }
 
-    /// Where the shown lines of a file are now.
-    fn numbers_now(&self, current: &Current) -> Numbers {
-        let Some(mark) = self.mark(current.place().path()) else { return Numbers::default() };
+    /// Whether the caller knows lines of the file as it is.
+    fn knows(&self, first: u64, last: u64) -> bool {
+        self.known.as_ref().is_some_and(|known| known.contain(first, last))
+    }
+}
+
+impl Change<'_> {
+    /// The lines of a file that the session was shown; `None` where it knows nothing of the file.
+    #[must_use]
+    pub fn shown_lines(&self, current: &Current) -> Option<ShownLines> {
+        let mark = self.mark(current.place().path())?;
         let mut earlier = EarlierBytes::new();
         if let Some(state) = &self.state {
             self.look_up(state, mark, current, &mut earlier);
         }
-        numbers_in(mark, current.sha256(), &body_of(current.bytes()), &earlier)
-    }
-
-    /// The numbers of each version that the session was shown.
-    fn shown_ever(&self, current: &Current) -> Vec<Numbers> {
-        let Some(mark) = self.mark(current.place().path()) else { return Vec::new() };
-        let earlier = mark.earlier.iter().map(|version| version.numbers.clone());
-        std::iter::once(mark.numbers()).chain(earlier).collect()
+        let body = body_of(current.bytes());
+        let newest = mark.numbers();
+        let is_own = newest.is_empty();
+        let older = mark.earlier.iter().map(|version| version.numbers.clone());
+        Some(ShownLines {
+            numbers: numbers_in(mark, current.sha256(), &body, &earlier),
+            ever: std::iter::once(newest).chain(older).collect(),
+            known: (mark.sha256 == current.sha256()).then(|| mark.lines.clone()),
+            is_own,
+            total: lines::count(&body),
+        })
     }
 
     /// Reads the versions that a mark tells of and that are not the one that is there.
@@ -135,7 +151,12 @@ impl Change<'_> {
     /// The earlier versions of the files that change, as far as the numbers of their lines need them.
     pub(super) fn earlier_bytes(&self, state: &State) -> EarlierBytes {
         let mut earlier = EarlierBytes::new();
-        for Planned { seen, .. } in self.files.iter().take(FILES_MAX) {
+        let keeps_lines = |after: &After| match after.known {
+            CallerKnowledge::ChangedLines | CallerKnowledge::ChangedSince(_) => true,
+            CallerKnowledge::Everything | CallerKnowledge::Nothing => false,
+        };
+        let files = self.files.iter().filter(|file| file.after.as_ref().is_some_and(keeps_lines));
+        for Planned { seen, .. } in files.take(FILES_MAX) {
             if let Some(mark) = self.mark(seen.current.place.path()) {
                 self.look_up(state, mark, &seen.current, &mut earlier);
             }
@@ -150,7 +171,12 @@ fn around(numbers: &Numbers, first: u64, last: u64, total: u64) -> NotFound {
     /// How far a line is looked for.
     const FAR: u64 = 200;
     let before = (first.saturating_sub(FAR).max(1)..first).rev().find_map(|line| numbers.now(line));
-    let after = (last + 1..=last.saturating_add(FAR)).find_map(|line| numbers.now(line));
+    let after = (last..=last.saturating_add(FAR)).skip(1).find_map(|line| numbers.now(line));
     let from = before.unwrap_or(1).clamp(1, total.max(1));
-    NotFound::Changed(from, after.unwrap_or(from + (last - first) + 1).clamp(from, total.max(1)))
+    NotFound::Changed(
+        from,
+        after
+            .unwrap_or_else(|| from.saturating_add(last - first).saturating_add(1))
+            .clamp(from, total.max(1)),
+    )
 }

@@ -142,9 +142,6 @@ fn edit_file(
     } else {
         Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
     };
-    if !request.allow_repeat {
-        numbered::must_not_repeat(&file, &placed.steps, &shown)?;
-    }
     let plan = gate(change, current, &file, &placed, request)?;
     let PlannedEdit { seen, answer, bytes, rebased, base, left_out, replaced } = plan;
     let Some(bytes) = bytes else {
@@ -243,7 +240,11 @@ fn gate(
     let seen_sha256 =
         request.expected_sha256.or_else(|| change.mark(current.place().path()).map(|mark| mark.sha256));
     let is_stale = seen_sha256.is_some_and(|seen| seen != current.sha256());
+    let must_not_repeat = || {
+        if request.allow_repeat { Ok(()) } else { numbered::must_not_repeat(file, steps, &shown) }
+    };
     if is_stale && *are_all_found {
+        must_not_repeat()?;
         // Their lines were followed to where they are.
         let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
         let edited = apply::apply(file, steps, change.policy().file_bytes());
@@ -279,6 +280,7 @@ fn gate(
     }
     let needed = || apply::lines_needed(&file.body, steps);
     let seen = change.prove(current, request.expected_sha256, Needs::AnySuchAs(&needed))?;
+    must_not_repeat()?;
     let edited = match apply::apply(file, steps, change.policy().file_bytes()) {
         Ok(edited) => edited,
         Err(miss) => return Err(elsewhere::explained(change, seen.current(), &miss)),

@@ -34,9 +34,13 @@ pub fn placed(
 ) -> Result<Placed, Error> {
     let (mut placed, mut moved) = (steps.to_vec(), Vec::new());
     let mut are_all_found = steps.iter().all(EditStep::is_by_number);
+    let of_file = change.shown_lines(current);
     for step in placed.iter_mut().filter(|step| step.is_by_number()) {
         let Some(shown) = step.lines else { continue };
-        match change.lines_now(current, (shown.first, shown.last)) {
+        let now = of_file
+            .as_ref()
+            .map_or(Err(NotFound::NeverShown(shown.first)), |of_file| of_file.now(shown.first, shown.last));
+        match now {
             Ok((first, last)) => {
                 let now = LineSpan { first, last };
                 if first != shown.first {
@@ -60,12 +64,16 @@ pub fn placed(
 /// # Errors
 /// `invalid_request`, with both lines.
 pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Result<(), Error> {
+    if !steps.iter().any(EditStep::is_by_number) {
+        return Ok(());
+    }
+    let all = lines::all(&file.body);
+    let line = |number: u64| {
+        let at = usize::try_from(number.checked_sub(1)?).ok()?;
+        all.get(at).map(|line| lines::without_ending(line))
+    };
     for step in steps {
         let (What::Lines { new }, Some(span)) = (&step.what, step.lines) else { continue };
-        let line = |number: u64| {
-            let at = usize::try_from(number.checked_sub(1)?).ok()?;
-            lines::lines(&file.body).nth(at).map(lines::without_ending)
-        };
         let new = new.as_bytes();
         let mut inner = lines::lines(new).map(lines::without_ending);
         let Some(first) = inner.next() else { continue };
@@ -108,7 +116,7 @@ pub fn replaced(file: &View<'_>, steps: &[EditStep], edited: &Edited<'_>) -> Opt
         let total = lines::count(&file.body);
         let part = |(span, range): (&LineSpan, &std::ops::Range<usize>)| ReplacedLines {
             first: span.first,
-            old_lines: span.last.min(total) + 1 - span.first,
+            old_lines: (span.last.min(total) + 1).saturating_sub(span.first),
             new_lines: count(range),
         };
         return Some(spans.iter().zip(&edited.ranges).map(part).collect());
@@ -131,11 +139,12 @@ fn between(old: &[u8], new: &[u8], range: &std::ops::Range<usize>) -> Option<Rep
     } else {
         memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1)
     };
-    let tail = rest.get(whole_from..).map_or(0, |rest| if rest.is_empty() { 0 } else { lines::count(rest) });
+    let line_start =
+        old.get(..range.start)?.iter().rposition(|byte| *byte == terminator).map_or(0, |at| at + 1);
     let lines_of = |text: &[u8]| if text.is_empty() { 0 } else { lines::count(text) };
     Some(ReplacedLines {
         first: head + 1,
-        old_lines: lines_of(old).checked_sub(head + tail)?,
-        new_lines: lines_of(new).checked_sub(head + tail)?,
+        old_lines: lines_of(old.get(line_start..old_end + whole_from)?),
+        new_lines: lines_of(new.get(line_start..range.end + whole_from)?),
     })
 }

@@ -251,7 +251,7 @@ impl Store {
     ) -> Result<bool, SnapshotError> {
         let is_rules = |path: &[u8]| {
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-            RULE_FILES.iter().any(|rules| *rules == name)
+            RULE_FILES.contains(&name)
         };
         let since = compare::trees(&self.repo, index.tree, chain.tree(), PATHS_MAX)?.paths;
         let doubtful = found.doubtful.iter().map(|(path, _)| path.as_slice());

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::shown_lines::Lines;
 
+/// The largest number of a line: no file has more bytes that are changed.
+const LINE_MAX: u64 = 1 << 40;
 /// Runs of lines that a file keeps.
 const RUNS_MAX: usize = 1024;
 
@@ -31,12 +33,38 @@ struct Run {
 
 /// The numbers of shown lines, as they were and as they are. A number means the line that was shown under it last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Stored")]
 pub struct Numbers {
     /// Lines that are still there, by the numbers under which they were shown.
     runs: Vec<Run>,
     /// Numbers under which lines were shown that are there no longer.
     #[serde(default, skip_serializing_if = "Lines::is_empty")]
     gone: Lines,
+}
+
+/// Numbers as a state file has them: anybody may have written it.
+#[derive(Deserialize)]
+struct Stored {
+    /// As in [`Numbers`].
+    runs: Vec<Run>,
+    /// As in [`Numbers`].
+    #[serde(default)]
+    gone: Lines,
+}
+
+impl From<Stored> for Numbers {
+    /// Takes the runs that stand for lines of a file, in order and apart.
+    fn from(Stored { runs, gone }: Stored) -> Self {
+        let mut numbers = Self { runs: Vec::new(), gone };
+        let is_of_file = |number: u64| (1..=LINE_MAX).contains(&number);
+        for run in runs.into_iter().take(RUNS_MAX) {
+            let behind = numbers.runs.last().map_or(1, |last| last.shown + last.lines);
+            if run.shown >= behind && [run.shown, run.now, run.lines].into_iter().all(is_of_file) {
+                numbers.runs.push(run);
+            }
+        }
+        numbers
+    }
 }
 
 impl Numbers {
@@ -50,6 +78,7 @@ impl Numbers {
 
     /// Notes that the lines `first` to `last` are shown under their numbers.
     pub fn show(&mut self, first: u64, last: u64) {
+        let last = last.min(LINE_MAX);
         if first <= last {
             self.put(Run { shown: first, now: first, lines: last - first + 1 });
         }
@@ -162,6 +191,17 @@ mod tests {
 
     fn replaced(first: u64, old_lines: u64, new_lines: u64) -> ReplacedLines {
         ReplacedLines { first, old_lines, new_lines }
+    }
+
+    #[test]
+    fn what_a_state_file_says_is_bounded() {
+        let stored = r#"{"runs": [
+            {"shown": 18446744073709551615, "now": 18446744073709551615, "lines": 18446744073709551615},
+            {"shown": 3, "now": 4, "lines": 2}, {"shown": 4, "now": 1, "lines": 1}, {"shown": 0, "now": 0, "lines": 0}
+        ]}"#;
+        let numbers: Numbers = serde_json::from_str(stored).unwrap();
+        assert_eq!((numbers.now(3), numbers.now(4), numbers.now(5)), (Some(4), Some(5), None));
+        assert_eq!(numbers.after(&[replaced(1, 0, 1)]).now(4), Some(6));
     }
 
     #[test]
