@@ -1,12 +1,11 @@
 //! The real Claude Code, offline: what `init` writes has the model meet lbx.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{LBX, PATH_FIXED, Workspace};
+use crate::common::{PATH_FIXED, Workspace};
 use crate::installed::{Clients, script};
 
 /// An endpoint that plays a script.
@@ -51,7 +50,7 @@ fn turn(clients: &Clients, ws: &Workspace, steps: &Value) -> Option<Vec<Value>> 
         return None;
     }
     let mut endpoint = Endpoint::start(clients, steps);
-    let path = format!("{}:{PATH_FIXED}", Path::new(LBX).parent().unwrap().display());
+    let path = format!("{}:{PATH_FIXED}", ws.with_program().display());
     let mut command = Command::new("timeout");
     command.arg("120").arg(claude).args(["-p", "go", "--output-format", "json"]);
     command.current_dir(&ws.root).env_clear().stdin(Stdio::null());
@@ -103,7 +102,7 @@ fn the_model_meets_lbx_in_its_first_request_and_edits_through_it() {
 fn with_exclusive_no_built_in_file_tool_is_left() {
     let Some(clients) = Clients::found() else { return };
     let ws = Workspace::with(&[("a.js", "const a = 1;\n")]);
-    let path = format!("{}:{PATH_FIXED}", Path::new(LBX).parent().unwrap().display());
+    let path = format!("{}:{PATH_FIXED}", ws.with_program().display());
     ws.call(&["init", "--client", "claude-code", "--exclusive"]).env("PATH", path).run().ok();
     let Some(asked) = turn(&clients, &ws, &json!([])) else { return };
     let tools = asked[0]["tools"].as_array().unwrap();

@@ -235,6 +235,15 @@ impl Workspace {
         String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned()
     }
 
+    /// A folder outside with lbx in it, as a user has it on PATH.
+    #[allow(dead_code, reason = "not every test starts lbx by its name")]
+    pub fn with_program(&self) -> PathBuf {
+        let folder = self.outside.join("bin");
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(LBX, folder.join("lbx")).unwrap();
+        folder
+    }
+
     /// A git command at the root with a fixed environment.
     pub fn git_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");

@@ -306,7 +306,7 @@ fn what_nobody_knows_to_be_lbxs_is_left_and_told() {
 fn claude_code_has_the_server_its_trust_its_permission_and_the_tools_at_once() {
     let ws = Workspace::with(&[]);
     let data = ws.lbx(&["init", "--client", "claude-code"]).ok();
-    assert!(data["server"].as_str().unwrap().starts_with("lbx is not on PATH"), "{data:#}");
+    assert!(data["server"].as_str().unwrap().contains("put lbx on PATH"), "{data:#}");
     let read = |file: &str| -> Value { serde_json::from_slice(&ws.read_bytes(file)).unwrap() };
     let server = &read(".mcp.json")["mcpServers"]["lbx"];
     assert_eq!((&server["command"], &server["alwaysLoad"]), (&json!("lbx"), &json!(true)));
@@ -327,7 +327,7 @@ fn claude_code_has_the_server_its_trust_its_permission_and_the_tools_at_once() {
 #[test]
 fn a_clients_own_tools_go_only_where_its_server_is_seen_alive() {
     let ws = Workspace::with(&[]);
-    let path = format!("{}:{PATH_FIXED}", std::path::Path::new(LBX).parent().unwrap().display());
+    let path = format!("{}:{PATH_FIXED}", ws.with_program().display());
     let exclusive = ["init", "--client", "claude-code", "--exclusive", "--dialect", "claude", "--confirm"];
     let data = ws.call(&exclusive).env("PATH", &path).run().ok();
     assert!(data["server"].as_str().unwrap().contains("starts and lists"), "{data:#}");
@@ -341,6 +341,13 @@ fn a_clients_own_tools_go_only_where_its_server_is_seen_alive() {
     // Where the client would not find it, the entry says where it is.
     ws.lbx(&exclusive).ok();
     assert_eq!(server(&ws)["command"], LBX);
+    // Nor is one that lies in a workspace taken for the user's.
+    ws.write("bin/lbx", "#!/bin/sh\ntouch taken\n");
+    ws.chmod("bin/lbx", 0o755);
+    let own = format!("{}:{PATH_FIXED}", ws.path("bin").display());
+    let data = ws.call(&["init", "--client", "zed"]).env("PATH", own).run().ok();
+    assert!(data["server"].as_str().unwrap().contains("put lbx on PATH"), "{data:#}");
+    assert!(!ws.path("taken").exists());
     // A server that does not start is not configured.
     let before = ws.read_bytes(".mcp.json");
     for wrong in [&["--tools", "nope"][..], &["--dialect", "nope"], &["--results", "yaml"]] {

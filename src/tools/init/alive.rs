@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::engine::workspace::children;
+use crate::engine::workspace::{children, programs};
 
 /// How long the server may take.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -20,28 +20,29 @@ const SAID_BYTES_MAX: u64 = 4096;
 pub struct Started {
     /// How many tools it lists.
     pub tools: usize,
-    /// The path of the program, where it is not on PATH.
-    pub program: Option<String>,
+    /// Why no client should take the program of PATH, and the path of this one.
+    pub other: Option<(String, String)>,
 }
 
-/// Starts the server with these arguments in a folder, as a client would; where it is not on PATH, this program.
+/// Starts the server with these arguments in a folder, as a client would; where PATH has none that only this account
+/// and root can write, this program.
 ///
 /// # Errors
 /// What the server says in place of its tools.
 pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
-    let started = |program: &str| {
+    let started = |program: &Path| {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         children::spawn(&mut command)
     };
-    let (server, program) = match started("lbx") {
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+    let (server, other) = match programs::find("lbx", &[folder]) {
+        Ok(program) => (started(&program), None),
+        Err(why) => {
             let own = std::env::current_exe().map_err(|source| source.to_string())?;
-            let own = own.to_str().ok_or("its path is not UTF-8")?.to_owned();
-            (started(&own), Some(own))
+            let shown = own.to_str().ok_or("its path is not UTF-8")?.to_owned();
+            (started(&own), Some((why, shown)))
         }
-        server => (server, None),
     };
     let mut server = server.map_err(|source| source.to_string())?;
     let tools = ask(&mut server);
@@ -53,7 +54,7 @@ pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
         let _ = stderr.take(SAID_BYTES_MAX).read_to_string(&mut said);
     }
     let _ = server.wait();
-    tools.map(|tools| Started { tools, program }).ok_or(said)
+    tools.map(|tools| Started { tools, other }).ok_or(said)
 }
 
 /// Greets a server and counts its tools; `None` where it does not answer.

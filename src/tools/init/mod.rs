@@ -182,20 +182,20 @@ struct SeenAlive {
 /// `invalid_request` where the server takes no such arguments.
 fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Result<SeenAlive, Error> {
     let command = arguments.join(" ");
-    let Started { tools, program } = alive::tools(engine.workspace.root(), arguments).map_err(|why| {
+    let Started { tools, other } = alive::tools(engine.workspace.root(), arguments).map_err(|why| {
         Error::invalid(format!("the server `lbx {command}` does not start: {}", escaped::lines(&why)))
     })?;
     let started = format!("`lbx {command}` starts and lists {tools} tools");
-    Ok(match program {
+    Ok(match other {
         None => SeenAlive { program: PROGRAM.to_owned(), said: started },
         // Without its own tools and without a server the model could do nothing.
-        Some(program) if request.exclusive => {
-            let said = format!("{started}; lbx is not on PATH, so the entry names {program}");
+        Some((why, program)) if request.exclusive => {
+            let said = format!("{started}; the entry names {program}, since {why}");
             SeenAlive { program, said }
         }
-        Some(_) => SeenAlive {
+        Some((why, _)) => SeenAlive {
             program: PROGRAM.to_owned(),
-            said: "lbx is not on PATH: put it there, or the client cannot start its server".to_owned(),
+            said: format!("{why}: put lbx on PATH, or the client cannot start its server"),
         },
     })
 }
