@@ -421,6 +421,10 @@ impl Engine {
         for mark in seen.iter().filter(|mark| !is_known(mark)) {
             // Without a copy the caller reads again once another program has changed the file.
             let _ = shown::keep(&state, self.workspace.root_fd(), mark);
+            let known = session.mark(&mark.path).filter(|known| known.sha256 != mark.sha256);
+            let kept = known.map(Mark::as_earlier).unwrap_or_default();
+            let left = known.into_iter().flat_map(Mark::versions);
+            shown::forget(&state, left.filter(|left| !kept.iter().any(|version| version.sha256 == *left)));
         }
         let later = session::update(&state, &self.session, |session| {
             seen.into_iter().for_each(|mark| session.add_mark(mark));

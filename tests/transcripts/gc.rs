@@ -63,8 +63,7 @@ fn what_is_old_goes_and_what_is_young_stays() {
     assert_eq!(kinds["backups"], serde_json::json!({"files": 1, "bytes": 18000}), "{data}");
     assert_eq!(kinds["trash"], serde_json::json!({"files": 1, "bytes": 2}), "{data}");
     assert_eq!(kinds["damaged_sessions"]["files"], 1, "{data}");
-    // What a killed call left, and the copy of what was shown.
-    assert_eq!(kinds["temporary"]["files"], 2, "{data}");
+    assert_eq!(kinds["temporary"]["files"], 1, "{data}");
     assert_eq!(data["freed_bytes"], data["removed"]["bytes"]);
     assert_eq!(ws.tree(), before);
     // What is young can still be taken back; what is old is gone.

@@ -14,7 +14,7 @@ use crate::engine::journal::waiting;
 use crate::engine::snapshot::{AllAhead, Published};
 use crate::engine::store::session::Mark;
 use crate::engine::store::state::State;
-use crate::engine::store::{audit, session};
+use crate::engine::store::{audit, session, shown};
 use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::sync;
 use crate::error::Error;
@@ -148,6 +148,9 @@ impl Change<'_> {
     /// Puts into the session what the caller knows of the files now.
     fn set_marks(&mut self, state: &State, Marks { set, forgotten }: Marks) {
         let (seq, request) = (self.entry.seq, self.entry.request);
+        // The numbers of these count in the new version from now on.
+        let known = set.iter().filter_map(|mark| self.session.mark(&mark.path));
+        shown::forget(state, known.flat_map(Mark::versions));
         let updated = session::update(state, self.engine.session(), |session| {
             session.note_change(seq, request);
             session.exchange_marks(&forgotten, set);

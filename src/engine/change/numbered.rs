@@ -128,8 +128,7 @@ impl Change<'_> {
 
     /// Reads the versions that a mark tells of and that are not the one that is there.
     fn look_up(&self, state: &State, mark: &Mark, current: &Current, earlier: &mut EarlierBytes) {
-        let versions = std::iter::once(mark.sha256).chain(mark.earlier.iter().map(|version| version.sha256));
-        for sha256 in versions.filter(|sha256| *sha256 != current.sha256()) {
+        for sha256 in mark.versions().filter(|sha256| *sha256 != current.sha256()) {
             if !earlier.contains_key(&sha256)
                 && let Some(bytes) = self.version_shown(state, current.place().path(), sha256)
             {

@@ -4,6 +4,8 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
+use rustix::fs::AtFlags;
+
 use super::session::Mark;
 use super::state::State;
 use crate::engine::workspace::fs;
@@ -38,4 +40,13 @@ pub fn find(state: &State, sha256: Sha256) -> Option<Vec<u8>> {
     let folder = state.find_folder(FOLDER).ok()??;
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(&sha256.to_hex()), BYTES_MAX).ok()??;
     (Sha256::of(&bytes) == sha256).then_some(bytes)
+}
+
+/// Removes the copies of versions that a mark needs no longer. Another session that needs one reads again.
+pub fn forget(state: &State, versions: impl Iterator<Item = Sha256>) {
+    let Ok(Some(folder)) = state.find_folder(FOLDER) else { return };
+    for sha256 in versions {
+        // One that was never kept, or that a killed call left, is no harm.
+        let _ = fs::unlink_at(&*folder, sha256.to_hex(), AtFlags::empty());
+    }
 }

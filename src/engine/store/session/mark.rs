@@ -75,6 +75,11 @@ impl Mark {
         self.numbers.clone().unwrap_or_else(|| Numbers::of_ranges(self.lines.ranges()))
     }
 
+    /// The versions of which it knows shown lines, the newest first.
+    pub fn versions(&self) -> impl Iterator<Item = Sha256> {
+        std::iter::once(self.sha256).chain(self.earlier.iter().map(|version| version.sha256))
+    }
+
     /// Whether the lines `first` to `last` were shown, and under the numbers that they have.
     #[must_use]
     pub fn shows(&self, first: u64, last: u64) -> bool {
@@ -91,7 +96,8 @@ impl Mark {
     }
 
     /// What was shown of this version and of those before it, as a mark of other bytes keeps it.
-    pub(super) fn as_earlier(&self) -> Vec<EarlierVersion> {
+    #[must_use]
+    pub fn as_earlier(&self) -> Vec<EarlierVersion> {
         let this = EarlierVersion { sha256: self.sha256, numbers: self.numbers() };
         std::iter::once(this).chain(self.earlier.iter().cloned()).take(EARLIER_MAX).collect()
     }
