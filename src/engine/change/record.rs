@@ -17,7 +17,7 @@ use crate::engine::snapshot::{
     IgnoreQuery, Ignored, Known, LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SeenFile,
     SnapshotError, Store, Unrecorded,
 };
-use crate::engine::store::session::{Mark, SessionState};
+use crate::engine::store::session::{Mark, SessionState, WITHHELD_MAX};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::store::unique::unique_name;
 use crate::engine::store::{audit, session};
@@ -509,11 +509,13 @@ fn known_to(session: &SessionState) -> Known {
 /// Lets the session keep what stayed out of a snapshot. Without it a copy enters the next one; the change stands.
 fn keep_withheld(engine: &mut Engine, recorded: &Recorded) {
     let known = engine.session_state.withheld();
-    if recorded.withheld.iter().all(|digest| known.contains(digest)) {
+    // No more than it keeps, or each scan would write them anew.
+    let new: BTreeSet<Sha256> = recorded.withheld.iter().take(WITHHELD_MAX).copied().collect();
+    if new.iter().all(|digest| known.contains(digest)) {
         return;
     }
     let Ok(Some(state)) = State::find(&engine.workspace) else { return };
-    let kept = session::update(&state, engine.session(), |session| session.withhold(&recorded.withheld));
+    let kept = session::update(&state, engine.session(), |session| session.withhold(&new));
     engine.warn_if(kept.unwrap_or_else(|error| Some(error.to_string())));
 }
 

@@ -54,6 +54,13 @@ impl StateId {
         (text.len() == DIGITS && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
     }
 
+    /// The one that stands for a text, which it does not tell.
+    fn of(text: &str) -> Self {
+        let mut digits = Sha256::of(format!("lbx state\n{text}\n").as_bytes()).to_hex();
+        digits.truncate(DIGITS);
+        Self(digits)
+    }
+
     /// A new one.
     fn random() -> Result<Self, Error> {
         let mut bytes = [0_u8; DIGITS / 2];
@@ -108,9 +115,7 @@ impl Identity {
             Some(found) => format!("born {}.{:09}", found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
             None => format!("inode {}", rustix::fs::fstat(root).map_err(io)?.st_ino),
         };
-        let hex = Sha256::of(format!("lbx state\n{}\n{itself}\n", self.id).as_bytes()).to_hex();
-        let id = hex.get(..DIGITS).and_then(StateId::parse).unwrap_or(self.id);
-        Ok(Self { id, ..self })
+        Ok(Self { id: StateId::of(&format!("{}\n{itself}", self.id)), ..self })
     }
 
     /// Whether a folder of this name that belongs to `uid` may be the state: this account's own, or that
@@ -153,13 +158,7 @@ fn choose(root: BorrowedFd<'_>) -> Result<Choice, Error> {
     Ok(match of_user(root)? {
         OfUser::Known(known) => Choice::Settled(known.of_root(root)?),
         OfUser::None(folder) => Choice::New(folder),
-        OfUser::NoPlace => match derived() {
-            Some(secret) => {
-                let derived = Identity { id: secret, origin: Origin::Derived, file_owner: None };
-                Choice::Settled(derived.of_root(root)?)
-            }
-            None => Choice::Impossible,
-        },
+        OfUser::NoPlace => derived_for(root)?.map_or(Choice::Impossible, Choice::Settled),
     })
 }
 
@@ -185,9 +184,7 @@ pub fn make(root: BorrowedFd<'_>) -> Result<Identity, Error> {
         Choice::Settled(known) => Some(known),
         Choice::New(folder) => match make_file(root, &folder)? {
             Some(known) => Some(known.of_root(root)?),
-            None => derived()
-                .map(|id| Identity { id, origin: Origin::Derived, file_owner: None }.of_root(root))
-                .transpose()?,
+            None => derived_for(root)?,
         },
         Choice::Impossible => None,
     };
@@ -416,12 +413,17 @@ fn give_name(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
     }
 }
 
+/// The id for a workspace at `root` where the user can have none.
+fn derived_for(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
+    let of_account = |id| Identity { id, origin: Origin::Derived, file_owner: None };
+    derived().map(|id| of_account(id).of_root(root)).transpose()
+}
+
 /// The id by machine and user; `None` where nothing tells this machine from others.
 fn derived() -> Option<StateId> {
     let machine = MACHINE_FILES.iter().find_map(|path| machine_id(Path::new(path)))?;
     let uid = rustix::process::geteuid().as_raw();
-    let hex = Sha256::of(format!("lbx state\n{machine}\n{uid}\n").as_bytes()).to_hex();
-    hex.get(..DIGITS).and_then(StateId::parse)
+    Some(StateId::of(&format!("{machine}\n{uid}")))
 }
 
 /// What a file says of the machine, where that is as good as random.

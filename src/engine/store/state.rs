@@ -190,7 +190,8 @@ impl State {
         if is_right() {
             return Ok(());
         }
-        self.look_like_a_repository()?;
+        // Without it `git clean` takes the state, and doctor and undo say so.
+        let _ = self.look_like_a_repository();
         if fs::stat_at(self.shared.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
             fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
                 .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;

@@ -16,4 +16,4 @@ pub use id::SessionId;
 pub use mark::Mark;
 pub use numbers::{Numbers, ReplacedLines};
 pub use shown_lines::Lines;
-pub use state::{Ended, SEQ_MAX, SessionState};
+pub use state::{Ended, SEQ_MAX, SessionState, WITHHELD_MAX};

@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 /// Paths that are remembered beyond a compaction.
 const COMPACTED_MAX: usize = 1000;
 /// Digests of bytes that stay out of snapshots.
-const WITHHELD_MAX: usize = 1000;
+pub const WITHHELD_MAX: usize = 1000;
 /// Changes of which the request is remembered here.
 const RECENT_MAX: usize = 24;
 /// So many marks are put among the others one by one.
