@@ -45,12 +45,12 @@ impl Process {
 #[must_use]
 pub fn resolved(session: String) -> String {
     match session.strip_suffix(MARK) {
-        Some(name) => format!("{name}-{}", digits(&client())),
-        None => session,
+        Some(name) if !name.is_empty() => format!("{name}-{}", digits(&client())),
+        _ => session,
     }
 }
 
-/// Whether a text names the session of a client process.
+/// Returns true if a text names the session of a client process.
 #[must_use]
 pub fn is_of_client(session: &str) -> bool {
     session.ends_with(MARK)

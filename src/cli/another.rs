@@ -21,7 +21,7 @@ const ANSWER_BYTES_MAX: u64 = 64;
 /// The session whose change a person at a terminal wants to undo or redo; `None` for the caller's own.
 ///
 /// # Errors
-/// Where the person says no.
+/// Fails if the person says no.
 pub fn session_meant(
     tool: &ToolEntry,
     matches: &ArgMatches,

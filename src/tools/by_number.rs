@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::engine::change::numbered::NotFound;
 use crate::engine::change::{Change, Current};
 use crate::error::{Error, ErrorKind};
+use crate::text::content::looks_binary;
 use crate::text::line_range::LineSpan;
 use crate::text::lines;
 
@@ -36,13 +37,19 @@ pub fn refusal(
             (ErrorKind::StaleFile, format!("{span} of {name} changed since it was shown"), (first, last))
         }
     };
+    let error = Error::new(kind, message).at(name);
+    if total == 0 {
+        return error.suggest("The file is empty: add text with `append`.");
+    }
+    if looks_binary(body) {
+        return error.suggest("The file is no text: read it with `binary`, or leave it alone.");
+    }
     let near = (near.0, near.1.min(near.0 + SHOWN_LINES - 1));
     if !change.engine_ref().is_dry_run() {
         change.note_shown(current, near);
     }
-    Error::new(kind, message)
-        .at(name)
-        .suggest("The lines that are there now are in details.lines, with their numbers: repeat the call with these.")
+    error
+        .suggest("details.lines has the present lines with their numbers: repeat the call with these.")
         .detail("lines", numbered(body, near))
 }
 

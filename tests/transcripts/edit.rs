@@ -498,7 +498,7 @@ fn lines_are_edited_by_the_numbers_under_which_they_were_shown() {
 }
 
 #[test]
-fn new_lines_that_repeat_the_line_beside_them_are_refused() {
+fn new_lines_that_repeat_the_line_next_to_them_are_refused() {
     let ws = Workspace::with(&[("a.rs", "fn a() {\n    1\n}\nfn b() {\n}\n")]);
     ws.lbx(&["read", "a.rs"]).ok();
     let edit = ["edit", "a.rs", "--start-line", "2", "--end-line", "2", "--new-string", "    2\n}\n"];
@@ -546,7 +546,7 @@ fn numbers_beyond_every_file_are_refused() {
 }
 
 #[test]
-fn lines_beside_a_range_of_another_version_are_none_that_repeat() {
+fn a_repeated_line_is_looked_for_in_the_version_that_the_numbers_count_in() {
     let before = "a\nb\nc\nd\ne\nf\n";
     let ws = Workspace::with(&[("a.txt", before)]);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -556,4 +556,15 @@ fn lines_beside_a_range_of_another_version_are_none_that_repeat() {
         "range_sha256": sha256(b"d\n"), "expected_sha256": sha256(before.as_bytes()), "rebase": true});
     ws.json("edit", &request).success();
     ws.holds("a.txt", "others\na\nb\nc\nb\ne\nf\n");
+}
+
+#[test]
+fn a_file_without_lines_to_show_is_told_as_that() {
+    let ws = Workspace::with(&[("empty.txt", ""), ("a.bin", "\0\u{1}\n")]);
+    for (path, part) in [("empty.txt", "The file is empty"), ("a.bin", "The file is no text")] {
+        let edit = ["edit", path, "--start-line", "1", "--end-line", "1", "--new-string", "x"];
+        let error = ws.unchanged(|| ws.lbx(&edit).envelope()["error"].take());
+        assert!(error["suggested_action"].as_str().unwrap().starts_with(part), "{error:#}");
+        assert!(error["details"].get("lines").is_none(), "{error:#}");
+    }
 }

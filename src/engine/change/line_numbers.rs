@@ -1,4 +1,4 @@
-//! Which line of one version of a file is which of another.
+//! Line numbers, carried from one version of a file to another.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::text::lines::{self, Common};
 /// Earlier versions of files, by their digests.
 pub type EarlierBytes = BTreeMap<Sha256, Vec<u8>>;
 
-/// Where the lines that a mark knows are in a version of the file.
+/// Maps the shown line numbers of a mark to the version `sha256` with the text `body`.
 #[must_use]
 pub fn numbers_in(mark: &Mark, sha256: Sha256, body: &[u8], earlier: &EarlierBytes) -> Numbers {
     let mut all = Numbers::default();
@@ -28,7 +28,7 @@ pub fn numbers_in(mark: &Mark, sha256: Sha256, body: &[u8], earlier: &EarlierByt
     all
 }
 
-/// The lines that one text has in the place of others.
+/// Compares two texts and lists the replaced lines.
 #[must_use]
 pub fn replaced_lines(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
     let Common { head, tail, one, other } = lines::common_lines(old, new);

@@ -13,7 +13,7 @@ use crate::text::lines;
 /// Files of one change whose earlier versions are looked up.
 const FILES_MAX: usize = 64;
 
-/// Why lines cannot be found by their numbers.
+/// Reason why lines are not found by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotFound {
     /// The session was not shown this one.
@@ -24,23 +24,23 @@ pub enum NotFound {
 
 /// The lines of a file that a session was shown, and where they are.
 pub struct ShownLines {
-    /// Where those are that are still there.
+    /// Present numbers of the lines that are still there.
     numbers: Numbers,
     /// The numbers of each version that was shown.
     ever: Vec<Numbers>,
     /// Lines of the file as it is that the caller knows, where it is as the session knows it.
     known: Option<Lines>,
-    /// Whether the caller was shown none of them, and wrote what it knows.
+    /// True if no line was shown and the caller wrote all that it knows.
     is_own: bool,
     /// How many lines the file has.
     total: u64,
 }
 
 impl ShownLines {
-    /// Where the lines are now that the session was shown as `first` to `last`.
+    /// Returns the present numbers of the lines that were shown as `first` to `last`.
     ///
     /// # Errors
-    /// Why they are not there.
+    /// Fails if one of them was never shown, is gone, or is apart from the others.
     pub fn now(&self, first: u64, last: u64) -> Result<(u64, u64), NotFound> {
         if self.is_own && self.knows(first, last) {
             // Nothing was shown of what the caller wrote itself: it counts in the file as it is.
@@ -61,12 +61,12 @@ impl ShownLines {
         found.ok_or(NotFound::NeverShown(first))
     }
 
-    /// The line after which an insertion comes that was meant after the line shown as `line`, 0 for the start: one of
-    /// the lines on both sides must still be there. The one before must have been shown, and so must the one after it,
-    /// if there is one.
+    /// Returns the present line after which to insert what was meant for after the line shown as `line`; 0 is the start.
+    ///
+    /// One of the two lines around the place must still be there. Both must have been shown, if there are two.
     ///
     /// # Errors
-    /// Why it cannot be said.
+    /// Fails if both lines changed, or if one was never shown.
     pub fn insertion_point(&self, line: u64) -> Result<u64, NotFound> {
         let next = line.saturating_add(1);
         let after = self.now(next, next).map(|(after, _)| after);
@@ -92,20 +92,20 @@ impl ShownLines {
         }
     }
 
-    /// Whether the caller was shown none of them, and wrote what it knows.
+    /// Returns true if no line was shown and the caller wrote all that it knows.
     #[must_use]
     pub const fn is_own(&self) -> bool {
         self.is_own
     }
 
-    /// Whether the caller knows lines of the file as it is.
+    /// Returns true if the caller knows these lines of the present file.
     fn knows(&self, first: u64, last: u64) -> bool {
         self.known.as_ref().is_some_and(|known| known.contain(first, last))
     }
 }
 
 impl Change<'_> {
-    /// The lines of a file that the session was shown; `None` where it knows nothing of the file.
+    /// Returns the lines of a file that the session was shown, or `None` if it knows nothing of the file.
     #[must_use]
     pub fn shown_lines(&self, current: &Current) -> Option<ShownLines> {
         let mark = self.mark(current.place().path())?;
@@ -164,8 +164,8 @@ impl Change<'_> {
     }
 }
 
-/// The present lines among which lines would be that have changed: from behind the one before them that is still
-/// there to the one after them.
+/// Finds the present lines around lines that changed: from the nearest one before that is still there to the nearest
+/// one after.
 fn around(numbers: &Numbers, first: u64, last: u64, total: u64) -> NotFound {
     /// How far a line is looked for.
     const FAR: u64 = 200;

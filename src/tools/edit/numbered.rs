@@ -11,13 +11,13 @@ use crate::text::line_range::LineSpan;
 use crate::text::lines;
 use crate::tools::by_number;
 
-/// What the numbers of a request come to.
+/// Edits with their line numbers resolved.
 pub struct Placed {
     /// The edits, with the present numbers of their lines.
     pub steps: Vec<EditStep>,
     /// Lines that have other numbers now: as they were shown, and as they are.
     pub moved: Vec<(LineSpan, LineSpan)>,
-    /// Whether all edits are of lines that were shown and are unchanged.
+    /// True if all edits are of lines that were shown and are unchanged.
     pub are_all_found: bool,
 }
 
@@ -88,13 +88,13 @@ pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Resul
             if is_repeated && !new.trim_ascii().is_empty() {
                 let text = String::from_utf8_lossy(new);
                 let message = format!(
-                    "the {which} new line is that of line {outside}, just outside {span}: {text:?} would stand there twice"
+                    "the {which} new line is that of line {outside}, just outside {span}: {text:?} would be there twice"
                 );
                 return Err(step
                     .named
                     .refusal(ErrorKind::InvalidRequest, &message, name)
                     .suggest(format!(
-                        "Leave the line out, or take line {outside} into the range. If it is to stand there twice, set `allow_repeat`."
+                        "Leave the line out, or take line {outside} into the range. To have it twice, set `allow_repeat`."
                     ))
                     .detail("field", "new_string")
                     .detail("lines", by_number::numbered(&file.body, (span.first.min(outside).max(1), span.last.max(outside)))));

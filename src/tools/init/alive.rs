@@ -1,5 +1,4 @@
-//! Whether a client can start the server that `init` configures: it is started as the client would, and asked for its
-//! tools.
+//! Starts the server that `init` configures, as the client will, and asks for its tools.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -20,7 +19,7 @@ const SAID_BYTES_MAX: u64 = 4096;
 pub struct Started {
     /// How many tools it lists.
     pub tools: usize,
-    /// Why no client should take the program of PATH, and the path of this one.
+    /// Reason not to use an `lbx` of PATH, and the path of this program instead.
     pub other: Option<(String, String)>,
 }
 
@@ -28,7 +27,7 @@ pub struct Started {
 /// and root can write, this program.
 ///
 /// # Errors
-/// What the server says in place of its tools.
+/// Returns the server's own words if it lists no tools.
 pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
     let started = |program: &Path| {
         let mut command = Command::new(program);

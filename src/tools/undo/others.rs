@@ -23,7 +23,7 @@ pub struct Other {
 /// The next change of the session that changed something last, where the caller's own has none to undo or redo.
 ///
 /// # Errors
-/// Where the snapshots or the journal cannot be read.
+/// Fails if the snapshots or the journal cannot be read.
 pub fn newest_of_others(
     engine: &Engine,
     direction: Direction,

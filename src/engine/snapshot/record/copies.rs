@@ -10,8 +10,8 @@ use crate::engine::snapshot::store::tree::Lookup;
 use crate::sha256::Sha256;
 
 impl Preparer<'_, '_> {
-    /// Whether a file that is new to the snapshots, `found` there as this, has bytes of a file that stays out. What
-    /// the repository has already is no secret any more.
+    /// Returns true if a new file has the bytes of a file that stays out. `found` is what the newest snapshot has at
+    /// its path. Bytes that the repository has already are no secret.
     pub(super) fn is_withheld(
         &mut self,
         path: &[u8],
@@ -31,7 +31,7 @@ impl Preparer<'_, '_> {
         Ok(is_withheld)
     }
 
-    /// Whether these bytes stay out wherever they are, as at `path`.
+    /// Returns true if these bytes, found at `path`, stay out under every name.
     fn has_withheld(&mut self, path: &[u8], bytes: &[u8]) -> Result<bool, SnapshotError> {
         let others = self.withheld.others(self.repo.root(), path, bytes.len() as u64);
         if others.is_empty() && self.withheld.is_empty() {

@@ -29,12 +29,12 @@ pub struct SeenFile {
     pub size: u64,
 }
 
-/// What a session knows of bytes that stay out.
+/// Knowledge of a session about bytes that stay out.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// Digests of what stayed out of its snapshots.
     pub digests: BTreeSet<Sha256>,
-    /// What it has seen.
+    /// Files that it has seen.
     pub seen: Vec<SeenFile>,
 }
 
@@ -43,16 +43,16 @@ pub type Source = Arc<dyn Fn() -> Known + Send + Sync>;
 
 /// The bytes that stay out of one change.
 pub struct Withheld {
-    /// Where the session's knowledge comes from.
+    /// Reads the session's knowledge.
     source: Source,
-    /// It, once it was asked for.
+    /// The knowledge, read on first use.
     known: Option<Known>,
     /// Digests that this change adds.
     pub found: BTreeSet<Sha256>,
 }
 
 impl Withheld {
-    /// What a session knows before a change.
+    /// Starts a change of a session.
     pub fn of(source: &Source) -> Self {
         Self { source: Arc::clone(source), known: None, found: BTreeSet::new() }
     }
@@ -72,12 +72,12 @@ impl Withheld {
         known.seen.iter().filter(|seen| seen.size == size && seen.path != path).cloned().collect()
     }
 
-    /// Whether nothing stays out.
+    /// Returns true if nothing stays out.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty() && self.known.as_ref().is_none_or(|known| known.digests.is_empty())
     }
 
-    /// Whether bytes with that digest stay out.
+    /// Returns true if bytes with this digest stay out.
     pub fn holds(&self, digest: &Sha256) -> bool {
         self.found.contains(digest) || self.known.as_ref().is_some_and(|known| known.digests.contains(digest))
     }
@@ -105,7 +105,7 @@ pub fn content(state: FileState<'_>) -> Option<&[u8]> {
 }
 
 impl Reason {
-    /// Whether a path stays out for it whatever it holds.
+    /// Returns true if the path itself stays out, whatever the file holds.
     #[must_use]
     pub const fn is_of_path(&self) -> bool {
         matches!(self, Self::Ignored | Self::Secret | Self::Excluded)

@@ -1,4 +1,4 @@
-//! Where the lines are now that were shown under a number.
+//! Line numbers as a session was shown them, and the present number of each line.
 
 use serde::{Deserialize, Serialize};
 
@@ -93,13 +93,13 @@ impl Numbers {
         (further < run.lines).then(|| run.now + further)
     }
 
-    /// Whether a line was shown under a number, be it there or not.
+    /// Returns true if a line was ever shown under this number.
     #[must_use]
     pub fn has(&self, shown: u64) -> bool {
         self.now(shown).is_some() || self.gone.contain(shown, shown)
     }
 
-    /// The same lines after a change that replaced `replaced`, in order.
+    /// Carries the numbers over a change that replaced these lines, which are in order.
     #[must_use]
     pub fn after(&self, replaced: &[ReplacedLines]) -> Self {
         let (mut runs, mut gone) = (Vec::new(), self.gone.ranges().to_vec());
@@ -136,7 +136,7 @@ impl Numbers {
         *self = all;
     }
 
-    /// Whether no line was ever shown.
+    /// Returns true if no line was ever shown.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.gone.is_empty()
