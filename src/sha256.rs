@@ -56,7 +56,7 @@ impl DigestStart {
     /// Digits that there must be.
     const DIGITS_MIN: usize = 8;
 
-    /// Whether a digest begins so.
+    /// Returns true if a digest begins with these digits.
     #[must_use]
     pub fn begins(&self, digest: Sha256) -> bool {
         digest.with_hex(|hex| hex.starts_with(&self.0))

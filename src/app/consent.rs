@@ -140,7 +140,7 @@ fn unescaped(request: &Value) -> String {
 /// The field with the caller's reason.
 const WHY: &str = "why";
 
-/// What the person is asked. Nothing in it gives orders to a terminal or changes the direction of text; of a long
+/// Question for the person. Nothing in it gives orders to a terminal or changes the direction of text; of a long
 /// one the start and the end are shown, with its size.
 fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
     let seen = |text: &str| text.split_inclusive('\n').map(visible::controls).collect::<String>();

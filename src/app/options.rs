@@ -118,7 +118,7 @@ pub struct Options {
     pub person: bool,
     /// The harness that calls, where it named itself.
     pub harness: Option<String>,
-    /// Whether line numbers count in the file as it is, as the tools of a model family have it.
+    /// True if line numbers count in the present file, as the tools of a model family have it.
     pub counts_lines_now: bool,
     /// What calls of this process have kept for those that follow.
     pub kept: Arc<Kept>,
@@ -199,7 +199,7 @@ impl Options {
         Self { kept: Kept::lasting(), ..self }
     }
 
-    /// The same, for the tools of a model family.
+    /// Options for the tools of a model family.
     #[must_use]
     pub fn for_a_family(self) -> Self {
         Self { counts_lines_now: true, ..self }

@@ -50,7 +50,7 @@ pub struct Engine {
     state_path: Option<WorkspacePath>,
     /// Who calls.
     session: SessionId,
-    /// What the session's state says, once the call has read it.
+    /// State of the session, once the call has read it.
     pub session_state: Arc<SessionState>,
     /// Whether the call itself says who, rather than the environment.
     is_session_named: bool,
@@ -68,7 +68,7 @@ pub struct Engine {
     why: Option<String>,
     /// The harness that calls, where it named itself.
     pub harness: Option<String>,
-    /// Whether line numbers count in files as they are, and not as they were shown.
+    /// True if line numbers count in the present files, not as they were shown.
     pub counts_lines_now: bool,
     /// Whether the audit log has the call already.
     is_audited: bool,

@@ -44,7 +44,7 @@ fn declare(tool: &ToolEntry, results: Results) -> Tool {
     }
 }
 
-/// What Claude Code wants to know of a tool: whether the model has it from the first request, or finds it by which
+/// Hints for Claude Code: if the model has the tool from the first request, or finds it by which
 /// words, and how long its results may be.
 fn meta(tool: &ToolEntry) -> MetaObject {
     /// Characters of a result that the client shows whole.

@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 10;
 /// Names that come nearest to one that is not known, or the newest ones.
 const NEAR_NAMED: usize = 3;
 
-/// What to do where a session has nothing to take back. It names no other session: their changes are others' work.
+/// Advice if a session has nothing to undo. It names no other session: their changes are others' work.
 pub const LOG_SHOWS: &str = "`log` shows the changes of all sessions.";
 
 /// A session.

@@ -137,7 +137,7 @@ impl Change<'_> {
         Err(error)
     }
 
-    /// What the files that are replaced looked like when they were read.
+    /// Returns the stats of the replaced files as they were read.
     fn looks(&self) -> HashMap<Location, Stat> {
         let of = |file: &Planned| {
             let original = file.seen.current.original.as_ref().filter(|_| file.after.is_some())?;

@@ -108,7 +108,7 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
     Some(mark(carried_over(&before, &body_of(old_bytes), &body)))
 }
 
-/// Where the lines are that were shown of a file, once it is changed.
+/// Carries the shown line numbers of a file over its change.
 fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier: &EarlierBytes) -> Numbers {
     let current = &file.seen.current;
     let (path, sha256, bytes) = match &file.origin {

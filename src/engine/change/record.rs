@@ -496,7 +496,7 @@ fn open(
     Ok(store.made_for(engine.harness.clone()))
 }
 
-/// What a session knows of bytes that stay out of snapshots.
+/// Collects what a session knows of bytes that stay out of snapshots.
 fn known_to(session: &SessionState) -> Known {
     let seen =
         |mark: &Mark| SeenFile { path: mark.path.as_bytes().to_vec(), sha256: mark.sha256, size: mark.size };

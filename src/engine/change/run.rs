@@ -414,27 +414,27 @@ struct LastFolders {
     target: LastFolder<Location>,
 }
 
-/// What the files of a change looked like when they were read, and how far the change has come.
+/// Stats of the files of a change as they were read, and the progress of the change.
 #[derive(Default)]
 pub struct Seen {
-    /// What the files looked like that are replaced; a call that recovers does not know.
+    /// Stats of the replaced files; a call that recovers has none.
     pub looks: HashMap<Location, Stat>,
     /// Steps that are done.
     pub done: Cell<usize>,
 }
 
-/// What a file takes the place of.
+/// Target of a rename.
 #[derive(Clone, Copy)]
 enum Over<'s> {
     /// Nothing: its name must be free.
     Nothing,
-    /// Whatever has its name.
+    /// Any file.
     Anything,
     /// The file that looked so when it was read.
     Read(&'s Stat),
 }
 
-/// What is told of a name that has another file than the one that was read.
+/// Error for a name that has another file than the one that was read.
 const OTHERS_FILE: Errno = Errno::STALE;
 
 /// The refusal of a file that another program changed since this call read it.

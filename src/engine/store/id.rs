@@ -103,7 +103,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The same for the workspace at `root`. Its name says nothing of the account's states elsewhere, and a copy of
+    /// Derives the id of the workspace at `root`. It says nothing of the account's states elsewhere, and a copy of
     /// it in another folder is nobody's: the digits stand for the account's secret and for the folder itself.
     fn of_root(self, root: BorrowedFd<'_>) -> Result<Self, Error> {
         let io = |errno: Errno| Error::io("look at", "the workspace", errno);
@@ -283,7 +283,7 @@ fn of_user(root: BorrowedFd<'_>) -> Result<OfUser, Error> {
     }
 }
 
-/// Whether this account may make something in a folder.
+/// Returns true if this account may create files in a folder.
 fn may_add_to(folder: &OwnedFd) -> bool {
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
     rustix::io::retry_on_intr(|| rustix::fs::accessat(folder, ".", wanted, AtFlags::EACCESS)).is_ok()

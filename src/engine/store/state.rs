@@ -43,7 +43,7 @@ pub const KNOWN_REPOSITORIES: &str = "repositories.lbx";
 /// Keeps the state out of git, save for the policy that a team may want to share.
 const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
 
-/// What makes a folder a repository to git.
+/// Folder that makes another folder a repository to git.
 const GIT: &str = ".git";
 /// A HEAD without a commit.
 const NO_HEAD: &[u8] = b"ref: refs/heads/none\n";

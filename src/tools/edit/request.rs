@@ -199,7 +199,7 @@ impl Request {
             && (self.range_sha256.is_some() || (self.start_line.is_some() && !self.has_blocks()))
     }
 
-    /// Whether the text on stdin is one of SEARCH/REPLACE blocks.
+    /// Returns true if the text on stdin has SEARCH/REPLACE blocks.
     fn has_blocks(&self) -> bool {
         let begins = |line: &str| line.trim_end() == "<<<<<<< SEARCH" || line.starts_with("------- SEARCH");
         self.blocks.as_ref().is_some_and(|text| text.lines().any(begins))

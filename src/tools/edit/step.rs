@@ -101,7 +101,7 @@ impl EditStep {
         })
     }
 
-    /// Whether it replaces lines that are named by their numbers.
+    /// Returns true if it replaces lines that are named by their numbers.
     pub const fn is_by_number(&self) -> bool {
         matches!(self.what, What::Lines { .. })
     }

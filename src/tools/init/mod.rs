@@ -80,7 +80,7 @@ fn text_form() -> String {
 pub struct Response {
     /// The files that changed, or would
     pub files: Vec<Changed>,
-    /// What came of starting the server as the client will
+    /// Result of starting the server as the client will
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// What is left to the user, such as an entry in a file that is not in the workspace
@@ -168,11 +168,11 @@ fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, Error> {
     Ok(arguments.into_iter().map(str::to_owned).collect())
 }
 
-/// What came of starting the server as the client will.
+/// Result of starting the server as the client will.
 struct SeenAlive {
     /// The program that the client is to start.
     program: String,
-    /// What the user is told of it.
+    /// Sentence for the user.
     said: String,
 }
 

@@ -64,7 +64,7 @@ fn classify<'a>(
     Ok(ignored.filter(|_| !preparer.is_in_index(query.path)))
 }
 
-/// What of a path the rules ignore; `folders` as in [`classify`].
+/// Asks the rules about a path; `folders` as in [`classify`].
 fn ignored_at<'a>(
     preparer: &mut Preparer<'_, '_>,
     query: &IgnoreQuery<'a>,

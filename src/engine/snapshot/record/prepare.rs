@@ -342,7 +342,7 @@ impl<'a> Preparer<'_, 'a> {
         Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
     }
 
-    /// Why a path stays out whatever it holds: it is ignored or excluded now, and neither HEAD nor the index has it.
+    /// Returns the reason why a path stays out: it is ignored or excluded now, and neither HEAD nor the index has it.
     /// A snapshot that has it does not count.
     pub(in crate::engine::snapshot) fn stays_out(
         &mut self,
@@ -364,7 +364,7 @@ impl<'a> Preparer<'_, 'a> {
         Ok(Some(reason).filter(|_| !self.is_in_index(path)))
     }
 
-    /// Whether HEAD has the path, of which `found` is what the newest tree has.
+    /// Returns true if HEAD has the path. `found` is what the newest tree has there.
     pub(super) fn is_in_head(&mut self, path: &[u8], found: Lookup) -> Result<bool, SnapshotError> {
         if matches!(self.head, HeadTrees::None) {
             return Ok(false);
@@ -376,7 +376,7 @@ impl<'a> Preparer<'_, 'a> {
         Ok(found.entry().is_some())
     }
 
-    /// Whether the user's index has the path, or one below it.
+    /// Returns true if the user's index has the path, or one below it.
     pub(super) fn is_in_index(&self, path: &[u8]) -> bool {
         let Some(index) = self.index.read(self.repo) else { return false };
         let below = [path, b"/"].concat();

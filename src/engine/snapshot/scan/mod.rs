@@ -241,7 +241,7 @@ impl Store {
         Ok(Looked { doubtful, untracked })
     }
 
-    /// Whether a rule file may differ from what the scan before this one saw: only then can a file be ignored that
+    /// Returns true if a rule file may differ from what the last scan saw: only then can a file be ignored that
     /// was not.
     fn has_new_rules(
         &self,

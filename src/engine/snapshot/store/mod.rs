@@ -70,7 +70,7 @@ pub struct Store {
     pub(in crate::engine::snapshot) file_bytes_max: u64,
     /// Untracked files that stay out by their names.
     excluded: Excluded,
-    /// What the session knows of bytes that stay out.
+    /// Knowledge of the session about bytes that stay out.
     withheld: withheld::Source,
     /// What opening found that a person should know; said with every snapshot.
     pub(in crate::engine::snapshot) warnings: Vec<String>,
@@ -152,13 +152,13 @@ impl Store {
         Self { excluded, ..self }
     }
 
-    /// The same, for a session that knows of bytes which stay out.
+    /// Sets the source of what the session knows about bytes that stay out.
     #[must_use]
     pub fn withholding(self, known: impl Fn() -> withheld::Known + Send + Sync + 'static) -> Self {
         Self { withheld: Arc::new(known), ..self }
     }
 
-    /// What of the work tree enters: files of at most so many bytes, but not those with these names or bytes.
+    /// Returns the bounds on what enters: the largest size, the names and the bytes that stay out.
     pub(in crate::engine::snapshot) const fn takes(&self) -> (u64, &Excluded, &withheld::Source) {
         (self.file_bytes_max, &self.excluded, &self.withheld)
     }

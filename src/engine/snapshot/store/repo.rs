@@ -289,10 +289,10 @@ impl Repo {
             }
     }
 
-    /// Whether an object is there, packs included.
+    /// Returns true if the repository has an object, packs included.
     ///
     /// # Errors
-    /// Where the repository cannot be read.
+    /// Fails if the repository cannot be read.
     pub fn holds(&self, id: ObjectId) -> Result<bool, SnapshotError> {
         Ok(self.has(&id)
             || self.look_for(&id).doing(|| format!("the object {id} cannot be looked for"))?.is_some())

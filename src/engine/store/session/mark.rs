@@ -27,7 +27,7 @@ pub struct Mark {
     /// The numbers under which lines were shown, where they have others now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
-    /// What was shown of other versions, the newest first.
+    /// Shown lines of other versions, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<EarlierVersion>,
     /// When they were seen, seconds since 1970.
@@ -41,7 +41,7 @@ pub struct Mark {
     pub other: Map<String, Value>,
 }
 
-/// What was shown of a version that a file had.
+/// Shown lines of an earlier version of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierVersion {
     /// SHA-256 of its bytes.
@@ -80,7 +80,7 @@ impl Mark {
         std::iter::once(self.sha256).chain(self.earlier.iter().map(|version| version.sha256))
     }
 
-    /// Whether the lines `first` to `last` were shown, and under the numbers that they have.
+    /// Returns true if the lines `first` to `last` were shown under their present numbers.
     #[must_use]
     pub fn shows(&self, first: u64, last: u64) -> bool {
         let is_shown = |numbers: &Numbers| (first..=last).all(|line| numbers.now(line) == Some(line));
@@ -95,7 +95,7 @@ impl Mark {
         lines.ranges().iter().for_each(|&(first, last)| self.lines.add(first, last));
     }
 
-    /// What was shown of this version and of those before it, as a mark of other bytes keeps it.
+    /// Returns the shown lines of this version and of earlier ones, for the mark of a newer version.
     #[must_use]
     pub fn as_earlier(&self) -> Vec<EarlierVersion> {
         let this = EarlierVersion { sha256: self.sha256, numbers: self.numbers() };

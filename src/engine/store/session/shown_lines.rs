@@ -42,7 +42,7 @@ impl Lines {
         Self(joined)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
