@@ -244,6 +244,13 @@ impl Workspace {
         folder
     }
 
+    /// Gives a command the root, and of the caller's environment nothing.
+    #[allow(dead_code, reason = "most tests call lbx itself")]
+    pub fn surround(&self, command: &mut Command) {
+        command.current_dir(&self.root).env_clear();
+        command.env("LBX_STATE_ID", STATE_ID).env("PATH", PATH_FIXED).env("HOME", self.outside.join("home"));
+    }
+
     /// A git command at the root with a fixed environment.
     pub fn git_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{LBX, PATH_FIXED, Workspace, state};
+use crate::common::{LBX, Workspace, state};
 
 /// What stands outside, and must stay there.
 const SECRET: &str = "root:TOP-SECRET:0:0";
@@ -124,12 +124,7 @@ fn traced(ws: &Workspace, call: &[&str]) -> Option<Vec<String>> {
     let trace = ws.outside.join("trace");
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-e", "trace=execve,execveat", "-o"]).arg(&trace).arg(LBX).args(call);
-    command
-        .current_dir(&ws.root)
-        .env_clear()
-        .env("LBX_STATE_ID", crate::common::STATE_ID)
-        .env("PATH", PATH_FIXED)
-        .env("HOME", ws.outside.join("home"));
+    ws.surround(&mut command);
     command.envs(environment(ws)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().ok()?;
     Some(

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use fs2::FileExt as _;
 use serde_json::{Value, json};
 
-use crate::common::{PATH_FIXED, Workspace, state};
+use crate::common::{Workspace, state};
 
 /// The finding of that check, of an answer.
 fn finding<'a>(data: &'a Value, check: &str) -> &'a Value {
@@ -205,12 +205,7 @@ fn a_call_at_work_is_told_from_one_that_was_killed() {
 fn findings_within(ws: &Workspace, script: &str) -> Option<Value> {
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_lbx")]);
-    command
-        .current_dir(&ws.root)
-        .env_clear()
-        .env("LBX_STATE_ID", crate::common::STATE_ID)
-        .env("PATH", PATH_FIXED)
-        .env("HOME", ws.outside.join("home"));
+    ws.surround(&mut command);
     let output = command.stdin(Stdio::null()).output().ok()?;
     if matches!(output.status.code(), Some(1 | 99)) {
         eprintln!("skipped: no mount is allowed here");

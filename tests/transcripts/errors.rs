@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{EXIT_STATUS, PATH_FIXED, Workspace, exit_status, kill, make_fifo, sha256};
+use crate::common::{EXIT_STATUS, Workspace, exit_status, kill, make_fifo, sha256};
 
 #[test]
 fn every_kind_has_the_name_and_the_exit_status_of_the_contract() {
@@ -341,12 +341,7 @@ fn timeout_is_cured_by_a_narrower_path() {
 fn script(ws: &Workspace, words: &[&str], script: &str, arguments: &[&str]) -> Option<Output> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(["sh", "-c", script, "sh", env!("CARGO_BIN_EXE_lbx")]).args(arguments);
-    command
-        .current_dir(&ws.root)
-        .env_clear()
-        .env("LBX_STATE_ID", crate::common::STATE_ID)
-        .env("PATH", PATH_FIXED)
-        .env("HOME", ws.outside.join("home"));
+    ws.surround(&mut command);
     command.stdin(Stdio::null()).output().ok()
 }
 
