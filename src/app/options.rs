@@ -8,6 +8,8 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
 use super::client_session;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Permission;
 use crate::engine::policy::sources::Sources;
 use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
@@ -20,6 +22,9 @@ use crate::tools::common_fields::{COMMON_FIELDS, CommonField, Scope};
 
 /// Environment variables that name the session, the first one that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
+
+/// Files that the caller has open already.
+const DESCRIPTORS: [&str; 2] = ["/dev/stdin", "/dev/fd"];
 
 /// The form of a tool's result over MCP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -299,7 +304,38 @@ impl Options {
             }
             _ => Workspace::discover(self.workspace.as_deref(), &current),
         };
-        Ok(opened?.keeping(&self.kept))
+        let opened = opened?.keeping(&self.kept);
+        if self.workspace.is_some()
+            && let Some(here) = nearest_root(&current)
+        {
+            let here = Workspace::open(here)?;
+            if opened.is_another_than(&here) {
+                Policy::load(&here, &self.policy)?.must_permit_workspace(&opened)?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Refuses texts that were taken from files outside the workspace, unless the user's own file allows it.
+    ///
+    /// # Errors
+    /// `outside_workspace`, or as [`Self::open_workspace`].
+    #[expect(clippy::disallowed_methods, reason = "only asks where files that the caller names lie")]
+    pub fn must_permit_content(&self, files: &[PathBuf]) -> Result<(), Error> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        // A sandbox may be a container: the files are on this side.
+        let workspace = Self { sandbox: None, ..self.clone() }.open_any_folder()?;
+        for file in files {
+            let is_inside = std::fs::canonicalize(file).is_ok_and(|file| file.starts_with(workspace.root()));
+            if !is_inside && !DESCRIPTORS.iter().any(|folder| file.starts_with(folder)) {
+                let message = format!("@{} lies outside the workspace", file.display());
+                let policy = Policy::load(&workspace, &self.policy)?;
+                policy.must_permit(Permission::Content, ErrorKind::OutsideWorkspace, &message)?;
+            }
+        }
+        Ok(())
     }
 
     /// The same for a tool that needs no project: where nothing names a workspace, the current folder serves,

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 
@@ -61,26 +61,28 @@ pub fn json_argument(argument: &OsStr) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The text of a flag: itself, or that of a file for `@FILE`; `@@` stands for a plain `@` at the start.
+/// The text of a flag: itself, or that of a file, which is returned too, for `@FILE`; `@@` is a plain `@` at the
+/// start.
 ///
 /// A text of several lines is never the name of a file: a patch may begin with `@@`, code with `@`.
 ///
 /// # Errors
 /// `invalid_request` or the system's.
-pub fn text_argument(argument: &OsStr) -> Result<OsString, Error> {
+pub fn text_argument(argument: &OsStr) -> Result<(OsString, Option<PathBuf>), Error> {
     let bytes = argument.as_bytes();
     let Some(name) = bytes.strip_prefix(b"@").filter(|name| !name.contains(&b'\n')) else {
-        return Ok(argument.to_owned());
+        return Ok((argument.to_owned(), None));
     };
     if name.starts_with(b"@") || name.is_empty() {
         let text = if name.is_empty() { bytes } else { name };
-        return Ok(OsStr::from_bytes(text).to_owned());
+        return Ok((OsStr::from_bytes(text).to_owned(), None));
     }
     let path = Path::new(OsStr::from_bytes(name));
-    text_in_file(path).map(OsString::from_vec).map_err(|error| {
+    let text = text_in_file(path).map_err(|error| {
         let shown = path.display();
         error.suggest(format!("Name a file that exists; `@@{shown}` is the text `@{shown}` itself."))
-    })
+    })?;
+    Ok((OsString::from_vec(text), Some(path.to_owned())))
 }
 
 /// Reads a text from a file that the user names on the command line.

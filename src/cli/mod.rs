@@ -14,7 +14,7 @@ mod unknown;
 mod words;
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -90,12 +90,12 @@ fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> u8 {
 /// The same, with what is wrong about the arguments still to be told.
 fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
     let mut parser = commands::command_for(named);
-    let arguments = match named {
+    let (arguments, files) = match named {
         Named::Tool(tool) => words::arranged(tool, &parser, arguments.to_vec())?,
-        Named::Foreign(..) | Named::Batch | Named::Mcp | Named::Nothing => arguments.to_vec(),
+        Named::Foreign(..) | Named::Batch | Named::Mcp | Named::Nothing => (arguments.to_vec(), Vec::new()),
     };
     match parser.try_get_matches_from_mut(&arguments) {
-        Ok(matches) => dispatch(named, &mut parser, matches, &arguments, serve),
+        Ok(matches) => dispatch(named, &mut parser, matches, (&arguments, &files), serve),
         Err(error) if error.exit_code() == 0 => Ok(output::print(error.render().to_string().as_bytes())),
         Err(error) => match (named, error.kind()) {
             (Named::Tool(tool), clap::error::ErrorKind::UnknownArgument) => {
@@ -171,12 +171,13 @@ fn dispatch(
     named: &Named,
     parser: &mut Command,
     mut matches: ArgMatches,
-    arguments: &[OsString],
+    (arguments, files): (&[OsString], &[PathBuf]),
     serve: Serve,
 ) -> Result<u8, Error> {
     let nothing = || Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
     let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
     let options = Options::from_matches(&matches)?;
+    options.must_permit_content(files)?;
     dialect::chosen(options.dialect.as_deref())?;
     let is_for_inside = !matches!(named, Named::Nothing) && named.name() != Sandbox::NAME;
     if is_for_inside {

@@ -7,6 +7,7 @@
 use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command};
 
@@ -37,7 +38,7 @@ pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
     None
 }
 
-/// The arguments of a call in the form that `parser` takes.
+/// The arguments of a call in the form that `parser` takes, and the files whose texts are among them.
 ///
 /// # Errors
 /// `invalid_request`: a flag that the tool does not have, or a text in a file that cannot be read.
@@ -45,12 +46,12 @@ pub fn arranged(
     tool: &ToolEntry,
     parser: &Command,
     mut arguments: Vec<OsString>,
-) -> Result<Vec<OsString>, Error> {
+) -> Result<(Vec<OsString>, Vec<PathBuf>), Error> {
     let Some(index) = tool_index(&arguments) else {
-        return Ok(arguments);
+        return Ok((arguments, Vec::new()));
     };
     let Some(known) = ToolFlags::of(tool, parser) else {
-        return Ok(arguments);
+        return Ok((arguments, Vec::new()));
     };
     loop {
         let pass = Pass::over(&known, &arguments, index)?;
@@ -161,6 +162,8 @@ struct Pass {
     first: Option<OsString>,
     /// Those of further ones.
     last: Vec<OsString>,
+    /// Files whose texts are among the words.
+    files: Vec<PathBuf>,
     /// Long flags that are not known, each with its place among the arguments.
     unknown: Vec<(usize, String)>,
 }
@@ -227,7 +230,8 @@ impl Pass {
         let value = inline.or_else(|| next.filter(|_| flag.takes_next || takes_color));
         match value {
             Some(value) if known.texts.contains(&name) => {
-                let text = input::text_argument(value)?;
+                let (text, file) = input::text_argument(value)?;
+                self.files.extend(file);
                 self.words.push(joined(&name, &text));
             }
             Some(value) if inline.is_none() && (flag.is_text || takes_color || is_negative(value)) => {
@@ -241,12 +245,12 @@ impl Pass {
 
     /// The words with the positional fields in their places: the first one right after the tool's name,
     /// any other at the end.
-    fn put_together(self, index: usize) -> Vec<OsString> {
+    fn put_together(self, index: usize) -> (Vec<OsString>, Vec<PathBuf>) {
         let mut words = self.words;
         let at = (index + 1).min(words.len());
         words.splice(at..at, self.first);
         words.extend(self.last);
-        words
+        (words, self.files)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::text::counted::counted;
 
 /// Seconds in a day.
-const DAY: u64 = 24 * 60 * 60;
+pub(super) const DAY: u64 = 24 * 60 * 60;
 /// Names that could not be removed, in the warning.
 const FAILED_NAMED: usize = 3;
 

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::policy::settings::Permission;
 use crate::engine::store::container;
 use crate::engine::store::sandboxes::{self, Container, Sandbox as Known};
 use crate::engine::workspace::Workspace;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 
 /// Give a workspace a name, which every tool takes as --sandbox
@@ -122,7 +123,11 @@ fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
             return Err(Error::invalid("give one of `container` and `exec`").detail("field", "exec"));
         }
         (Some(container), None) => Some(container::of_engine(container)?),
-        (None, Some(exec)) => Some(container::of_exec(exec)?),
+        (None, Some(exec)) => {
+            let message = "`exec` runs any program, unconfined";
+            engine.policy().must_permit(Permission::Exec, ErrorKind::CommandDenied, message)?;
+            Some(container::of_exec(exec)?)
+        }
         (None, None) => None,
     };
     match container {
@@ -139,6 +144,9 @@ fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
     })?;
     let base = engine.workspace.root().join(engine.workspace.base().as_path());
     let workspace = Workspace::open(&base.join(root))?;
+    if workspace.is_another_than(&engine.workspace) {
+        engine.policy().must_permit_workspace(&workspace)?;
+    }
     let root = workspace
         .root()
         .to_str()

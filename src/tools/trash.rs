@@ -4,8 +4,11 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::gc::DAY;
 use super::{Effect, Stdin, Text, Tool};
+use crate::clock::seconds_now;
 use crate::engine::Engine;
+use crate::engine::policy::Policy;
 use crate::engine::store::audit::AuditFile;
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
@@ -21,7 +24,8 @@ const ENTRIES: usize = 100;
 /// List what was deleted, or remove it for good
 ///
 /// list shows what restore can bring back, the newest first. purge frees the space of one entry, or
-/// of all, and cannot be taken back.
+/// of all, and cannot be taken back; it keeps what is younger than gc.keep_days in the user's own policy file, unless
+/// loosen there lists that.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -189,6 +193,16 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
                 .suggest("List the trash: each entry has its trash_id."));
         }
     }
+    let young = keep_young(change.engine().policy(), &mut entries);
+    if young > 0 {
+        let kept = format!("kept {}: younger than gc.keep_days", counted(young, "entry"));
+        if request.trash_id.is_some() {
+            return Err(Error::new(ErrorKind::PermissionDenied, kept).suggest(
+                "Only the user allows that: loosen = [\"gc.keep_days\"] in the user's policy file.",
+            ));
+        }
+        change.engine().warn(kept);
+    }
     let mut removed = Removed {
         files: sum(&entries, |entry| entry.files),
         bytes: sum(&entries, |entry| entry.bytes),
@@ -227,6 +241,14 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
         next_offset: None,
         entries: shown,
     })
+}
+
+/// Takes out the entries that the user's own policy file keeps, and returns their number.
+fn keep_young(policy: &Policy, entries: &mut Vec<TrashEntry>) -> usize {
+    let Some(days) = policy.days_kept_by_user() else { return 0 };
+    let (all, before) = (entries.len(), seconds_now().saturating_sub(days.saturating_mul(DAY)));
+    entries.retain(|entry| entry.time < before);
+    all - entries.len()
 }
 
 /// A sum over entries, whose numbers are only what a file says.

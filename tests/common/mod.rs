@@ -31,9 +31,10 @@ pub use call::{Call, PATH_FIXED, kill};
 /// The id of lbx's state in every workspace of a test.
 pub const STATE_ID: &str = "5ca1ab1e0ddba11c0ffee15badc0de42";
 
-/// The user's own policy in every workspace of a test: flags set the backends that tests are about.
+/// The user's own policy in every workspace of a test: flags set the backends and workspaces that tests are about.
 pub const LOOSEN: &str = "loosen = [\"gate\", \"patch_gate\", \"hard_links\", \"bash.backend\", \"bash.network\", \
-                          \"bash.readable\", \"bash.writable\", \"gc.keep_days\", \"gc.keep_bytes\"]\n";
+                          \"bash.readable\", \"bash.writable\", \"gc.keep_days\", \"gc.keep_bytes\", \"workspace\", \
+                          \"content\", \"exec\"]\n";
 
 /// Where something of lbx's state is, from the workspace root.
 #[allow(dead_code, reason = "not every test looks into the state")]

@@ -480,6 +480,11 @@ Variables and flags are in the agent's hands: they make settings of the gate, of
 stricter. loosen = [\"gate\", \"bash.network\"] in the user's file lets them make these looser. A variable that may not
 is ignored with a warning, a flag is an error. What the user's file says of the gate no workspace loosens.
 
+Three acts are the user's to allow in the same list: \"workspace\" (--workspace, LBX_WORKSPACE and sandbox create name
+another workspace than the one that the current folder lies in, once that one has .lbx), \"content\" (@FILE names a file
+outside the workspace) and \"exec\" (sandbox create takes --exec). trash purge keeps what is younger than gc.keep_days
+in the user's file.
+
 The lists of protect of all sources are combined. That of an outer workspace holds in a workspace inside it too, if this
 account, root or the owner of the inner root owns its file.
 

@@ -646,6 +646,66 @@ fn flags_and_variables_loosen_only_what_the_user_lets_them() {
 }
 
 #[test]
+fn only_the_user_lets_a_command_line_leave_the_workspace() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let other = Workspace::with(&[("b.txt", "two\n")]);
+    std::fs::write(ws.outside.join("secret"), "secret\n").unwrap();
+    ws.link("../secret", "link");
+    let (root, secret) = (other.root.to_str().unwrap(), format!("@{}/secret", ws.outside.display()));
+    let acts: [(&str, &[&str], &str); 7] = [
+        ("workspace", &["read", "b.txt", "--workspace", root], "outside_workspace"),
+        (
+            "workspace",
+            &["read", "--json", &json!({"path": "b.txt", "workspace": root}).to_string()],
+            "outside_workspace",
+        ),
+        ("workspace", &["sandbox", "create", "other", "--root", root], "outside_workspace"),
+        ("content", &["write", "new.txt", "--content", &secret], "outside_workspace"),
+        ("content", &["write", "new.txt", "--content", "@link"], "outside_workspace"),
+        ("content", &["insert", "a.txt", "0", "--content", "@../secret"], "outside_workspace"),
+        ("exec", &["sandbox", "create", "far", "--exec", "/bin/false"], "command_denied"),
+    ];
+    // A folder that lbx has not used binds nobody.
+    ws.user_policy("");
+    ws.lbx(&["read", "b.txt", "--workspace", root]).ok();
+    ws.lbx(&["read", "a.txt"]).ok();
+    for (name, act, kind) in acts {
+        ws.user_policy("loosen = ['gate']");
+        let error = ws.unchanged(|| ws.lbx(act).error(kind));
+        let said = format!("loosen = [\"{name}\"]");
+        assert!(error["suggested_action"].as_str().unwrap().contains(&said), "{act:?}: {error}");
+        // The workspace's own file is no help.
+        ws.write(".lbx/config.toml", format!("loosen = ['{name}']\n"));
+        assert_eq!(ws.lbx(act).envelope()["ok"], false, "{act:?}");
+        std::fs::remove_file(ws.path(".lbx/config.toml")).unwrap();
+        ws.user_policy(&format!("loosen = ['{name}']"));
+        let answer = ws.lbx(act).envelope();
+        assert!(answer["ok"] == true || answer["error"]["kind"] != kind, "{act:?}: {answer}");
+    }
+    ws.user_policy("");
+    ws.call(&["ls"]).env("LBX_WORKSPACE", root).run().error("outside_workspace");
+    ws.write("sub/c.txt", "three\n");
+    ws.lbx(&["read", "c.txt", "--workspace", "sub"]).ok();
+    ws.lbx_stdin(&["write", "in.txt", "--content", "@/dev/stdin"], "in\n").ok();
+    ws.holds("in.txt", "in\n");
+}
+
+#[test]
+fn a_purge_keeps_what_the_users_policy_keeps() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+    let id = ws.lbx(&["delete", "a.txt"]).ok()["trash_id"].as_str().unwrap().to_owned();
+    ws.user_policy("gc.keep_days = 7");
+    ws.lbx(&["trash", "purge", "--trash-id", &id]).error("permission_denied");
+    assert_eq!(ws.lbx(&["trash", "purge"]).warned("kept 1 entry: younger than gc.keep_days")["total"], 0);
+    ws.user_policy("gc.keep_days = 7\nloosen = ['gc.keep_days']");
+    assert_eq!(ws.lbx(&["trash", "purge", "--trash-id", &id]).ok()["total"], 1);
+    ws.user_policy("gc.keep_days = 0");
+    ws.lbx(&["delete", "b.txt"]).ok();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(ws.lbx(&["trash", "purge"]).ok()["total"], 1);
+}
+
+#[test]
 fn what_an_outer_workspace_protects_is_protected_in_an_inner_one() {
     let ws =
         with_policy("gate = 'off'\nprotect = ['sub/keys/', '*.pem', 'sub/inner/conf/prod.toml', 'all']\n");

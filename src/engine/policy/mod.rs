@@ -22,9 +22,9 @@ use std::time::Duration;
 use crate::engine::sandbox::network::Network;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use layers::{Origin, SettingValue};
-use settings::{Key, SETTINGS, Value};
+use settings::{Key, Permission, SETTINGS, Value};
 use sources::{Loaded, PolicyFile, Sources};
 
 /// What a change is whose caller has not seen the current bytes.
@@ -137,6 +137,40 @@ impl Policy {
         let Some(held) = self.loaded.held.get(key as usize) else { return Ok(()) };
         held.must_not_loosen(&Value::Number(value))
             .map_err(|message| Error::invalid(format!("{field}: {message}")).detail("field", field))
+    }
+
+    /// Returns the days for which the user's own file keeps what was deleted, unless it lets flags shorten them.
+    #[must_use]
+    pub fn days_kept_by_user(&self) -> Option<u64> {
+        let held = self.loaded.held.get(Key::KeepDays as usize).filter(|held| !held.may_loosen)?;
+        let is_said = held.sources.iter().any(|source| matches!(source.origin, Origin::User(_)));
+        is_said.then(|| self.number(Key::KeepDays))
+    }
+
+    /// Refuses an act of the command line unless the user's own file allows it.
+    ///
+    /// # Errors
+    /// `kind` with `message`.
+    pub fn must_permit(&self, permission: Permission, kind: ErrorKind, message: &str) -> Result<(), Error> {
+        let name = permission.name();
+        match self.loaded.held.get(Key::Loosen as usize).map(|held| &held.value) {
+            Some(Value::List(listed)) if listed.iter().any(|listed| listed == name) => Ok(()),
+            _ => {
+                let file = self.user_file().map_or("the user's policy file", |file| &file.path);
+                Err(Error::new(kind, message)
+                    .suggest(format!("Only the user allows that: loosen = [\"{name}\"] in {file}.")))
+            }
+        }
+    }
+
+    /// Refuses another workspace than the one that the current folder lies in, unless the user's own file allows it.
+    ///
+    /// # Errors
+    /// `outside_workspace`.
+    pub fn must_permit_workspace(&self, named: &Workspace) -> Result<(), Error> {
+        let root = named.root().display();
+        let message = format!("{root} lies outside the workspace that the current folder belongs to");
+        self.must_permit(Permission::Workspace, ErrorKind::OutsideWorkspace, &message)
     }
 
     /// Why environment variables do not count that would loosen the policy.

@@ -92,6 +92,32 @@ pub enum Value {
     List(Vec<String>),
 }
 
+/// Act of a command line that only the user's own policy file allows: `loosen` lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// Name another workspace than the one that the current folder lies in.
+    Workspace,
+    /// Take a text from a file outside the workspace.
+    Content,
+    /// Have a program run that leads to a sandbox.
+    Exec,
+}
+
+impl Permission {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Workspace, Self::Content, Self::Exec];
+
+    /// Returns its name in `loosen`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workspace => "workspace",
+            Self::Content => "content",
+            Self::Exec => "exec",
+        }
+    }
+}
+
 /// One setting.
 #[derive(Debug)]
 pub struct Setting {
@@ -210,7 +236,10 @@ settings! {
     Loosen "loosen", UserOnly, Settings, NONE,
         "Settings that the environment and flags can make looser than the files do, such as \"gate\": without it \
          they only make gate, patch_gate, hard_links, bash.backend, bash.network, bash.readable, bash.writable, \
-         gc.keep_days and gc.keep_bytes stricter. Only the user's own file sets it.";
+         gc.keep_days and gc.keep_bytes stricter. Three acts can be listed too: \"workspace\" lets --workspace and \
+         sandbox create name another workspace than the one that the current folder lies in, once that one has \
+         .lbx; \"content\" lets @FILE name files outside the workspace; \"exec\" lets sandbox create take --exec. \
+         Only the user's own file sets it.";
     InPlace "write.in_place", Freely, Globs, NONE,
         "Files whose new bytes are written into the file that is there, which keeps its inode for programs that \
          hold it open, watch it or mounted it: globs as for protect. Append always adds in place, and a mount \

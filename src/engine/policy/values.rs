@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gix::bstr::ByteSlice as _;
 use globset::{Glob, GlobBuilder};
 
-use super::settings::{Form, Key, SETTINGS, Setting, Value, find};
+use super::settings::{Form, Key, Permission, SETTINGS, Setting, Value, find};
 use crate::engine::sandbox::caches;
 use crate::engine::sandbox::proxy::hosts;
 use crate::text::likeness;
@@ -135,7 +135,10 @@ pub fn glob(pattern: &str) -> Result<Glob, String> {
 pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
     let fault = match setting.form {
         Form::Globs => glob_fault(item),
-        Form::Settings => find(item).is_none().then(|| unknown(item)),
+        Form::Settings => {
+            let is_act = Permission::ALL.iter().any(|permission| permission.name() == item);
+            (!is_act && find(item).is_none()).then(|| unknown(item))
+        }
         Form::Items(_) if setting.key == Key::BashCaches => {
             let is_known = item == caches::NONE || caches::names().any(|name| name == item);
             (!is_known).then(|| {

@@ -45,7 +45,9 @@ use resolved::ResolvedPath;
 /// How long one holder may keep a lock, where nobody says.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Names in a folder that make it a workspace root.
-const ROOT_MARKS: [&str; 2] = [".lbx", GIT_MARK];
+const ROOT_MARKS: [&str; 2] = [STATE_MARK, GIT_MARK];
+/// Name of the one that lbx makes.
+const STATE_MARK: &str = ".lbx";
 /// The one that counts in `/` too.
 const GIT_MARK: &str = ".git";
 
@@ -90,6 +92,12 @@ impl Workspace {
                 .unwrap_or_default();
         }
         Ok(workspace)
+    }
+
+    /// True if a call from `here`, where lbx keeps state, reaches this workspace only by naming it.
+    #[must_use]
+    pub fn is_another_than(&self, here: &Self) -> bool {
+        fs::stat_at(here.root_fd(), OsStr::new(STATE_MARK)).is_ok() && !self.root.starts_with(&here.root)
     }
 
     /// The workspace whose root is `root`; relative paths count from the root.
