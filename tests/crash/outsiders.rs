@@ -453,6 +453,39 @@ fn two_roots_that_hold_one_file_lose_no_update() {
     }
 }
 
+#[test]
+fn two_roots_that_count_in_one_file_lose_no_count() {
+    let ws = Workspace::with(&[("sub/count.txt", "0\n")]);
+    fs::create_dir(ws.path("sub/.lbx")).unwrap();
+    let counters = 4;
+    let counted_by_each = 6;
+    std::thread::scope(|scope| {
+        for counter in 0..counters {
+            let ws = &ws;
+            scope.spawn(move || {
+                let (root, path) =
+                    if counter % 2 == 0 { (".", "sub/count.txt") } else { ("sub", "count.txt") };
+                let session = format!("counter-{counter}");
+                let common = ["--workspace", root, "--session", &session];
+                let mut counted = 0;
+                while counted < counted_by_each {
+                    let read = ws.call(&["read", path]).arguments(&common).run().ok();
+                    let now = read["content"].as_str().unwrap().trim().to_owned();
+                    let next = (now.parse::<u32>().unwrap() + 1).to_string();
+                    let write = ["edit", path, "--old-string", &now, "--new-string", &next];
+                    let answer = ws.call(&write).arguments(&common).run().envelope();
+                    match answer["error"]["kind"].as_str() {
+                        None => counted += 1,
+                        Some("stale_file" | "not_read" | "no_match") => {}
+                        Some(_) => panic!("{answer:#}"),
+                    }
+                }
+            });
+        }
+    });
+    ws.holds("sub/count.txt", format!("{}\n", counters * counted_by_each));
+}
+
 /// How many wait for the lock of the file with this inode; `None` where the system shows no table of locks.
 fn waiting_for(inode: u64) -> Option<usize> {
     let table = fs::read_to_string("/proc/locks").ok().filter(|table| table.contains(" FLOCK "))?;
@@ -510,6 +543,36 @@ fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
     assert!(!ws.git(&["ls-tree", "--name-only", "lbx-snapshots"]).contains("b.txt"));
     ws.lbx(&["undo"]).ok();
     ws.holds("b.txt", "theirs\n");
+}
+
+/// A program that logs may add lines between the last look at the file and the write of this call.
+#[test]
+fn lines_that_a_program_adds_just_before_an_append_stay() {
+    if !can_inject() {
+        return;
+    }
+    let ws = Workspace::with(&[("log.txt", "one\n")]);
+    ws.lbx(&["append", "log.txt", "--content", "two\n"]).ok();
+    let publish: Vec<OsString> =
+        ["-e", "trace=renameat,renameat2", "-e", "inject=renameat,renameat2:delay_enter=400000:when=1"]
+            .map(OsString::from)
+            .into();
+    let output = std::thread::scope(|scope| {
+        let call = scope
+            .spawn(|| crate::inject::traced(&ws, &publish, &["append", "log.txt", "--content", "ours\n"]));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let mut log = fs::OpenOptions::new().append(true).open(ws.path("log.txt")).unwrap();
+        std::io::Write::write_all(&mut log, b"theirs\n").unwrap();
+        call.join().unwrap()
+    });
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    ws.holds("log.txt", "one\ntwo\ntheirs\nours\n");
+    ws.lbx(&["read", "log.txt"]).ok();
+    ws.lbx(&["append", "log.txt", "--content", "last\n"]).ok();
+    ws.lbx(&["undo"]).ok();
+    ws.holds("log.txt", "one\ntwo\ntheirs\nours\n");
+    must_be_tidy(&ws).unwrap();
 }
 
 /// An editor writes a new file and renames it over the old one: that may come between the last look at the file and

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
-use rustix::fs::{Access, AtFlags, OFlags};
+use rustix::fs::{Access, AtFlags, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::Change;
 use super::planned::Planned;
-use super::run::Ground;
+use super::run::{Ground, OTHERS_FILE};
 use super::stage::Original;
 use crate::engine::journal::backup;
 use crate::engine::journal::steps::{Location, Step};
@@ -101,10 +101,15 @@ fn has_capabilities(original: &Original) -> bool {
 }
 
 impl Ground<'_> {
-    /// Writes staged bytes into the file at a location. They stay where they wait until the change is closed: until
-    /// the file is on disk, they are what completes it.
-    pub(super) fn put_into(&self, at: &Location, staged: &Location) -> Result<(), Errno> {
-        self.write_into(at, &self.bytes_at(staged)?)
+    /// Writes staged bytes into the file at a location, which looked like `read` when the call read it. They stay
+    /// where they wait until the change is closed: until the file is on disk, they are what completes it.
+    pub(super) fn put_into(
+        &self,
+        at: &Location,
+        staged: &Location,
+        read: Option<&Stat>,
+    ) -> Result<(), Errno> {
+        self.write_into(at, &self.bytes_at(staged)?.0, read)
     }
 
     /// Removes the bytes of a change that is closed, where they went into their files.
@@ -116,20 +121,35 @@ impl Ground<'_> {
         }
     }
 
-    /// Makes `bytes` those of the file at a location, which keeps its inode. What is only added goes to the end, wherever that is by then; what is only taken off is cut off.
-    pub(super) fn write_into(&self, at: &Location, bytes: &[u8]) -> Result<(), Errno> {
+    /// Makes `bytes` those of the file at a location, which keeps its inode. Text that is only added goes to the end,
+    /// wherever that is by then; bytes that are only taken off are cut off.
+    ///
+    /// # Errors
+    /// Returns [`OTHERS_FILE`] if the file no longer looks like `read`, unless text is only added; or the OS error.
+    //
+    // Example: a log held "a", this call appends "b", and another program appended "x" after it was read.
+    //
+    //   bytes    read    there now    written
+    //   "ab"     "a"     "ax"         "b" at the end: "axb"
+    //   "A"      "a"     "ax"         nothing: it would take the "x"
+    pub(super) fn write_into(&self, at: &Location, bytes: &[u8], read: Option<&Stat>) -> Result<(), Errno> {
         let io = |source: std::io::Error| Errno::from_io_error(&source).unwrap_or(Errno::IO);
-        let current = self.bytes_at(at)?;
+        let (current, stat) = self.bytes_at(at)?;
+        let old_len =
+            read.map_or(current.len(), |read| usize::try_from(fs::size_of(read)).unwrap_or(usize::MAX));
         let shared = current.iter().zip(bytes).take_while(|(old, new)| old == new).count();
-        let rest = bytes.get(shared..).unwrap_or_default();
-        let is_added = shared == current.len();
+        let is_added = shared >= old_len;
+        if !is_added && read.is_some_and(|read| !fs::is_unchanged(read, &stat)) {
+            return Err(OTHERS_FILE);
+        }
         let way = if is_added { OFlags::APPEND } else { OFlags::empty() };
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | way;
         let mut file = std::fs::File::from(self.open(at, flags)?);
-        if !is_added {
-            file.seek(SeekFrom::Start(shared as u64)).map_err(io)?;
+        if is_added {
+            return file.write_all(bytes.get(old_len..).unwrap_or_default()).map_err(io);
         }
-        file.write_all(rest).map_err(io)?;
+        file.seek(SeekFrom::Start(shared as u64)).map_err(io)?;
+        file.write_all(bytes.get(shared..).unwrap_or_default()).map_err(io)?;
         if bytes.len() < current.len() {
             file.set_len(bytes.len() as u64).map_err(io)?;
         }
@@ -140,20 +160,21 @@ impl Ground<'_> {
     /// place died then.
     pub(super) fn torn(&self, step: &Step) -> Option<Location> {
         let Step::Put { at, staged, before: Some(before), in_place: true, .. } = step else { return None };
-        let (now, new) = (self.bytes_at(at).ok()?, self.bytes_at(staged).ok()?);
+        let (now, new) = (self.bytes_at(at).ok()?.0, self.bytes_at(staged).ok()?.0);
         let old = backup::find(self.state, before.sha256).ok()??;
         (now != old && now != new && is_mix(&now, &old, &new)).then(|| at.clone())
     }
 
-    /// All bytes of a regular file.
-    fn bytes_at(&self, at: &Location) -> Result<Vec<u8>, Errno> {
+    /// Returns all bytes of a regular file, and its metadata as they were read.
+    fn bytes_at(&self, at: &Location) -> Result<(Vec<u8>, Stat), Errno> {
         let file = std::fs::File::from(self.open(at, fs::READ)?);
         let stat = rustix::fs::fstat(&file)?;
         if !fs::is_regular(&stat) {
             return Err(Errno::INVAL);
         }
-        fs::read_to_end(file, fs::size_of(&stat), u64::MAX - 1)
-            .map_err(|source| Errno::from_io_error(&source).unwrap_or(Errno::IO))
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), u64::MAX - 1)
+            .map_err(|source| Errno::from_io_error(&source).unwrap_or(Errno::IO))?;
+        Ok((bytes, stat))
     }
 }
 

@@ -88,7 +88,7 @@ impl Ground<'_> {
             Step::MakeFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
             Step::RemoveFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
             Step::Rename { from, to, over, .. } => ("move", from, self.rename(from, to, over.is_some())),
-            Step::Put { at, staged, in_place: true, .. } => ("write", at, self.put_into(at, staged)),
+            Step::Put { at, staged, in_place: true, .. } => ("write", at, self.put_into(at, staged, None)),
             Step::Put { at, staged, before, .. } => ("write", at, self.rename(staged, at, before.is_some())),
             Step::Unlink { at, .. } => ("delete", at, self.unlink(at)),
         };
@@ -110,11 +110,10 @@ impl Ground<'_> {
                     (Some(_), None) => Over::Anything,
                     (Some(_), Some(read)) => Over::Read(read),
                 };
-                let put = self.put(at, staged, over, &mut folders);
-                put.map_err(|errno| match errno {
-                    OTHERS_FILE => changed_meanwhile(&self.shown(at)),
-                    errno => Error::io("write", self.shown(at), errno),
-                })?;
+                self.put(at, staged, over, &mut folders).map_err(|errno| self.not_written(at, errno))?;
+            } else if let Step::Put { at, staged, in_place: true, .. } = step {
+                let read = seen.looks.get(at);
+                self.put_into(at, staged, read).map_err(|errno| self.not_written(at, errno))?;
             } else {
                 // It may give a folder another name.
                 folders = LastFolders::default();
@@ -125,6 +124,14 @@ impl Ground<'_> {
             Step::MakeFolder(folder) => Some(folder),
             _ => None,
         }))
+    }
+
+    /// Error of a file that could not be written.
+    fn not_written(&self, at: &Location, errno: Errno) -> Error {
+        match errno {
+            OTHERS_FILE => changed_meanwhile(&self.shown(at)),
+            errno => Error::io("write", self.shown(at), errno),
+        }
     }
 
     /// Gives staged bytes their name, that of what there is `over`; `folders` are those of the file before.
@@ -179,7 +186,7 @@ impl Ground<'_> {
             }
             Step::Put { at, before: Some(before), in_place: true, .. } => {
                 let bytes = self.backed_up(at, before)?;
-                self.write_into(at, &bytes).map_err(|errno| Error::io("restore", self.shown(at), errno))
+                self.write_into(at, &bytes, None).map_err(|errno| Error::io("restore", self.shown(at), errno))
             }
             Step::Put { at, before: Some(before), .. } => self.restore(at, before, false, id, number),
             Step::Unlink { at, before } => self.restore(at, before, true, id, number),
@@ -434,14 +441,23 @@ enum Over<'s> {
     Read(&'s Stat),
 }
 
+/// Detail of the refusal of a file that changed during the call.
+const DURING_CALL: &str = "during_call";
 /// Error for a name that has another file than the one that was read.
-const OTHERS_FILE: Errno = Errno::STALE;
+pub(super) const OTHERS_FILE: Errno = Errno::STALE;
 
 /// The refusal of a file that another program changed since this call read it.
 #[must_use]
 pub fn changed_meanwhile(shown: &str) -> Error {
     Error::new(ErrorKind::StaleFile, format!("{shown} was changed by another program during this call"))
         .at(shown)
+        .detail(DURING_CALL, true)
+}
+
+/// True for the refusal of [`changed_meanwhile`]: the same call may succeed a moment later.
+#[must_use]
+pub fn is_changed_meanwhile(error: &Error) -> bool {
+    error.details().contains_key(DURING_CALL)
 }
 
 /// Gives a file that waits its name. Where it takes that of another, the two are exchanged, and what came out is
