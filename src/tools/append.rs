@@ -11,6 +11,7 @@ use super::write::Response;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::repeat::RECENT;
+use crate::engine::change::run::is_changed_meanwhile;
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::Error;
 use crate::sha256::Sha256;
@@ -75,6 +76,20 @@ impl Tool for Append {
 /// # Errors
 /// `stale_file` where `expected_sha256` is not that of the file, and whatever a write can meet.
 pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
+    /// Tries while other programs change the file between the look at it and the write.
+    const TRIES: usize = 100;
+    for _ in 1..TRIES {
+        match add_once(engine, tool, request, end) {
+            // The text fits whatever others put there, unless the caller named the bytes.
+            Err(error) if is_changed_meanwhile(&error) && request.expected_sha256.is_none() => {}
+            added => return added,
+        }
+    }
+    add_once(engine, tool, request, end)
+}
+
+/// Adds text to the file as it is now.
+fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
     let (expected, options) = (request.expected_sha256, &request.options);
     let mut file = FileChange::begin(engine, tool, &request.path, expected, options)?;
     // The same text may well be added twice, unless the request says to which bytes.

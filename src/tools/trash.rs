@@ -24,7 +24,7 @@ const ENTRIES: usize = 100;
 /// List what was deleted, or remove it for good
 ///
 /// list shows what restore can bring back, the newest first. purge frees the space of one entry, or
-/// of all, and cannot be taken back; it keeps what is younger than gc.keep_days in the user's own policy file, unless
+/// of all, and cannot be taken back; it keeps what is younger than `gc.keep_days` in the user's own policy file, unless
 /// loosen there lists that.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -265,6 +265,30 @@ fn a_path_that_is_too_long_is_refused_while_another_process_holds_the_lock() {
 }
 
 #[test]
+fn locks_of_other_programs_on_files_and_folders_stop_no_call() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "two\n")]);
+    let lock = |path: &str| {
+        let file = std::fs::File::open(ws.path(path)).unwrap();
+        fs2::FileExt::lock_exclusive(&file).unwrap();
+        file
+    };
+    let held = ["", "d", "a.txt", "d/b.txt"].map(lock);
+    ws.lbx(&["read", "a.txt", "d/b.txt"]).ok();
+    for call in [
+        &["edit", "a.txt", "--old-string", "one", "--new-string", "1"][..],
+        &["append", "d/b.txt", "--content", "3\n"],
+        &["write", "d/new.txt", "--content", "new\n"],
+        &["move", "d/b.txt", "c.txt"],
+        &["delete", "a.txt"],
+        &["undo", "--steps", "5"],
+    ] {
+        ws.lbx(call).ok();
+    }
+    ws.holds("a.txt", "one\n");
+    drop(held);
+}
+
+#[test]
 fn a_lock_that_is_never_given_up_times_out() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();

@@ -68,7 +68,8 @@ impl Change<'_> {
             state.folder(trash::FOLDER)?;
         }
         let ways = self.ways()?;
-        self.lock_all()?;
+        self.make_room_for(self.files.len() + self.moves.len());
+        self.must_move_what_was_seen()?;
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and nothing lies beside them.
             let at_hand = at_hand(&self.files);
@@ -103,7 +104,6 @@ impl Change<'_> {
     /// Lets go of the files. With the last descriptor of one that was replaced the system frees its bytes, which
     /// for thousands takes as long as to write them; two threads do it in less.
     fn let_go(mut self) {
-        self.locks.clear();
         let mut files = std::mem::take(&mut self.files);
         if files.len() <= SYNC_EACH_MAX {
             return;

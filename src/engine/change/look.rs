@@ -6,7 +6,6 @@ use rustix::fs::{Access, AtFlags, Stat};
 
 use super::Change;
 use super::current::Current;
-use super::first_lock::FirstLock;
 use super::stage::Original;
 use crate::engine::policy::protected_links::ProtectedLinks;
 use crate::engine::policy::settings::Key;
@@ -14,6 +13,7 @@ use crate::engine::store::state::path_in;
 use crate::engine::store::trash;
 use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::engine::workspace::hashed;
+use crate::engine::workspace::open_files::OpenFiles;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::{ResolvedPath, must_be_short, names_a_folder};
 use crate::error::{Error, ErrorKind};
@@ -36,20 +36,10 @@ impl Change<'_> {
     pub fn look_at_place(&self, place: ResolvedPath) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
         place.must_take_a_file()?;
-        let was_asked = !matches!(*self.first_lock.borrow(), FirstLock::Unasked);
-        let place = self.lock_first(place)?;
-        let Some(stat) = place.stat().copied() else {
+        if place.stat().is_none() {
             must_be_short(place.path().as_path(), "path")?;
             let sha256 = Sha256::of(b"");
             return Ok(Current { place, original: None, bytes: Arc::default(), sha256 });
-        };
-        if !was_asked
-            && let Some(file) =
-                self.first_lock.borrow().file_of(&stat).filter(|_| fs::is_regular(&stat)).cloned()
-        {
-            // It was opened to be locked, and is still the one at that path.
-            self.must_be_allowed(&place)?;
-            return self.read_all(place, file, stat);
         }
         let (file, stat) = match place.opened() {
             Some(opened) => opened,
@@ -110,6 +100,15 @@ impl Change<'_> {
             self.must_be_writable(&place)?;
         }
         Ok(Current { place, original: None, bytes: Arc::default(), sha256: Sha256::of(b"") })
+    }
+
+    /// Lets the change hold as many files open as the system allows, where it has so many.
+    pub(super) fn make_room_for(&self, files: usize) {
+        /// A change of so many files holds its descriptors under any limit.
+        const FEW_FILES: usize = 64;
+        if files > FEW_FILES {
+            self.open_files.borrow_mut().get_or_insert_with(OpenFiles::as_many_as_allowed);
+        }
     }
 
     /// Reads the whole of an opened file.

@@ -14,14 +14,12 @@ pub(in crate::engine) mod commit;
 mod current;
 pub mod done;
 mod finish;
-mod first_lock;
 mod fit;
 mod folders;
 pub mod gate;
 mod in_place;
 mod known;
 pub mod line_numbers;
-mod locks;
 mod look;
 mod marks;
 pub mod moves;
@@ -40,7 +38,6 @@ mod trashed;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -69,7 +66,6 @@ use crate::engine::journal;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 pub use current::{CheckedFile, Current};
-use first_lock::FirstLock;
 use plan::Move;
 pub use planned::CallerKnowledge;
 use planned::{After, Origin, Planned};
@@ -82,10 +78,6 @@ pub struct Change<'e> {
     state: Option<State>,
     /// Held unless this is a dry run.
     _lock: Option<Lock>,
-    /// The lock on the first file that it looked at.
-    first_lock: RefCell<FirstLock>,
-    /// The locks on all its files, once it replaces them.
-    locks: Vec<Arc<File>>,
     /// Room for the files that the change holds open.
     open_files: RefCell<Option<OpenFiles>>,
     /// How many files it has read.
@@ -248,8 +240,6 @@ impl Engine {
             state,
             state_path,
             _lock: lock,
-            first_lock: RefCell::default(),
-            locks: Vec::new(),
             open_files: RefCell::default(),
             files_read: Cell::default(),
             dry_run,

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::Change;
 use super::plan::Move;
 use super::record;
+use super::run::changed_meanwhile;
 use crate::engine::history::replay::{Kind, Pieces};
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::journal::{FolderEntry, JournalEntry};
@@ -144,6 +145,22 @@ impl Change<'_> {
     /// As [`Self::move_whole`].
     pub fn move_all(&mut self, pieces: &Pieces) -> Result<(), Error> {
         pieces.iter().try_for_each(|piece| self.move_whole(&piece.real, &piece.at).map(drop))
+    }
+
+    /// Refuses to move a file that another program has put in the place of the one that moves.
+    ///
+    /// # Errors
+    /// `stale_file`.
+    pub(super) fn must_move_what_was_seen(&self) -> Result<(), Error> {
+        let workspace = &self.engine.workspace;
+        for moved in self.moves.iter().filter(|moved| !moved.thing.is_folder) {
+            let Location::File(path) = &moved.from else { continue };
+            let found = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat);
+            if found.map(|stat| stat.st_ino) != Ok(moved.thing.inode) {
+                return Err(changed_meanwhile(&workspace.shown(path)));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses to take what was found at or below `from` to its place at or below `to`, where the policy

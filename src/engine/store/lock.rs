@@ -3,7 +3,6 @@
 //! Nobody reads what is in a lock's file: each holder that had to wait sets its time, by which those who
 //! still wait see that it goes from hand to hand. Whatever else stands in its place is set aside.
 
-use std::borrow::Borrow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -67,16 +66,6 @@ pub fn take(
         }
     }
     Err(Errno::AGAIN.into())
-}
-
-/// Takes the exclusive lock of an opened file: at once, or as [`take`] waits. It is free as soon as the
-/// file is closed.
-///
-/// # Errors
-/// The system's.
-pub fn hold<F: Borrow<File>>(file: F, patience: Option<Duration>) -> std::io::Result<Asked<F>> {
-    let is_held = is_taken(file.borrow())? || is_waited_for(file.borrow(), patience)?;
-    Ok(if is_held { Asked::Held(file) } else { Asked::Busy })
 }
 
 /// A process that holds a lock.
