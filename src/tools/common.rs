@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Text;
 use crate::engine::Engine;
@@ -221,36 +222,70 @@ pub fn must_exist(change: &mut Change<'_>, current: &Current) -> Result<(), Erro
     if current.exists() { Ok(()) } else { Err(change.engine().workspace.not_found(current.place())) }
 }
 
-/// Refusals of files that the caller has not read, so that one answer names them all.
+/// Refusals of several files, so that one answer names them all.
 #[derive(Debug, Default)]
-pub struct Unread(Vec<Error>);
+pub struct Refusals {
+    /// Those of files that the caller has not read.
+    unread: Vec<Error>,
+    /// The others.
+    others: Vec<Error>,
+}
 
-impl Unread {
-    /// Keeps the refusal of an unread file for later.
+impl Refusals {
+    /// Keeps the refusal of a file for later.
     ///
     /// # Errors
-    /// Any other refusal; after one of an unread file, that comes first.
+    /// `error` if it is about no file, or all refusals once they fill an answer.
     pub fn keep(&mut self, error: Error) -> Result<(), Error> {
+        if error.path().is_none() || error.kind() == ErrorKind::LockTimeout {
+            return Err(error);
+        }
         if error.kind() == ErrorKind::NotRead {
-            self.0.push(error);
+            self.unread.push(error);
             return Ok(());
         }
-        std::mem::take(self).refuse()?;
-        Err(error)
+        self.others.push(error);
+        if self.others.len() < PLACES_LISTED { Ok(()) } else { std::mem::take(self).refuse() }
     }
 
-    /// Ends the call where any file was not read.
+    /// Ends the call if any file was refused.
     ///
     /// # Errors
-    /// `not_read`, which names all of them.
+    /// `not_read`, which names all files that were not read, else the first refusal; `details.refused` lists the
+    /// others.
     pub fn refuse(mut self) -> Result<(), Error> {
-        let paths: Vec<String> = self.0.iter().filter_map(Error::path).map(str::to_owned).collect();
-        match self.0.pop() {
-            None => Ok(()),
-            Some(only) if self.0.is_empty() => Err(only),
-            Some(_) => Err(all_unread(&paths)),
+        let paths: Vec<String> = self.unread.iter().filter_map(Error::path).map(str::to_owned).collect();
+        let listed: Vec<Value> = self.others.iter().map(refusal_json).collect();
+        let first = (!self.others.is_empty()).then(|| self.others.remove(0));
+        let more = match self.others.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        match (self.unread.pop(), first) {
+            (None, None) => Ok(()),
+            (None, Some(first)) if more.is_empty() => Err(first),
+            (None, Some(first)) => Err(first.add_to_message(&more).detail("refused", listed)),
+            (Some(only), None) if self.unread.is_empty() => Err(only),
+            (Some(only), first) => {
+                let error = if self.unread.is_empty() { only } else { all_unread(&paths) };
+                Err(match first {
+                    Some(first) => also_refused(error, first.message(), &more, listed),
+                    None => error,
+                })
+            }
         }
     }
+}
+
+/// Adds to the refusal of files that were not read what else is wrong.
+#[must_use]
+pub fn also_refused(error: Error, message: &str, more: &str, listed: impl Into<Value>) -> Error {
+    error.add_to_message(&format!("; also, {message}{more}")).detail("refused", listed)
+}
+
+/// One refusal for programs.
+fn refusal_json(error: &Error) -> Value {
+    json!({ "path": error.path(), "kind": error.kind(), "message": error.message() })
 }
 
 /// The refusal of several files that were not read.

@@ -244,3 +244,52 @@ fn redo_answers_what_was_redone_and_a_rename_changes_no_line() {
     let data = ws.lbx(&["redo"]).ok();
     assert_eq!((&data["redone"][0]["tool"], data.get("undone")), (&json!("move"), None));
 }
+
+#[test]
+fn one_refusal_names_all_files_and_everything_that_is_wrong() {
+    let files = ["a.txt", "b.txt", "c.txt", "d.txt"].map(|name| (name, "one\ntwo\n"));
+    let ws = Workspace::with(&files);
+    ws.write("bin", b"two\0");
+    std::fs::create_dir(ws.path("dir")).unwrap();
+    ws.lbx(&["read", "a.txt", "b.txt"]).ok();
+    let refused = |error: &Value| -> Vec<(String, String)> {
+        let text = |entry: &Value, field: &str| entry[field].as_str().unwrap().to_owned();
+        let listed = error["details"]["refused"].as_array().unwrap();
+        listed.iter().map(|entry| (text(entry, "path"), text(entry, "kind"))).collect()
+    };
+    let pair = |path: &str, kind: &str| (path.to_owned(), kind.to_owned());
+
+    // An edit of several files: the unread ones first, then what else is wrong.
+    let paths = json!(["a.txt", "c.txt", "d.txt", "none.txt", "dir"]);
+    let edit = |old: &str, paths: &Value| json!({"paths": paths, "old_string": old, "new_string": "new"});
+    let error = ws.unchanged(|| ws.json("edit", &edit("zzz", &paths)).error("not_read"));
+    assert_eq!(error["details"]["unread"], json!(["c.txt", "d.txt"]));
+    let found = [pair("a.txt", "no_match"), pair("none.txt", "not_found"), pair("dir", "is_a_directory")];
+    assert_eq!(refused(&error), found);
+    let error = ws.json("edit", &edit("zzz", &json!(["a.txt", "b.txt"]))).error("no_match");
+    assert_eq!(refused(&error), [pair("a.txt", "no_match"), pair("b.txt", "no_match")]);
+    assert!(error["message"].as_str().unwrap().ends_with("(and 1 more)"), "{error:#}");
+
+    // Several edits of one file.
+    let edits = json!({"path": "a.txt", "edits": [
+        {"old_string": "two", "new_string": "deux"},
+        {"old_string": "zzz", "new_string": "1"},
+        {"old_string": "deu", "new_string": "2"},
+        {"old_string": "yyy", "new_string": "3"},
+    ]});
+    let error = ws.unchanged(|| ws.json("edit", &edits).error("no_match"));
+    assert_eq!((&error["details"]["edit"], &error["details"]["also_missing"]), (&json!(2), &json!([4])));
+
+    // A patch: conflicts and missing files beside files that were not read.
+    let change =
+        |path: &str, old: &str| format!("--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,2 @@\n one\n-{old}\n+new\n");
+    let patch = [("a.txt", "two"), ("b.txt", "zzz"), ("c.txt", "two"), ("none.txt", "two")]
+        .map(|(path, old)| change(path, old))
+        .concat();
+    let error = ws.unchanged(|| ws.lbx(&["patch", "--patch", &patch]).error("not_read"));
+    assert_eq!(error["path"], "c.txt");
+    assert_eq!(refused(&error), [pair("b.txt", "patch_conflict"), pair("none.txt", "not_found")]);
+    ws.lbx(&["read", "c.txt"]).ok();
+    let error = ws.unchanged(|| ws.lbx(&["patch", "--patch", &patch]).error("patch_conflict"));
+    assert_eq!(refused(&error), [pair("b.txt", "patch_conflict"), pair("none.txt", "not_found")]);
+}

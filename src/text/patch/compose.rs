@@ -33,7 +33,8 @@ pub fn compose<'r, E>(
             }
         }
     }
-    if refusals.is_empty() { Ok(tree.outcomes()) } else { Err(PlanError::Refused(refusals)) }
+    let outcomes = tree.outcomes();
+    if refusals.is_empty() { Ok(outcomes) } else { Err(PlanError::Refused { refusals, outcomes }) }
 }
 
 /// The paths at which a patch makes or removes a whole file.

@@ -98,8 +98,13 @@ impl FileOutcome {
 pub enum PlanError<E> {
     /// A file could not be read.
     Read(E),
-    /// What the patch asks for cannot be done; everything that is wrong with it.
-    Refused(Vec<Refusal>),
+    /// What the patch asks for cannot be done.
+    Refused {
+        /// Everything that is wrong with it.
+        refusals: Vec<Refusal>,
+        /// Outcomes of the changes that can be made.
+        outcomes: Vec<FileOutcome>,
+    },
 }
 
 /// One thing that cannot be done.

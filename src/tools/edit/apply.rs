@@ -18,6 +18,7 @@ use crate::text::line_diff;
 use crate::text::line_range::{self, LineSpan};
 use crate::text::lines::{self, LineEnding};
 use crate::text::replace::{self, Replaced};
+use crate::tools::common::PLACES_LISTED;
 
 /// Time for a list of edits that must be done one by one.
 const TIME: Duration = Duration::from_secs(2);
@@ -249,6 +250,22 @@ pub fn lines_needed(body: &[u8], steps: &[EditStep]) -> Option<(u64, u64)> {
     let first = ranges.iter().map(|range| range.0).min()?;
     let last = ranges.iter().map(|range| range.1).max()?;
     Some((first, last))
+}
+
+/// Returns the numbers of the edits after `missed` whose text is neither in the file nor made by an edit before.
+pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize> {
+    let is_made = |old: &[u8]| {
+        let mut new_texts = steps.iter().filter_map(EditStep::new_text);
+        new_texts.any(|new| memchr::memmem::find(new.as_bytes(), old).is_some())
+    };
+    let is_missing = |step: &&EditStep| match &step.what {
+        What::Text(wanted) => {
+            first_place(body, wanted, step.lines).is_none() && !is_made(wanted.old.as_bytes())
+        }
+        What::Lines { .. } | What::Sketch { .. } => false,
+    };
+    let later = steps.iter().filter(|step| step.named.number() > Some(missed));
+    later.filter(is_missing).filter_map(|step| step.named.number()).take(PLACES_LISTED).collect()
 }
 
 /// Where a text stands first.

@@ -18,7 +18,7 @@ use crate::text::sketch::Refusal;
 #[derive(Debug)]
 pub struct Miss<'a> {
     /// The edit that misses.
-    named: Named,
+    pub(super) named: Named,
     /// The lines to which it is narrowed.
     lines: Option<LineSpan>,
     /// The text, as the edits before have made it.

@@ -18,7 +18,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-use super::common::{self, Unread, subject, unsupported_encoding};
+use super::common::{self, Refusals, subject, unsupported_encoding};
 use super::{Effect, Stdin, Text, Tool};
 use crate::buffer::Buffer;
 use crate::engine::Engine;
@@ -63,12 +63,12 @@ impl Tool for Edit {
         }
         let mut edited = Vec::with_capacity(paths.len());
         let mut changed: Vec<WorkspacePath> = Vec::new();
-        let mut unread = Unread::default();
+        let mut refusals = Refusals::default();
         for path in paths {
             let (answer, path) = match edit_file(&mut change, path, &steps, &request) {
                 Ok(planned) => planned,
                 Err(error) => {
-                    unread.keep(error)?;
+                    refusals.keep(error)?;
                     continue;
                 }
             };
@@ -82,7 +82,7 @@ impl Tool for Edit {
             }
             edited.push(answer);
         }
-        unread.refuse()?;
+        refusals.refuse()?;
         change.commit(subject(Self::NAME, &changed), request.options.change.why.clone())?;
         Ok(Response::of(engine, edited, &request))
     }
@@ -283,7 +283,12 @@ fn gate(
     must_not_repeat()?;
     let edited = match apply::apply(file, steps, change.policy().file_bytes()) {
         Ok(edited) => edited,
-        Err(miss) => return Err(elsewhere::explained(change, seen.current(), &miss)),
+        Err(miss) => {
+            let missed = miss.named.number().unwrap_or(usize::MAX);
+            let others = apply::also_missing(&file.body, steps, missed);
+            let error = elsewhere::explained(change, seen.current(), &miss);
+            return Err(if others.is_empty() { error } else { with_others(error, &others) });
+        }
     };
     let seen = if edited.removed.is_empty() {
         seen
@@ -292,6 +297,15 @@ fn gate(
     };
     let outcome = ComputedEdit::of(file, edited, seen.current(), steps);
     Ok(PlannedEdit::of(seen, outcome, &shown))
+}
+
+/// Adds to the refusal of an edit the numbers of the others whose text was not found.
+fn with_others(error: Error, others: &[usize]) -> Error {
+    let numbers: Vec<String> = others.iter().map(usize::to_string).collect();
+    let edits = if others.len() == 1 { "edit" } else { "edits" };
+    error
+        .add_to_message(&format!(" `old_string` of {edits} {} was not found either.", numbers.join(", ")))
+        .detail("also_missing", others.to_vec())
 }
 
 /// The refusal of a stale file.

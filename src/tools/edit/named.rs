@@ -30,6 +30,11 @@ impl Named {
         }
     }
 
+    /// Its number among several edits, from 1.
+    pub fn number(self) -> Option<usize> {
+        self.0.map(|(number, _)| number)
+    }
+
     /// Which of several edits this is, for a message.
     fn prefix(self) -> String {
         self.0.map(|(number, total)| format!("edit {number} of {total}: ")).unwrap_or_default()

@@ -23,7 +23,7 @@ use crate::text::patch::{
     Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Refusal,
     RefusalReason, Whole, is_symlink,
 };
-use crate::tools::common::{self, DiffWanted, PLACES_LISTED};
+use crate::tools::common::{self, DiffWanted, PLACES_LISTED, Refusals};
 
 use super::request::ExpectedByPath;
 
@@ -254,26 +254,55 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// Why a patch is refused: the gate comes first, since a file that has changed explains a
-    /// hunk that does not fit.
-    pub fn refuse(&mut self, refused: PlanError<Error>, proof: Proof) -> Error {
-        let refusals = match refused {
+    /// Returns the error of a patch that is refused, with everything that is wrong: the gate comes first, since a
+    /// file that has changed explains a hunk that does not fit.
+    pub fn refuse(&mut self, refused: PlanError<Error>, proof: Proof, wanted: DiffWanted) -> Error {
+        let (refusals, outcomes) = match refused {
             PlanError::Read(error) => return error,
-            PlanError::Refused(refusals) => refusals,
+            PlanError::Refused { refusals, outcomes } => (refusals, outcomes),
         };
         if let Err(error) = self.settle_expected() {
             return error;
         }
-        for refusal in &refusals {
+        let refused = self.with_near_names(answer::refused(&refusals), &refusals);
+        match self.gate_of(&refusals, outcomes, (proof, wanted)) {
+            Ok(()) => refused,
+            Err(gate) => {
+                let listed = refused.details().get("refused").cloned().unwrap_or_default();
+                common::also_refused(gate, refused.message(), "", listed)
+            }
+        }
+    }
+
+    /// Asks the gate about every file of a patch that is refused.
+    fn gate_of(
+        &mut self,
+        refusals: &[Refusal],
+        outcomes: Vec<FileOutcome>,
+        (proof, wanted): (Proof, DiffWanted),
+    ) -> Result<(), Error> {
+        let mut found = Refusals::default();
+        for refusal in refusals {
             if answer::may_be_staleness(refusal)
                 && let Some(current) = self.known.remove(&refusal.path)
                 && current.exists()
                 && let Err(error) = self.prove(current, proof, false, Needs::Any)
             {
-                return error;
+                found.keep(error)?;
             }
         }
-        self.with_near_names(answer::refused(&refusals), &refusals)
+        let is_refused = |path: &[u8]| refusals.iter().any(|refusal| refusal.path == path);
+        for mut outcome in outcomes {
+            let from = outcome.from.as_deref().unwrap_or_default();
+            if !is_refused(&outcome.path)
+                && !is_refused(from)
+                && let Err(error) = self.plan(&mut outcome, proof, wanted)
+                && error.kind() == ErrorKind::NotRead
+            {
+                found.keep(error)?;
+            }
+        }
+        found.refuse()
     }
 
     /// `error` with the paths that may have been meant, where it is about a file that is not there.

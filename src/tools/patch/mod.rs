@@ -12,7 +12,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::common::{DiffWanted, ListEnd, Unread, subject};
+use super::common::{DiffWanted, ListEnd, Refusals, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::{Control, Progress};
 use crate::engine::Engine;
@@ -186,8 +186,8 @@ pub fn run(
     let composed = composed(&patch, &options, &mut files, &control);
     let outcomes = match composed {
         Ok(outcomes) => outcomes,
-        Err(PlanError::Refused(_)) if is_repeated => Files::all_applied(&patch, &options)?,
-        Err(refused) => return Err(files.refuse(refused, proof)),
+        Err(PlanError::Refused { .. }) if is_repeated => Files::all_applied(&patch, &options)?,
+        Err(refused) => return Err(files.refuse(refused, proof, wanted)),
     };
     let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
     files.check_expected()?;
@@ -225,12 +225,12 @@ fn planned(
 ) -> Result<(Vec<FilePatched>, Vec<WorkspacePath>), Error> {
     let mut done = Vec::with_capacity(outcomes.len());
     let mut changed = Vec::new();
-    let mut unread = Unread::default();
+    let mut refusals = Refusals::default();
     for mut outcome in outcomes {
         let file = match files.plan(&mut outcome, proof, wanted) {
             Ok(file) => file,
             Err(error) => {
-                unread.keep(error)?;
+                refusals.keep(error)?;
                 continue;
             }
         };
@@ -239,7 +239,7 @@ fn planned(
         }
         done.push(file);
     }
-    unread.refuse()?;
+    refusals.refuse()?;
     Ok((done, changed))
 }
 

@@ -22,7 +22,7 @@ fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileO
     };
     compose(&patch, options, &mut read).map_err(|error| match error {
         PlanError::Read(()) => "read".to_owned(),
-        PlanError::Refused(refusals) => refusals
+        PlanError::Refused { refusals, .. } => refusals
             .iter()
             .map(|refusal| format!("{}: {:?}", String::from_utf8_lossy(&refusal.path), refusal.reason))
             .collect::<Vec<_>>()
