@@ -176,6 +176,10 @@ fn all_files_that_were_not_read_are_named_at_once() {
     let error = ws.unchanged(|| ws.lbx(&edit).error("not_read"));
     assert_eq!(error["details"]["unread"], json!(["a.txt", "b c.txt"]));
     let advice = error["suggested_action"].as_str().unwrap();
+    assert!(advice.contains("(lbx grep -F --mark -- one a.txt 'b c.txt')"), "{advice}");
+    let edit_none = ["edit", "a.txt", "b c.txt", "--old-string", "none", "--new-string", "1"];
+    let error = ws.unchanged(|| ws.lbx(&edit_none).error("not_read"));
+    let advice = error["suggested_action"].as_str().unwrap();
     assert!(advice.contains("(lbx read a.txt 'b c.txt')"), "{advice}");
     let hunk = |path: &str| format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-one\n+1\n");
     let patch = hunk("a.txt") + &hunk("d.txt") + "--- a/b c.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
@@ -185,6 +189,28 @@ fn all_files_that_were_not_read_are_named_at_once() {
     ws.lbx(&["read", "a.txt", "b c.txt"]).ok();
     ws.lbx_stdin(&["patch", "--dry-run"], &patch).ok();
     ws.lbx(&edit).ok();
+}
+
+#[test]
+fn the_cheapest_read_of_several_files_is_a_search_that_marks() {
+    let long = format!("{}-x one y\n", "line\n".repeat(500));
+    let ws = Workspace::with(&[("a.txt", &long), ("b.txt", &long), ("c.txt", &long)]);
+    let edit = ["edit", "a.txt", "b.txt", "c.txt", "--old-string", "-x one", "--new-string", "2"];
+    let error = ws.lbx(&edit).error("not_read");
+    let advice = error["suggested_action"].as_str().unwrap();
+    let command = advice.split_once("(lbx ").unwrap().1.split_once(')').unwrap().0;
+    let words: Vec<String> = shlex(command);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    assert!(ws.lbx(&words).stdout().len() < 2000);
+    ws.lbx(&edit).ok();
+    assert!(ws.read_bytes("c.txt").ends_with(b"2 y\n"));
+}
+
+/// Splits a command line as a shell does.
+fn shlex(command: &str) -> Vec<String> {
+    let script = format!("printf '%s\\n' {command}");
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -16,13 +16,16 @@ mod request;
 mod step;
 mod words;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use super::common::{self, Refusals, subject, unsupported_encoding};
 use super::{Effect, Stdin, Text, Tool};
 use crate::buffer::Buffer;
 use crate::engine::Engine;
-use crate::engine::change::gate::Needs;
+use crate::engine::change::gate::{Needs, quoted};
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Gate;
 use crate::engine::store::session::ReplacedLines;
@@ -36,7 +39,7 @@ pub use edited::Matched;
 pub use item::{EditItem, Match};
 use numbered::Placed;
 pub use request::{Edits, Request};
-use step::EditStep;
+use step::{EditStep, What};
 
 /// The tool.
 pub struct Edit;
@@ -64,8 +67,9 @@ impl Tool for Edit {
         let mut edited = Vec::with_capacity(paths.len());
         let mut changed: Vec<WorkspacePath> = Vec::new();
         let mut refusals = Refusals::default();
+        let all_found = Cell::new(true);
         for path in paths {
-            let (answer, path) = match edit_file(&mut change, path, &steps, &request) {
+            let (answer, path) = match edit_file(&mut change, path, &steps, &request, &all_found) {
                 Ok(planned) => planned,
                 Err(error) => {
                     refusals.keep(error)?;
@@ -82,7 +86,8 @@ impl Tool for Edit {
             }
             edited.push(answer);
         }
-        refusals.refuse()?;
+        let refused = refusals.refuse();
+        refused.map_err(|error| if all_found.get() { with_cheapest_read(error, &steps) } else { error })?;
         change.commit(subject(Self::NAME, &changed), request.options.change.why.clone())?;
         Ok(Response::of(engine, edited, &request))
     }
@@ -115,12 +120,14 @@ fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], request: &Request) -> R
     Ok(Response::of(change.engine(), edited, request))
 }
 
-/// Plans the edits of one file; answers the path where something changes.
+/// Plans the edits of one file; answers the path where something changes. Unsets `all_found` if the file was not read
+/// and does not have the text to replace.
 fn edit_file(
     change: &mut Change<'_>,
     path: &Path,
     steps: &[EditStep],
     request: &Request,
+    all_found: &Cell<bool>,
 ) -> Result<(FileEdited, Option<WorkspacePath>), Error> {
     let current = change.look_at(path)?;
     common::must_exist(change, &current)?;
@@ -142,7 +149,7 @@ fn edit_file(
     } else {
         Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
     };
-    let plan = gate(change, current, &file, &placed, request)?;
+    let plan = gate(change, current, &file, &placed, request, all_found)?;
     let PlannedEdit { seen, answer, bytes, rebased, base, left_out, replaced } = plan;
     let Some(bytes) = bytes else {
         return Ok((answer, None));
@@ -235,6 +242,7 @@ fn gate(
     file: &View<'_>,
     Placed { steps, are_all_found, .. }: &Placed,
     request: &Request,
+    all_found: &Cell<bool>,
 ) -> Result<PlannedEdit, Error> {
     let shown = current.place().shown().to_owned();
     let seen_sha256 =
@@ -278,7 +286,11 @@ fn gate(
             Err(_) => {}
         }
     }
-    let needed = || apply::lines_needed(&file.body, steps);
+    let needed = || {
+        let lines = apply::lines_needed(&file.body, steps);
+        all_found.set(all_found.get() && lines.is_some());
+        lines
+    };
     let seen = change.prove(current, request.expected_sha256, Needs::AnySuchAs(&needed))?;
     must_not_repeat()?;
     let edited = match apply::apply(file, steps, change.policy().file_bytes()) {
@@ -297,6 +309,22 @@ fn gate(
     };
     let outcome = ComputedEdit::of(file, edited, seen.current(), steps);
     Ok(PlannedEdit::of(seen, outcome, &shown))
+}
+
+/// Names the cheapest read of several files: a search for the text to replace, which marks only its lines.
+fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
+    let unread = error.details().get("unread").and_then(Value::as_array);
+    let [EditStep { what: What::Text(wanted), .. }] = steps else { return error };
+    let Some(unread) = unread.filter(|_| !wanted.flexible && !wanted.old.contains('\n')) else {
+        return error;
+    };
+    let files: Vec<_> = unread.iter().filter_map(Value::as_str).map(quoted).collect();
+    let command = format!("lbx grep -F --mark -- {} {}", quoted(&wanted.old), files.join(" "));
+    error.suggest_running(
+        "Search these files for that text with `mark`, which reads its lines alone".to_owned(),
+        command,
+        ", then repeat the call.",
+    )
 }
 
 /// Adds to the refusal of an edit the numbers of the others whose text was not found.
