@@ -62,6 +62,13 @@ fn a_clients_own_tools_are_switched_off_where_it_has_a_setting_for_that() {
     assert!(excluded.as_array().unwrap().contains(&"replace".into()), "{excluded}");
     ws.lbx(&["init", "--client", "opencode", "--exclusive"]).ok();
     assert_eq!(file("opencode.json")["permission"]["edit"], "deny");
+    ws.write(".codex/config.toml", "[features]\nweb = true\n");
+    ws.lbx(&["init", "--client", "codex", "--exclusive"]).ok();
+    let codex = std::fs::read_to_string(ws.path(".codex/config.toml")).unwrap();
+    assert!(
+        codex.starts_with("[features]\nshell_tool = false # Written by lbx init\nweb = true\n"),
+        "{codex}"
+    );
     for client in ["codex", "cursor", "vscode", "zed", "goose"] {
         let told = ws.lbx(&["init", "--client", client, "--exclusive"]).ok();
         assert!(told["text"].as_str().is_some_and(|text| !text.is_empty()), "{client}: {told}");
@@ -227,7 +234,9 @@ fn geminis_hooks_print_nothing_and_are_called_before_it_compresses() {
 }
 
 /// Configurations of users, as editors and people write them.
-const OF_USERS: [(&str, &str, &str); 16] = [
+const OF_USERS: [(&str, &str, &str); 18] = [
+    ("codex", ".codex/config.toml", "[features]\nshell_tool = false\n"),
+    ("codex", ".codex/config.toml", "[features] # mine\r\n\r\n[features.x]\r\na = 1\r\n"),
     ("codex", ".codex/config.toml", "a = 1\n\n\n"),
     ("codex", ".codex/config.toml", "a = 1"),
     ("codex", ".codex/config.toml", "a = 1\r\nb = \"x\"\r\n"),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::piece::{Hook, HookForm, Part, Piece};
+use super::toml_table::Line;
 
 /// A client.
 pub struct Client {
@@ -16,7 +17,13 @@ pub struct Client {
     pub shown: Option<fn(&[String]) -> String>,
     /// How its own tools are switched off, where no file in the workspace does.
     pub shown_exclusive: Option<&'static str>,
+    /// Step that only a person can take.
+    pub by_hand: Option<&'static str>,
 }
+
+/// Entry that the others fill in.
+const CLIENT: Client =
+    Client { name: "", parts: &[], exclusive: &[], shown: None, shown_exclusive: None, by_hand: None };
 
 /// A server in an object of JSON.
 const fn server(file: &'static str, path: &'static [&'static str], entry: fn(&[String]) -> Value) -> Part {
@@ -60,8 +67,7 @@ pub const CLIENTS: &[Client] = &[
                 items: &["Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "Bash"],
             },
         }],
-        shown: None,
-        shown_exclusive: None,
+        ..CLIENT
     },
     Client {
         name: "codex",
@@ -69,11 +75,15 @@ pub const CLIENTS: &[Client] = &[
             Part { file: ".codex/config.toml", piece: Piece::Table { name: "mcp_servers.lbx" } },
             hook(".codex/hooks.json", &["hooks", "SessionStart"], AT_START),
         ],
-        exclusive: &[],
-        shown: None,
+        exclusive: &[Part {
+            file: ".codex/config.toml",
+            piece: Piece::Line(Line { table: "features", key: "shell_tool", value: "false" }),
+        }],
         shown_exclusive: Some(
-            "Codex has no setting that switches apply_patch off. Tell the model in AGENTS.md to use the tools of lbx.",
+            "Codex has no setting that switches apply_patch off. Tell the model in AGENTS.md to use the tools of lbx.\n",
         ),
+        by_hand: Some("Trust this folder in Codex: it reads .codex of trusted folders alone.\n"),
+        ..CLIENT
     },
     Client {
         name: "gemini",
@@ -100,8 +110,7 @@ pub const CLIENTS: &[Client] = &[
                 ],
             },
         }],
-        shown: None,
-        shown_exclusive: None,
+        ..CLIENT
     },
     Client {
         name: "opencode",
@@ -127,8 +136,7 @@ pub const CLIENTS: &[Client] = &[
                 ],
             },
         }],
-        shown: None,
-        shown_exclusive: None,
+        ..CLIENT
     },
     Client {
         name: "cursor",
@@ -137,11 +145,10 @@ pub const CLIENTS: &[Client] = &[
             Part { file: ".cursor/hooks.json", piece: Piece::Frame { name: "version", number: 1 } },
             hook(".cursor/hooks.json", &["hooks", "preCompact"], HookForm::Bare),
         ],
-        exclusive: &[],
-        shown: None,
         shown_exclusive: Some(
             "Cursor has no setting that switches its own tools off. Tell the model in a rule (.cursor/rules) to use the tools of lbx.",
         ),
+        ..CLIENT
     },
     Client {
         name: "vscode",
@@ -158,8 +165,8 @@ pub const CLIENTS: &[Client] = &[
             file: ".github/agents/lbx.agent.md",
             piece: Piece::Whole { text: VSCODE_AGENT },
         }],
-        shown: None,
         shown_exclusive: Some("Choose the agent lbx in the chat: it has the tools of lbx alone."),
+        ..CLIENT
     },
     Client {
         name: "zed",
@@ -168,14 +175,11 @@ pub const CLIENTS: &[Client] = &[
             &["context_servers", "lbx"],
             |arguments| json!({ "source": "custom", "command": "lbx", "args": arguments, "env": {} }),
         )],
-        exclusive: &[],
-        shown: None,
         shown_exclusive: Some(ZED_PROFILE),
+        ..CLIENT
     },
     Client {
         name: "goose",
-        parts: &[],
-        exclusive: &[],
         shown: Some(|arguments| {
             format!(
                 "# ~/.config/goose/config.yaml\nextensions:\n  lbx:\n    name: lbx\n    type: stdio\n    cmd: lbx\n    args: {}\n    enabled: true\n    env_keys: []\n    envs: {{}}\n    timeout: 300\n",
@@ -185,6 +189,7 @@ pub const CLIENTS: &[Client] = &[
         shown_exclusive: Some(
             "  developer:\n    name: developer\n    type: builtin\n    bundled: true\n    enabled: false\n    timeout: 300\n",
         ),
+        ..CLIENT
     },
 ];
 

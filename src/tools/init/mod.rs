@@ -210,7 +210,8 @@ fn left_to_the_user(
     let entry = client.shown.map(|shown| shown(arguments));
     let entry = entry
         .map(|entry| if request.remove { format!("Remove this from the file:\n\n{entry}") } else { entry });
-    let more = client.shown_exclusive.filter(|_| request.exclusive && !request.remove).map(str::to_owned);
+    let more = client.shown_exclusive.filter(|_| request.exclusive).into_iter().chain(client.by_hand);
+    let more = more.filter(|_| !request.remove).map(str::to_owned);
     let text: String = entry.into_iter().chain(more).chain(left).collect();
     Some(text).filter(|text| !text.is_empty())
 }

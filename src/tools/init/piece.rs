@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::earlier::Earlier;
-use super::toml_table;
+use super::toml_table::{self, Line};
 use crate::text::jsonc::{self, Fault};
 
 /// A piece with its file.
@@ -28,6 +28,8 @@ pub enum Piece {
         /// The table.
         name: &'static str,
     },
+    /// A line of a TOML table.
+    Line(Line),
     /// A hook.
     Hook(Hook),
     /// A number that the file must have beside what else is put into it.
@@ -134,7 +136,9 @@ impl Piece {
     /// Whether it is known as lbx's wherever it stands.
     pub const fn is_marked(&self) -> bool {
         match self {
-            Self::Server { .. } | Self::Table { .. } | Self::Hook(_) | Self::Whole { .. } => true,
+            Self::Server { .. } | Self::Table { .. } | Self::Line(_) | Self::Hook(_) | Self::Whole { .. } => {
+                true
+            }
             Self::Frame { .. } | Self::Items { .. } | Self::Settings { .. } => false,
         }
     }
@@ -152,6 +156,7 @@ impl Piece {
                 let (program, arguments) = (Value::from(whom.program), Value::from(whom.arguments.to_vec()));
                 toml_table::set(text, name, &format!("command = {program}\nargs = {arguments}\n"))
             }
+            Self::Line(line) => line.set(text, OWN_SIGN),
             Self::Hook(hook) => jsonc::add_item(text, hook.path, HOOK_SIGN, &hook.item(whom.client)),
             Self::Frame { name, number } => match jsonc::get(text, &[name])? {
                 Some(_) => Ok(text.to_owned()),
@@ -186,6 +191,7 @@ impl Piece {
         match self {
             Self::Server { path, .. } => jsonc::remove(text, path),
             Self::Table { name } => toml_table::remove(text, name),
+            Self::Line(line) => line.remove(text, OWN_SIGN),
             Self::Hook(hook) => jsonc::remove_items(text, hook.path, HOOK_SIGN),
             Self::Frame { name, number } => {
                 let is_ours = jsonc::get(text, &[name])? == Some((*number).into());

@@ -1,4 +1,4 @@
-//! One table of a TOML file, set or removed; everything else stays byte for byte.
+//! One table of a TOML file, or one line of it, set or removed; everything else stays byte for byte.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::text::jsonc::Fault;
 /// Where the text is not TOML, or names the table in another way.
 pub fn set(text: &str, table: &str, body: &str) -> Result<String, Fault> {
     must_parse(text)?;
-    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let newline = newline_of(text);
     let new = format!("[{table}]\n{body}").replace('\n', newline);
     let spans = spans_of(text, table);
     let with = match spans.split_first() {
@@ -25,15 +25,99 @@ pub fn set(text: &str, table: &str, body: &str) -> Result<String, Fault> {
             let rest = without(text, others);
             format!("{}{new}{}", peek_str(&rest, ..first.start), peek_str(&rest, first.end..))
         }
-        None if text.trim().is_empty() => new,
-        None => {
-            let end = if text.ends_with('\n') { "" } else { newline };
-            format!("{text}{end}{newline}{new}")
-        }
+        None => appended(text, &new),
     };
-    let is_twice = |_| Fault(format!("`{table}` is already set in another form than [{table}]"));
-    must_parse(&with).map_err(is_twice)?;
+    must_be_set_once(&with, table)?;
     Ok(with)
+}
+
+/// A key of a table, on a line that says who wrote it.
+pub struct Line {
+    /// Name of the table.
+    pub table: &'static str,
+    /// Name of the key.
+    pub key: &'static str,
+    /// Value, as TOML writes it.
+    pub value: &'static str,
+}
+
+impl Line {
+    /// Returns the text with the line, in its table; a key that has the value already stays as it is.
+    ///
+    /// # Errors
+    /// Fails if the text is not TOML, or sets the key or the table otherwise.
+    pub fn set(&self, text: &str, sign: &str) -> Result<String, Fault> {
+        let Self { table, key, value } = self;
+        must_parse(text)?;
+        match self.found(text) {
+            Some(found) if found == *value => return Ok(text.to_owned()),
+            Some(found) => return Err(Fault(format!("`{table}.{key}` is {found} already"))),
+            None => {}
+        }
+        let newline = newline_of(text);
+        let line = format!("{key} = {value} # {sign}{newline}");
+        let header = lines_of(text).into_iter().find(|line| self.is_header(peek_str(text, line.clone())));
+        let with = match header {
+            Some(header) => {
+                let (before, after) = (peek_str(text, ..header.end), peek_str(text, header.end..));
+                let end = if before.ends_with('\n') { "" } else { newline };
+                format!("{before}{end}{line}{after}")
+            }
+            None => appended(text, &format!("[{table}]{newline}{line}")),
+        };
+        must_be_set_once(&with, table)?;
+        Ok(with)
+    }
+
+    /// Returns the text without the line, and without its table if nothing else is in it.
+    ///
+    /// # Errors
+    /// Fails if the text is not TOML.
+    pub fn remove(&self, text: &str, sign: &str) -> Result<String, Fault> {
+        must_parse(text)?;
+        let is_ours = |line: &str| line.starts_with(self.key) && line.trim_end().ends_with(sign);
+        let line = lines_of(text).into_iter().find(|line| is_ours(peek_str(text, line.clone())));
+        let Some(line) = line else { return Ok(text.to_owned()) };
+        let text = format!("{}{}", peek_str(text, ..line.start), peek_str(text, line.end..));
+        let lines = lines_of(&text);
+        let mut rest = lines.iter().skip_while(|line| !self.is_header(peek_str(&text, (*line).clone())));
+        let Some(header) = rest.next() else { return Ok(text) };
+        let next = rest.map(|line| peek_str(&text, line.clone())).find(|line| !line.trim().is_empty());
+        let is_empty = next.is_none_or(|line| line.starts_with('['));
+        Ok(if is_empty { without(&text, std::slice::from_ref(header)) } else { text })
+    }
+
+    /// Returns the value that a text gives the key.
+    fn found<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let parsed = DeTable::parse(text).ok()?;
+        let DeValue::Table(table) = parsed.get_ref().get(self.table)?.get_ref() else { return None };
+        Some(peek_str(text, table.get(self.key)?.span()))
+    }
+
+    /// Returns true for the line that begins the table.
+    fn is_header(&self, line: &str) -> bool {
+        line.starts_with('[') && !line.starts_with("[[") && names_in(line) == [self.table]
+    }
+}
+
+/// Returns the text with a table behind it.
+fn appended(text: &str, table: &str) -> String {
+    if text.trim().is_empty() {
+        return table.to_owned();
+    }
+    let newline = newline_of(text);
+    let end = if text.ends_with('\n') { "" } else { newline };
+    format!("{text}{end}{newline}{table}")
+}
+
+/// Returns the line ending that a text has.
+fn newline_of(text: &str) -> &'static str {
+    if text.contains("\r\n") { "\r\n" } else { "\n" }
+}
+
+/// Refuses a text that has the table in two forms.
+fn must_be_set_once(text: &str, table: &str) -> Result<(), Fault> {
+    must_parse(text).map_err(|_| Fault(format!("`{table}` is already set in another form than [{table}]")))
 }
 
 /// The text without the table, the tables below it, and one blank line before each.
@@ -70,9 +154,7 @@ fn spans_of(text: &str, table: &str) -> Vec<Range<usize>> {
     let wanted: Vec<String> = table.split('.').map(str::to_owned).collect();
     let mut spans: Vec<Range<usize>> = Vec::new();
     let mut is_within = false;
-    let mut start = text.len() - text.trim_start_matches('\u{feff}').len();
-    while start < text.len() {
-        let end = line_end(text.as_bytes(), start);
+    for Range { start, end } in lines_of(text) {
         let line = peek_str(text, start..end).trim();
         if line.starts_with('[') {
             let was_within = is_within;
@@ -85,9 +167,20 @@ fn spans_of(text: &str, table: &str) -> Vec<Range<usize>> {
         if let Some(span) = spans.last_mut().filter(|_| is_within && says_something) {
             span.end = end;
         }
-        start = end;
     }
     spans
+}
+
+/// Returns the lines of a text, each with all lines of a value that begins in it.
+fn lines_of(text: &str) -> Vec<Range<usize>> {
+    let mut lines = Vec::new();
+    let mut start = text.len() - text.trim_start_matches('\u{feff}').len();
+    while start < text.len() {
+        let end = line_end(text.as_bytes(), start);
+        lines.push(start..end);
+        start = end;
+    }
+    lines
 }
 
 /// The names in the header of a table.
@@ -196,5 +289,35 @@ mod tests {
         assert_eq!(remove(text, "mcp_servers.lbx").unwrap(), "# of z\n[z]\ny = 1\n");
         let with = set(text, "mcp_servers.lbx", "b = 1\n").unwrap();
         assert_eq!(with, "[mcp_servers.lbx]\nb = 1\n\n# of z\n[z]\ny = 1\n");
+    }
+
+    #[test]
+    fn a_line_is_set_in_its_table_and_removed_without_a_trace() {
+        let line = Line { table: "features", key: "shell_tool", value: "false" };
+        for text in [
+            "",
+            "a = 1",
+            "[features]\nb = true\n",
+            "[features] # mine\n\n[z]\r\ny = 1\r\n",
+            "[features.x]\nb = 1\n",
+            "a = 1\n\n[features]",
+            "x = \"\"\"\n[features]\nshell_tool = true\n\"\"\"\n",
+        ] {
+            let with = line.set(text, "lbx").unwrap();
+            assert_eq!(line.found(&with), Some("false"), "{with}");
+            assert_eq!(line.set(&with, "lbx").unwrap(), with);
+            let left = line.remove(&with, "lbx").unwrap();
+            let is_bare =
+                |text: &str| text.replace(['\r', '\n'], "").replace("[features]", "").replace(" # mine", "");
+            assert_eq!(is_bare(&left), is_bare(text));
+            assert_eq!(line.remove(text, "lbx").unwrap(), text);
+        }
+        let own = "[features]\nshell_tool = false\n";
+        assert_eq!(line.set(own, "lbx").unwrap(), own);
+        for other in
+            ["[features]\nshell_tool = true\n", "features = { a = true }\n", "[[features]]\na = 1\n", "= 1"]
+        {
+            assert!(line.set(other, "lbx").is_err(), "{other}");
+        }
     }
 }
