@@ -76,6 +76,18 @@ fn a_clients_own_tools_are_switched_off_where_it_has_a_setting_for_that() {
 }
 
 #[test]
+fn opencodes_plugin_is_the_default_export_that_both_releases_load() {
+    let ws = Workspace::with(&[]);
+    let file = ".opencode/plugins/lbx.js";
+    ws.write(file, "// Written by lbx init; an earlier form\nexport const Lbx = async () => ({})\n");
+    ws.lbx(&["init", "--client", "opencode"]).ok();
+    let plugin = std::fs::read_to_string(ws.path(file)).unwrap();
+    let parts = ["export default {", "id: \"lbx\"", "server: async", "setup: async"];
+    assert!(parts.iter().all(|part| plugin.contains(part)), "{plugin}");
+    assert!(!plugin.contains("export const"), "{plugin}");
+}
+
+#[test]
 fn what_the_user_denied_or_chose_stays_the_users() {
     let claude = "{\n  \"permissions\": { \"deny\": [\"Bash\"] }\n}\n";
     let opencode = "{ \"permission\": { \"edit\": \"ask\" } }\n";

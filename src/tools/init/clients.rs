@@ -193,17 +193,35 @@ pub const CLIENTS: &[Client] = &[
     },
 ];
 
-/// A plugin for `OpenCode`, which has no hooks that a configuration can name.
+/// Plugin for `OpenCode`, whose configuration names no hooks. Release 2 calls `setup`; release 1 calls `server`, and
+/// from 1.17.10 on `setup` too, with a context that has no events.
 const OPENCODE_PLUGIN: &str = "\
 // Written by lbx init; `lbx init --client opencode --remove` removes it.
 // What was read before a compaction is no longer in the model's context.
-export const Lbx = async ({ $ }) => ({
-  event: async ({ event }) => {
-    if (event.type === \"session.compacted\") {
-      await $`lbx session compact --session opencode@parent`.quiet().nothrow()
+import { execFile } from \"node:child_process\"
+
+const compact = () =>
+  new Promise((done) => execFile(\"lbx\", [\"session\", \"compact\", \"--session\", \"opencode@parent\"], () => done()))
+
+export default {
+  id: \"lbx\",
+  server: async () => ({
+    event: async ({ event }) => {
+      if (event.type === \"session.compacted\") await compact()
+    },
+  }),
+  setup: async ({ event }) => {
+    if (!event) return
+    const events = event.subscribe()[Symbol.asyncIterator]()
+    const follow = async () => {
+      for (let next = await events.next(); !next.done; next = await events.next()) {
+        if (next.value.type === \"session.compaction.ended\") await compact()
+      }
     }
+    follow().catch(() => {})
+    return () => events.return?.()
   },
-})
+}
 ";
 
 /// A custom agent of VS Code's, which has no setting that switches its own tools off.
