@@ -36,6 +36,7 @@ const USES: &[(&str, &str, Use)] = &[
     ("session: AFTER A CONTEXT WAS COMPACTED", "{\"hooks\"", the_hook_compacts_and_briefs),
     ("squash: WHAT IS COMMITTED", "git checkout", git_alone_commits_what_was_done),
     ("batch: LINES", "{\"tool\"", a_line_is_answered),
+    ("mcp: CLIENTS", "NAME", each_row_of_the_clients_names_its_file),
     ("json: REQUESTS", "lbx read", three_forms_of_a_request_have_one_answer),
     ("json: RESPONSES", "{\"ok\":true", answers_have_those_fields),
     ("policy: SOURCES", "the default", a_later_source_is_stronger),
@@ -220,6 +221,22 @@ fn a_line_is_answered(block: &str) {
     let answers = project().lbx_stdin(&["batch"], format!("{block}\n")).stdout_text();
     let answer: Value = serde_json::from_str(answers.trim_end()).unwrap();
     assert_eq!((&answer["ok"], &answer["id"]), (&json!(true), &json!(1)), "{answer}");
+}
+
+/// Every client has a row, and `init` writes the file that it names.
+fn each_row_of_the_clients_names_its_file(block: &str) {
+    let ws = project();
+    let rows = block.lines().skip(1).map(|row| row.split_once(' ').unwrap());
+    let rows: Vec<(&str, &str)> = rows.map(|(name, rest)| (name, rest.trim_start())).collect();
+    let names: Vec<&str> = rows.iter().map(|row| row.0).collect();
+    assert_eq!(ws.lbx(&["init"]).ok()["clients"], json!(names));
+    for (name, rest) in rows {
+        let data = ws.lbx(&["init", "--client", name, "--dry-run"]).ok();
+        match data["files"][0]["path"].as_str() {
+            Some(path) => assert!(rest.split(' ').next() == Some(path), "{name}: {path}"),
+            None => assert!(rest.starts_with("shown") && data["text"].is_string(), "{name}: {data:#}"),
+        }
+    }
 }
 
 /// The forms are one request.

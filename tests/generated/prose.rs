@@ -546,10 +546,45 @@ anthropic-memory keeps /memories in the workspace. --workspace DIR puts it into 
     ),
 ];
 
-/// What the server speaks.
-const MCP: &[Section] = &[(
-    "REVISIONS OF THE PROTOCOL",
-    "
+/// Clients that `init` sets up, and the revisions that the server speaks.
+const MCP: &[Section] = &[
+    (
+        "CLIENTS",
+        "
+lbx init --client NAME puts the server into the file of this table. A number is the release that offered a model the tools
+when it was tried. The other forms follow the client's own pages and sources, Antigravity's the reports of its users; nobody
+has run them.
+
+    NAME         FILE                     TRIED WITH
+    claude-code  .mcp.json                2.1.197
+    codex        .codex/config.toml       0.169.0
+    gemini       .gemini/settings.json
+    opencode     opencode.json            1.18.33; the plugin needs 1.18.29 or 2
+    cursor       .cursor/mcp.json
+    vscode       .vscode/mcp.json
+    zed          .zed/settings.json
+    goose        shown, not written
+    copilot-cli  .github/mcp.json         1.0.102
+    qwen-code    .qwen/settings.json      0.24.4
+    pi           .pi/mcp.json             1.3.0; it needs 0.99
+    antigravity  .agents/mcp_config.json
+    kiro         .kiro/settings/mcp.json  agents as of IDE 1 and CLI 3
+    cline        shown, not written       3.0.65
+
+--exclusive switches the client's own file and shell tools off: by a setting for claude-code, gemini, opencode, qwen-code
+and pi; by an agent named lbx, which a person chooses, for vscode, copilot-cli and kiro. Kiro's has the tools of every MCP
+server. For zed, goose and cline it shows a setting of the person's own file. codex loses its shell and keeps
+apply_patch. For cursor and antigravity no such setting is known.
+
+Codex, Copilot CLI and pi read these files in a folder that a person trusts, and Qwen Code starts the server after qwen mcp
+approve lbx; init names the step. Copilot CLI takes an lbx of .mcp.json before its own, so that it shares the entry of
+Claude Code where both are set up. Cline runs one process for all folders, which starts its servers in the first one: the
+entry names a folder and serves that one alone.
+",
+    ),
+    (
+        "REVISIONS OF THE PROTOCOL",
+        "
 The server speaks every revision from 2024-11-05 to 2025-11-25, and the stateless 2026-07-28: server/discover, metadata in
 each request, resultType, ttlMs and cacheScope. With --confirm a call of that revision answers input_required with the
 question, and the client repeats the call with the person's answer.
@@ -558,4 +593,5 @@ Not supported in 2026-07-28: the client's roots (name the workspace with --works
 io.modelcontextprotocol/logLevel, and subscriptions/listen. A process has one session of its own unless --session or the
 field session names one.
 ",
-)];
+    ),
+];

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::common::{LBX, PATH_FIXED, Workspace};
 
 /// The clients, with the file that each has in a workspace.
-const CLIENTS: [(&str, &str); 7] = [
+const CLIENTS: [(&str, &str); 12] = [
     ("claude-code", ".mcp.json"),
     ("codex", ".codex/config.toml"),
     ("gemini", ".gemini/settings.json"),
@@ -13,10 +13,15 @@ const CLIENTS: [(&str, &str); 7] = [
     ("cursor", ".cursor/mcp.json"),
     ("vscode", ".vscode/mcp.json"),
     ("zed", ".zed/settings.json"),
+    ("copilot-cli", ".github/mcp.json"),
+    ("qwen-code", ".qwen/settings.json"),
+    ("pi", ".pi/mcp.json"),
+    ("antigravity", ".agents/mcp_config.json"),
+    ("kiro", ".kiro/settings/mcp.json"),
 ];
 
 /// The files of a client, with what `--exclusive` writes.
-const FILES: [(&str, &[&str]); 7] = [
+const FILES: [(&str, &[&str]); 12] = [
     ("claude-code", &[".mcp.json", ".claude/settings.json"]),
     ("codex", &[".codex/config.toml", ".codex/hooks.json"]),
     ("gemini", &[".gemini/settings.json"]),
@@ -24,6 +29,11 @@ const FILES: [(&str, &[&str]); 7] = [
     ("cursor", &[".cursor/mcp.json", ".cursor/hooks.json"]),
     ("vscode", &[".vscode/mcp.json", ".github/hooks/lbx.json", ".github/agents/lbx.agent.md"]),
     ("zed", &[".zed/settings.json"]),
+    ("copilot-cli", &[".github/mcp.json", ".github/copilot/settings.json", ".github/agents/lbx.agent.md"]),
+    ("qwen-code", &[".qwen/settings.json"]),
+    ("pi", &[".pi/mcp.json", ".pi/extensions/lbx.js"]),
+    ("antigravity", &[".agents/mcp_config.json"]),
+    ("kiro", &[".kiro/settings/mcp.json", ".kiro/agents/lbx.md"]),
 ];
 
 #[test]
@@ -69,7 +79,18 @@ fn a_clients_own_tools_are_switched_off_where_it_has_a_setting_for_that() {
         codex.starts_with("[features]\nshell_tool = false # Written by lbx init\nweb = true\n"),
         "{codex}"
     );
-    for client in ["codex", "cursor", "vscode", "zed", "goose"] {
+    for (client, path, list) in [
+        ("qwen-code", ".qwen/settings.json", "/permissions/deny"),
+        ("pi", ".pi/settings.json", "/defaultTools"),
+    ] {
+        ws.lbx(&["init", "--client", client, "--exclusive"]).ok();
+        let off = file(path).pointer(list).unwrap().to_string();
+        assert!(off.contains("edit") && off.contains("write"), "{client}: {off}");
+        ws.lbx(&["init", "--client", client, "--remove"]).ok();
+        assert!(!ws.path(path).exists(), "{client}");
+    }
+    for client in ["codex", "cursor", "vscode", "zed", "goose", "copilot-cli", "antigravity", "kiro", "cline"]
+    {
         let told = ws.lbx(&["init", "--client", client, "--exclusive"]).ok();
         assert!(told["text"].as_str().is_some_and(|text| !text.is_empty()), "{client}: {told}");
     }
@@ -203,6 +224,23 @@ fn hooks_are_added_beside_those_that_are_there() {
 }
 
 #[test]
+fn a_step_for_a_person_is_named_when_a_client_is_set_up_and_not_when_it_is_removed() {
+    let ws = Workspace::with(&[]);
+    for (client, step) in [
+        ("codex", "Trust this folder"),
+        ("copilot-cli", "trust the folder"),
+        ("qwen-code", "`qwen mcp approve lbx`"),
+        ("pi", "trust the project"),
+        ("antigravity", "Trust this folder"),
+        ("kiro", "Trust this folder"),
+    ] {
+        let told = ws.lbx(&["init", "--client", client]).ok()["text"].take();
+        assert!(told.as_str().is_some_and(|text| text.contains(step)), "{client}: {told}");
+        assert_eq!(ws.lbx(&["init", "--client", client, "--remove"]).ok()["text"], Value::Null, "{client}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_understood_is_not_changed() {
     for (client, file, text) in [
         ("claude-code", ".mcp.json", "{ \"mcpServers\": [ }"),
@@ -217,7 +255,9 @@ fn a_file_that_cannot_be_understood_is_not_changed() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["init", "--client", "nobody"]).error("invalid_request");
     assert!(ws.lbx(&["init", "--client", "goose"]).ok()["text"].as_str().unwrap().contains("cmd: lbx"));
-    assert_eq!(ws.lbx(&["init"]).ok()["clients"].as_array().unwrap().len(), 8);
+    let cline = ws.lbx(&["init", "--client", "cline"]).ok()["text"].as_str().unwrap().to_owned();
+    assert!(cline.contains(&format!("\"cwd\":\"{}\"", ws.root.display())), "{cline}");
+    assert_eq!(ws.lbx(&["init"]).ok()["clients"].as_array().unwrap().len(), 14);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The clients that `init` knows: which file says what, one entry each.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::piece::{Hook, HookForm, Part, Piece};
@@ -13,8 +15,9 @@ pub struct Client {
     pub parts: &'static [Part],
     /// What switches its own file and shell tools off, where a file in the workspace can.
     pub exclusive: &'static [Part],
-    /// What a file outside the workspace needs, from the arguments of `lbx`: it is shown and never written.
-    pub shown: Option<fn(&[String]) -> String>,
+    /// What a file outside the workspace needs, from the arguments of `lbx` and the workspace: it is shown and never
+    /// written.
+    pub shown: Option<fn(&[String], &Path) -> String>,
     /// How its own tools are switched off, where no file in the workspace does.
     pub shown_exclusive: Option<&'static str>,
     /// Step that only a person can take.
@@ -163,7 +166,7 @@ pub const CLIENTS: &[Client] = &[
         ],
         exclusive: &[Part {
             file: ".github/agents/lbx.agent.md",
-            piece: Piece::Whole { text: VSCODE_AGENT },
+            piece: Piece::Whole { text: GITHUB_AGENT },
         }],
         shown_exclusive: Some("Choose the agent lbx in the chat: it has the tools of lbx alone."),
         ..CLIENT
@@ -180,7 +183,7 @@ pub const CLIENTS: &[Client] = &[
     },
     Client {
         name: "goose",
-        shown: Some(|arguments| {
+        shown: Some(|arguments, _| {
             format!(
                 "# ~/.config/goose/config.yaml\nextensions:\n  lbx:\n    name: lbx\n    type: stdio\n    cmd: lbx\n    args: {}\n    enabled: true\n    env_keys: []\n    envs: {{}}\n    timeout: 300\n",
                 Value::from(arguments.to_vec())
@@ -189,6 +192,110 @@ pub const CLIENTS: &[Client] = &[
         shown_exclusive: Some(
             "  developer:\n    name: developer\n    type: builtin\n    bundled: true\n    enabled: false\n    timeout: 300\n",
         ),
+        ..CLIENT
+    },
+    Client {
+        name: "copilot-cli",
+        parts: &[
+            // `.mcp.json` is Claude Code's too, and wins where both name the server.
+            server(".github/mcp.json", &["mcpServers", "lbx"], plain),
+            // VS Code reads `.github/hooks` too.
+            hook(".github/copilot/settings.json", &["hooks", "SessionStart"], HookForm::Flat),
+            hook(".github/copilot/settings.json", &["hooks", "PreCompact"], HookForm::Flat),
+        ],
+        exclusive: &[Part {
+            file: ".github/agents/lbx.agent.md",
+            piece: Piece::Whole { text: GITHUB_AGENT },
+        }],
+        shown_exclusive: Some(
+            "Start `copilot --agent lbx`: of file and shell tools it has those of lbx alone.\n",
+        ),
+        by_hand: Some(
+            "Start `copilot` here and trust the folder: it starts servers of trusted folders alone.\n",
+        ),
+        ..CLIENT
+    },
+    Client {
+        name: "qwen-code",
+        parts: &[
+            server(
+                ".qwen/settings.json",
+                &["mcpServers", "lbx"],
+                // Without it the model has to search for the tools before it can call one.
+                |arguments| json!({ "command": "lbx", "args": arguments, "alwaysLoadTools": true }),
+            ),
+            hook(".qwen/settings.json", &["hooks", "SessionStart"], HookForm::Nested),
+            hook(".qwen/settings.json", &["hooks", "PreCompact"], HookForm::Nested),
+        ],
+        exclusive: &[Part {
+            file: ".qwen/settings.json",
+            piece: Piece::Items {
+                path: &["permissions", "deny"],
+                items: &[
+                    "read_file",
+                    "write_file",
+                    "edit",
+                    "notebook_edit",
+                    "list_directory",
+                    "glob",
+                    "grep_search",
+                    "run_shell_command",
+                ],
+            },
+        }],
+        by_hand: Some(
+            "Approve the server with `qwen mcp approve lbx`, again after each change of its entry.\n",
+        ),
+        ..CLIENT
+    },
+    Client {
+        name: "pi",
+        parts: &[
+            server(
+                ".pi/mcp.json",
+                &["mcpServers", "lbx"],
+                // Only direct tools are shown to the model, and by default a call ends after 60 silent seconds.
+                |arguments| json!({ "command": "lbx", "args": arguments, "exposure": "direct", "timeout": 300 }),
+            ),
+            Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: PI_EXTENSION } },
+        ],
+        exclusive: &[Part {
+            file: ".pi/settings.json",
+            piece: Piece::Items {
+                path: &["defaultTools"],
+                items: &["-read", "-bash", "-edit", "-write", "-grep", "-find", "-ls"],
+            },
+        }],
+        by_hand: Some("Start `pi` here and trust the project: it reads .pi of trusted projects alone.\n"),
+        ..CLIENT
+    },
+    Client {
+        name: "antigravity",
+        parts: &[server(".agents/mcp_config.json", &["mcpServers", "lbx"], plain)],
+        shown_exclusive: Some(
+            "No file of the workspace is known to switch Antigravity's own tools off. Tell the model in AGENTS.md to use the tools of lbx.\n",
+        ),
+        by_hand: Some("Trust this folder when Antigravity asks, and allow the tools of lbx.\n"),
+        ..CLIENT
+    },
+    Client {
+        name: "kiro",
+        parts: &[server(".kiro/settings/mcp.json", &["mcpServers", "lbx"], plain)],
+        exclusive: &[Part { file: ".kiro/agents/lbx.md", piece: Piece::Whole { text: KIRO_AGENT } }],
+        shown_exclusive: Some("Choose the agent lbx in Kiro: it has the tools of your MCP servers alone.\n"),
+        by_hand: Some("Trust this folder when Kiro asks, and allow the tools of lbx.\n"),
+        ..CLIENT
+    },
+    Client {
+        name: "cline",
+        // One process serves every folder, and starts the servers in the first one.
+        shown: Some(|arguments, root| {
+            format!(
+                "// ~/.cline/data/settings/cline_mcp_settings.json; it serves this folder, wherever Cline is started\n\"mcpServers\": {{\n  \"lbx\": {}\n}}\n",
+                json!({ "command": "lbx", "args": arguments, "cwd": root })
+            )
+        }),
+        shown_exclusive: Some(CLINE_TOOLS),
         ..CLIENT
     },
 ];
@@ -224,16 +331,43 @@ export default {
 }
 ";
 
-/// A custom agent of VS Code's, which has no setting that switches its own tools off.
-const VSCODE_AGENT: &str = "\
+/// Extension for pi, whose settings name no hooks.
+const PI_EXTENSION: &str = "\
+// Written by lbx init; `lbx init --client pi --remove` removes it.
+// What was read before is not in the model's context after a compaction or in a new session.
+export default function (pi) {
+  for (const event of [\"session_start\", \"session_compact\"]) {
+    pi.on(event, () => pi.exec(\"lbx\", [\"session\", \"compact\", \"--session\", \"pi@parent\"]))
+  }
+}
+";
+
+/// Custom agent for VS Code and Copilot CLI, which have no setting that switches their own tools off.
+const GITHUB_AGENT: &str = "\
 ---
-# Written by lbx init; `lbx init --client vscode --remove` removes it.
+# Written by lbx init for VS Code and Copilot CLI; --remove removes it.
 name: lbx
 description: Reads, edits and runs commands with the tools of lbx alone
 tools: ['lbx/*']
 ---
 Use the tools of the MCP server lbx for every file and command.
 ";
+
+/// Custom agent for Kiro, whose permissions no file in the workspace holds.
+const KIRO_AGENT: &str = "\
+---
+# Written by lbx init; `lbx init --client kiro --remove` removes it.
+description: Reads, edits and runs commands with the tools of MCP servers alone
+tools: [\"@mcp\"]
+---
+Use the tools of the MCP server lbx for every file and command.
+";
+
+/// List of Cline's own tools that a person switches off.
+const CLINE_TOOLS: &str = r#"
+// ~/.cline/data/settings/global-settings.json, for every folder
+"disabledTools": ["read_files", "search_codebase", "run_commands", "editor", "apply_patch"]
+"#;
 
 /// A profile of Zed's agent, which a project's settings cannot hold.
 const ZED_PROFILE: &str = r#"// ~/.config/zed/settings.json

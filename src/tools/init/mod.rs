@@ -39,7 +39,8 @@ const DIFF_BYTES_MAX: usize = 20_000;
 /// lists the clients.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// Client: claude-code, codex, gemini, opencode, cursor, vscode, zed or goose
+    /// Client: claude-code, codex, gemini, opencode, cursor, vscode, zed, goose, copilot-cli, qwen-code, pi,
+    /// antigravity, kiro or cline
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
     /// Remove what init added
@@ -128,7 +129,7 @@ impl Tool for Init {
         let whom = For { client: client.name, program, arguments: &arguments };
         let (files, left) = change(engine, client, whom, &request)?;
         let server = server.map(|server| server.said);
-        let text = left_to_the_user(client, &arguments, &request, left);
+        let text = left_to_the_user(client, &arguments, engine.workspace.root(), &request, left);
         Ok(Response { files, text, server, clients: Vec::new() })
     }
 
@@ -204,10 +205,11 @@ fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Resul
 fn left_to_the_user(
     client: &Client,
     arguments: &[String],
+    root: &Path,
     request: &Request,
     left: Vec<String>,
 ) -> Option<String> {
-    let entry = client.shown.map(|shown| shown(arguments));
+    let entry = client.shown.map(|shown| shown(arguments, root));
     let entry = entry
         .map(|entry| if request.remove { format!("Remove this from the file:\n\n{entry}") } else { entry });
     let more = client.shown_exclusive.filter(|_| request.exclusive).into_iter().chain(client.by_hand);
