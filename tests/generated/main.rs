@@ -196,39 +196,37 @@ fn sources(folder: &Path, text: &mut String) {
     }
 }
 
+/// The names of tests in a part of a page: words in backticks that only tests have.
+fn tests_in(part: &str) -> Vec<&str> {
+    let is_name = |name: &&str| {
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        name.matches('_').count() > 1 && name.bytes().all(is_word)
+    };
+    part.split('`').skip(1).step_by(2).filter(is_name).collect()
+}
+
 #[test]
-fn every_invariant_names_a_test_that_exists() {
+fn every_rule_names_a_test_that_exists() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(package.join("ARCHITECTURE.md")).unwrap();
     let mut text = String::new();
     sources(&package.join("src"), &mut text);
     sources(&package.join("tests"), &mut text);
-    let tests_in = |part: &str| -> Vec<String> {
-        let is_name = |name: &&str| {
-            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-        };
-        let names = part.split("*`").skip(1).filter_map(|rest| rest.split_once("`*").map(|(name, _)| name));
-        names.filter(is_name).map(str::to_owned).collect()
-    };
-    for test in tests_in(&page) {
-        assert!(text.contains(&format!("fn {test}()")), "there is no test {test}");
+    for (page, rules_min) in [("tests/INVARIANTS.md", 80), ("SECURITY.md", 12)] {
+        let page_text = std::fs::read_to_string(package.join(page)).unwrap();
+        let rows = page_text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
+        let rules: Vec<&str> = rows.filter(|row| !row.contains("| tests |")).collect();
+        assert!(rules.len() >= rules_min, "{page}: {} rules", rules.len());
+        for rule in rules {
+            let tests = tests_in(rule);
+            assert!(!tests.is_empty(), "{page}: {rule}");
+            for test in tests {
+                assert!(text.contains(&format!("fn {test}()")), "{page}: there is no test {test}");
+            }
+        }
     }
-    // Of the lines that a list item goes on in, each begins with two blanks.
-    let whole = page.replace("\n  ", " ");
-    // An invariant has a letter and a number: **W1.**
-    let is_invariant = |line: &&str| {
-        line.starts_with("- **") && line.chars().nth(5).is_some_and(|character| character.is_ascii_digit())
-    };
-    let invariants: Vec<&str> = whole.lines().filter(is_invariant).collect();
-    assert!(invariants.len() > 20, "{} invariants", invariants.len());
-    for invariant in invariants {
-        assert!(!tests_in(invariant).is_empty(), "{invariant}");
-    }
-    // With the threat model; what grows beyond that belongs to the code's own documentation.
-    assert!(page.lines().count() < 300);
 }
 
-/// Every source file below a folder.
+/// Every file below a folder.
 fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -241,26 +239,17 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn the_map_names_every_source_file() {
-    // Their files are those of a list in the code: the tools, the dialects, the tiers.
-    const LISTS: [&str; 3] = ["tools", "dialect", "text/flexible"];
+fn the_architecture_is_one_page_whose_directories_exist() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(package.join("ARCHITECTURE.md")).unwrap();
-    let map = page.split("## The map").nth(1).and_then(|rest| rest.split("## Invariants").next()).unwrap();
-    let words: Vec<&str> =
-        map.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
-    let mut files = Vec::new();
-    files_below(&package.join("src"), &mut files);
-    for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "rs")) {
-        let path = file.strip_prefix(package.join("src")).unwrap();
-        let folder = path.parent().unwrap();
-        let stem = path.file_stem().unwrap().to_str().unwrap();
-        let is_listed = LISTS.iter().any(|list| folder == Path::new(list)) || folder.ends_with("tests");
-        assert!(
-            is_listed || ["mod", "tests"].contains(&stem) || words.contains(&stem),
-            "the map of ARCHITECTURE.md does not name {}",
-            path.display()
-        );
+    assert!(page.lines().count() <= 150, "{} lines", page.lines().count());
+    let named: Vec<&str> =
+        page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("src/")).collect();
+    for part in ["src/text", "src/engine/change", "src/tools", "src/mcp"] {
+        assert!(named.contains(&part), "{part}");
+    }
+    for path in named {
+        assert!(package.join(path).exists(), "ARCHITECTURE.md names {path}, which does not exist");
     }
 }
 
