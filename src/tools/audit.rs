@@ -115,6 +115,9 @@ impl Tool for Audit {
     }
 
     fn text(response: &Response, text: &mut Text) {
+        if response.verified == Some(true) {
+            return text.entry("the chain is whole");
+        }
         for record in &response.records {
             if text.is_for_a_person() {
                 let line = line(record, text);
@@ -128,9 +131,6 @@ impl Tool for Audit {
         if let Some(offset) = response.next_offset {
             let (shown, go_on) = (response.records.len(), text.option("offset", offset));
             text.note(format!("{shown} of {}; continue with {go_on}", counted(response.total, "record")));
-        }
-        if response.verified == Some(true) {
-            text.note("the chain is whole");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `move`: another name for a file or folder.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -73,7 +74,15 @@ impl Tool for Move {
         let named: [(&str, &Path); 2] = [("from", &request.from), ("to", &request.to)];
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         let is_repeated = change.is_repeated(request.digest())?;
-        let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_destination(&request.to)?);
+        let from = change.look_at_entry(&request.from)?;
+        let mut to = change.look_at_destination(&request.to)?;
+        // `move a.txt d/` moves into d, as mv does; without the slash it may be a slip.
+        if request.to.as_os_str().as_bytes().ends_with(b"/")
+            && to.stat().is_some_and(fs::is_folder)
+            && let Some(name) = from.path().name()
+        {
+            to = change.look_at_destination(&request.to.join(name))?;
+        }
         let (shown_from, shown_to) = (from.shown().to_owned(), to.shown().to_owned());
         if is_repeated {
             return Ok(Response { from: shown_from, to: shown_to, already_applied: true });

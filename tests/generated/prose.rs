@@ -458,7 +458,7 @@ pub const POLICY: &[Section] = &[
         "DESCRIPTION",
         "
 The policy has the settings of every call: what needs proof, what is protected, limits, snapshots, and what commands
-may do. lbx config shows every value and where it came from; lbx config --example prints a policy file with all of
+may do. lbx config shows every value and where it came from; lbx config --example -t prints a policy file with all of
 them, explained.
 ",
     ),

@@ -173,3 +173,13 @@ fn a_record_has_the_reason_and_the_gate_of_its_change() {
     assert_eq!(records[0].get("why"), None);
     ws.lbx(&["audit", "--verify"]).ok();
 }
+
+#[test]
+fn verify_in_text_is_the_verdict_alone() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for text in ["two\n", "three\n"] {
+        ws.lbx(&["append", "a.txt", "--content", text]).ok();
+    }
+    let verdict = ws.lbx(&["audit", "--verify", "-t"]);
+    assert_eq!(verdict.stdout_text(), "the chain is whole\n");
+}

@@ -402,3 +402,15 @@ fn no_folder_is_taken_for_a_project_that_nobody_named() {
     // Tools that need no project say what they know.
     ws.call(&["schema", "read"]).env("HOME", &ws.root).in_folder(std::path::Path::new("/")).run().ok();
 }
+
+#[test]
+fn a_move_to_a_folder_with_a_slash_goes_into_it() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "two\n"), ("e/c.txt", "three\n")]);
+    ws.lbx(&["move", "a.txt", "d"]).error("already_exists");
+    assert_eq!(ws.lbx(&["move", "a.txt", "d/"]).ok()["to"], "d/a.txt");
+    assert_eq!(ws.lbx(&["move", "d", "e/"]).ok()["to"], "e/d");
+    ws.holds("e/d/a.txt", "one\n");
+    ws.lbx(&["move", "e", "e/"]).error("invalid_request");
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    ws.holds("a.txt", "one\n");
+}
