@@ -34,7 +34,6 @@ mod patch;
 mod plain_calls;
 mod policy;
 mod protection;
-mod random_sessions;
 mod read;
 mod repeated;
 mod requests;

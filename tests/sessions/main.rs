@@ -1,0 +1,614 @@
+//! Random calls of three sessions, one of them over MCP, while other programs edit and commit, calls are killed,
+//! and calls run at the same time.
+//!
+//! Three models judge every step:
+//!
+//! - A copy of the workspace, lbx's state included: a call that is made there first says which tree it leads to. A
+//!   killed call leaves the tree before or the tree after; two calls at once leave the tree of one of both orders.
+//! - [`predict`]: the tree after a simple call, computed without lbx.
+//! - The lines of other programs: no undo, redo or rewind removes one.
+//!
+//! `LBX_RANDOM_STEPS=5000` makes so many steps; `LBX_RANDOM_SEED` repeats a run, except for the moments at which calls
+//! are killed or meet.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+#[path = "../common/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
+mod common;
+#[path = "../crash/judge.rs"]
+#[allow(dead_code, reason = "the crash tests use the rest")]
+mod judge;
+mod model;
+mod server;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use common::random::Random;
+use common::{STATE_ID, Workspace, kill, state};
+use judge::{Sides, Tree, difference, must_be_tidy};
+use model::{NewModes, Request, predict};
+use server::Server;
+
+/// Steps of an ordinary run.
+const STEPS: usize = 80;
+/// Steps in one workspace.
+const STEPS_PER_WORKSPACE: usize = 40;
+/// Beginning of a line that another program wrote.
+const OUTSIDE: &str = "outside-";
+/// Names that the calls use.
+const NAMES: [&str; 9] = ["a", "b", "d", "d/a", "d/e", "d/e/f", "g", "g/h", "ignored"];
+/// The session that has a server.
+const SERVED: &str = "mcp";
+/// All sessions.
+const SESSIONS: [&str; 3] = ["one", "two", SERVED];
+/// Tools that a server does not serve: their calls are made by command line, in the session of the server.
+const UNSERVED: [&str; 2] = ["mkdir", "rewind"];
+
+/// A number that the environment may set.
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// The lines of other programs in the files of a tree, sorted.
+fn lines_of_others(tree: &Tree) -> BTreeSet<String> {
+    let files = tree.values().filter(|(kind, ..)| *kind == 'f');
+    let lines = files.flat_map(|(_, _, bytes)| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        text.lines().filter(|line| line.starts_with(OUTSIDE)).map(str::to_owned).collect::<Vec<_>>()
+    });
+    lines.collect()
+}
+
+/// Number and bytes of the files below a path of the state.
+fn sum_of(path: &Path) -> (u64, u64) {
+    let Ok(stat) = fs::symlink_metadata(path) else { return (0, 0) };
+    if !stat.is_dir() {
+        return (1, if stat.is_file() { stat.len() } else { 0 });
+    }
+    let inner = fs::read_dir(path).unwrap().map(|entry| sum_of(&entry.unwrap().path()));
+    inner.fold((0, 0), |sum, (files, bytes)| (sum.0 + files, sum.1 + bytes))
+}
+
+/// True if a response is a success.
+fn is_ok(response: &Value) -> bool {
+    response["ok"] == true
+}
+
+/// Makes a call by command line.
+fn call_once(ws: &Workspace, request: &Request) -> Value {
+    let mut arguments = request.arguments.clone();
+    arguments["session"] = request.session.into();
+    ws.json(request.tool, &arguments).envelope()
+}
+
+/// Makes a call by command line that is killed after a while; `None` if it did not respond before.
+fn call_killed(ws: &Workspace, request: &Request, after: Duration) -> Option<Value> {
+    let mut arguments = request.arguments.clone();
+    arguments["session"] = request.session.into();
+    let child = ws.call(&[request.tool, "--json", &arguments.to_string()]).spawn();
+    let id = child.id();
+    std::thread::sleep(after);
+    kill(id);
+    let output = child.wait_with_output().unwrap();
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+/// Makes a call, over MCP if its session has a server and the tool is served.
+fn call(ws: &Workspace, server: &mut Server, request: &Request) -> Value {
+    if is_served(request) {
+        let id = server.begin_call(request.tool, &request.arguments);
+        server
+            .result(id)
+            .unwrap_or_else(|| panic!("the server ended at {} {}", request.tool, request.arguments))
+    } else {
+        call_once(ws, request)
+    }
+}
+
+/// The same, killed after a while.
+fn kill_call(ws: &Workspace, server: &mut Server, request: &Request, after: Duration) -> Option<Value> {
+    if !is_served(request) {
+        return call_killed(ws, request, after);
+    }
+    let id = server.begin_call(request.tool, &request.arguments);
+    std::thread::sleep(after);
+    server.kill();
+    server.result(id)
+}
+
+/// True if a call is made over MCP.
+fn is_served(request: &Request) -> bool {
+    request.session == SERVED && !UNSERVED.contains(&request.tool)
+}
+
+/// One order in which calls may have taken effect.
+struct Outcome {
+    /// The tree after it.
+    tree: Tree,
+    /// Which calls succeed in it, in the order of the step; `None` for one that has no effect because it was killed.
+    is_ok: Vec<Option<bool>>,
+}
+
+/// A random run in one workspace.
+struct Run {
+    /// The workspace.
+    ws: Workspace,
+    /// The server of [`SERVED`].
+    server: Server,
+    /// Source of the choices.
+    random: Random,
+    /// Permission bits of what is new.
+    modes: NewModes,
+    /// The steps so far, for messages.
+    steps: Vec<String>,
+    /// Number of edits by other programs.
+    edits: usize,
+    /// Lines of other programs that a session overwrote or deleted knowingly: a redo of that is no loss.
+    spent: BTreeSet<String>,
+    /// True once another program has changed files between a kill and the next call.
+    is_disturbed: bool,
+}
+
+impl Run {
+    /// Starts a run.
+    fn new(seed: usize) -> Self {
+        let files = [("a", "a\n"), ("d/a", "da\n"), ("d/e/f", "f\n"), (".gitignore", "ignored\n")];
+        let ws = Workspace::with(&files);
+        ws.user_policy("");
+        let modes =
+            NewModes { file: ws.mode(".gitignore"), folder: fs::metadata(&ws.root).unwrap().mode() & 0o7777 };
+        Self {
+            server: Server::start(&ws, SERVED),
+            ws,
+            random: Random::new(seed as u64),
+            modes,
+            steps: vec![format!("LBX_RANDOM_SEED={seed}")],
+            edits: 0,
+            spent: BTreeSet::new(),
+            is_disturbed: false,
+        }
+    }
+
+    /// One of the names.
+    fn name(&mut self) -> &'static str {
+        NAMES[self.random.below(NAMES.len())]
+    }
+
+    /// Another program writes a line of its own, or commits.
+    fn meddle(&mut self) {
+        if self.random.below(6) == 0 {
+            self.ws.git(&["add", "-A"]);
+            self.ws.git(&["commit", "-q", "--allow-empty", "-m", "by the user"]);
+            self.steps.push("the user commits".to_owned());
+            return;
+        }
+        let name = self.name();
+        let path = self.ws.path(name);
+        self.edits += 1;
+        let line = format!("{OUTSIDE}{}\n", self.edits);
+        let file: PathBuf = if path.is_dir() { path.join(format!("o{}", self.edits % 3)) } else { path };
+        if file.parent().is_some_and(Path::is_dir) && !file.is_dir() {
+            let old = fs::read_to_string(&file).unwrap_or_default();
+            fs::write(&file, old + &line).unwrap();
+            self.steps.push(format!("{} gets {line:?}", file.display()));
+        }
+    }
+
+    /// A random request of a random session.
+    fn request(&mut self) -> Request {
+        let session = *self.random.of(&SESSIONS);
+        let (p, q, n) = (self.name(), self.name(), self.random.below(1000));
+        let (tool, arguments, is_replay) = match self.random.below(22) {
+            0 | 1 => ("write", json!({"path": p, "content": format!("{n}\n")}), false),
+            2 | 3 => ("append", json!({"path": p, "content": format!("more {n}\n")}), false),
+            4 => ("edit", json!({"path": p, "old_string": "more", "new_string": "less"}), false),
+            5 | 6 => ("delete", json!({"path": p, "recursive": true}), false),
+            7 | 8 => ("restore", json!({ "path": p }), false),
+            9 | 10 => ("move", json!({"from": p, "to": q}), false),
+            11 => ("mkdir", json!({ "path": p }), false),
+            12 => ("bash", json!({"command": format!("echo {n} >> {p}; rm -rf {q}")}), false),
+            13 => ("undo", json!({"steps": 1 + self.random.below(4)}), true),
+            14 => ("redo", json!({"steps": 1 + self.random.below(3)}), true),
+            15 => ("undo", json!({"seq": 1 + self.random.below(9)}), true),
+            16 => ("undo", json!({"path": p}), true),
+            17 => ("undo", json!({"merge": true}), true),
+            18 => ("rewind", json!({"id": format!("HEAD~{}", self.random.below(4)), "yes": true}), true),
+            19 | 20 => {
+                let patch = format!(
+                    "*** Begin Patch\n*** Add File: {p}\n+{n}\n*** Delete File: {q}\n*** Add File: {p}-{q}\n+{n}\n*** End Patch\n"
+                );
+                ("patch", json!({ "patch": patch }), false)
+            }
+            _ => ("undo", json!({}), true),
+        };
+        Request { session, tool, arguments, is_replay }
+    }
+
+    /// Reads the files of which a request needs proof.
+    fn prepare(&mut self, request: &Request) {
+        for path in request.reads() {
+            let read = Request {
+                tool: "read",
+                arguments: json!({ "path": path }),
+                is_replay: false,
+                ..request.clone()
+            };
+            let _ = call(&self.ws, &mut self.server, &read);
+        }
+    }
+
+    /// Makes requests one after another in a copy; returns the copy, the responses and the time of the last one.
+    fn rehearse(&self, requests: &[&Request]) -> (Workspace, Vec<Value>, Duration) {
+        let copy = self.ws.copy();
+        let mut took = Duration::ZERO;
+        let responses = requests
+            .iter()
+            .map(|request| {
+                let begun = Instant::now();
+                let response = call_once(&copy, request);
+                took = begun.elapsed();
+                response
+            })
+            .collect();
+        (copy, responses, took)
+    }
+
+    /// A random moment within a call that takes so long.
+    fn moment(&mut self, took: Duration) -> Duration {
+        took * u32::try_from(self.random.below(1100)).unwrap() / 1000
+    }
+
+    /// One random step.
+    fn step(&mut self) {
+        if self.random.below(4) == 0 {
+            self.meddle();
+        }
+        let before = self.ws.tree();
+        let replay_only = match self.random.below(10) {
+            0..=4 => self.plain(&before),
+            5..=7 => self.killed(&before),
+            8 => self.at_once(&before),
+            _ => self.in_one_go(&before),
+        };
+        self.judge_lines(&before, replay_only);
+        self.judge_trash();
+    }
+
+    /// A call that ends; returns true if it is a replay.
+    fn plain(&mut self, before: &Tree) -> bool {
+        let request = self.request();
+        self.prepare(&request);
+        let response = call(&self.ws, &mut self.server, &request);
+        self.note("", &request, &response);
+        let said = response["data"].to_string();
+        assert!(!said.contains(STATE_ID), "names the state: {}", self.story());
+        let now = self.ws.tree();
+        let predicted = if is_ok(&response) {
+            predict(before, self.modes, &request, &response)
+        } else {
+            (response["error"]["applied"] != true).then(|| before.clone())
+        };
+        if let Some(predicted) = predicted {
+            self.must_equal(&[("predicted", &predicted)], &now);
+        }
+        if is_ok(&response) && now != *before && self.random.below(3) == 0 {
+            self.judge_way_back(before, &request, &response);
+        }
+        request.is_replay
+    }
+
+    /// The call that reverses the last one of its session leads to the tree before.
+    fn judge_way_back(&self, before: &Tree, request: &Request, response: &Value) {
+        let is_step_back = request.tool == "undo" && request.arguments.get("steps").is_some();
+        let (tool, arguments) = if is_step_back {
+            ("redo", json!({"steps": response["data"]["undone"].as_array().unwrap().len()}))
+        } else if request.is_replay {
+            return;
+        } else {
+            ("undo", json!({}))
+        };
+        let back = Request { tool, arguments, is_replay: true, ..request.clone() };
+        let (copy, responses, _) = self.rehearse(&[&back]);
+        let now = copy.tree();
+        assert!(
+            now == *before,
+            "{tool} answers {} and leads to another tree: {}\n{}",
+            responses[0],
+            difference(before, &now),
+            self.story()
+        );
+    }
+
+    /// A call that is killed; returns true if it is a replay.
+    fn killed(&mut self, before: &Tree) -> bool {
+        let request = self.request();
+        self.prepare(&request);
+        let (copy, rehearsed, took) = self.rehearse(&[&request]);
+        let after = copy.tree();
+        let moment = self.moment(took);
+        let response = kill_call(&self.ws, &mut self.server, &request, moment);
+        self.note(&format!("killed after {moment:?}: "), &request, &response.clone().unwrap_or_default());
+        let sides = Sides { before: before.clone(), after, snapshots: 0, git: Vec::new() };
+        let whole = sides.must_be_whole(&self.ws);
+        whole.unwrap_or_else(|torn| panic!("{torn}: {}", self.story()));
+        if is_served(&request) {
+            self.server = Server::start(&self.ws, SERVED);
+        }
+        if self.random.below(6) == 0 {
+            self.meddle();
+            self.is_disturbed = true;
+            self.recover();
+            return request.is_replay;
+        }
+        self.recover();
+        let now = self.ws.tree();
+        match response {
+            Some(response) if is_ok(&response) => self.must_equal(&[("after", &sides.after)], &now),
+            Some(response) => {
+                assert!(!is_ok(&rehearsed[0]), "{response}, but {}: {}", rehearsed[0], self.story());
+                self.must_equal(&[("before", before)], &now);
+            }
+            None => self.must_equal(&[("before", before), ("after", &sides.after)], &now),
+        }
+        request.is_replay
+    }
+
+    /// Makes a reading call of a random session, which finishes or rolls back an open change.
+    fn recover(&mut self) {
+        let session = *self.random.of(&SESSIONS);
+        let (tool, arguments) = match self.random.below(3) {
+            0 => ("ls", json!({})),
+            1 => ("read", json!({"path": ".gitignore"})),
+            _ => ("grep", json!({"pattern": "more"})),
+        };
+        let next = Request { session, tool, arguments, is_replay: false };
+        let response = call(&self.ws, &mut self.server, &next);
+        assert!(is_ok(&response), "the next call answers {response}: {}", self.story());
+        if !self.is_disturbed {
+            let warnings = [&response["warnings"], &response["data"]["warnings"]];
+            let is_stuck = warnings.iter().any(|warning| warning.to_string().contains("journal"));
+            assert!(!is_stuck, "the next call warns {response}: {}", self.story());
+        }
+        self.note("next: ", &next, &Value::Null);
+    }
+
+    /// Calls of two sessions at the same time, of which one may be killed; returns true if both are replays.
+    fn at_once(&mut self, before: &Tree) -> bool {
+        let one = self.request();
+        let other = loop {
+            let other = self.request();
+            if other.session != one.session {
+                break other;
+            }
+        };
+        self.prepare(&one);
+        self.prepare(&other);
+        let (copy, alone, took) = self.rehearse(&[&one]);
+        let is_killed = self.random.below(3) == 0;
+        let mut outcomes = Vec::new();
+        if is_killed {
+            let (only, response, _) = self.rehearse(&[&other]);
+            outcomes.push(Outcome { tree: only.tree(), is_ok: vec![None, Some(is_ok(&response[0]))] });
+        }
+        let second = is_ok(&call_once(&copy, &other));
+        outcomes.push(Outcome { tree: copy.tree(), is_ok: vec![Some(is_ok(&alone[0])), Some(second)] });
+        let (copy, turned, _) = self.rehearse(&[&other, &one]);
+        outcomes.push(Outcome {
+            tree: copy.tree(),
+            is_ok: vec![Some(is_ok(&turned[1])), Some(is_ok(&turned[0]))],
+        });
+
+        let (moment, offset) = (self.moment(took), self.moment(took / 2));
+        let is_one_served = is_served(&one);
+        let (ws, server) = (&self.ws, &mut self.server);
+        let (first, second) = std::thread::scope(|scope| {
+            // At most one of the two has the server: the other one runs on a thread of its own.
+            let (here, there) = if is_served(&other) { (&other, &one) } else { (&one, &other) };
+            let is_here_killed = is_killed && std::ptr::eq(here, &raw const one);
+            let is_there_killed = is_killed && !is_here_killed;
+            let thread = scope.spawn(move || {
+                std::thread::sleep(offset);
+                if is_there_killed { call_killed(ws, there, moment) } else { Some(call_once(ws, there)) }
+            });
+            let here_response = if is_here_killed {
+                kill_call(ws, server, here, moment)
+            } else {
+                Some(call(ws, server, here))
+            };
+            let there_response = thread.join().unwrap();
+            if std::ptr::eq(here, &raw const one) {
+                (here_response, there_response)
+            } else {
+                (there_response, here_response)
+            }
+        });
+        let way =
+            if is_killed { format!("killed after {moment:?}, at once: ") } else { "at once: ".to_owned() };
+        self.note(&way, &one, &first.clone().unwrap_or_default());
+        self.note("  with: ", &other, &second.clone().unwrap_or_default());
+        if is_killed {
+            if is_one_served {
+                self.server = Server::start(&self.ws, SERVED);
+            }
+            self.recover();
+        }
+        let found = [first.as_ref().map(is_ok), second.as_ref().map(is_ok)];
+        self.must_be_one_of(before, &outcomes, &found, &[&one, &other]);
+        one.is_replay && other.is_replay
+    }
+
+    /// Two calls that the server gets at the same time, and that take effect in the order sent; it may be killed.
+    /// Returns true if both are replays.
+    fn in_one_go(&mut self, before: &Tree) -> bool {
+        let requests: Vec<Request> = std::iter::repeat_with(|| Request { session: SERVED, ..self.request() })
+            .filter(is_served)
+            .take(2)
+            .collect();
+        for request in &requests {
+            self.prepare(request);
+        }
+        let (copy, first, took) = self.rehearse(&[&requests[0]]);
+        let is_killed = self.random.below(3) == 0;
+        let mut outcomes = Vec::new();
+        let ok_first = is_ok(&first[0]);
+        if is_killed {
+            outcomes.push(Outcome { tree: before.clone(), is_ok: vec![None, None] });
+            outcomes.push(Outcome { tree: copy.tree(), is_ok: vec![Some(ok_first), None] });
+            // Independent calls run in parallel: the second one may be done before the first.
+            let (copy, second, _) = self.rehearse(&[&requests[1]]);
+            outcomes.push(Outcome { tree: copy.tree(), is_ok: vec![None, Some(is_ok(&second[0]))] });
+        }
+        let ok_second = is_ok(&call_once(&copy, &requests[1]));
+        outcomes.push(Outcome { tree: copy.tree(), is_ok: vec![Some(ok_first), Some(ok_second)] });
+
+        let moment = self.moment(took);
+        let ids: Vec<u64> =
+            requests.iter().map(|request| self.server.begin_call(request.tool, &request.arguments)).collect();
+        if is_killed {
+            std::thread::sleep(moment);
+            self.server.kill();
+        }
+        let responses: Vec<Option<Value>> = ids.into_iter().map(|id| self.server.result(id)).collect();
+        let way = if is_killed {
+            format!("killed after {moment:?}, in one go: ")
+        } else {
+            "in one go: ".to_owned()
+        };
+        for (request, response) in requests.iter().zip(&responses) {
+            self.note(&way, request, &response.clone().unwrap_or_default());
+        }
+        if is_killed {
+            self.server = Server::start(&self.ws, SERVED);
+            self.recover();
+        }
+        let found: Vec<Option<bool>> =
+            responses.iter().map(|response| response.as_ref().map(is_ok)).collect();
+        assert!(is_killed || found.iter().all(Option::is_some), "the server ended: {}", self.story());
+        self.must_be_one_of(before, &outcomes, &found, &requests.iter().collect::<Vec<_>>());
+        requests.iter().all(|request| request.is_replay)
+    }
+
+    /// The tree and the responses are those of one of the outcomes.
+    fn must_be_one_of(
+        &self,
+        before: &Tree,
+        outcomes: &[Outcome],
+        found: &[Option<bool>],
+        requests: &[&Request],
+    ) {
+        let now = self.ws.tree();
+        // A call without a response may have had its effect or not; one with a response had it.
+        let fits = |outcome: &Outcome| {
+            outcome.is_ok.iter().zip(found).all(|(expected, found)| found.is_none() || expected == found)
+        };
+        if outcomes.iter().any(|outcome| outcome.tree == now && fits(outcome)) {
+            return;
+        }
+        if requests.iter().any(|request| request.tool == "bash") {
+            // A command runs on a layer, without the lock: what it changed is merged in file by file (DESIGN B4).
+            let is_known = |path: &PathBuf| {
+                let trees = outcomes.iter().map(|outcome| &outcome.tree).chain([before]);
+                trees.map(|tree| tree.get(path)).any(|entry| entry == now.get(path))
+            };
+            let strange: Vec<&PathBuf> = now.keys().filter(|path| !is_known(path)).collect();
+            assert!(strange.is_empty(), "{strange:?}: {}", self.story());
+            return;
+        }
+        let told: Vec<String> = outcomes
+            .iter()
+            .map(|outcome| format!("{:?}: {}", outcome.is_ok, difference(&outcome.tree, &now)))
+            .collect();
+        panic!(
+            "{found:?} is no outcome of an order:\n{}\nbefore: {}\n{}",
+            told.join("\n"),
+            difference(before, &now),
+            self.story()
+        );
+    }
+
+    /// The tree is one of these.
+    fn must_equal(&self, wanted: &[(&str, &Tree)], now: &Tree) {
+        if wanted.iter().any(|(_, tree)| *tree == now) {
+            return;
+        }
+        let told: Vec<String> =
+            wanted.iter().map(|(name, tree)| format!("{name} -> now: {}", difference(tree, now))).collect();
+        panic!("another tree:\n{}\n{}", told.join("\n"), self.story());
+    }
+
+    /// No line of another program is lost, unless a call removed it knowingly.
+    fn judge_lines(&mut self, before: &Tree, replay_only: bool) {
+        let after = lines_of_others(&self.ws.tree());
+        let gone: Vec<String> = lines_of_others(before).difference(&after).cloned().collect();
+        if replay_only {
+            let lost: Vec<&String> = gone.iter().filter(|line| !self.spent.contains(*line)).collect();
+            assert!(lost.is_empty(), "takes {lost:?} of others: {}", self.story());
+        } else {
+            self.spent.extend(gone);
+        }
+    }
+
+    /// Every entry of the trash holds what it says.
+    fn judge_trash(&self) {
+        let listed = self.ws.json("trash", &json!({"limit": 0})).success()["data"]["entries"].take();
+        for entry in listed.as_array().unwrap() {
+            let id = entry["trash_id"].as_str().unwrap();
+            let content = self.ws.path(&state(&format!("trash/{id}/content")));
+            let said = (entry["files"].as_u64().unwrap(), entry["bytes"].as_u64().unwrap());
+            let holds = sum_of(&content);
+            assert!(
+                holds.0 == 0 || holds == said,
+                "{id} says {said:?} and holds {holds:?}: {}",
+                self.story()
+            );
+        }
+    }
+
+    /// At the end nothing lies about, the records are sound, and the repository is.
+    fn judge_end(&self) {
+        let doctor = self.ws.lbx(&["doctor"]).success()["data"].take();
+        let audit = self.ws.lbx(&["audit", "--verify"]).envelope();
+        assert!(is_ok(&audit), "{audit}: {}", self.story());
+        self.ws.git(&["fsck", "--strict", "--no-dangling"]);
+        if !self.is_disturbed {
+            assert_eq!(doctor["healthy"], true, "{doctor}: {}", self.story());
+            must_be_tidy(&self.ws).unwrap_or_else(|left| panic!("{left}: {}", self.story()));
+        }
+    }
+
+    /// Adds a call to the story.
+    fn note(&mut self, way: &str, request: &Request, response: &Value) {
+        let Request { session, tool, arguments, .. } = request;
+        self.steps.push(format!("{way}{session}: {tool} {arguments}: {response}"));
+    }
+
+    /// The steps so far, a line each.
+    fn story(&self) -> String {
+        self.steps.join("\n")
+    }
+}
+
+#[test]
+fn calls_of_three_sessions_are_whole_ordered_and_lose_nothing() {
+    let (steps, seed) = (number("LBX_RANDOM_STEPS", STEPS), number("LBX_RANDOM_SEED", 1));
+    for round in 0..steps.div_ceil(STEPS_PER_WORKSPACE) {
+        let mut run = Run::new(seed + round);
+        eprintln!("LBX_RANDOM_SEED={}", seed + round);
+        for _ in 0..STEPS_PER_WORKSPACE {
+            run.step();
+        }
+        run.judge_end();
+    }
+}
