@@ -768,6 +768,22 @@ fn of_many_files_the_first_that_is_refused_is_told() {
 }
 
 #[test]
+fn an_added_file_replaces_no_folder_that_was_empty_before() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("full/b.txt", "b\n")]);
+    fs::create_dir(ws.path("empty")).unwrap();
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["read", "full/b.txt"]).ok();
+    let patch = |added: &str, deleted: &str| {
+        format!("*** Begin Patch\n*** Add File: {added}\n+new\n*** Delete File: {deleted}\n*** End Patch\n")
+    };
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch("empty", "a.txt")).error("is_a_directory"));
+    assert_eq!(error["path"], "empty");
+    // A folder that the patch itself empties makes way.
+    ws.lbx_stdin(&["patch"], patch("full", "full/b.txt")).ok();
+    ws.holds("full", "new\n");
+}
+
+#[test]
 fn a_patch_over_more_files_than_may_be_open_is_made_where_the_limit_can_be_raised() {
     let paths = many(200);
     let (ws, patch) = patch_of_many(&paths);

@@ -185,7 +185,7 @@ impl<'e> Files<'e> {
                 // The patch is applied already, and has made a folder of the file.
                 self.change.nothing_at(&canonical)
             }
-            Err(error) if error.kind() == ErrorKind::IsADirectory && !self.whole.leaving.is_empty() => {
+            Err(error) if error.kind() == ErrorKind::IsADirectory && self.has_leaving_below(path) => {
                 let mut folders = Vec::new();
                 if !emptied(
                     &self.change.engine().workspace,
@@ -205,9 +205,12 @@ impl<'e> Files<'e> {
 
     /// Whether the patch makes a file below `path`, which is one that it removes.
     fn has_coming_below(&self, path: &[u8]) -> bool {
-        let below = [path, b"/"].concat();
-        let first = self.whole.coming.range(below.clone()..).next();
-        self.whole.leaving.contains(path) && first.is_some_and(|first| first.starts_with(&below))
+        self.whole.leaving.contains(path) && has_below(&self.whole.coming, path)
+    }
+
+    /// Returns true if the patch removes a file below `path`: a folder that was empty before is in the way.
+    fn has_leaving_below(&self, path: &[u8]) -> bool {
+        has_below(&self.whole.leaving, path)
     }
 
     /// Where `path` is below a file or symlink of the patch's own, which is gone before or comes
@@ -591,6 +594,12 @@ fn must_be_text(after: &[u8], encoding: Encoding, shown: &str) -> Result<(), Err
     Err(Error::new(ErrorKind::UnsupportedEncoding, message)
         .at(shown)
         .suggest(format!("Write the added lines of {shown} as UTF-8 text.")))
+}
+
+/// Returns true if one of `paths` is below `folder`.
+fn has_below(paths: &BTreeSet<Vec<u8>>, folder: &[u8]) -> bool {
+    let below = [folder, b"/"].concat();
+    paths.range(below.clone()..).next().is_some_and(|first| first.starts_with(&below))
 }
 
 /// Permission bits with the execute bits that a patch asks for: git knows no others.
