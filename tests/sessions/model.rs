@@ -49,7 +49,7 @@ pub struct NewModes {
 /// The tree after a call that succeeded; `None` for a tool that is not modelled.
 pub fn predict(before: &Tree, modes: NewModes, request: &Request, response: &Value) -> Option<Tree> {
     let mut tree = before.clone();
-    if response["data"].to_string().contains("already_applied") {
+    if request.tool != "patch" && response["data"].to_string().contains("already_applied") {
         return Some(tree);
     }
     let path = Path::new(request.text("path"));
@@ -85,13 +85,13 @@ pub fn predict(before: &Tree, modes: NewModes, request: &Request, response: &Val
             tree.entry(path.to_owned()).or_insert(('d', modes.folder, Vec::new()));
         }
         "patch" => {
-            let mut lines = request.text("patch").lines();
-            while let Some(line) = lines.next() {
+            let patch = request.text("patch");
+            for path in request.reads() {
+                remove(&mut tree, Path::new(path));
+            }
+            for (line, next) in patch.lines().zip(patch.lines().skip(1)) {
                 if let Some(path) = line.strip_prefix("*** Add File: ") {
-                    let added = lines.next()?.strip_prefix('+')?;
-                    put(&mut tree, modes, Path::new(path), format!("{added}\n"));
-                } else if let Some(path) = line.strip_prefix("*** Delete File: ") {
-                    remove(&mut tree, Path::new(path));
+                    put(&mut tree, modes, Path::new(path), format!("{}\n", next.strip_prefix('+')?));
                 }
             }
         }
@@ -106,10 +106,11 @@ fn text_at(tree: &Tree, path: &Path) -> Option<String> {
     (*kind == 'f').then(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Writes a file into the tree; one that exists keeps its permission bits.
+/// Writes a file into the tree; one that exists keeps its permission bits, and an empty folder makes way.
 fn put(tree: &mut Tree, modes: NewModes, path: &Path, text: String) {
+    let mode = tree.get(path).filter(|entry| entry.0 == 'f').map_or(modes.file, |entry| entry.1);
+    remove(tree, path);
     add_parents(tree, modes, path);
-    let mode = tree.get(path).map_or(modes.file, |entry| entry.1);
     tree.insert(path.to_owned(), ('f', mode, text.into_bytes()));
 }
 
