@@ -85,12 +85,14 @@ pub fn predict(before: &Tree, modes: NewModes, request: &Request, response: &Val
             tree.entry(path.to_owned()).or_insert(('d', modes.folder, Vec::new()));
         }
         "patch" => {
-            let patch = request.text("patch");
-            for path in request.reads() {
+            let (patch, deleted) = (request.text("patch"), request.reads());
+            for path in &deleted {
                 remove(&mut tree, Path::new(path));
             }
             for (line, next) in patch.lines().zip(patch.lines().skip(1)) {
-                if let Some(path) = line.strip_prefix("*** Add File: ") {
+                let added = line.strip_prefix("*** Add File: ");
+                // A file that is added and then deleted is not there.
+                if let Some(path) = added.filter(|path| !deleted.contains(path)) {
                     put(&mut tree, modes, Path::new(path), format!("{}\n", next.strip_prefix('+')?));
                 }
             }
