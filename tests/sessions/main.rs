@@ -17,6 +17,7 @@
     reason = "a test may fail, and its name says what it is about"
 )]
 
+mod calls;
 #[path = "../common/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
@@ -34,8 +35,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use calls::{Moment, SERVED, call, call_once, is_ok, is_served, kill_call, kill_once};
 use common::random::Random;
-use common::{STATE_ID, Workspace, kill, state};
+use common::{STATE_ID, Workspace, state};
 use judge::{Sides, Tree, difference, must_be_tidy, must_equal_tip};
 use model::{NewModes, Request, predict};
 use server::Server;
@@ -51,13 +53,8 @@ const OUTSIDE: &str = "outside-";
 const IGNORED: &str = "ignored";
 /// Names that the calls use.
 const NAMES: [&str; 9] = [IGNORED, "a", "b", "d", "d/a", "d/e", "d/e/f", "g", "g/h"];
-/// The session that has a server.
-const SERVED: &str = "mcp";
 /// All sessions.
 const SESSIONS: [&str; 3] = ["one", "two", SERVED];
-/// Tools that a server does not serve: their calls are made by command line, in the session of the server.
-const UNSERVED: [&str; 2] = ["mkdir", "rewind"];
-
 /// A number that the environment may set.
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -81,58 +78,6 @@ fn sum_of(path: &Path) -> (u64, u64) {
     }
     let inner = fs::read_dir(path).unwrap().map(|entry| sum_of(&entry.unwrap().path()));
     inner.fold((0, 0), |sum, (files, bytes)| (sum.0 + files, sum.1 + bytes))
-}
-
-/// True if a response is a success.
-fn is_ok(response: &Value) -> bool {
-    response["ok"] == true
-}
-
-/// Makes a call by command line.
-fn call_once(ws: &Workspace, request: &Request) -> Value {
-    let mut arguments = request.arguments.clone();
-    arguments["session"] = request.session.into();
-    ws.json(request.tool, &arguments).envelope()
-}
-
-/// Makes a call by command line that is killed after a while; `None` if it did not respond before.
-fn call_killed(ws: &Workspace, request: &Request, after: Duration) -> Option<Value> {
-    let mut arguments = request.arguments.clone();
-    arguments["session"] = request.session.into();
-    let child = ws.call(&[request.tool, "--json", &arguments.to_string()]).spawn();
-    let id = child.id();
-    std::thread::sleep(after);
-    kill(id);
-    let output = child.wait_with_output().unwrap();
-    serde_json::from_slice(&output.stdout).ok()
-}
-
-/// Makes a call, over MCP if its session has a server and the tool is served.
-fn call(ws: &Workspace, server: &mut Server, request: &Request) -> Value {
-    if is_served(request) {
-        let id = server.begin_call(request.tool, &request.arguments);
-        server
-            .result(id)
-            .unwrap_or_else(|| panic!("the server ended at {} {}", request.tool, request.arguments))
-    } else {
-        call_once(ws, request)
-    }
-}
-
-/// The same, killed after a while.
-fn kill_call(ws: &Workspace, server: &mut Server, request: &Request, after: Duration) -> Option<Value> {
-    if !is_served(request) {
-        return call_killed(ws, request, after);
-    }
-    let id = server.begin_call(request.tool, &request.arguments);
-    std::thread::sleep(after);
-    server.kill();
-    server.result(id)
-}
-
-/// True if a call is made over MCP.
-fn is_served(request: &Request) -> bool {
-    request.session == SERVED && !UNSERVED.contains(&request.tool)
 }
 
 /// One order in which calls may have taken effect.
@@ -313,10 +258,16 @@ impl Run {
     }
 
     /// A random moment within a call, mostly while it changes files, judged by the calls before it.
-    fn moment(&mut self, request: &Request) -> Duration {
-        let part =
-            if self.random.below(4) == 0 { self.random.below(400) } else { 400 + self.random.below(700) };
-        self.paces[usize::from(is_served(request))] * u32::try_from(part).unwrap() / 1000
+    fn moment(&mut self, request: &Request) -> Moment {
+        let pace = self.paces[usize::from(is_served(request))];
+        let mut part = |end: usize| u32::try_from(self.random.below(end)).unwrap();
+        match part(4) {
+            0 => Moment { start: pace * part(400) / 1000, entry: None },
+            1 => Moment { start: pace * (400 + part(700)) / 1000, entry: None },
+            // An entry is open for some milliseconds, and the files change in the first of them.
+            2 => Moment { start: pace * 2, entry: Some(Duration::from_micros(part(4000).into())) },
+            _ => Moment { start: pace * 2, entry: Some(Duration::from_micros(part(300).into())) },
+        }
     }
 
     /// One random step.
@@ -408,7 +359,7 @@ impl Run {
         let after = copy.tree();
         let moment = self.moment(&request);
         let response = kill_call(&self.ws, &mut self.server, &request, moment);
-        self.note(&format!("killed after {moment:?}: "), &request, &response.clone().unwrap_or_default());
+        self.note(&format!("killed at {moment:?}: "), &request, &response.clone().unwrap_or_default());
         let sides = Sides { before: before.clone(), after, snapshots: 0, git: Vec::new() };
         let whole = sides.must_be_whole(&self.ws);
         whole.unwrap_or_else(|torn| panic!("{torn}: {}", self.story()));
@@ -421,10 +372,11 @@ impl Run {
             self.recover();
             return request.is_replay;
         }
+        let left = self.ws.tree();
         self.recover();
         let now = self.ws.tree();
         let is_done = now == sides.after;
-        self.steps.push(format!("  done: {is_done}"));
+        self.steps.push(format!("  done: {is_done}, recovered: {}", left != now));
         match response {
             Some(response) if is_ok(&response) => self.must_equal(&[("after", &sides.after)], &now),
             Some(response) => {
@@ -450,7 +402,7 @@ impl Run {
             if is_served(&next) {
                 self.server = Server::start(&self.ws, SERVED);
             }
-            self.note(&format!("next, killed after {moment:?}: "), &next, &Value::Null);
+            self.note(&format!("next, killed at {moment:?}: "), &next, &Value::Null);
         }
         let next = self.reading();
         let response = call(&self.ws, &mut self.server, &next);
@@ -508,7 +460,7 @@ impl Run {
         outcomes.extend(turned);
         let is_killed = self.random.below(3) == 0;
 
-        let (moment, offset) = (self.moment(&one), self.moment(&one) / 2);
+        let (moment, offset) = (self.moment(&one), self.moment(&one).start / 2);
         let is_one_served = is_served(&one);
         let (ws, server) = (&self.ws, &mut self.server);
         let (first, second) = std::thread::scope(|scope| {
@@ -518,7 +470,7 @@ impl Run {
             let is_there_killed = is_killed && !is_here_killed;
             let thread = scope.spawn(move || {
                 std::thread::sleep(offset);
-                if is_there_killed { call_killed(ws, there, moment) } else { Some(call_once(ws, there)) }
+                if is_there_killed { kill_once(ws, there, moment) } else { Some(call_once(ws, there)) }
             });
             let here_response = if is_here_killed {
                 kill_call(ws, server, here, moment)
@@ -532,8 +484,7 @@ impl Run {
                 (there_response, here_response)
             }
         });
-        let way =
-            if is_killed { format!("killed after {moment:?}, at once: ") } else { "at once: ".to_owned() };
+        let way = if is_killed { format!("killed at {moment:?}, at once: ") } else { "at once: ".to_owned() };
         self.note(&way, &one, &first.clone().unwrap_or_default());
         self.note("  with: ", &other, &second.clone().unwrap_or_default());
         if is_killed {
@@ -572,15 +523,12 @@ impl Run {
         let ids: Vec<u64> =
             requests.iter().map(|request| self.server.begin_call(request.tool, &request.arguments)).collect();
         if is_killed {
-            std::thread::sleep(moment);
+            moment.wait(&self.ws);
             self.server.kill();
         }
         let responses: Vec<Option<Value>> = ids.into_iter().map(|id| self.server.result(id)).collect();
-        let way = if is_killed {
-            format!("killed after {moment:?}, in one go: ")
-        } else {
-            "in one go: ".to_owned()
-        };
+        let way =
+            if is_killed { format!("killed at {moment:?}, in one go: ") } else { "in one go: ".to_owned() };
         for (request, response) in requests.iter().zip(&responses) {
             self.note(&way, request, &response.clone().unwrap_or_default());
         }
