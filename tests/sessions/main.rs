@@ -18,27 +18,28 @@
 )]
 
 mod calls;
+mod choices;
 #[path = "../common/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
 #[path = "../crash/judge.rs"]
 #[allow(dead_code, reason = "the crash tests use the rest")]
 mod judge;
+mod judges;
 mod model;
 mod server;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use calls::{Moment, SERVED, call, call_once, is_ok, is_served, kill_call, kill_once};
+use calls::{SERVED, call, call_once, is_ok, is_served, kill_call, kill_once};
 use common::random::Random;
-use common::{STATE_ID, Workspace, state};
-use judge::{Sides, Tree, difference, must_be_tidy, must_equal_tip};
+use common::{STATE_ID, Workspace};
+use judge::{Sides, Tree};
 use model::{NewModes, Request, predict};
 use server::Server;
 
@@ -58,26 +59,6 @@ const SESSIONS: [&str; 3] = ["one", "two", SERVED];
 /// A number that the environment may set.
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// The lines of other programs in the files of a tree, sorted.
-fn lines_of_others(tree: &Tree) -> BTreeSet<String> {
-    let files = tree.values().filter(|(kind, ..)| *kind == 'f');
-    let lines = files.flat_map(|(_, _, bytes)| {
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        text.lines().filter(|line| line.starts_with(OUTSIDE)).map(str::to_owned).collect::<Vec<_>>()
-    });
-    lines.collect()
-}
-
-/// Number and bytes of the files below a path of the state.
-fn sum_of(path: &Path) -> (u64, u64) {
-    let Ok(stat) = fs::symlink_metadata(path) else { return (0, 0) };
-    if !stat.is_dir() {
-        return (1, if stat.is_file() { stat.len() } else { 0 });
-    }
-    let inner = fs::read_dir(path).unwrap().map(|entry| sum_of(&entry.unwrap().path()));
-    inner.fold((0, 0), |sum, (files, bytes)| (sum.0 + files, sum.1 + bytes))
 }
 
 /// One order in which calls may have taken effect.
@@ -137,106 +118,6 @@ impl Run {
         }
     }
 
-    /// One of the names.
-    fn name(&mut self) -> String {
-        if let Some(focus) = &self.focus
-            && self.random.below(2) == 0
-        {
-            return focus.clone();
-        }
-        (*self.random.of(self.names)).to_owned()
-    }
-
-    /// A path of the workspace that mostly exists, of one kind of entry or of any.
-    fn existing(&mut self, kinds: &str) -> String {
-        let tree = self.ws.tree();
-        let found: Vec<&str> = tree
-            .iter()
-            .filter(|(_, (kind, ..))| kinds.contains(*kind))
-            .filter_map(|(path, _)| path.to_str())
-            .filter(|path| !path.starts_with('.'))
-            .collect();
-        let of_ten = self.random.below(10);
-        if found.is_empty() || of_ten == 0 || (of_ten < 6 && self.focus.is_some()) {
-            return self.name();
-        }
-        found[self.random.below(found.len())].to_owned()
-    }
-
-    /// A name that mostly does not exist.
-    fn free(&mut self) -> String {
-        for _ in 0..4 {
-            let name = self.name();
-            if !self.ws.path(&name).exists() {
-                return name;
-            }
-        }
-        self.name()
-    }
-
-    /// Another program writes a line of its own, or commits.
-    fn meddle(&mut self) {
-        if self.random.below(6) == 0 {
-            self.ws.git(&["add", "-A"]);
-            self.ws.git(&["commit", "-q", "--allow-empty", "-m", "by the user"]);
-            self.steps.push("the user commits".to_owned());
-            return;
-        }
-        let name = self.existing("df");
-        let path = self.ws.path(&name);
-        self.edits += 1;
-        let line = format!("{OUTSIDE}{}\n", self.edits);
-        let file: PathBuf = if path.is_dir() { path.join(format!("o{}", self.edits % 3)) } else { path };
-        if file.parent().is_some_and(Path::is_dir) && !file.is_dir() {
-            let old = fs::read_to_string(&file).unwrap_or_default();
-            fs::write(&file, old + &line).unwrap();
-            self.steps.push(format!("{} gets {line:?}", file.display()));
-        }
-    }
-
-    /// A random request of a random session.
-    fn request(&mut self) -> Request {
-        let session = *self.random.of(&SESSIONS);
-        let (any, file, free) = (self.existing("df"), self.existing("f"), self.free());
-        let n = self.random.below(1000);
-        let (tool, arguments, is_replay) = match self.random.below(25) {
-            0 => ("write", json!({"path": file, "content": format!("{n}\n")}), false),
-            1 => ("write", json!({"path": free, "content": format!("{n}\n")}), false),
-            2 => ("append", json!({"path": free, "content": format!("more {n}\n")}), false),
-            3 | 4 => ("append", json!({"path": file, "content": format!("more {n}\n")}), false),
-            5 => ("edit", json!({"path": file, "old_string": "more", "new_string": "less"}), false),
-            6 | 7 => ("delete", json!({"path": any, "recursive": true}), false),
-            8 | 9 => ("restore", json!({ "path": self.restorable() }), false),
-            10 | 11 => ("move", json!({"from": any, "to": free}), false),
-            12 => ("mkdir", json!({ "path": free }), false),
-            13 | 14 => ("bash", json!({"command": format!("echo {n} >> {file}; rm -rf {any}")}), false),
-            15 | 16 => ("undo", json!({"steps": 1 + self.random.below(4)}), true),
-            17 | 18 => ("redo", json!({"steps": 1 + self.random.below(3)}), true),
-            19 => ("undo", json!({"seq": 1 + self.random.below(6)}), true),
-            20 => ("undo", json!({"path": any}), true),
-            21 => ("undo", json!({"merge": true}), true),
-            22 => {
-                let id = format!("lbx-snapshots~{}", self.random.below(4));
-                ("rewind", json!({"id": id, "yes": true}), true)
-            }
-            _ => {
-                let patch = format!(
-                    "*** Begin Patch\n*** Add File: {free}\n+{n}\n*** Delete File: {file}\n*** Add File: g/new-{n}\n+{n}\n*** End Patch\n"
-                );
-                ("patch", json!({ "patch": patch }), false)
-            }
-        };
-        Request { session, tool, arguments, is_replay }
-    }
-
-    /// A path that the trash has, if there is one.
-    fn restorable(&mut self) -> String {
-        let entries = self.ws.json("trash", &json!({"limit": 0})).success()["data"]["entries"].take();
-        let paths: Vec<&str> =
-            entries.as_array().unwrap().iter().filter_map(|entry| entry["path"].as_str()).collect();
-        if paths.is_empty() { self.name() } else { (*self.random.of(&paths)).to_owned() }
-    }
-
     /// Reads the files of which a request needs proof.
     fn prepare(&mut self, request: &Request) {
         for path in request.reads() {
@@ -255,19 +136,6 @@ impl Run {
         let copy = self.ws.copy();
         let responses = requests.iter().map(|request| call_once(&copy, request)).collect();
         (copy, responses)
-    }
-
-    /// A random moment within a call, mostly while it changes files, judged by the calls before it.
-    fn moment(&mut self, request: &Request) -> Moment {
-        let pace = self.paces[usize::from(is_served(request))];
-        let mut part = |end: usize| u32::try_from(self.random.below(end)).unwrap();
-        match part(4) {
-            0 => Moment { start: pace * part(400) / 1000, entry: None },
-            1 => Moment { start: pace * (400 + part(700)) / 1000, entry: None },
-            // An entry is open for some milliseconds, and the files change in the first of them.
-            2 => Moment { start: pace * 2, entry: Some(Duration::from_micros(part(4000).into())) },
-            _ => Moment { start: pace * 2, entry: Some(Duration::from_micros(part(300).into())) },
-        }
     }
 
     /// One random step.
@@ -312,35 +180,6 @@ impl Run {
             self.judge_way_back(before, &request, &response);
         }
         request.is_replay
-    }
-
-    /// The call that reverses the last one of its session leads to the tree before.
-    fn judge_way_back(&self, before: &Tree, request: &Request, response: &Value) {
-        let is_step_back = request.tool == "undo" && request.arguments.get("steps").is_some();
-        let (tool, arguments) = if is_step_back {
-            ("redo", json!({"steps": response["data"]["undone"].as_array().unwrap().len()}))
-        } else if request.is_replay {
-            return;
-        } else {
-            ("undo", json!({}))
-        };
-        let back = Request { tool, arguments, is_replay: true, ..request.clone() };
-        let (copy, responses) = self.rehearse(&[&back]);
-        let (left, now) = (self.ws.tree(), copy.tree());
-        // A redo does again what was undone without a change, as others had done it before, and leaves a folder that
-        // the undo had to make.
-        let is_excused = |path: &PathBuf| {
-            let (old, undone) = (before.get(path), left.get(path));
-            tool == "redo" && (old == undone || (old.is_none() && undone.is_some_and(|entry| entry.0 == 'd')))
-        };
-        let is_back = |path: &PathBuf| before.get(path) == now.get(path) || is_excused(path);
-        assert!(
-            before.keys().chain(now.keys()).all(is_back),
-            "{tool} answers {} and leads to another tree: {}\n{}",
-            responses[0],
-            difference(before, &now),
-            self.story()
-        );
     }
 
     /// A call that is killed; returns true if it is a replay.
@@ -417,17 +256,6 @@ impl Run {
         let warnings = [&response["warnings"], &response["data"]["warnings"]];
         let is_quiet = warnings.into_iter().filter_map(Value::as_array).flatten().all(is_usual);
         assert!(is_quiet || self.is_disturbed, "the next call warns {response}: {}", self.story());
-    }
-
-    /// A reading request of a random session.
-    fn reading(&mut self) -> Request {
-        let session = *self.random.of(&SESSIONS);
-        let (tool, arguments) = match self.random.below(3) {
-            0 => ("ls", json!({})),
-            1 => ("read", json!({"path": ".gitignore"})),
-            _ => ("grep", json!({"pattern": "more"})),
-        };
-        Request { session, tool, arguments, is_replay: false }
     }
 
     /// Outcomes of the first call alone, and of both.
@@ -541,99 +369,6 @@ impl Run {
         assert!(is_killed || found.iter().all(Option::is_some), "the server ended: {}", self.story());
         self.must_be_one_of(before, &outcomes, &found, &requests.iter().collect::<Vec<_>>());
         requests.iter().all(|request| request.is_replay)
-    }
-
-    /// The tree and the responses are those of one of the outcomes.
-    fn must_be_one_of(
-        &self,
-        before: &Tree,
-        outcomes: &[Outcome],
-        found: &[Option<bool>],
-        requests: &[&Request],
-    ) {
-        let now = self.ws.tree();
-        // A call without a response may have had its effect or not; one with a response had it.
-        let fits = |outcome: &Outcome| {
-            outcome.is_ok.iter().zip(found).all(|(expected, found)| found.is_none() || expected == found)
-        };
-        if outcomes.iter().any(|outcome| outcome.tree == now && fits(outcome)) {
-            return;
-        }
-        if requests.iter().any(|request| request.tool == "bash") {
-            // A command runs on a layer, without the lock: what it changed is merged in file by file (DESIGN B4).
-            let is_known = |path: &PathBuf| {
-                let trees = outcomes.iter().map(|outcome| &outcome.tree).chain([before]);
-                trees.map(|tree| tree.get(path)).any(|entry| entry == now.get(path))
-            };
-            let strange: Vec<&PathBuf> = now.keys().filter(|path| !is_known(path)).collect();
-            assert!(strange.is_empty(), "{strange:?}: {}", self.story());
-            return;
-        }
-        let told: Vec<String> = outcomes
-            .iter()
-            .map(|outcome| format!("{:?}: {}", outcome.is_ok, difference(&outcome.tree, &now)))
-            .collect();
-        panic!(
-            "{found:?} is no outcome of an order:\n{}\nbefore: {}\n{}",
-            told.join("\n"),
-            difference(before, &now),
-            self.story()
-        );
-    }
-
-    /// The tree is one of these.
-    fn must_equal(&self, wanted: &[(&str, &Tree)], now: &Tree) {
-        if wanted.iter().any(|(_, tree)| *tree == now) {
-            return;
-        }
-        let told: Vec<String> =
-            wanted.iter().map(|(name, tree)| format!("{name} -> now: {}", difference(tree, now))).collect();
-        panic!("another tree:\n{}\n{}", told.join("\n"), self.story());
-    }
-
-    /// No line of another program is lost, unless a call removed it knowingly.
-    fn judge_lines(&mut self, before: &Tree, replay_only: bool) {
-        let after = lines_of_others(&self.ws.tree());
-        let gone: Vec<String> = lines_of_others(before).difference(&after).cloned().collect();
-        if replay_only {
-            let lost: Vec<&String> = gone.iter().filter(|line| !self.spent.contains(*line)).collect();
-            assert!(lost.is_empty(), "takes {lost:?} of others: {}", self.story());
-        } else {
-            self.spent.extend(gone);
-        }
-    }
-
-    /// Every entry of the trash holds what it says.
-    fn judge_trash(&self) {
-        let listed = self.ws.json("trash", &json!({"limit": 0})).success()["data"]["entries"].take();
-        for entry in listed.as_array().unwrap() {
-            let id = entry["trash_id"].as_str().unwrap();
-            let content = self.ws.path(&state(&format!("trash/{id}/content")));
-            let said = (entry["files"].as_u64().unwrap(), entry["bytes"].as_u64().unwrap());
-            let holds = sum_of(&content);
-            assert!(
-                holds.0 == 0 || holds == said,
-                "{id} says {said:?} and holds {holds:?}: {}",
-                self.story()
-            );
-        }
-    }
-
-    /// At the end nothing lies about, the records are sound, and the repository is.
-    fn judge_end(&self) {
-        let doctor = self.ws.lbx(&["doctor"]).success()["data"].take();
-        let audit = self.ws.lbx(&["audit", "--verify"]).envelope();
-        assert!(is_ok(&audit), "{audit}: {}", self.story());
-        if self.names.contains(&IGNORED) {
-            self.ws.git(&["fsck", "--strict", "--no-dangling"]);
-        } else {
-            let _ = self.ws.lbx(&["snapshot"]).success();
-            must_equal_tip(&self.ws).unwrap_or_else(|what| panic!("{what}: {}", self.story()));
-        }
-        if !self.is_disturbed {
-            assert_eq!(doctor["healthy"], true, "{doctor}: {}", self.story());
-            must_be_tidy(&self.ws).unwrap_or_else(|left| panic!("{left}: {}", self.story()));
-        }
     }
 
     /// Adds a call to the story.
