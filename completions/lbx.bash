@@ -40,7 +40,7 @@ _lbx_data() {
         doctor) _lbx_flags='--fix' _lbx_places='' ;;
         sandbox) _lbx_flags='--root=@dir --container= --exec=' _lbx_places='list,create,remove @sandbox' ;;
         config) _lbx_flags='--explain --example' _lbx_places='@keys*' ;;
-        init) _lbx_flags='--client=claude-code,codex,gemini,opencode,cursor,vscode,zed,goose,copilot-cli,qwen-code,pi,antigravity,kiro,cline --remove --exclusive --tools=@served --results= --confirm --dialect= --dry-run --why=' _lbx_places='' ;;
+        init) _lbx_flags='--client=claude-code,codex,gemini,opencode,cursor,vscode,zed,goose,copilot-cli,qwen-code,pi,antigravity,kiro,cline --plugin=@dir --remove --exclusive --tools=@served --results= --confirm --dialect= --dry-run --why=' _lbx_places='' ;;
         apply_patch) _lbx_flags='--dry-run --why=' _lbx_places='-' ;;
         schema) _lbx_flags='--aliases --list' _lbx_places='@schemas' ;;
         batch) _lbx_flags='' _lbx_places='' ;;

@@ -144,7 +144,7 @@ function __lbx_valued_of
         case sandbox
             string split ' ' -- '--root --container --exec'
         case init
-            string split ' ' -- '--client --tools --results --dialect --why'
+            string split ' ' -- '--client --plugin --tools --results --dialect --why'
         case apply_patch
             string split ' ' -- '--why'
         case mcp
@@ -483,6 +483,7 @@ complete -c lbx -n '__lbx_in config' -l example -d 'Print a policy file with eve
 complete -c lbx -n '__lbx_at 1+ config' -a '$__lbx_keys'
 complete -c lbx -n '__lbx_at 0' -a init -d 'Set up a client to use lbx over MCP in this workspace'
 complete -c lbx -n '__lbx_in init' -l client -x -a 'claude-code codex gemini opencode cursor vscode zed goose copilot-cli qwen-code pi antigravity kiro cline' -d 'Client: claude-code, codex, gemini, opencode, cursor, vscode, zed…'
+complete -c lbx -n '__lbx_in init' -l plugin -x -a '(__fish_complete_directories (commandline -ct))' -d 'Write a plugin for Claude Code and Codex into this folder: server…'
 complete -c lbx -n '__lbx_in init' -l remove -d 'Remove what init added'
 complete -c lbx -n '__lbx_in init' -l exclusive -d 'Switch off the client’s own file and shell tools too, where it has a…'
 complete -c lbx -n '__lbx_in init' -l tools -x -a '$__lbx_served' -d 'Serve only these tools: core, read-only, or names separated by commas'

@@ -37,6 +37,7 @@ const USES: &[(&str, &str, Use)] = &[
     ("squash: WHAT IS COMMITTED", "git checkout", git_alone_commits_what_was_done),
     ("batch: LINES", "{\"tool\"", a_line_is_answered),
     ("mcp: CLIENTS", "NAME", each_row_of_the_clients_names_its_file),
+    ("mcp: PLUGIN", "claude plugin", init_names_each_command_that_installs_the_plugin),
     ("json: REQUESTS", "lbx read", three_forms_of_a_request_have_one_answer),
     ("json: RESPONSES", "{\"ok\":true", answers_have_those_fields),
     ("policy: SOURCES", "the default", a_later_source_is_stronger),
@@ -89,6 +90,17 @@ fn every_block_of_the_manual_and_the_readme_is_used_by_a_test() {
         let is_it = |of: &&(&str, &str, Use)| of.0 == place && text.trim_start().starts_with(of.1);
         let (_, _, uses) = USES.iter().find(is_it).unwrap_or_else(|| panic!("no test uses {place}:\n{text}"));
         uses(&text);
+    }
+}
+
+/// Each command is one that `init` names when it writes the folder.
+fn init_names_each_command_that_installs_the_plugin(text: &str) {
+    let ws = Workspace::with(&[]);
+    let told = ws.lbx(&["init", "--plugin", "plugin"]).ok()["text"].as_str().unwrap().to_owned();
+    let folder = ws.path("plugin").display().to_string();
+    for command in text.lines().flat_map(|line| line.trim().split("     ")) {
+        let command = command.trim().replace("DIR", &folder);
+        assert!(told.contains(&format!("`{command}`")), "{command}: {told}");
     }
 }
 

@@ -583,6 +583,20 @@ entry names a folder and serves that one alone.
 ",
     ),
     (
+        "PLUGIN",
+        "
+lbx init --plugin DIR writes a folder that Claude Code and Codex install: a manifest with the server and the hook of
+--client, a list of plugins, and the skill lbx, which has the text of lbx help agents. Nothing else in the workspace
+changes, so that a plugin serves every folder in which the client is started; lbx has to be on PATH there.
+
+    claude plugin marketplace add DIR      codex plugin marketplace add DIR
+    claude plugin install lbx@lbx          codex plugin add lbx@lbx
+
+claude --plugin-dir DIR tries it for one session. Claude Code names the tools mcp__plugin_lbx_lbx__NAME, Codex
+mcp__lbx__NAME. Codex calls the hook once a person trusts it. It was tried with 2.1.197 and 0.169.0.
+",
+    ),
+    (
         "REVISIONS OF THE PROTOCOL",
         "
 The server speaks every revision from 2024-11-05 to 2025-11-25, and the stateless 2026-07-28: server/discover, metadata in

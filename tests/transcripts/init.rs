@@ -416,3 +416,70 @@ fn a_clients_own_tools_go_only_where_its_server_is_seen_alive() {
         assert_eq!(ws.read_bytes(".mcp.json"), before);
     }
 }
+
+/// The files of the plugin, from its folder.
+const PLUGIN: [&str; 5] = [
+    ".claude-plugin/plugin.json",
+    ".claude-plugin/marketplace.json",
+    "skills/lbx/SKILL.md",
+    ".codex-plugin/plugin.json",
+    ".agents/plugins/marketplace.json",
+];
+
+#[test]
+fn one_folder_is_a_plugin_of_claude_code_and_codex_and_is_removed_without_a_trace() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let write = ["init", "--plugin", "tools/plugin", "--results", "json", "--tools", "core"];
+    let tried = ws.call(&write).arguments(&["--dry-run"]).run().ok();
+    assert_eq!(tried["files"].as_array().unwrap().len(), PLUGIN.len(), "{tried}");
+    assert!(!ws.path("tools").exists());
+    let told = ws.lbx(&write).ok()["text"].take();
+    for step in ["claude plugin marketplace add /", "codex plugin add lbx@lbx"] {
+        assert!(told.as_str().unwrap().contains(step), "{told}");
+    }
+    let file = |path: &str| -> Value {
+        serde_json::from_slice(&ws.read_bytes(&format!("tools/plugin/{path}"))).unwrap()
+    };
+    let (claude, codex) = (file(PLUGIN[0]), file(PLUGIN[3]));
+    for (manifest, client) in [(&claude, "claude-code"), (&codex, "codex")] {
+        assert_eq!(
+            (&manifest["name"], &manifest["version"]),
+            (&json!("lbx"), &json!(env!("CARGO_PKG_VERSION")))
+        );
+        let server = &manifest["mcpServers"]["lbx"];
+        let session = format!("{client}@parent");
+        assert_eq!(
+            server["args"],
+            json!(["mcp", "--results", "json", "--session", session, "--tools", "core"])
+        );
+        assert!(manifest["hooks"].to_string().contains(&format!("lbx session compact --session {session}")));
+    }
+    assert_eq!(claude["mcpServers"]["lbx"]["alwaysLoad"], true);
+    // Its own file of an earlier version is written again, and nobody else's.
+    ws.write("tools/plugin/skills/lbx/SKILL.md", "# Written by lbx init, earlier\n");
+    assert_eq!(ws.lbx(&write).ok()["files"].as_array().unwrap().len(), 1);
+    assert_eq!(ws.lbx(&write).ok()["files"], json!([]));
+    ws.lbx(&["init", "--plugin", "tools/plugin", "--remove"]).ok();
+    assert!(PLUGIN.iter().all(|file| !ws.path(&format!("tools/plugin/{file}")).exists()));
+    ws.write("tools/plugin/.codex-plugin/plugin.json", "{}\n");
+    ws.lbx(&write).error("invalid_request");
+    ws.lbx(&["init", "--plugin", "../outside"]).error("outside_workspace");
+    for other in [json!({ "client": "codex" }), json!({ "exclusive": true })] {
+        let mut request = json!({ "plugin": "p" });
+        request.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+        ws.json("init", &request).error("invalid_request");
+    }
+}
+
+#[test]
+fn the_skill_has_the_page_for_agents_in_at_most_1500_tokens() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["init", "--plugin", "plugin"]).ok();
+    let skill = String::from_utf8(ws.read_bytes("plugin/skills/lbx/SKILL.md")).unwrap();
+    let page = ws.lbx(&["help", "agents"]).stdout_text();
+    let (head, rest) = skill.split_once("# lbx: ").unwrap();
+    assert_eq!(format!("# lbx: {rest}"), page);
+    assert!(head.starts_with("---\n") && head.contains("\nname: lbx\ndescription: "), "{head}");
+    // A token of such a text has three bytes or more.
+    assert!(skill.len() <= 4500, "{}", skill.len());
+}

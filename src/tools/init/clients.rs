@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::piece::{Hook, HookForm, Part, Piece};
+use super::piece::{AT_START, Hook, HookForm, Part, Piece, loaded, plain};
+use super::plugin::{self, Plugin};
 use super::toml_table::Line;
 
 /// A client.
@@ -22,11 +23,20 @@ pub struct Client {
     pub shown_exclusive: Option<&'static str>,
     /// Step that only a person can take.
     pub by_hand: Option<&'static str>,
+    /// Its part of the plugin folder.
+    pub plugin: Option<Plugin>,
 }
 
 /// Entry that the others fill in.
-const CLIENT: Client =
-    Client { name: "", parts: &[], exclusive: &[], shown: None, shown_exclusive: None, by_hand: None };
+const CLIENT: Client = Client {
+    name: "",
+    parts: &[],
+    exclusive: &[],
+    shown: None,
+    shown_exclusive: None,
+    by_hand: None,
+    plugin: None,
+};
 
 /// A server in an object of JSON.
 const fn server(file: &'static str, path: &'static [&'static str], entry: fn(&[String]) -> Value) -> Part {
@@ -38,20 +48,12 @@ const fn hook(file: &'static str, path: &'static [&'static str], form: HookForm)
     Part { file, piece: Piece::Hook(Hook { path, form }) }
 }
 
-/// What Claude Code and Codex call at the beginning of a context.
-const AT_START: HookForm = HookForm::Shown { matcher: "startup|clear|compact" };
-
 /// Every client.
 pub const CLIENTS: &[Client] = &[
     Client {
         name: "claude-code",
         parts: &[
-            server(
-                ".mcp.json",
-                &["mcpServers", "lbx"],
-                // Without it a model that searches for its tools meets none of these.
-                |arguments| json!({ "command": "lbx", "args": arguments, "alwaysLoad": true }),
-            ),
+            server(".mcp.json", &["mcpServers", "lbx"], loaded),
             hook(".claude/settings.json", &["hooks", "SessionStart"], AT_START),
             // Trust and permission are the person's own: this file is not shared.
             Part {
@@ -70,6 +72,7 @@ pub const CLIENTS: &[Client] = &[
                 items: &["Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "Bash"],
             },
         }],
+        plugin: Some(plugin::CLAUDE_CODE),
         ..CLIENT
     },
     Client {
@@ -86,6 +89,7 @@ pub const CLIENTS: &[Client] = &[
             "Codex has no setting that switches apply_patch off. Tell the model in AGENTS.md to use the tools of lbx.\n",
         ),
         by_hand: Some("Trust this folder in Codex: it reads .codex of trusted folders alone.\n"),
+        plugin: Some(plugin::CODEX),
         ..CLIENT
     },
     Client {
@@ -123,7 +127,10 @@ pub const CLIENTS: &[Client] = &[
                     std::iter::once("lbx").chain(arguments.iter().map(String::as_str)).collect();
                 json!({ "type": "local", "command": command, "enabled": true })
             }),
-            Part { file: ".opencode/plugins/lbx.js", piece: Piece::Whole { text: OPENCODE_PLUGIN } },
+            Part {
+                file: ".opencode/plugins/lbx.js",
+                piece: Piece::Whole { text: |_| OPENCODE_PLUGIN.to_owned() },
+            },
         ],
         exclusive: &[Part {
             file: "opencode.json",
@@ -166,7 +173,7 @@ pub const CLIENTS: &[Client] = &[
         ],
         exclusive: &[Part {
             file: ".github/agents/lbx.agent.md",
-            piece: Piece::Whole { text: GITHUB_AGENT },
+            piece: Piece::Whole { text: |_| GITHUB_AGENT.to_owned() },
         }],
         shown_exclusive: Some("Choose the agent lbx in the chat: it has the tools of lbx alone."),
         ..CLIENT
@@ -205,7 +212,7 @@ pub const CLIENTS: &[Client] = &[
         ],
         exclusive: &[Part {
             file: ".github/agents/lbx.agent.md",
-            piece: Piece::Whole { text: GITHUB_AGENT },
+            piece: Piece::Whole { text: |_| GITHUB_AGENT.to_owned() },
         }],
         shown_exclusive: Some(
             "Start `copilot --agent lbx`: of file and shell tools it has those of lbx alone.\n",
@@ -257,7 +264,7 @@ pub const CLIENTS: &[Client] = &[
                 // Only direct tools are shown to the model, and by default a call ends after 60 silent seconds.
                 |arguments| json!({ "command": "lbx", "args": arguments, "exposure": "direct", "timeout": 300 }),
             ),
-            Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: PI_EXTENSION } },
+            Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: |_| PI_EXTENSION.to_owned() } },
         ],
         exclusive: &[Part {
             file: ".pi/settings.json",
@@ -281,7 +288,10 @@ pub const CLIENTS: &[Client] = &[
     Client {
         name: "kiro",
         parts: &[server(".kiro/settings/mcp.json", &["mcpServers", "lbx"], plain)],
-        exclusive: &[Part { file: ".kiro/agents/lbx.md", piece: Piece::Whole { text: KIRO_AGENT } }],
+        exclusive: &[Part {
+            file: ".kiro/agents/lbx.md",
+            piece: Piece::Whole { text: |_| KIRO_AGENT.to_owned() },
+        }],
         shown_exclusive: Some("Choose the agent lbx in Kiro: it has the tools of your MCP servers alone.\n"),
         by_hand: Some("Trust this folder when Kiro asks, and allow the tools of lbx.\n"),
         ..CLIENT
@@ -382,11 +392,6 @@ const ZED_PROFILE: &str = r#"// ~/.config/zed/settings.json
   }
 }
 "#;
-
-/// The entry that most clients want.
-fn plain(arguments: &[String]) -> Value {
-    json!({ "command": "lbx", "args": arguments })
-}
 
 /// The client of that name.
 #[must_use]

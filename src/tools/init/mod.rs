@@ -4,6 +4,7 @@ mod alive;
 mod clients;
 mod earlier;
 mod piece;
+mod plugin;
 mod toml_table;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ pub use self::clients::CLIENTS;
 use self::clients::Client;
 use self::earlier::{Earlier, Original};
 use self::piece::{For, Part};
+use self::plugin::Plugin;
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -35,14 +37,18 @@ const DIFF_BYTES_MAX: usize = 20_000;
 /// Writes the client's own file in the workspace and, where it has hooks, one that tells lbx when the
 /// context is compacted. Everything else in the files stays as it is, comments included. A file that
 /// cannot be understood is not changed. The response has the diff; --dry-run shows it without changing
-/// anything, a second call changes nothing, and --remove removes what init added. Without --client it
-/// lists the clients.
+/// anything, a second call changes nothing, and --remove removes what init added. With --plugin it writes
+/// a folder instead that Claude Code and Codex install as a plugin. Without --client or --plugin it lists
+/// the clients.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Client: claude-code, codex, gemini, opencode, cursor, vscode, zed, goose, copilot-cli, qwen-code, pi,
     /// antigravity, kiro or cline
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
+    /// Write a plugin for Claude Code and Codex into this folder: server, hooks and a skill
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["client", "exclusive"])]
+    pub plugin: Option<PathBuf>,
     /// Remove what init added
     #[arg(long)]
     #[serde(default)]
@@ -114,22 +120,30 @@ impl Tool for Init {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let Some(name) = &request.client else {
-            let clients = CLIENTS.iter().map(|client| client.name).collect();
-            return Ok(Response { files: Vec::new(), text: None, server: None, clients });
+        let (setups, folder) = match (&request.client, &request.plugin) {
+            (None, None) => {
+                let clients = CLIENTS.iter().map(|client| client.name).collect();
+                return Ok(Response { files: Vec::new(), text: None, server: None, clients });
+            }
+            (None, Some(folder)) if !request.exclusive => (plugin_setups(&request)?, folder.clone()),
+            (Some(name), None) => (vec![client_setup(name, &request)?], engine.workspace.root().to_owned()),
+            _ => {
+                return Err(Error::invalid("plugin takes neither client nor exclusive")
+                    .detail("field", "plugin")
+                    .suggest(
+                        "Leave them out: the folder serves Claude Code and Codex, beside their own tools.",
+                    ));
+            }
         };
-        let names = || CLIENTS.iter().map(|client| client.name).collect::<Vec<_>>().join(", ");
-        let client = clients::find(name).ok_or_else(|| {
-            Error::invalid(format!("unknown client {name:?} (there are: {})", names()))
-                .detail("field", "client")
-        })?;
-        let arguments = arguments(client, &request)?;
-        let server = if request.remove { None } else { Some(seen_alive(engine, &arguments, &request)?) };
+        let server = match setups.first().filter(|_| !request.remove) {
+            Some(setup) => Some(seen_alive(engine, &setup.arguments, &request)?),
+            None => None,
+        };
         let program = server.as_ref().map_or(PROGRAM, |server| &server.program);
-        let whom = For { client: client.name, program, arguments: &arguments };
-        let (files, left) = change(engine, client, whom, &request)?;
-        let server = server.map(|server| server.said);
-        let text = left_to_the_user(client, &arguments, engine.workspace.root(), &request, left);
+        let (files, left) = change(engine, &setups, program, &folder, &request)?;
+        let shown = setups.iter().flat_map(|setup| setup.left_to_the_user(engine, &request));
+        let text: String = shown.chain(left).collect();
+        let (text, server) = (Some(text).filter(|text| !text.is_empty()), server.map(|server| server.said));
         Ok(Response { files, text, server, clients: Vec::new() })
     }
 
@@ -201,39 +215,90 @@ fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Resul
     })
 }
 
-/// What no file in the workspace can say: an entry of the user's own file, or what to do instead.
-fn left_to_the_user(
-    client: &Client,
-    arguments: &[String],
-    root: &Path,
-    request: &Request,
-    left: Vec<String>,
-) -> Option<String> {
-    let entry = client.shown.map(|shown| shown(arguments, root));
-    let entry = entry
-        .map(|entry| if request.remove { format!("Remove this from the file:\n\n{entry}") } else { entry });
-    let more = client.shown_exclusive.filter(|_| request.exclusive).into_iter().chain(client.by_hand);
-    let more = more.filter(|_| !request.remove).map(str::to_owned);
-    let text: String = entry.into_iter().chain(more).chain(left).collect();
-    Some(text).filter(|text| !text.is_empty())
+/// What is set up for a client.
+struct Setup {
+    /// The client.
+    client: &'static Client,
+    /// The arguments of `lbx`.
+    arguments: Vec<String>,
+    /// What its files get.
+    parts: Vec<&'static Part>,
+    /// How to install its plugin.
+    install: Option<&'static str>,
 }
 
-/// Changes the client's files, all or none; answers the files and what is left in them for the user to remove.
-fn change(
-    engine: &mut Engine,
-    client: &Client,
-    whom: For<'_>,
-    request: &Request,
-) -> Result<(Vec<Changed>, Vec<String>), Error> {
-    let root = engine.workspace.root().to_owned();
+/// Returns what a client's own files get.
+///
+/// # Errors
+/// `invalid_request` for an unknown client or wrong arguments.
+fn client_setup(name: &str, request: &Request) -> Result<Setup, Error> {
+    let names = || CLIENTS.iter().map(|client| client.name).collect::<Vec<_>>().join(", ");
+    let client = clients::find(name).ok_or_else(|| {
+        Error::invalid(format!("unknown client {name:?} (there are: {})", names())).detail("field", "client")
+    })?;
     // What an earlier call switched off is switched on again, whether this one says --exclusive or not.
     let exclusive = client.exclusive.iter().filter(|_| request.exclusive || request.remove);
-    let parts: Vec<&Part> = client.parts.iter().chain(exclusive).collect();
+    let parts = client.parts.iter().chain(exclusive).collect();
+    Ok(Setup { client, arguments: arguments(client, request)?, parts, install: None })
+}
+
+/// Returns what the plugin folder gets, for each client that takes one.
+///
+/// # Errors
+/// `invalid_request` for wrong arguments.
+fn plugin_setups(request: &Request) -> Result<Vec<Setup>, Error> {
+    let plugins = CLIENTS.iter().filter_map(|client| Some((client, client.plugin.as_ref()?)));
+    let setup = |(client, plugin): (&'static Client, &'static Plugin)| {
+        let parts = plugin.parts.iter().collect();
+        Ok(Setup { client, arguments: arguments(client, request)?, parts, install: Some(plugin.install) })
+    };
+    plugins.map(setup).collect()
+}
+
+impl Setup {
+    /// Returns for whom its parts are made.
+    fn whom<'a>(&'a self, program: &'a str) -> For<'a> {
+        For { client: self.client.name, program, arguments: &self.arguments }
+    }
+
+    /// Returns what no file says: an entry of the user's own file, or what to do instead.
+    fn left_to_the_user(&self, engine: &Engine, request: &Request) -> Vec<String> {
+        let root = engine.workspace.root();
+        if let (Some(install), Some(folder)) = (self.install, &request.plugin) {
+            let folder = root.join(folder).display().to_string();
+            let install = Some(install.replace("DIR", &escaped::name(&folder))).filter(|_| !request.remove);
+            return install.into_iter().collect();
+        }
+        let entry = self.client.shown.map(|shown| shown(&self.arguments, root));
+        let entry =
+            entry.map(
+                |entry| {
+                    if request.remove { format!("Remove this from the file:\n\n{entry}") } else { entry }
+                },
+            );
+        let exclusive = self.client.shown_exclusive.filter(|_| request.exclusive);
+        let more = exclusive.into_iter().chain(self.client.by_hand).filter(|_| !request.remove);
+        entry.into_iter().chain(more.map(str::to_owned)).collect()
+    }
+}
+
+/// Changes the files in a folder, all or none; answers the files and what is left in them for the user to remove.
+fn change(
+    engine: &mut Engine,
+    setups: &[Setup],
+    program: &str,
+    folder: &Path,
+    request: &Request,
+) -> Result<(Vec<Changed>, Vec<String>), Error> {
+    let mut parts: Vec<(&Part, For<'_>)> = Vec::new();
+    for setup in setups {
+        parts.extend(setup.parts.iter().map(|part| (*part, setup.whom(program))));
+    }
     if parts.is_empty() {
         return Ok(Default::default());
     }
     let mut paths: Vec<PathBuf> = Vec::new();
-    for path in parts.iter().map(|part| root.join(part.file)) {
+    for path in parts.iter().map(|(part, _)| folder.join(part.file)) {
         if !paths.contains(&path) {
             paths.push(path);
         }
@@ -243,9 +308,9 @@ fn change(
     let (mut changed, mut left) = (Vec::new(), Vec::new());
     let mut touched: Vec<WorkspacePath> = Vec::new();
     for path in &paths {
-        let parts = parts.iter().copied().filter(|part| root.join(part.file) == *path).collect();
+        let parts = parts.iter().copied().filter(|(part, _)| folder.join(part.file) == *path).collect();
         let file = ClientFile { parts, current: change.look_at(path)? };
-        let after = if request.remove { file.without(&change, &mut left)? } else { file.with(whom)? };
+        let after = if request.remove { file.without(&change, &mut left)? } else { file.with()? };
         let Some(after) = after else { continue };
         touched.push(file.current.place().path().clone());
         changed.push(file.put(&mut change, after));
@@ -257,7 +322,7 @@ fn change(
 /// A file of a client's, as it is.
 struct ClientFile<'p> {
     /// What belongs into it.
-    parts: Vec<&'p Part>,
+    parts: Vec<(&'p Part, For<'p>)>,
     /// The file.
     current: Current,
 }
@@ -266,6 +331,11 @@ impl ClientFile<'_> {
     /// Its name in messages.
     fn shown(&self) -> &str {
         self.current.place().shown()
+    }
+
+    /// Its parts, in order.
+    fn pieces(&self) -> impl DoubleEndedIterator<Item = &Part> {
+        self.parts.iter().map(|(part, _)| *part)
     }
 
     /// Its text.
@@ -281,9 +351,9 @@ impl ClientFile<'_> {
     }
 
     /// What it is to be with its parts; `None` where it is that already.
-    fn with(&self, whom: For<'_>) -> Result<Option<Original>, Error> {
+    fn with(&self) -> Result<Option<Original>, Error> {
         let before = self.text()?;
-        let put = |text: String, part: &&Part| part.piece.put(&text, whom);
+        let put = |text: String, (part, whom): &(&Part, For<'_>)| part.piece.put(&text, *whom);
         let after = self.parts.iter().try_fold(before.to_owned(), put);
         let after = after.map_err(|Fault(why)| self.refused(&why))?;
         Ok((after != before).then(|| Original::Bytes(after.into_bytes())))
@@ -295,17 +365,17 @@ impl ClientFile<'_> {
         let before = self.text()?;
         let take_out = |text: &str, earlier: &Earlier| {
             // The last one first.
-            let take_out = |text: String, part: &&Part| part.piece.take_out(&text, earlier);
-            self.parts.iter().rev().try_fold(text.to_owned(), take_out)
+            let take_out = |text: String, part: &Part| part.piece.take_out(&text, earlier);
+            self.pieces().rev().try_fold(text.to_owned(), take_out)
         };
         // What has no mark of lbx's stays where no earlier call is known.
         let unknown = Earlier::default();
         take_out(before, &unknown).map_err(|Fault(why)| self.refused(&why))?;
         let is_set_up = |text: &str| {
-            let mut marked = self.parts.iter().filter(|part| part.piece.is_marked()).peekable();
+            let mut marked = self.pieces().filter(|part| part.piece.is_marked()).peekable();
             if marked.peek().is_none() {
                 // A file of which lbx has no piece with a mark.
-                return self.parts.iter().all(|part| part.piece.unmarked_in(text).is_some());
+                return self.pieces().all(|part| part.piece.unmarked_in(text).is_some());
             }
             marked.any(|part| part.piece.take_out(text, &unknown).is_ok_and(|without| without != text))
         };
@@ -318,7 +388,7 @@ impl ClientFile<'_> {
         }
         let after = take_out(before, &earlier).map_err(|Fault(why)| self.refused(&why))?;
         if earlier.puts.is_empty() {
-            let stands = self.parts.iter().filter_map(|part| part.piece.unmarked_in(&after));
+            let stands = self.pieces().filter_map(|part| part.piece.unmarked_in(&after));
             left.extend(stands.map(|what| {
                 format!("{}: {what} was left: nobody knows whether lbx put it there.\n", self.shown())
             }));

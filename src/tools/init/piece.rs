@@ -55,8 +55,8 @@ pub enum Piece {
     },
     /// All of a file, which is lbx's own.
     Whole {
-        /// The text; it says that lbx wrote it.
-        text: &'static str,
+        /// Makes the text; it says that lbx wrote it.
+        text: fn(For<'_>) -> String,
     },
 }
 
@@ -84,10 +84,13 @@ pub enum HookForm {
     Bare,
 }
 
+/// What Claude Code and Codex call at the beginning of a context.
+pub const AT_START: HookForm = HookForm::Shown { matcher: "startup|clear|compact" };
+
 /// What a hook of lbx's calls, by which it is found again.
 const HOOK_SIGN: &str = "lbx session compact";
 /// What a file of lbx's own says in it.
-const OWN_SIGN: &str = "Written by lbx init";
+pub const OWN_SIGN: &str = "Written by lbx init";
 
 /// For whom a piece is made.
 #[derive(Clone, Copy)]
@@ -100,8 +103,18 @@ pub struct For<'a> {
     pub arguments: &'a [String],
 }
 
+/// Returns the entry of Claude Code: without `alwaysLoad` a model that searches for its tools meets none of these.
+pub fn loaded(arguments: &[String]) -> Value {
+    json!({ "command": "lbx", "args": arguments, "alwaysLoad": true })
+}
+
+/// The entry that most clients want.
+pub fn plain(arguments: &[String]) -> Value {
+    json!({ "command": "lbx", "args": arguments })
+}
+
 /// An entry that starts another program in place of `lbx`.
-fn started_by(program: &str, mut entry: Value) -> Value {
+pub fn started_by(program: &str, mut entry: Value) -> Value {
     let command = entry.get_mut("command");
     let word = match command {
         Some(Value::Array(words)) => words.first_mut(),
@@ -116,7 +129,7 @@ fn started_by(program: &str, mut entry: Value) -> Value {
 impl Hook {
     /// The hook: what was read counts as unread from then on, and a context that can be shown it is told what
     /// was done.
-    fn item(&self, client: &str) -> Value {
+    pub fn item(&self, client: &str) -> Value {
         let session = format!("{client}@parent");
         let command = format!("{HOOK_SIGN} --session {session} >/dev/null");
         let called = |command: &str| json!({ "type": "command", "command": command });
@@ -178,7 +191,7 @@ impl Piece {
                     }
                 })
             }
-            Self::Whole { text: own } if text.is_empty() || text.contains(OWN_SIGN) => Ok((*own).to_owned()),
+            Self::Whole { text: own } if text.is_empty() || text.contains(OWN_SIGN) => Ok(own(whom)),
             Self::Whole { .. } => Err(Fault("the file exists and is not one that lbx wrote".to_owned())),
         }
     }
