@@ -580,6 +580,9 @@ Codex, Copilot CLI and pi read these files in a folder that a person trusts, and
 approve lbx; init names the step. Copilot CLI takes an lbx of .mcp.json before its own, so that it shares the entry of
 Claude Code where both are set up. Cline runs one process for all folders, which starts its servers in the first one: the
 entry names a folder and serves that one alone.
+
+lbx doctor starts the server of each client that is set up in the workspace again, as the client will. It starts lbx mcp
+alone, and no other program that such a file names.
 ",
     ),
     (

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use fs2::FileExt as _;
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, state};
+use crate::common::{LBX, PATH_FIXED, Workspace, state};
 
 /// The finding of that check, of an answer.
 fn finding<'a>(data: &'a Value, check: &str) -> &'a Value {
@@ -320,4 +320,60 @@ fn a_path_that_the_policy_names_for_commands_and_that_is_missing_is_a_notice() {
         "Name a path that exists, from / or ~ on: a folder for bash.writable, and not the whole disk.";
     assert_eq!((&found["level"], &found["remedy"]), (&json!("notice"), &json!(remedy)));
     assert_eq!(data["healthy"], true);
+}
+
+/// The findings about clients.
+fn clients(data: &Value) -> Vec<(String, String)> {
+    let findings = data["findings"].as_array().unwrap().iter().filter(|found| found["check"] == "clients");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    findings.map(|found| (text(&found["level"]), text(&found["message"]))).collect()
+}
+
+#[test]
+fn the_server_of_each_client_that_is_set_up_is_started() {
+    let ws = Workspace::with(&[]);
+    let path = format!("{}:{PATH_FIXED}", ws.with_program().display());
+    let doctor = || ws.call(&["doctor"]).env("PATH", &path).run().ok();
+    assert_eq!(clients(&doctor()), []);
+    let set_up = ["claude-code", "codex", "opencode"];
+    for client in set_up {
+        ws.lbx(&["init", "--client", client]).ok();
+    }
+    let data = ws.unchanged(doctor);
+    let found = clients(&data);
+    assert_eq!(found.len(), set_up.len(), "{data}");
+    for ((level, message), client) in found.iter().zip(set_up) {
+        assert_eq!(level, "ok", "{message}");
+        assert!(message.starts_with(&format!("{client}: `lbx mcp ")), "{message}");
+        assert!(message.ends_with(" starts and lists 21 tools"), "{message}");
+    }
+    // Where PATH has no lbx, the client cannot start what it has.
+    let data = ws.lbx(&["doctor"]).ok();
+    assert!(clients(&data).iter().all(|(level, _)| level == "notice"), "{data}");
+}
+
+#[test]
+fn a_clients_server_that_does_not_start_is_a_problem_and_another_program_is_never_started() {
+    let ws = Workspace::with(&[]);
+    let server = |command: &str, arguments: &[&str]| {
+        let entry = json!({ "mcpServers": { "lbx": { "command": command, "args": arguments } } });
+        ws.write(".mcp.json", entry.to_string());
+        ws.lbx(&["doctor"]).ok()
+    };
+    let data = server("lbx", &["mcp", "--tools", "nope"]);
+    assert_eq!(data["healthy"], false);
+    let found = finding(&data, "clients");
+    assert!(found["message"].as_str().unwrap().contains("does not start: "), "{found}");
+    assert!(found["remedy"].as_str().unwrap().contains("lbx init --client claude-code"), "{found}");
+    assert_eq!(clients(&server(LBX, &["mcp"]))[0].0, "ok");
+    let taken = ws.path("taken").display().to_string();
+    for (command, arguments) in [("touch", &[&*taken][..]), ("lbx", &["bash", "touch taken"]), ("lbx", &[])] {
+        let data = server(command, arguments);
+        let (level, message) = clients(&data).remove(0);
+        assert_eq!(level, "notice");
+        assert!(message.ends_with(" was not tried: it is not this lbx"), "{message}");
+        assert!(!ws.path("taken").exists());
+    }
+    ws.write(".mcp.json", "{ \"mcpServers\": [");
+    assert_eq!(clients(&ws.lbx(&["doctor"]).ok()), []);
 }

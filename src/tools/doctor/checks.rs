@@ -18,6 +18,8 @@ use crate::engine::store::session;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::text::counted::counted;
+use crate::text::escaped;
+use crate::tools::init::{self, Started};
 use crate::tools::sessions::lost_state;
 
 /// Free space below which changes may soon fail, in bytes.
@@ -56,7 +58,33 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     found.extend(disk(engine));
     found.push(backends());
     found.extend(named_paths(engine));
+    found.extend(clients(engine));
     found
+}
+
+/// The clients that are set up in the workspace: the server of each is started as the client will.
+fn clients(engine: &Engine) -> Vec<Finding> {
+    let root = engine.workspace.root();
+    let finding = |entry: init::Entry| {
+        let server = format!("{}: `{}` of {}", entry.client, entry.command(), entry.file);
+        let server = escaped::line(&server);
+        let remedy = format!("`lbx init --client {}` writes the entry again.", entry.client);
+        match entry.start(root) {
+            None => Finding::notice("clients", format!("{server} was not tried: it is not this lbx"), remedy),
+            Some(Ok(Started { tools, other: None })) => {
+                Finding::ok("clients", format!("{server} starts and lists {}", counted(tools, "tool")))
+            }
+            Some(Ok(Started { other: Some((why, _)), .. })) => {
+                let remedy = "Put lbx on PATH, or the client cannot start its server.";
+                Finding::notice("clients", format!("{server}: {why}"), remedy)
+            }
+            Some(Err(why)) => {
+                let why = escaped::line(why.trim_end());
+                Finding::problem("clients", format!("{server} does not start: {why}"), remedy)
+            }
+        }
+    };
+    init::entries(&engine.workspace).into_iter().map(finding).collect()
 }
 
 /// Which lbx runs on what.

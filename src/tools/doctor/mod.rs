@@ -12,7 +12,8 @@ use crate::text::counted::counted;
 
 /// Check the workspace, its state, the snapshots and the machine, and say what to repair
 ///
-/// Each finding is ok, a notice or a problem, with what to do about it. With fix, doctor itself makes
+/// Each finding is ok, a notice or a problem, with what to do about it. The server of each client that init
+/// has set up here is started, as the client will start it, and asked for its tools. With fix, doctor itself makes
 /// the repairs that can lose nothing: it finishes changes that a killed call left half done, sets a damaged
 /// session file aside, and sets a damaged snapshot branch to its newest whole commit.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! Starts the server that `init` configures, as the client will, and asks for its tools.
+//! Starts the server of a client, as `init` configures it or as the client's file has it, and asks for its tools.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -8,12 +8,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::engine::workspace::{children, programs};
+use super::clients::{CLIENTS, Client};
+use super::piece::Part;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{Workspace, children, fs, programs};
 
 /// How long the server may take.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// Bytes of what it says where it fails.
 const SAID_BYTES_MAX: u64 = 4096;
+/// Bytes of a client's file.
+const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// A server that was started.
 pub struct Started {
@@ -23,27 +28,79 @@ pub struct Started {
     pub other: Option<(String, String)>,
 }
 
+/// Server in a client's file.
+pub struct Entry {
+    /// Name of the client.
+    pub client: &'static str,
+    /// The file.
+    pub file: &'static str,
+    /// The program and its arguments.
+    words: Vec<String>,
+}
+
+/// Returns the servers that the files of a workspace have, of every client.
+#[must_use]
+pub fn entries(workspace: &Workspace) -> Vec<Entry> {
+    let parts = CLIENTS.iter().flat_map(|client| client.parts.iter().map(move |part| (client, part)));
+    let entry = |(client, part): (&'static Client, &'static Part)| {
+        let path = WorkspacePath::new(Path::new(part.file))?;
+        let (file, stat) = workspace.open_regular(&path, part.file).ok()?;
+        let bytes = fs::read_to_end(&file, fs::size_of(&stat), FILE_BYTES_MAX).ok()?;
+        let words = part.piece.server_in(&String::from_utf8(bytes).ok()?)?;
+        Some(Entry { client: client.name, file: part.file, words })
+    };
+    parts.filter(|(_, part)| part.piece.is_server()).filter_map(entry).collect()
+}
+
+impl Entry {
+    /// Returns the command as a line.
+    #[must_use]
+    pub fn command(&self) -> String {
+        self.words.join(" ")
+    }
+
+    /// Starts the server as the client will; `None` for any program but `lbx mcp`, since a file in the workspace says
+    /// no more than that this one may be started.
+    ///
+    /// # Errors
+    /// Returns the server's own words if it lists no tools.
+    #[must_use]
+    pub fn start(&self, folder: &Path) -> Option<Result<Started, String>> {
+        let (program, arguments) = self.words.split_first()?;
+        if arguments.first().is_none_or(|word| word != "mcp") {
+            return None;
+        }
+        if program == "lbx" {
+            return Some(tools(folder, arguments));
+        }
+        let own = std::env::current_exe().ok().filter(|own| own == Path::new(program))?;
+        Some(started(&own, folder, arguments).map(|tools| Started { tools, other: None }))
+    }
+}
+
 /// Starts the server with these arguments in a folder, as a client would; where PATH has none that only this account
 /// and root can write, this program.
 ///
 /// # Errors
 /// Returns the server's own words if it lists no tools.
 pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
-    let started = |program: &Path| {
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(folder);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        children::spawn(&mut command)
-    };
-    let (server, other) = match programs::find("lbx", &[folder]) {
-        Ok(program) => (started(&program), None),
+    let (program, other) = match programs::find("lbx", &[folder]) {
+        Ok(program) => (program, None),
         Err(why) => {
             let own = std::env::current_exe().map_err(|source| source.to_string())?;
             let shown = own.to_str().ok_or("its path is not UTF-8")?.to_owned();
-            (started(&own), Some((why, shown)))
+            (own, Some((why, shown)))
         }
     };
-    let mut server = server.map_err(|source| source.to_string())?;
+    Ok(Started { tools: started(&program, folder, arguments)?, other })
+}
+
+/// Starts a program as a server and counts its tools.
+fn started(program: &Path, folder: &Path, arguments: &[String]) -> Result<usize, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = children::spawn(&mut command).map_err(|source| source.to_string())?;
     let tools = ask(&mut server);
     let _ = server.kill();
     let mut said = String::new();
@@ -53,7 +110,7 @@ pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
         let _ = stderr.take(SAID_BYTES_MAX).read_to_string(&mut said);
     }
     let _ = server.wait();
-    tools.map(|tools| Started { tools, other }).ok_or(said)
+    tools.ok_or(said)
 }
 
 /// Greets a server and counts its tools; `None` where it does not answer.

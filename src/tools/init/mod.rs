@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::alive::Started;
+pub use self::alive::{Entry, Started, entries};
 pub use self::clients::CLIENTS;
 use self::clients::Client;
 use self::earlier::{Earlier, Original};

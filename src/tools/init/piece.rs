@@ -156,6 +156,30 @@ impl Piece {
         }
     }
 
+    /// True for the server.
+    pub const fn is_server(&self) -> bool {
+        matches!(self, Self::Server { .. } | Self::Table { .. })
+    }
+
+    /// Returns the program and the arguments of the server in a text.
+    pub fn server_in(&self, text: &str) -> Option<Vec<String>> {
+        let words = |value: &Value| match value {
+            Value::String(word) => Some(vec![word.clone()]),
+            Value::Array(words) => words.iter().map(|word| word.as_str().map(str::to_owned)).collect(),
+            _ => None,
+        };
+        match self {
+            Self::Server { path, .. } => {
+                let entry = jsonc::get(text, path).ok().flatten()?;
+                let mut command = words(entry.get("command")?)?;
+                command.extend(entry.get("args").and_then(words).unwrap_or_default());
+                Some(command)
+            }
+            Self::Table { name } => toml_table::strings(text, name, &["command", "args"]),
+            _ => None,
+        }
+    }
+
     /// The text with this piece.
     ///
     /// # Errors

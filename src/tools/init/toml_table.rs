@@ -31,6 +31,29 @@ pub fn set(text: &str, table: &str, body: &str) -> Result<String, Fault> {
     Ok(with)
 }
 
+/// Returns the strings that a text gives these keys of a table, alone or in a list, in order; `None` without the table
+/// or its first key.
+pub fn strings(text: &str, table: &str, keys: &[&str]) -> Option<Vec<String>> {
+    let parsed = DeTable::parse(text).ok()?;
+    let mut found = parsed.get_ref();
+    for name in table.split('.') {
+        let DeValue::Table(inner) = found.get(name)?.get_ref() else { return None };
+        found = inner;
+    }
+    found.get(*keys.first()?)?;
+    let values = keys.iter().filter_map(|key| found.get(*key)).map(toml::Spanned::get_ref);
+    let lists = values.map(|value| match value {
+        DeValue::Array(list) => list.iter().map(|item| string(item.get_ref())).collect(),
+        value => Some(vec![string(value)?]),
+    });
+    lists.collect::<Option<Vec<_>>>().map(|lists| lists.concat())
+}
+
+/// Returns a string of TOML.
+fn string(value: &DeValue<'_>) -> Option<String> {
+    if let DeValue::String(text) = value { Some(text.to_string()) } else { None }
+}
+
 /// A key of a table, on a line that says who wrote it.
 pub struct Line {
     /// Name of the table.
@@ -248,6 +271,9 @@ mod tests {
         for text in ["", "# mine\nmodel = \"x\"\n", "[a]\nb = 1\n\n[c]\nd = [\n  1,\n]\n"] {
             let with = set(text, "mcp_servers.lbx", body).unwrap();
             assert!(with.contains("[mcp_servers.lbx]\ncommand"), "{with}");
+            let words = strings(&with, "mcp_servers.lbx", &["command", "args"]);
+            assert_eq!(words, Some(vec!["lbx".to_owned(), "mcp".to_owned()]));
+            assert_eq!(strings(text, "mcp_servers.lbx", &["command", "args"]), None);
             assert_eq!(set(&with, "mcp_servers.lbx", body).unwrap(), with);
             assert_eq!(remove(&with, "mcp_servers.lbx").unwrap(), text);
         }
