@@ -1,12 +1,13 @@
 // A model's endpoint that plays a script: it answers each request that offers tools with the next step, and writes what
-// it was asked on a line of stdout. The first line is its port.
+// it was asked on a line of stdout. The first line is its port. It speaks the Messages API of Anthropic and the
+// Responses API of OpenAI.
 import http from "node:http";
 
 const script = JSON.parse(process.argv[2]);
 let next = 0;
 
 /** The events of one answer of the Messages API. */
-function* events(step, id) {
+function* messages(step, id) {
   const usage = { input_tokens: 1, output_tokens: 1 };
   const message = { id: "m", type: "message", role: "assistant", model: "m", content: [], stop_reason: null, usage };
   yield ["message_start", { message }];
@@ -25,20 +26,42 @@ function* events(step, id) {
   yield ["message_stop", {}];
 }
 
+/** The events of one answer of the Responses API. A tool of a server is in a namespace: `mcp__lbx__read` is its `read`. */
+function* responses(step, id) {
+  const usage = { input_tokens: 1, input_tokens_details: null, output_tokens: 1, output_tokens_details: null, total_tokens: 2 };
+  const content = [{ type: "output_text", text: "done" }];
+  let item = { type: "message", id: `m${id}`, role: "assistant", content };
+  if (step.name) {
+    const at = step.name.lastIndexOf("__");
+    const call = { namespace: step.name.slice(0, at), name: step.name.slice(at + 2) };
+    item = { type: "function_call", id: `f${id}`, call_id: `c${id}`, ...call, arguments: JSON.stringify(step.input) };
+  }
+  yield ["response.created", { response: { id: `r${id}` } }];
+  yield ["response.output_item.done", { output_index: 0, item }];
+  yield ["response.completed", { response: { id: `r${id}`, usage } }];
+}
+
+/** The full name of each tool, those of a namespace with it. */
+const names = (tool) => (tool.tools ?? [{}]).map((inner) => [tool.name, inner.name].filter(Boolean).join("__"));
+
 const server = http.createServer((request, response) => {
   let body = "";
   request.on("data", (part) => (body += part));
   request.on("end", () => {
-    if (request.method !== "POST" || !request.url.startsWith("/v1/messages") || request.url.includes("count_tokens")) {
+    const path = new URL(request.url, "http://localhost").pathname;
+    const api = { "/v1/messages": messages, "/v1/responses": responses }[path];
+    if (request.method !== "POST" || !api) {
       response.end("{}");
       return;
     }
     const asked = JSON.parse(body);
-    const tools = (asked.tools ?? []).map((tool) => tool.name);
+    const tools = (asked.tools ?? []).flatMap(names);
     const step = tools.length > 0 ? (script[next++] ?? {}) : {};
-    if (tools.length > 0) console.log(JSON.stringify({ tools, last: asked.messages.at(-1) }));
+    const said = asked.messages ?? asked.input;
+    const skill = body.match(/lbx:lbx: [^\\]*/)?.[0];
+    if (tools.length > 0) console.log(JSON.stringify({ tools, last: said.at(-1), skill }));
     response.writeHead(200, { "content-type": "text/event-stream" });
-    for (const [type, data] of events(step, next)) {
+    for (const [type, data] of api(step, next)) {
       response.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`);
     }
     response.end();

@@ -19,8 +19,10 @@ mod transcripts;
 
 mod behaviour;
 mod claude_code;
+mod codex;
 mod conformance;
 mod driver;
+mod endpoint;
 mod inspector;
 mod installed;
 mod reference_filesystem;
