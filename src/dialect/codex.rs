@@ -94,8 +94,10 @@ enum ReadMode {
 #[schemars(extend("x-ignored" = ["max_levels", "include_siblings", "include_header"]))]
 struct Indentation {
     /// The line whose block to show, from 1
+    #[schemars(extend("x-not-zero" = true))]
     anchor_line: Option<u64>,
     /// Lines to show at most
+    #[schemars(extend("x-not-zero" = true))]
     max_lines: Option<u64>,
 }
 
@@ -106,8 +108,10 @@ struct ReadFileRequest {
     /// The absolute path of the file
     file_path: String,
     /// The line number to start reading from, from 1
+    #[schemars(extend("x-not-zero" = true))]
     offset: Option<u64>,
     /// Lines to return at most
+    #[schemars(extend("x-not-zero" = true))]
     limit: Option<u64>,
     /// "slice" for lines in a row, "indentation" for the block around a line
     mode: Option<ReadMode>,
@@ -128,9 +132,6 @@ impl Foreign for ReadFile {
 
     fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
         let offset = request.offset.unwrap_or(1);
-        if offset == 0 {
-            return Err(Error::invalid("offset must be a 1-indexed line number").detail("field", "offset"));
-        }
         let block = request.indentation.unwrap_or_default();
         let mode = request.mode.unwrap_or_default();
         let asked = match mode {

@@ -27,6 +27,9 @@ pub fn foreign_tools(wanted: &Wanted, dialect: &Dialect) -> Vec<Tool> {
 fn declare_foreign(tool: &ForeignTool) -> Tool {
     let mut schema = object(request::advertised(tool.schema()));
     schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    schema
+        .values_mut()
+        .for_each(|value| strip(value, |keyword, value| keyword == "default" && !value.is_object()));
     let description = schema.remove("description");
     let description = description.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
     Tool::new(tool.name, description, Arc::new(schema)).with_annotations(annotations(tool.effect))
@@ -75,12 +78,13 @@ fn annotations(effect: Effect) -> ToolAnnotations {
 }
 
 /// The request's schema: the fields that the tool lists. The server checks requests itself, and says
-/// what is wrong: bounds and patterns that a description states are left out, as is what forbids other
-/// names than those listed, since rarer fields and names that models know are taken too.
+/// what is wrong: bounds and patterns that a description states are left out, as are defaults, which strict
+/// function calling of `OpenAI` refuses, and what forbids other names than those listed, since rarer fields
+/// and names that models know are taken too.
 fn input_schema(tool: &ToolEntry) -> JsonObject {
     let mut schema = request::advertised((tool.request_schema)());
     strip(&mut schema, |keyword, value| match keyword {
-        "default" => *value == false || *value == 0 || value.as_array().is_some_and(Vec::is_empty),
+        "default" => !value.is_object(),
         "minimum" | "maximum" => value.is_number(),
         "pattern" => value.is_string(),
         "additionalProperties" => value.is_boolean() || value.as_object().is_some_and(Map::is_empty),
@@ -112,7 +116,7 @@ fn keep_listed(schema: &mut Value, listed: &[&'static str]) {
 
 /// Fields whose name says all that a model must know.
 const PLAIN: &str = "path paths content from to recursive ignore_case before after context word multiline limit \
-                     command workdir patch old_string new_string replace_all hidden no_ignore env reverse literal \
+                     command workdir patch old_string new_string replace_all hidden no_ignore reverse literal \
                      line_numbers create_only action stdin background job stop";
 
 /// Leaves out the descriptions that say no more than the field's name.

@@ -12,6 +12,8 @@
 #[path = "../common/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
+#[path = "../mcp/native_calls.rs"]
+mod native_calls;
 #[path = "../dialects/steps.rs"]
 mod steps;
 #[path = "../dialects/transcripts.rs"]

@@ -8,44 +8,15 @@ use serde_json::{Value, json};
 use crate::common::Workspace;
 use crate::driver::{SDKS, Session, call, drive, text};
 use crate::installed::Clients;
+use crate::native_calls::native_calls;
 use crate::steps::{FILES, Step, check, request};
 use crate::transcripts::transcripts;
-
-/// Calls of each of lbx's own tools, all of which succeed.
-fn own_calls() -> Vec<(&'static str, Value)> {
-    let patch = "--- a/n.txt\n+++ b/n.txt\n@@ -1 +1 @@\n-n\n+m\n";
-    vec![
-        ("read", json!({ "path": "a.txt" })),
-        ("read", json!({ "paths": ["a.txt", "none.txt"] })),
-        ("edit", json!({ "path": "a.txt", "old_string": "two", "new_string": "2", "why": "digits" })),
-        ("write", json!({ "path": "n.txt", "content": "n\n" })),
-        ("patch", json!({ "patch": patch })),
-        ("append", json!({ "path": "n.txt", "content": "last\n" })),
-        ("prepend", json!({ "path": "n.txt", "content": "first\n" })),
-        ("insert", json!({ "path": "n.txt", "line": 1, "content": "second\n" })),
-        ("section", json!({ "path": "d.md", "header": "# D", "create": true, "content": "d\n" })),
-        ("grep", json!({ "pattern": "main", "output_mode": "files" })),
-        ("grep", json!({ "pattern": "two", "context": 1 })),
-        ("glob", json!({ "pattern": "**/*.rs" })),
-        ("ls", json!({ "long": true })),
-        ("bash", json!({ "command": "echo out; exit 3" })),
-        ("move", json!({ "from": "n.txt", "to": "m.txt" })),
-        ("delete", json!({ "path": "m.txt" })),
-        ("restore", json!({ "path": "m.txt" })),
-        ("undo", json!({})),
-        ("redo", json!({})),
-        ("log", json!({ "limit": 2 })),
-        ("diff", json!({})),
-        ("audit", json!({ "limit": 2 })),
-        ("session", json!({})),
-    ]
-}
 
 #[test]
 fn every_sdk_calls_every_tool_of_lbx() {
     let Some(clients) = Clients::found() else { return };
     let served: BTreeSet<&str> = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name).collect();
-    let calls = own_calls();
+    let calls = native_calls();
     assert_eq!(calls.iter().map(|(tool, _)| *tool).collect::<BTreeSet<_>>(), served);
     for (sdk, version) in SDKS {
         for options in [&[][..], &["--results", "text"]] {

@@ -15,3 +15,4 @@ mod names;
 mod over_mcp;
 mod steps;
 mod transcripts;
+mod zero_filled;

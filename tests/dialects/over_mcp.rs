@@ -6,8 +6,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::common::{LBX, PATH_FIXED, Workspace};
-use crate::steps::{FILES, check, request};
+use crate::steps::{FILES, Says, check, request};
 use crate::transcripts::transcripts;
+use crate::zero_filled::zero_filled;
 
 /// A server and the pipes to it.
 struct Client {
@@ -72,6 +73,32 @@ fn each_family_is_answered_in_its_own_words_over_mcp() {
             check(&ws, &step, result["isError"] == true, said);
         }
     }
+}
+
+#[test]
+fn a_call_with_every_optional_field_filled_with_nothing_is_the_call_without_them() {
+    let mut wrong = Vec::new();
+    for (name, steps) in transcripts() {
+        let (ws, plain) = (Workspace::with(FILES), Workspace::with(FILES));
+        let (mut client, mut without) = (Client::serve(&ws, name), Client::serve(&plain, name));
+        let tools = client.ask("tools/list", &json!({}))["tools"].take();
+        for step in steps {
+            let tool = tools.as_array().unwrap().iter().find(|tool| tool["name"] == step.tool).unwrap();
+            let filled = zero_filled(&step.request, &tool["inputSchema"]);
+            let call = |client: &mut Client, ws: &Workspace, arguments: &Value| {
+                let params = json!({ "name": step.tool, "arguments": request(ws, arguments) });
+                let said = client.ask("tools/call", &params);
+                let text = said["content"][0]["text"].as_str().unwrap_or_default();
+                (said["isError"] == true, text.replace(&ws.root.display().to_string(), "$ROOT"))
+            };
+            let (one, other) = (call(&mut client, &ws, &filled), call(&mut without, &plain, &step.request));
+            let is_same = one.0 == other.0 && (one.1 == other.1 || !matches!(step.says, Says::Just(_)));
+            if !is_same {
+                wrong.push(format!("{name} {} {filled}\n  {one:?}\n  {other:?}", step.tool));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

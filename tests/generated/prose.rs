@@ -600,6 +600,14 @@ mcp__lbx__NAME. Codex calls the hook once a person trusts it. It was tried with 
 ",
     ),
     (
+        "SCHEMAS",
+        "
+The schemas of tools/list keep to the rules that OpenAI (for strict calling), Anthropic and Gemini publish: one type a field,
+no default, and no object whose keys are free. Fields beyond those listed are taken too. An optional field that a client
+fills with an empty text or list, or with 0 where a number counts from 1, is not given; content and the like may be empty.
+",
+    ),
+    (
         "REVISIONS OF THE PROTOCOL",
         "
 The server speaks every revision from 2024-11-05 to 2025-11-25, and the stateless 2026-07-28: server/discover, metadata in

@@ -17,6 +17,10 @@ mod library;
 mod life;
 mod line_edits;
 mod lines;
+mod native_calls;
 mod offered;
+mod providers;
 mod revisions;
 mod schema;
+#[path = "../dialects/zero_filled.rs"]
+mod zero_filled;

@@ -84,7 +84,7 @@ enum Output<'a> {
 
 impl Tool for Bash {
     const NAME: &'static str = "bash";
-    const LISTED: &'static str = "command workdir timeout_ms env stdin background job stop";
+    const LISTED: &'static str = "command workdir timeout_ms stdin background job stop";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
     const REFUSED: Option<u8> = Some(LBX_FAILED);
