@@ -231,6 +231,29 @@ fn small_ignored_files_are_recorded_and_come_back() {
 }
 
 #[test]
+fn redo_replaces_an_empty_ignored_folder_by_the_file_of_a_later_command() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("d2/y", "y\n"), (".gitignore", "d2/\n")]);
+        let first = ws.tree();
+        direct(&ws, backend, "rm d2/y").success();
+        direct(&ws, backend, "rm -r d2; echo file > d2").success();
+        ws.lbx(&["undo"]).success();
+        assert!(ws.path("d2").is_dir(), "{backend}: undo of the second command");
+        ws.lbx(&["undo"]).success();
+        assert_eq!(ws.tree(), first, "{backend}: undo of both");
+        ws.lbx(&["redo", "--steps", "2"]).success();
+        ws.holds("d2", "file\n");
+        direct(&ws, backend, "rm d2; mkdir d2").success();
+        ws.lbx(&["undo"]).success();
+        ws.holds("d2", "file\n");
+        ws.lbx(&["undo", "--steps", "2"]).success();
+        assert_eq!(ws.tree(), first, "{backend}: undo of all");
+        ws.lbx(&["redo", "--steps", "3"]).success();
+        assert!(ws.path("d2").is_dir(), "{backend}: redo of all");
+    }
+}
+
+#[test]
 fn six_sessions_at_once_own_exactly_their_own_files() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("shared.txt", "s\n")]);
     let names: Vec<String> = (0..6).map(|number| format!("s{number}")).collect();

@@ -298,7 +298,27 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             }
             (before, after) => {
                 before.as_ref().map_or(Ok(()), |before| self.take_gone(path, before))?;
-                after.as_ref().map_or(Ok(()), |after| self.take_new(path, after))
+                after.as_ref().map_or(Ok(()), |after| self.take_new(path, after))?;
+                if before.is_some() && after.is_some() {
+                    self.note_replaced(path);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Records a folder whose place another thing took, or that took the place of one, though git ignores it and
+    /// it is empty: undo and redo clear the place for the other thing.
+    fn note_replaced(&mut self, path: &WorkspacePath) {
+        // Example: git ignores `d2/`, and only commands 1 and 2 ran.
+        //
+        //   1  rm d2/y              records: file d2/y is gone
+        //   2  rm -r d2; echo > d2  records: folder d2 is gone, file d2 is new
+        //
+        // Without the folder, undo of 2 and 1 makes d2 for d2/y, and redo leaves it in the way of the file.
+        for folders in [&mut self.made, &mut self.removed] {
+            if let Some(folder) = folders.get_mut(path) {
+                folder.has_recorded = true;
             }
         }
     }
