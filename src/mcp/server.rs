@@ -25,7 +25,7 @@ use crate::control::Control;
 use crate::dialect::Dialect;
 use crate::dialect::native::Native;
 use crate::engine::CallNotes;
-use crate::engine::sandbox::session_tmp;
+use crate::engine::sandbox::caches;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
@@ -205,7 +205,7 @@ impl Drop for Server {
         if let Ok(workspace) = Workspace::discover(Some(&folder), &folder)
             && let Ok(Some(state)) = State::find(&workspace)
         {
-            session_tmp::remove(&state, &session);
+            caches::remove_tmp(&state, &session);
         }
     }
 }

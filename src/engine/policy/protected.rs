@@ -11,7 +11,7 @@ use super::Policy;
 use super::outer::Outer;
 use super::settings::{Key, Value};
 use super::values;
-use crate::engine::sandbox::own::OwnPlace;
+use crate::engine::sandbox::hidden::OwnPlace;
 use crate::engine::snapshot::Excluded;
 use crate::engine::store::id;
 use crate::engine::workspace::Workspace;

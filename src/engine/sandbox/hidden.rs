@@ -1,11 +1,21 @@
 //! What a command does not see: where programs of this user keep keys, tokens and passwords.
+//!
+//! lbx's own folders of this user, where a command could write them: the policy, the names of
+//! sandboxes, the id of the state. That is so where the workspace is the home folder.
+//!
+//! Such a folder is kept read-only or hidden. The folders above it are pinned (mounted in place), so
+//! that no command moves them away and makes others with the same names.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Component, Path, PathBuf};
 
-use super::outside::{self, expanded};
+use super::outside;
+use super::outside::expanded;
 use super::plan::Hidden;
+use crate::error::{Error, ErrorKind};
 
 /// Paths in a home folder that hold secrets.
 pub const IN_HOME: [&str; 47] = [
@@ -108,6 +118,99 @@ pub fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some())
 }
 
+/// Permissions of a folder that is made since a command could make it.
+const OWN_MODE: u32 = 0o700;
+
+/// A file or folder of lbx's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnPlace {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+/// What a command must not replace.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// Canonical paths that stay read-only.
+    pub settled: Vec<OsString>,
+    /// Canonical folders above those, outermost first.
+    pub pinned: Vec<OsString>,
+}
+
+impl Own {
+    /// Finds what of `places` lies below one of the `writable` folders, which are canonical. A folder
+    /// that is missing there is made: else a command could make it.
+    ///
+    /// # Errors
+    /// `command_denied` where a folder cannot be kept from the command: a link leads to it, or it is
+    /// itself writable.
+    pub fn find(writable: &[&Path], places: &[OwnPlace]) -> Result<Self, Error> {
+        let mut own = Self::default();
+        for place in places {
+            if let Some(found) = settled(writable, place)? {
+                own.add(writable, &found);
+            }
+        }
+        own.pinned.sort();
+        own.pinned.dedup();
+        Ok(own)
+    }
+
+    /// Adds a path with the folders above it.
+    fn add(&mut self, writable: &[&Path], path: &Path) {
+        self.settled.push(path.as_os_str().to_owned());
+        let above = path.ancestors().skip(1);
+        let is_inner = |path: &&Path| {
+            writable.iter().any(|top| path.starts_with(top)) && !writable.iter().any(|top| top == path)
+        };
+        self.pinned.extend(above.filter(is_inner).map(|path| path.as_os_str().to_owned()));
+    }
+}
+
+/// The canonical path of a place below a writable folder; `None` where it lies elsewhere.
+#[expect(clippy::disallowed_methods, reason = "the user's own folders, by the path that lbx itself takes")]
+fn settled(writable: &[&Path], place: &OwnPlace) -> Result<Option<PathBuf>, Error> {
+    let is_below = |path: &Path| writable.iter().any(|top| path.starts_with(top));
+    let mut at = PathBuf::from("/");
+    for part in place.path.components().filter(|part| matches!(part, Component::Normal(_))) {
+        let next = at.join(part);
+        match fs::symlink_metadata(&next) {
+            Ok(found) if found.is_symlink() && is_below(&at) => {
+                return Err(denied(&next, "is a link in a folder that commands can write"));
+            }
+            Ok(_) => {}
+            // Nobody can make it.
+            Err(_) if !is_below(&at) => return Ok(None),
+            Err(_) if !place.is_folder => return Err(denied(&next, "is missing")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let made = fs::DirBuilder::new().mode(OWN_MODE).create(&next);
+                made.map_err(|source| Error::io("make", next.display().to_string(), source))?;
+            }
+            Err(source) => return Err(Error::io("look at", next.display().to_string(), source)),
+        }
+        at = fs::canonicalize(&next)
+            .map_err(|source| Error::io("look at", next.display().to_string(), source))?;
+    }
+    if writable.contains(&at.as_path()) {
+        return Err(denied(&at, "is itself a folder that commands can write"));
+    }
+    Ok(is_below(&at).then_some(at))
+}
+
+/// The refusal where a folder cannot be kept from a command.
+fn denied(path: &Path, why: &str) -> Error {
+    Error::new(
+        ErrorKind::CommandDenied,
+        format!(
+            "{} leads to lbx's own files of this user and {why}: a command could replace them",
+            path.display()
+        ),
+    )
+    .suggest("Name a smaller workspace with --workspace.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +235,28 @@ mod tests {
             [(home.join(".netrc"), false), (home.join("keys"), true), (home.join("mine"), false)]
         );
         assert!(IN_HOME.is_sorted() && OF_SYSTEM.is_sorted());
+    }
+
+    #[test]
+    fn what_lies_in_a_writable_folder_is_settled_with_all_above_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        let (state, config) = (home.join(".local/state/lbx"), home.join(".config/lbx"));
+        let at = |path: &Path, is_folder| OwnPlace { path: path.to_owned(), is_folder };
+        let find = |top: &Path, folder: &Path| Own::find(&[top], &[at(folder, true)]);
+        // What is missing in a writable folder is made, elsewhere it is not.
+        assert_eq!(find(&home.join("project"), &config).unwrap(), Own::default());
+        assert!(!config.exists());
+        let own = find(&home, &state).unwrap();
+        assert_eq!(own.settled, std::slice::from_ref(&state));
+        assert_eq!(own.pinned, [home.join(".local"), home.join(".local/state")]);
+        assert!(state.is_dir());
+        // A link on the way could be replaced, and a folder that is writable is not settled.
+        fs::create_dir_all(home.join("dotfiles/lbx")).unwrap();
+        std::os::unix::fs::symlink("dotfiles", home.join(".config")).unwrap();
+        assert!(find(&home, &config).is_err());
+        assert!(find(&state, &state).is_err());
+        // A file is not made.
+        assert!(Own::find(&[&home], &[at(&home.join("policy.toml"), false)]).is_err());
     }
 }

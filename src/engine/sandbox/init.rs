@@ -19,12 +19,12 @@ use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::landlock::{self, Temporary};
-use super::link::Link;
 use super::mounts;
 use super::network::{self, Network};
+use super::plan::Link;
 use super::plan::{Ended, Order, Report, SandboxPlan};
 use super::setup::{SetupResult, doing};
-use super::{environment, privileges, seccomp};
+use super::{environment, privileges};
 use crate::engine::workspace::children;
 
 /// Time that processes which the command left behind have after TERM.
@@ -110,7 +110,7 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     privileges::limit(&plan.limits, kind.has_namespace())?;
     privileges::seal()?;
     if kind.has_namespace() {
-        seccomp::filter(true, plan.reach.network.is_shared())?;
+        privileges::filter(true, plan.reach.network.is_shared())?;
     }
     let proxy = match &plan.reach.network {
         Network::Hosts(_) if kind.has_namespace() => Some(offer_proxy(link)?),

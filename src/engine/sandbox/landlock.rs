@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::backend::{Backend, INTERNAL, LANDLOCK, SELF, part};
 use super::network::Network;
 use super::plan::{Reach, SandboxPlan};
-use super::seccomp;
+use super::privileges;
 use super::setup::{SetupResult, doing};
 use crate::engine::workspace::children;
 
@@ -163,7 +163,7 @@ pub(super) fn run() -> SetupResult<()> {
         super::privileges::drop_capabilities()?;
     }
     restrict(&reach, Path::new(&temporary))?;
-    seccomp::filter(false, reach.network.is_shared())?;
+    privileges::filter(false, reach.network.is_shared())?;
     let (program, arguments) = program.split_first().ok_or("there is no program to run")?;
     let variables = environment.into_iter().filter(|(name, _)| name != TEMPORARY);
     let mut command = Command::new(program);

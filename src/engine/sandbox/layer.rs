@@ -22,8 +22,7 @@ use rustix::fs::{AtFlags, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, Uid,
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::memory;
-use super::overlay::Layer;
+use super::overlay::{self, Layer, enter};
 use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
 use crate::engine::store::lock::Lock;
 use crate::engine::store::state::{State, make_folder};
@@ -178,7 +177,7 @@ impl LayerFolder {
         let (own, place);
         let holder = if in_memory {
             own = made_in_memory(&name)?;
-            place = Path::new(memory::PLACE).join(name_in_memory(&name));
+            place = Path::new(overlay::MEMORY).join(name_in_memory(&name));
             &own
         } else {
             place = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
@@ -223,10 +222,10 @@ impl LayerFolder {
         let in_memory = is_on_overlay(layers.as_fd());
         let (own, place);
         let holder = if in_memory {
-            let memory = memory::open().map_err(|reason| not_on_overlay(&reason))?;
+            let memory = overlay::open_memory().map_err(|reason| not_on_overlay(&reason))?;
             own = fs::open_at(memory.as_fd(), OsStr::new(&name_in_memory(name)), fs::FOLDER)
                 .map_err(|_| missing())?;
-            place = Path::new(memory::PLACE).join(name_in_memory(name));
+            place = Path::new(overlay::MEMORY).join(name_in_memory(name));
             &own
         } else {
             place = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
@@ -336,7 +335,7 @@ impl LayerFolder {
     /// The bytes that a layer in memory may hold, where they are used up.
     #[must_use]
     pub fn full_size(&self) -> Option<u64> {
-        if self.in_memory { memory::full_size(&self.upper) } else { None }
+        if self.in_memory { overlay::full_size(&self.upper) } else { None }
     }
 
     /// Takes what stands at `path` in the layer to the trash entry `id`, from where a change can bring
@@ -397,7 +396,7 @@ impl LayerFolder {
         set.and_then(|()| rustix::fs::fremovexattr(&self.upper, PROBE)).map_err(|errno| {
             let reason = format!("takes no extended attributes ({errno})");
             if self.in_memory {
-                return not_on_overlay(&format!("{} {reason}, as before Linux 6.6", memory::PLACE));
+                return not_on_overlay(&format!("{} {reason}, as before Linux 6.6", overlay::MEMORY));
             }
             not_possible(&format!("the file system of the workspace {reason}"))
         })
@@ -564,7 +563,7 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
             entry.is_some_and(|entry| entry.id == change.id)
         })
     };
-    let in_memory = is_on_overlay(layers).then(memory::open).and_then(Result::ok);
+    let in_memory = is_on_overlay(layers).then(overlay::open_memory).and_then(Result::ok);
     let memory_name = name_in_memory(name);
     let upper = match &in_memory {
         Some(memory) => fs::open_at(memory.as_fd(), OsStr::new(&memory_name), fs::FOLDER).ok(),
@@ -631,7 +630,7 @@ fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 /// Removes a layer and its lock.
 fn remove(layers: BorrowedFd<'_>, name: &str) {
     if is_on_overlay(layers)
-        && let Ok(memory) = memory::open()
+        && let Ok(memory) = overlay::open_memory()
         && fs::stat_at(memory.as_fd(), OsStr::new(&name_in_memory(name))).is_ok_and(|stat| is_mine(&stat))
     {
         remove_all(memory.as_fd(), OsStr::new(&name_in_memory(name)));
@@ -654,9 +653,9 @@ fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
 
 /// Makes the folder that holds a layer in memory.
 fn made_in_memory(name: &str) -> Result<OwnedFd, Error> {
-    let memory = memory::open().map_err(|reason| not_on_overlay(&reason))?;
+    let memory = overlay::open_memory().map_err(|reason| not_on_overlay(&reason))?;
     new_folder(memory.as_fd(), &name_in_memory(name))
-        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", memory::PLACE)))
+        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", overlay::MEMORY)))
 }
 
 /// The name of the folder in memory that holds a layer.
@@ -684,16 +683,4 @@ fn open_up(parent: BorrowedFd<'_>, name: &OsStr) {
             .collect();
         waiting.extend(inner);
     }
-}
-
-/// Opens a folder of a layer, whatever its permissions are; they change where they forbid it.
-#[must_use]
-pub fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Option<OwnedFd> {
-    let stat = fs::stat_at(parent, name).ok().filter(fs::is_folder)?;
-    if fs::is_closed(fs::mode_of(&stat)) {
-        // Nothing follows a link here: it was a folder a moment ago, in a place that is lbx's own.
-        let mode = Mode::from_raw_mode(fs::opened_up(fs::mode_of(&stat)));
-        let _ = rustix::fs::chmodat(parent, name, mode, AtFlags::empty());
-    }
-    fs::open_at(parent, name, fs::FOLDER).ok()
 }

@@ -7,38 +7,27 @@
 //! socket closes, and so does the sandbox. [`run`] is the call's side of it.
 
 pub mod backend;
-mod bubblewrap;
 pub mod caches;
 pub mod capture;
 pub mod channels;
 pub mod environment;
 pub mod hidden;
 mod init;
-pub mod known_repositories;
 mod landlock;
 pub mod layer;
-mod link;
-mod memory;
-mod mount_list;
 mod mounts;
 mod namespaces;
 pub mod network;
 pub mod outside;
 pub mod overlay;
-pub mod own;
 pub mod plan;
 mod privileges;
 pub mod proxy;
 pub mod repositories;
 pub mod repository_marks;
-pub mod repository_watch;
 pub mod run;
 pub mod running;
-mod seccomp;
-pub mod session_tmp;
 mod setup;
-mod unconfined;
-pub mod upper;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -52,7 +41,7 @@ const FAILED: u8 = 125;
 
 /// Every backend, the one that is tried first at the beginning.
 pub static BACKENDS: [&dyn Backend; 4] =
-    [&namespaces::Namespaces, &bubblewrap::Bubblewrap, &landlock::Landlock, &unconfined::Unconfined];
+    [&namespaces::Namespaces, &namespaces::Bubblewrap, &landlock::Landlock, &namespaces::Unconfined];
 
 /// The backend of that name.
 #[must_use]

@@ -18,10 +18,10 @@ use rustix::mount::{
 };
 
 use super::caches::{PROGRAMS, UPPER, View, WORK};
-use super::mount_list::mount_points;
 use super::network::Network;
 use super::overlay::{self, Layer};
 use super::plan::{Hidden, Reach};
+use super::setup::mount_points;
 use super::setup::{SetupResult, doing};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 

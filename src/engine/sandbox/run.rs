@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::backend::{Backend, with_link};
-use super::link::{Link, read_now};
 use super::namespaces;
 use super::network::Network;
 use super::plan::{Ended, Order, Report, SandboxPlan};
+use super::plan::{Link, read_now};
 use super::proxy::Proxy;
 use super::proxy::hosts::Hosts;
 use crate::apart::Apart;

@@ -2,6 +2,13 @@
 //!
 //! A baseline of another session that is taken meanwhile would hold half of what such a command does,
 //! as if that had been there before.
+//!
+//! Where in a workspace repositories were found when it was last searched, so that a transaction need not
+//! search again: its cost must not grow with the number of files.
+//!
+//! What a transaction does not know of is safe all the same. The command writes into a layer, and the
+//! change that the layer becomes is refused as a whole where it touches a repository or a state; then the
+//! list is forgotten, and the next transaction searches.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,11 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::AtFlags;
+use serde::{Deserialize, Serialize};
 
-use crate::engine::store::lock::{self, Asked, Lock};
-use crate::engine::store::state::State;
+use crate::engine::store::lock;
+use crate::engine::store::lock::{Asked, Lock};
+use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
 /// Where they are noted, below the state folder: a lock each.
@@ -157,4 +167,58 @@ fn all(state: &State) -> Vec<String> {
         Err(_) => false,
     };
     names.into_iter().filter_map(|name| name.into_string().ok()).filter(is_alive).collect()
+}
+
+/// Version of its format.
+const VERSION: u32 = 1;
+/// Bytes of it.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Folders that are remembered; where there are more, each transaction searches.
+const FOLDERS_MAX: usize = 10_000;
+
+/// The file.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KnownRepositories {
+    /// Version of the format.
+    version: u32,
+    /// Folders in which there was a `.git`, a `.lbx` or the parts of a repository.
+    folders: Vec<WorkspacePath>,
+}
+
+/// The folders that a search has found, where one is remembered.
+#[must_use]
+pub fn load_repositories(state: &State) -> Option<Vec<WorkspacePath>> {
+    read(state).filter(|known| known.version == VERSION).map(|known| known.folders)
+}
+
+/// Remembers what a search of the whole workspace has found.
+pub fn save_repositories(state: &State, folders: &[WorkspacePath]) {
+    let known = read(state);
+    let is_right = |known: &KnownRepositories| known.version > VERSION || known.folders.as_slice() == folders;
+    if known.as_ref().is_some_and(is_right) {
+        return;
+    }
+    if folders.len() > FOLDERS_MAX {
+        forget_repositories(state);
+        return;
+    }
+    let known = KnownRepositories { version: VERSION, folders: folders.to_vec() };
+    // Where it cannot be written, the next transaction searches.
+    let written = serde_json::to_vec(&known).ok().map(|bytes| {
+        state.replace(state.fd(), OsStr::new(KNOWN_REPOSITORIES), &bytes, &unique_name("repositories"))
+    });
+    if !matches!(written, Some(Ok(_))) {
+        forget_repositories(state);
+    }
+}
+
+/// Has the next transaction search.
+pub fn forget_repositories(state: &State) {
+    let _ = fs::unlink_at(state.fd(), KNOWN_REPOSITORIES, AtFlags::empty());
+}
+
+/// The file as it is.
+fn read(state: &State) -> Option<KnownRepositories> {
+    let bytes = fs::read_at(state.fd(), OsStr::new(KNOWN_REPOSITORIES), FILE_BYTES_MAX).ok()??;
+    serde_json::from_slice(&bytes).ok()
 }

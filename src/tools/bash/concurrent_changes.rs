@@ -8,7 +8,8 @@ use rustix::io::Errno;
 use crate::engine::Engine;
 use crate::engine::change::{moves, record};
 use crate::engine::sandbox::layer::LayerFolder;
-use crate::engine::sandbox::upper::{self, Difference as Differing};
+use crate::engine::sandbox::overlay;
+use crate::engine::sandbox::overlay::Difference as Differing;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::{Workspace, fs};
@@ -110,7 +111,7 @@ impl<'a> ConcurrentChanges<'a> {
 
     /// Returns the file handle that overlayfs noted for a copy.
     fn origin(&self, path: &WorkspacePath) -> Option<Vec<u8>> {
-        let file = upper::open(self.layer.upper(), path).ok()?;
+        let file = overlay::open(self.layer.upper(), path).ok()?;
         let mut value = vec![0_u8; ORIGIN_BYTES];
         let length = rustix::fs::fgetxattr(&file, ORIGIN, &mut value[..]).ok()?;
         value.truncate(length);
@@ -131,7 +132,7 @@ impl<'a> ConcurrentChanges<'a> {
         let read =
             |file: std::fs::File, stat: &Stat| fs::read_to_end(file, fs::size_of(stat), MERGED_BYTES_MAX);
         let current = read(self.workspace.open_regular(path, "").ok()?.0, lower).ok()?;
-        let new = read(upper::open(self.layer.upper(), path).ok()?.into(), upper).ok()?;
+        let new = read(overlay::open(self.layer.upper(), path).ok()?.into(), upper).ok()?;
         let tip = self.layer.record().tip.as_deref();
         let base = || record::file_before(engine, (tip, self.layer.began().0), path);
         let bytes = if current == new { new } else { merged(&base()?, &new, &current)? };

@@ -11,7 +11,8 @@ use super::changed::Action;
 use super::difference::FileChange;
 use crate::engine::Engine;
 use crate::engine::change::{moves, record};
-use crate::engine::sandbox::upper::{self, Difference as Differing};
+use crate::engine::sandbox::overlay;
+use crate::engine::sandbox::overlay::Difference as Differing;
 use crate::engine::snapshot::{IgnoreQuery, Ignored, RULE_FILES};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, hashed};
@@ -88,7 +89,7 @@ impl Classified {
 fn rules_of(layer: &OwnedFd, differing: &Differing) -> Option<Vec<u8>> {
     let name = differing.path.name()?.as_bytes();
     let stat = differing.upper.as_ref().filter(|stat| RULE_FILES.contains(&name) && fs::is_regular(stat))?;
-    let file = upper::open(layer, &differing.path).ok()?;
+    let file = overlay::open(layer, &differing.path).ok()?;
     fs::read_to_end(std::fs::File::from(file), fs::size_of(stat), RULES_BYTES_MAX).ok()
 }
 
@@ -172,7 +173,7 @@ impl Listing<'_> {
 
     /// SHA-256 of a file in the layer.
     fn sha256(&self, path: &WorkspacePath) -> Option<Sha256> {
-        hashed::sha256_of(upper::open(self.layer, path).ok()?.into()).ok()
+        hashed::sha256_of(overlay::open(self.layer, path).ok()?.into()).ok()
     }
 
     /// Adds what goes from a path: of a folder, the files in it.

@@ -18,7 +18,8 @@ use crate::engine::change::{Change, Current, across, moves};
 use crate::engine::journal::FolderEntry;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::LayerFolder;
-use crate::engine::sandbox::upper::{self, Difference as Differing};
+use crate::engine::sandbox::overlay;
+use crate::engine::sandbox::overlay::Difference as Differing;
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
@@ -312,7 +313,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     fn make(&mut self, path: &WorkspacePath, upper: &Stat) -> Result<(), Error> {
         let opened = fs::open_beneath(self.layer.upper().as_fd(), path, fs::FOLDER);
         let opened = opened.map_err(|errno| unreadable(path, errno))?;
-        upper::strip(&opened);
+        overlay::strip(&opened);
         let identity = Identity::of(&opened, upper);
         self.made.push(FolderEntry { path: path.clone(), mode: Some(fs::mode_of(upper)), identity });
         Ok(())
@@ -398,8 +399,8 @@ impl Made {
             let bytes = has_bytes.then(link).transpose().map_err(io)?;
             return Ok(Self { bytes, identity: None });
         }
-        let file = upper::open(layer, path).map_err(io)?;
-        upper::strip(&file);
+        let file = overlay::open(layer, path).map_err(io)?;
+        overlay::strip(&file);
         let identity = Identity::of(&file, stat);
         let read = || fs::read_to_end(std::fs::File::from(file), fs::size_of(stat), u64::MAX);
         let bytes = has_bytes.then(read).transpose();
@@ -426,7 +427,7 @@ fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<(), Error> {
         if (fs::is_folder(found.stat) || fs::is_regular(found.stat))
             && let Ok(opened) = fs::open_beneath(workspace.root_fd(), found.path, flags)
         {
-            upper::strip(&opened);
+            overlay::strip(&opened);
         }
         Ok(())
     })

@@ -25,10 +25,11 @@ use crate::clock::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::{Change, record};
 use crate::engine::policy::settings::Key;
-use crate::engine::sandbox::known_repositories;
 use crate::engine::sandbox::layer::{ApplyingChange, LayerCommand, LayerConflict, LayerFolder, LayerRecord};
+use crate::engine::sandbox::overlay;
+use crate::engine::sandbox::overlay::Difference as Differing;
 use crate::engine::sandbox::overlay::Layer;
-use crate::engine::sandbox::upper::{self, Difference as Differing};
+use crate::engine::sandbox::running;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
 use crate::engine::workspace::path::WorkspacePath;
@@ -134,7 +135,7 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `protected_path` if a transaction would.
     pub fn try_out(&self, engine: &mut Engine) -> Result<Difference, Error> {
-        let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
+        let found = overlay::read(&engine.workspace, self.layer.upper(), &engine.control)?;
         let change = engine.begin(Bash::NAME, &[], true)?;
         let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
         checked.map_err(|error| self.refused(error))?;
@@ -158,7 +159,7 @@ impl LayeredCommand {
     /// Returns the OS error.
     pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
         let workspace = &engine.workspace;
-        let found = upper::read(workspace, self.layer.upper(), &engine.control)?;
+        let found = overlay::read(workspace, self.layer.upper(), &engine.control)?;
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(DIFFED_BYTES_MAX);
         let mut text = String::new();
         for Differing { path, lower, upper, .. } in found {
@@ -171,7 +172,7 @@ impl LayeredCommand {
             let old = lower
                 .map_or(Some(Vec::new()), |stat| read(workspace.open_regular(&path, "").ok()?.0, &stat).ok());
             let new = upper.map_or(Some(Vec::new()), |stat| {
-                read(upper::open(self.layer.upper(), &path).ok()?.into(), &stat).ok()
+                read(overlay::open(self.layer.upper(), &path).ok()?.into(), &stat).ok()
             });
             let (Some(old), Some(new)) = (old, new) else { continue };
             let shown = workspace.shown(&path);
@@ -183,7 +184,7 @@ impl LayeredCommand {
 
     /// Returns the differences of the layer with their ignored folders.
     fn read(&self, engine: &Engine, is_dry_run: bool) -> Result<(Vec<Differing>, Classified), Error> {
-        let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
+        let found = overlay::read(&engine.workspace, self.layer.upper(), &engine.control)?;
         let classified = Classified::of(engine, self.layer.upper(), &found, is_dry_run);
         Ok((found, classified))
     }
@@ -193,7 +194,7 @@ impl LayeredCommand {
         if error.kind() != ErrorKind::ProtectedPath {
             return error;
         }
-        known_repositories::forget(&self.state);
+        running::forget_repositories(&self.state);
         error.suggest("Nothing that the command did was applied. Run it again without what it does there: git and lbx keep their own state in that place.")
     }
 
@@ -219,7 +220,7 @@ impl LayeredCommand {
                 return Err(self.refused(error));
             }
             if error.kind() == ErrorKind::ProtectedPath {
-                known_repositories::forget(&self.state);
+                running::forget_repositories(&self.state);
             }
             if error.is_applied() || !self.exclude(engine, &error, &mut excluded) {
                 if !error.is_applied() {
@@ -253,7 +254,7 @@ impl LayeredCommand {
         let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
         let upper = self.layer.upper();
-        let Ok(found) = upper::read_without(&engine.workspace, upper, &engine.control, &is_skipped) else {
+        let Ok(found) = overlay::read_without(&engine.workspace, upper, &engine.control, &is_skipped) else {
             // The folder below cannot be looked into.
             let place = engine.workspace.resolve_entry(Path::new(shown));
             return place.is_ok_and(|place| excluded.insert(place.path().clone(), reason).is_none());
@@ -284,7 +285,7 @@ impl LayeredCommand {
         let control = engine.control.clone();
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
-        let mut found = upper::read_without(change.workspace(), self.layer.upper(), &control, &is_skipped)?;
+        let mut found = overlay::read_without(change.workspace(), self.layer.upper(), &control, &is_skipped)?;
         let classified = Classified::of(change.engine_ref(), self.layer.upper(), &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));

@@ -9,13 +9,13 @@ use super::placeholder::{GIT_FOLDER, Placeholder};
 use super::request::Request;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::caches::SessionTmp;
+use crate::engine::sandbox::hidden::Own;
 use crate::engine::sandbox::network::Network;
 use crate::engine::sandbox::outside::{self, Outside};
-use crate::engine::sandbox::own::Own;
 use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
-use crate::engine::sandbox::session_tmp::SessionTmp;
-use crate::engine::sandbox::{caches, channels, environment, hidden, known_repositories};
+use crate::engine::sandbox::{caches, channels, environment, hidden, running};
 use crate::engine::snapshot::git_folders;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::fs::is_folder;
@@ -244,7 +244,7 @@ fn writable(engine: &Engine, home: Option<&Path>) -> Vec<OsString> {
 pub fn protected(engine: &mut Engine, is_transaction: bool) -> Result<ProtectedPaths, Error> {
     let has_globs = engine.policy().has_protected_paths();
     let state = State::find(&engine.workspace).ok().flatten();
-    let known = state.as_ref().filter(|_| is_transaction && !has_globs).and_then(known_repositories::load);
+    let known = state.as_ref().filter(|_| is_transaction && !has_globs).and_then(running::load_repositories);
     if let Some(folders) = known {
         return Ok(repositories::find_in(&engine.workspace, &folders));
     }
@@ -299,6 +299,6 @@ fn note_searched(engine: &Engine, found: &ProtectedPaths) {
     if let Ok(Some(state)) = State::find(&engine.workspace)
         && !engine.policy().has_protected_paths()
     {
-        known_repositories::save(&state, &found.holders);
+        running::save_repositories(&state, &found.holders);
     }
 }

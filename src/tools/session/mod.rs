@@ -15,7 +15,7 @@ use super::common::time_text;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::journal;
-use crate::engine::sandbox::session_tmp;
+use crate::engine::sandbox::caches;
 use crate::engine::store::session;
 use crate::engine::store::session::SessionState;
 use crate::engine::store::state::State;
@@ -442,7 +442,7 @@ fn forget(
         let warning = session::forget(state, engine.session(), |session| forgotten = change(session))?;
         engine.warn_if(warning);
         if request.action == Action::End {
-            session_tmp::remove(state, engine.session());
+            caches::remove_tmp(state, engine.session());
         }
     }
     if forgotten == 0 && request.action == Action::Forget {

@@ -4,7 +4,6 @@
 //! connections there, resolves the names outside, checks the addresses, and connects to the very address that it has
 //! checked. Everything ends with the command.
 
-pub mod address;
 pub mod hosts;
 mod protocol;
 
