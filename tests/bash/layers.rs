@@ -44,6 +44,23 @@ impl Meeting {
 }
 
 #[test]
+fn redo_makes_and_deletes_a_folder_whose_inner_folder_came_from_the_trash() {
+    if !are_possible() {
+        return;
+    }
+    let ws = Workspace::with(&[("d/y", "y\n"), (".gitignore", "d/\n")]);
+    let first = ws.tree();
+    with(&ws, "auto", &json!({ "command": "mkdir d/new; echo x > d/new/x" })).success();
+    with(&ws, "auto", &json!({ "command": "rm -r d" })).success();
+    ws.lbx(&["undo", "--steps", "2"]).success();
+    assert_eq!(ws.tree(), first);
+    ws.lbx(&["redo", "--steps", "2"]).success();
+    assert!(!ws.path("d").exists());
+    ws.lbx(&["undo"]).success();
+    ws.holds("d/new/x", "x\n");
+}
+
+#[test]
 fn a_clean_merge_keeps_the_lines_of_both() {
     if !are_possible() {
         return;

@@ -85,7 +85,7 @@ impl Change<'_> {
                     break;
                 }
                 let mode = workspace.place_of(&stands)?.stat().map(fs::mode_of);
-                if outcome.pieces.standing(&folder).is_none_or(|_| !stands_at(workspace, &folder)) {
+                if outcome.pieces.standing(&folder).is_none_or(|real| !stands_at(workspace, &real)) {
                     outcome.made.push(FolderEntry { path: folder.clone(), mode, identity: None });
                 }
                 (at, real) = (folder.parent(), stands.parent());
