@@ -12,8 +12,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use super::outside;
-use super::outside::expanded;
+use super::outside::{self, expanded};
 use super::plan::Hidden;
 use crate::error::{Error, ErrorKind};
 

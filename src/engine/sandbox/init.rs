@@ -19,12 +19,10 @@ use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::landlock::{self, Temporary};
-use super::mounts;
 use super::network::{self, Network};
-use super::plan::Link;
-use super::plan::{Ended, Order, Report, SandboxPlan};
+use super::plan::{Ended, Link, Order, Report, SandboxPlan};
 use super::setup::{SetupResult, doing};
-use super::{environment, privileges};
+use super::{environment, mounts, privileges};
 use crate::engine::workspace::children;
 
 /// Time that processes which the command left behind have after TERM.

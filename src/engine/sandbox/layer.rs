@@ -28,12 +28,12 @@ use crate::engine::store::lock::Lock;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
 use crate::engine::store::unique::{is_unique, unique_name};
+use crate::engine::workspace::Workspace;
 use crate::engine::workspace::file_system::is_on_overlay;
-use crate::engine::workspace::fs::rename_new;
+use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::survey::{Moment, changed_at};
-use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 
 /// Where layers are, below the state folder.

@@ -9,7 +9,6 @@
 pub mod backend;
 pub mod caches;
 pub mod capture;
-pub mod channels;
 pub mod environment;
 pub mod hidden;
 mod init;

@@ -21,8 +21,7 @@ use super::caches::{PROGRAMS, UPPER, View, WORK};
 use super::network::Network;
 use super::overlay::{self, Layer};
 use super::plan::{Hidden, Reach};
-use super::setup::mount_points;
-use super::setup::{SetupResult, doing};
+use super::setup::{SetupResult, doing, mount_points};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 
 /// Devices that a command has.

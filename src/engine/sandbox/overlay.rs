@@ -26,8 +26,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use serde::{Deserialize, Serialize};
 
-use super::setup::mount_points;
-use super::setup::{SetupResult, doing};
+use super::setup::{SetupResult, doing, mount_points};
 use crate::control::Control;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, identity};

@@ -15,14 +15,13 @@ use rustix::io::Errno;
 use crate::apart::Apart;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
-use crate::engine::workspace::Workspace;
 use crate::engine::workspace::links::Follower;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::repository::{HEAD, is_repository};
 use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_of};
 use crate::engine::workspace::work_queue::WorkQueue;
-use crate::engine::workspace::{fs, protect};
+use crate::engine::workspace::{Workspace, fs, protect};
 use crate::error::{Error, ErrorKind};
 
 /// Longest time of a search: a command whose workspace was not searched does not run.
@@ -478,9 +477,8 @@ fn small_file(folder: &OwnedFd, name: &OsStr) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use std::fs;
 
     #[test]
     fn every_repository_is_found() {

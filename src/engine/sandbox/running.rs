@@ -19,8 +19,7 @@ use std::time::Duration;
 use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::store::lock;
-use crate::engine::store::lock::{Asked, Lock};
+use crate::engine::store::lock::{self, Asked, Lock};
 use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;

@@ -5,8 +5,9 @@ use std::io::IsTerminal as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::changed::{Action, Changed, Conflict, Layer};
-use super::job::answer::{Job, Jobs};
+use super::changed_files::{Action, Changed, Conflict, Layer};
+use super::job::look::{Job, Jobs};
+use crate::error::Error;
 use crate::text::answer_size::TextSize;
 use crate::text::visible;
 use crate::tools::Text;
@@ -219,6 +220,14 @@ fn shown(output: &str, is_terminal: bool) -> Vec<u8> {
         return output.as_bytes().to_vec();
     }
     output.split_inclusive('\n').map(visible::controls).collect::<String>().into_bytes()
+}
+
+/// Adds to an error how the command ended: it has run, and nobody sees its answer.
+pub fn with_output(error: Error, ran: &Ran) -> Error {
+    error
+        .detail("stdout", ran.stdout.clone())
+        .detail("stderr", ran.stderr.clone())
+        .detail("exit_code", ran.exit_code)
 }
 
 #[cfg(test)]

@@ -11,15 +11,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::attributes::named;
-use super::concurrent_changes::{Excluded, Merge, changed_meanwhile};
+use super::changed_files::named;
+use super::layer_changes::{Excluded, Merge, changed_meanwhile};
 use crate::clock::seconds_now;
 use crate::engine::change::{Change, Current, across, moves};
 use crate::engine::journal::FolderEntry;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::LayerFolder;
-use crate::engine::sandbox::overlay;
-use crate::engine::sandbox::overlay::Difference as Differing;
+use crate::engine::sandbox::overlay::{self, Difference as Differing};
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;

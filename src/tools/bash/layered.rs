@@ -6,7 +6,6 @@
 //!                                            +--- kept aside <--+  (a transaction fails instead)
 //! ```
 
-use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -14,21 +13,16 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
 
 use super::Bash;
-use super::changed::Conflict;
-use super::concurrent_changes::{ConcurrentChanges, Excluded, changed_meanwhile};
-use super::difference::Difference;
-use super::layer_list::{Classified, changes};
+use super::changed_files::{CommandDiff, Conflict};
+use super::layer_changes::{Classified, ConcurrentChanges, Excluded, changed_meanwhile, changes};
 use super::layer_plan::{Applying, Merges, Planned};
-use super::message::{body, subject};
-use super::request::Request;
+use super::request::{Request, body, subject};
 use crate::clock::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::{Change, record};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::{ApplyingChange, LayerCommand, LayerConflict, LayerFolder, LayerRecord};
-use crate::engine::sandbox::overlay;
-use crate::engine::sandbox::overlay::Difference as Differing;
-use crate::engine::sandbox::overlay::Layer;
+use crate::engine::sandbox::overlay::{self, Difference as Differing, Layer};
 use crate::engine::sandbox::running;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
@@ -63,17 +57,6 @@ pub enum Manner {
     Partly,
     /// All of it, over the changes of others.
     Over,
-}
-
-/// The result of applying a layer.
-#[derive(Default)]
-pub struct Applied {
-    /// The files that changed.
-    pub difference: Difference,
-    /// The files that were not applied.
-    pub conflicts: Vec<Conflict>,
-    /// The layer that keeps them.
-    pub layer: Option<String>,
 }
 
 impl LayeredCommand {
@@ -134,7 +117,7 @@ impl LayeredCommand {
     ///
     /// # Errors
     /// Fails with `protected_path` if a transaction would.
-    pub fn try_out(&self, engine: &mut Engine) -> Result<Difference, Error> {
+    pub fn try_out(&self, engine: &mut Engine) -> Result<CommandDiff, Error> {
         let found = overlay::read(&engine.workspace, self.layer.upper(), &engine.control)?;
         let change = engine.begin(Bash::NAME, &[], true)?;
         let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
@@ -146,11 +129,10 @@ impl LayeredCommand {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn look(&self, engine: &Engine) -> Result<Difference, Error> {
+    pub fn look(&self, engine: &Engine) -> Result<CommandDiff, Error> {
         let (found, classified) = self.read(engine, true)?;
-        let lost = BTreeSet::new();
-        let listed = changes(&engine.workspace, self.layer.upper(), &found, &classified, &lost);
-        listed.map(|changes| Difference::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
+        let listed = changes(&engine.workspace, self.layer.upper(), &found, &classified);
+        listed.map(|changes| CommandDiff::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
     }
 
     /// Returns a unified diff from the current files to those of the layer, of at most so many bytes.
@@ -203,10 +185,10 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `stale_file` if all must be applied and others changed one of the files, and as for any change.
     /// Unless all must be applied, the layer is kept then.
-    pub fn apply(mut self, engine: &mut Engine, manner: Manner) -> Result<Applied, Error> {
+    pub fn apply(mut self, engine: &mut Engine, manner: Manner) -> Result<CommandDiff, Error> {
         if fs::names_in(self.layer.upper()).is_ok_and(|names| names.is_empty()) {
             self.layer.discard();
-            return Ok(Applied { difference: Difference::none(), ..Applied::default() });
+            return Ok(CommandDiff::none());
         }
         let mut excluded = Excluded::new();
         for _ in 0..TRIES_MAX {
@@ -281,7 +263,7 @@ impl LayeredCommand {
         engine: &mut Engine,
         manner: Manner,
         excluded: &mut Excluded,
-    ) -> Result<Applied, Error> {
+    ) -> Result<CommandDiff, Error> {
         let control = engine.control.clone();
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
@@ -295,8 +277,7 @@ impl LayeredCommand {
         let quiet: Vec<Differing> = found.iter().filter(is_quiet).cloned().collect();
         found.retain(|differing| quiet.iter().all(|other| other.path != differing.path));
         // Before the attributes of the layer go, and before the old files do.
-        let mut listed =
-            changes(change.workspace(), self.layer.upper(), &found, &classified, &BTreeSet::new())?;
+        let mut listed = changes(change.workspace(), self.layer.upper(), &found, &classified)?;
         let ignored = classified.paths();
         let mut applying = Applying::new(&mut change, &self.layer, &ignored, &merges);
         applying.plan(&found, excluded)?;
@@ -318,7 +299,7 @@ impl LayeredCommand {
                 change.sha256 = Some(crate::sha256::Sha256::of(&merge.bytes));
             }
         }
-        let difference = Difference::of(&engine.workspace, listed);
+        let difference = CommandDiff::of(&engine.workspace, listed);
         self.keep_excluded(engine, excluded, difference)
     }
 
@@ -397,11 +378,11 @@ impl LayeredCommand {
         &mut self,
         engine: &mut Engine,
         excluded: &Excluded,
-        difference: Difference,
-    ) -> Result<Applied, Error> {
+        difference: CommandDiff,
+    ) -> Result<CommandDiff, Error> {
         if excluded.is_empty() {
             self.layer.discard();
-            return Ok(Applied { difference, ..Applied::default() });
+            return Ok(difference);
         }
         let conflicts = excluded
             .iter()
@@ -416,7 +397,7 @@ impl LayeredCommand {
             "not applied, see `conflicts`: {}. `layer` {name} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
             counted(excluded.len(), "path")
         ));
-        Ok(Applied { difference, conflicts, layer: Some(name) })
+        Ok(CommandDiff { conflicts, layer: Some(name), ..difference })
     }
 }
 

@@ -1,28 +1,18 @@
 //! `bash`: a shell command, confined to the workspace.
 
 mod answer;
-mod attributes;
-mod changed;
-mod changes;
-mod command_text;
-mod concurrent_changes;
-mod difference;
-mod done;
-mod hints;
+mod changed_files;
+mod command_diff;
+mod direct;
 mod job;
-mod kept_layers;
-mod layer_list;
+mod layer_changes;
 mod layer_plan;
 mod layered;
-mod left_out;
 mod limits;
-mod marks;
-mod message;
 mod output;
-mod placeholder;
 mod recording;
 mod request;
-mod told;
+mod saved_untracked;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -30,11 +20,12 @@ use std::time::Duration;
 
 pub use job::run_internal;
 
-use recording::{Recording, Taken, with_output};
+use recording::Recording;
 
-use answer::{BackendShown, Backends, Ran, Response};
+use answer::{BackendShown, Backends, Ran, Response, with_output};
+use changed_files::CommandDiff;
 use job::record::JobFolder;
-use placeholder::Placeholder;
+use limits::Placeholder;
 use request::Request;
 
 use super::{Effect, Text, Tool};
@@ -95,7 +86,8 @@ impl Tool for Bash {
         let request = request.with_plain_command();
         request.warn_of_time_limit(engine);
         if let Some(name) = &request.layer {
-            return kept_layers::handle(engine, name, &request).map(|layer| Response::Layer(Box::new(layer)));
+            return recording::handle_layer(engine, name, &request)
+                .map(|layer| Response::Layer(Box::new(layer)));
         }
         match job::handle(engine, &request)? {
             Some(response) => Ok(response),
@@ -161,7 +153,7 @@ impl Bash {
         (program, early): (Vec<OsString>, Option<run::Early>),
         mut recording: Recording,
     ) -> Result<Outcome, Error> {
-        let marks = marks::Marks::of_session(engine)?;
+        let marks = recording::Marks::of_session(engine)?;
         let Planned { plan, mut placeholder, marks: marks_of_git, temporary: _in_use } =
             plan_of(engine, request, (program, early.as_ref()), &mut recording)?;
         let kill = Control::default();
@@ -209,12 +201,11 @@ fn tell_watch(engine: &mut Engine, watch: Option<RepositoryWatch>) {
 }
 
 /// The answer with what the command changed, as far as there is room.
-fn with_changes(answer: Ran, taken: Taken, room: AnswerRoom) -> Ran {
-    let Taken { mut difference, is_discarded, conflicts, layer, direct } = taken;
+fn with_changes(answer: Ran, mut difference: CommandDiff, room: AnswerRoom) -> Ran {
     difference.shorten(room);
     let changed_total = difference.total.filter(|total| *total > difference.listed());
-    let changed = difference.list;
-    Ran { changed_total, changed, discarded: is_discarded, conflicts, layer, direct, ..answer }
+    let CommandDiff { list: changed, is_discarded: discarded, conflicts, layer, direct, .. } = difference;
+    Ran { changed_total, changed, discarded, conflicts, layer, direct, ..answer }
 }
 
 /// A command that is about to run, with what is held until it has ended.
@@ -252,7 +243,7 @@ fn plan_of(
         grace_ms: GRACE_MS,
     };
     if prepared.placeholder.stands() {
-        marks.push(WorkspacePath::root().join(placeholder::GIT_FOLDER.as_ref()));
+        marks.push(WorkspacePath::root().join(limits::GIT_FOLDER.as_ref()));
     }
     Ok(Planned { plan, placeholder: prepared.placeholder, marks, temporary: prepared.temporary })
 }
@@ -365,7 +356,7 @@ impl Confined {
         }
         if exit_code(&self.ran) != 0
             && self.sandbox != sandbox::NONE
-            && let Some(hint) = hints::hint(&self.tail, &plan.reach)
+            && let Some(hint) = output::hint(&self.tail, &plan.reach)
         {
             engine.warn(hint);
         }
@@ -427,7 +418,7 @@ fn run_confined(
             Output::Answer => &mut capture,
             Output::Job(job) => *job,
         };
-        let mut sink = told::Told::new(sink, &bounds.control);
+        let mut sink = output::LineReporter::new(sink, &bounds.control);
         let stdin = stdin.map(str::as_bytes);
         match run::run(backend, plan, stdin, bounds, (early.take(), &mut sink)) {
             Ok((ran, departing)) => {

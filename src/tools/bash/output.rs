@@ -1,14 +1,23 @@
 //! The file with the whole output of a command, in lbx's own folder.
+//!
+//! Reports each line that a command writes while it runs, and keeps the end of its output.
+//!
+//! Hints: which rule of lbx a failed command ran into, read from the end of its output.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, CWD};
 
+use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::sandbox::capture::Log;
+use crate::engine::sandbox::network::Network;
+use crate::engine::sandbox::plan::Reach;
+use crate::engine::sandbox::run::{Sink, Stream};
 use crate::engine::store::state::State;
 use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
@@ -57,5 +66,278 @@ fn remove_old(folder: &OwnedFd) {
     for name in names.into_iter().take(old) {
         // Another call may have removed it.
         let _ = fs::unlink_at(folder, &name, AtFlags::empty());
+    }
+}
+
+/// Bytes of a line that is told.
+const LINE_BYTES_MAX: usize = 500;
+/// Bytes of the output's end that are kept.
+const TAIL_BYTES: usize = 16 << 10;
+
+/// Hands output on, and tells of its lines.
+pub struct LineReporter<'a, S: ?Sized> {
+    /// Where the output goes.
+    inner: &'a mut S,
+    /// Who is told.
+    control: &'a Control,
+    /// Lines so far.
+    lines: u64,
+    /// The line that has not ended yet, of each stream.
+    begun: [Vec<u8>; 2],
+    /// The end of the output, of both streams.
+    tail: Vec<u8>,
+}
+
+impl<'a, S: Sink + ?Sized> LineReporter<'a, S> {
+    /// Hands output on to `inner`.
+    pub fn new(inner: &'a mut S, control: &'a Control) -> Self {
+        Self { inner, control, lines: 0, begun: [Vec::new(), Vec::new()], tail: Vec::new() }
+    }
+
+    /// Returns the end of the output.
+    pub fn into_tail(self) -> Vec<u8> {
+        self.tail
+    }
+
+    /// Keeps the end of the output.
+    fn keep(&mut self, bytes: &[u8]) {
+        let bytes = bytes.get(bytes.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default();
+        self.tail.extend_from_slice(bytes);
+        if self.tail.len() > 2 * TAIL_BYTES {
+            self.tail.drain(..self.tail.len() - TAIL_BYTES);
+        }
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for LineReporter<'_, S> {
+    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.control.is_reported() {
+            let [stdout, stderr] = &mut self.begun;
+            let begun = match stream {
+                Stream::Stdout => stdout,
+                Stream::Stderr => stderr,
+            };
+            for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+                let line = piece.strip_suffix(b"\n");
+                let room = LINE_BYTES_MAX.saturating_sub(begun.len());
+                let text = line.unwrap_or(piece);
+                begun.extend_from_slice(text.get(..room.min(text.len())).unwrap_or_default());
+                if line.is_some() {
+                    self.lines += 1;
+                    self.control.report_line(self.lines, &String::from_utf8_lossy(begun));
+                    begun.clear();
+                }
+            }
+        }
+        self.keep(bytes);
+        self.inner.take(stream, bytes);
+    }
+
+    fn started(&mut self, backend: &'static str, process: u32) {
+        self.inner.started(backend, process);
+    }
+}
+
+/// Words of git for an index that it may not write, which name no file.
+const GIT_INDEX: &str = "could not write index";
+/// Words of the system and of programs for a write to a read-only file system.
+const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
+/// The same where rules of the kernel forbid it, as under Landlock.
+const DENIED: &str = "permission denied";
+/// Words for a path that cannot be removed, since something is mounted there.
+const BUSY: &str = "resource busy";
+/// Words for a path that is not there.
+const MISSING: [&str; 5] = ["no such file", "not found", "enoent", "cannot find", "does not exist"];
+/// Words of programs that found no network.
+const NO_NETWORK: [&str; 21] = [
+    "could not resolve host",
+    "couldn't resolve host",
+    "temporary failure in name resolution",
+    "name or service not known",
+    "failed to lookup address",
+    "network is unreachable",
+    "getaddrinfo",
+    "eai_again",
+    "enetunreach",
+    "enotfound",
+    "enotcached",
+    "dial tcp: lookup",
+    "module lookup disabled by goproxy=off",
+    "unable to resolve host address",
+    "dns error",
+    "dns failure",
+    "network connectivity is disabled",
+    "no matching distribution found",
+    "offline mode",
+    "offline was specified",
+    "cache mode is 'only-if-cached'",
+];
+/// Longest path that is looked for, in bytes.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// Returns a hint if the output of a failed command shows that lbx denied it something.
+pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
+    let output = String::from_utf8_lossy(output);
+    let lines = || output.lines().rev();
+    let is_about = |line: &str, words: &[&str]| {
+        let line = line.to_lowercase();
+        words.iter().any(|word| line.contains(word))
+    };
+    let is_git = |line: &&str| {
+        is_of_git(line) && is_about(line, &[READ_ONLY[0], READ_ONLY[1], DENIED])
+            || is_about(line, &[GIT_INDEX])
+    };
+    let git = lines().find(is_git);
+    let git = git.map(|_| {
+        "`.git` is read-only for commands: the developer commits the changes with `lbx squash`".to_owned()
+    });
+    git.or_else(|| lines().filter(|line| is_about(line, &READ_ONLY)).find_map(|line| read_only(line, reach)))
+        .or_else(|| {
+            let has_none = reach.network == Network::None && lines().any(|line| is_about(line, &NO_NETWORK));
+            has_none.then(|| "commands have no network here: the setting `bash.network` allows it".to_owned())
+        })
+        .or_else(|| lines().filter(|line| is_about(line, &[BUSY])).find_map(|line| channel(line, reach)))
+        .or_else(|| lines().find_map(|line| hidden(line, is_about(line, &MISSING), reach)))
+}
+
+/// Returns true if a line names a path in a repository's own folder.
+fn is_of_git(line: &str) -> bool {
+    line.split(['/', '\'', '"', ' ', ':']).any(|part| part == ".git")
+}
+
+/// Returns a hint for a line about a write that was denied.
+fn read_only(line: &str, reach: &Reach) -> Option<String> {
+    let root = Path::new(&reach.root);
+    let relative =
+        |path: &OsStr| reach.protected.iter().any(|protected| Path::new(path).ends_with(protected));
+    if let Some(path) = words(line).find(|path| relative(OsStr::new(path))) {
+        return Some(format!("{path} is protected by the setting `protect`"));
+    }
+    let is_outside = |path: &&str| path.contains('/') && !lexical(&root.join(path)).starts_with(root);
+    words(line)
+        .filter(is_outside)
+        .last()
+        .map(|path| format!("{path} is read-only for commands: the setting `bash.writable` opens a folder"))
+}
+
+/// Returns a hint for a line about a socket or FIFO that is kept from commands.
+fn channel(line: &str, reach: &Reach) -> Option<String> {
+    let root = Path::new(&reach.root);
+    let channels = reach.channels().unwrap_or_default();
+    let is_one = |path: &&str| {
+        let path = lexical(&root.join(path));
+        channels.iter().any(|channel| path == Path::new(channel))
+    };
+    words(line).find(is_one).map(|path| {
+        format!("{path} may lead to another program, so commands do not reach it: the setting `bash.readable` opens it")
+    })
+}
+
+/// Returns a hint for a line about a path that exists, but not for commands.
+fn hidden(line: &str, is_missing: bool, reach: &Reach) -> Option<String> {
+    let masked = |path: &Path| reach.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
+    let is_outside = |path: &Path| !path.starts_with(&reach.root) && !path.starts_with("/tmp");
+    let is_hidden = |path: &&Path| (is_missing && is_outside(path) && exists(path)) || masked(path);
+    paths(line).find(is_hidden).map(|path| {
+        format!("commands do not see {}: the setting `bash.readable` shows a path", path.display())
+    })
+}
+
+/// Resolves `..` in a path by its names alone.
+fn lexical(path: &Path) -> PathBuf {
+    let mut resolved = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(resolved.pop()),
+            Component::CurDir => {}
+            part => resolved.push(part),
+        }
+    }
+    resolved
+}
+
+/// Returns the words of a line without quotes and punctuation around them, and without the name of the shell.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let line = line.split_once(": line ").map_or(line, |(_, rest)| rest);
+    let is_around = |letter: char| {
+        matches!(letter, '\'' | '"' | '`' | ':' | ',' | ';' | '(' | ')' | '[' | ']' | '‘' | '’')
+    };
+    line.split_whitespace().map(move |word| word.trim_matches(is_around)).filter(|word| !word.is_empty())
+}
+
+/// Returns the absolute paths in a line.
+fn paths(line: &str) -> impl Iterator<Item = &Path> {
+    words(line).filter(|word| word.starts_with('/') && word.len() <= PATH_BYTES_MAX).map(Path::new)
+}
+
+/// Returns true if something exists at a path outside the sandbox.
+fn exists(path: &Path) -> bool {
+    rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sandbox::plan::Hidden;
+
+    /// Returns the hint for an output without network, in a workspace with one protected file.
+    fn of(output: &str) -> Option<String> {
+        let reach = Reach {
+            root: "/work/project".into(),
+            protected: vec!["deploy/prod.yml".into()],
+            channels: vec!["run/app.sock".into()],
+            hidden: vec![Hidden { path: "/home/me/.npmrc".into(), is_folder: false }],
+            ..Reach::default()
+        };
+        hint(output.as_bytes(), &reach)
+    }
+
+    #[test]
+    fn a_hint_names_the_setting_that_denied_it() {
+        for (output, expected) in [
+            (
+                "fatal: Unable to create '/work/project/.git/index.lock': Read-only file system\n",
+                "lbx squash",
+            ),
+            ("error: could not lock config file .git/config: Read-only file system\n", "lbx squash"),
+            (
+                "bash: deploy/prod.yml: Read-only file system\n",
+                "deploy/prod.yml is protected by the setting `protect`",
+            ),
+            (
+                "touch: cannot touch '/usr': Read-only file system\n",
+                "/usr is read-only for commands: the setting `bash.writable`",
+            ),
+            ("/bin/bash: line 1: ../other: Read-only file system\n", "../other is read-only for commands"),
+            (
+                "rm: cannot remove 'run/app.sock': Device or resource busy\n",
+                "run/app.sock may lead to another program, so commands do not reach it",
+            ),
+            ("curl: (6) Could not resolve host: example.org\n", "bash.network"),
+            ("npm error code ENOTCACHED\n", "bash.network"),
+            (
+                "cat: /usr: No such file or directory\n",
+                "commands do not see /usr: the setting `bash.readable`",
+            ),
+        ] {
+            let found = of(output).unwrap_or_default();
+            assert!(found.contains(expected), "{output}: {found}");
+        }
+    }
+
+    #[test]
+    fn other_failures_have_no_hint() {
+        for output in [
+            "",
+            "test result: FAILED. 1 failed\n",
+            "cat: nothing: No such file or directory\n",
+            "cat: /no/such/place: No such file or directory\n",
+            "cat: /work/project/x: No such file or directory\n",
+            "/bin/bash: line 1: out: Read-only file system\n",
+            "dial tcp 127.0.0.1:5432: connect: connection refused\n",
+            "cat: /etc/shadow: Permission denied\n",
+        ] {
+            assert_eq!(of(output), None, "{output}");
+        }
     }
 }

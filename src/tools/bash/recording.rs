@@ -1,18 +1,31 @@
 //! How the changes of a command are recorded: applied from a layer when the command ends, or compared before
 //! and after if it changes the files themselves.
+//!
+//! Layers that outlived their commands: shown, applied or dropped.
+//!
+//! Files that the session has read and that a command changed.
 
-use super::answer::Ran;
-use super::changed::Conflict;
-use super::changes::Before;
-use super::difference::Difference;
-use super::layered::{Applied, LayeredCommand, Manner};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::Stat;
+
+use super::changed_files::{CommandDiff, Conflict, Layer};
+use super::direct::Before;
+use super::layered::{LayeredCommand, Manner};
 use super::limits;
 use super::request::{OnFailure, Request};
 use crate::engine::Engine;
-use crate::engine::sandbox::overlay::Layer;
+use crate::engine::sandbox::layer;
+use crate::engine::sandbox::overlay;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::ProtectedPaths;
+use crate::engine::store::session;
+use crate::engine::store::state::State;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::answer_size::AnswerRoom;
 
 /// How the changes of one command are recorded.
 pub enum Recording {
@@ -35,27 +48,6 @@ pub enum LayerFate {
     AppliedWhole,
     /// It is applied as a whole if the command succeeded.
     AppliedOnSuccess,
-}
-
-/// The recorded changes of a command.
-#[derive(Default)]
-pub struct Taken {
-    /// The files that changed.
-    pub difference: Difference,
-    /// True if the changes were dropped.
-    pub is_discarded: bool,
-    /// The files that were not applied.
-    pub conflicts: Vec<Conflict>,
-    /// The layer that keeps them.
-    pub layer: Option<String>,
-    /// Reason why the command changed the files themselves.
-    pub direct: Option<String>,
-}
-
-impl From<Applied> for Taken {
-    fn from(Applied { difference, conflicts, layer }: Applied) -> Self {
-        Self { difference, conflicts, layer, ..Self::default() }
-    }
 }
 
 impl Recording {
@@ -121,7 +113,7 @@ impl Recording {
     }
 
     /// Returns the layer, for the sandbox.
-    pub fn layer(&self) -> Option<Layer> {
+    pub fn layer(&self) -> Option<overlay::Layer> {
         match self {
             Self::Files(..) | Self::ReadOnly(_) => None,
             Self::Layer(layered, _) => Some(layered.layer()),
@@ -158,33 +150,33 @@ impl Recording {
         request: &Request,
         reach: &Reach,
         has_succeeded: Option<bool>,
-    ) -> Result<Taken, Error> {
+    ) -> Result<CommandDiff, Error> {
         let (command, why) = (request.command.as_deref().unwrap_or_default(), request.why.as_deref());
         if let Self::Layer(layered, _) = &self {
             layered.tell_full(engine);
         }
-        let discarded = |difference| Taken { difference, is_discarded: true, ..Taken::default() };
+        let discarded = |difference| CommandDiff { is_discarded: true, ..difference };
         match (self, has_succeeded) {
             // A cancelled command may have changed files.
             (Self::Files(before, direct), _) => {
                 let difference = before.compare(engine, reach, (command, why))?;
-                Ok(Taken { difference, direct, ..Taken::default() })
+                Ok(CommandDiff { direct, ..difference })
             }
             (Self::ReadOnly(why), _) => {
                 engine.warn(format!("the command ran without write access to the workspace: {why}"));
-                Ok(Taken { difference: Difference::none(), ..Taken::default() })
+                Ok(CommandDiff::none())
             }
             (Self::Layer(layered, LayerFate::Applied), _) => {
                 // Nobody who cancels a command wants to lose what it did.
                 let control = std::mem::take(&mut engine.control);
                 let applied = layered.apply(engine, Manner::Partly);
                 engine.control = control;
-                Ok(applied?.into())
+                applied
             }
-            (Self::Layer(..), None) => Ok(discarded(Difference::default())),
+            (Self::Layer(..), None) => Ok(discarded(CommandDiff::default())),
             (Self::Layer(layered, LayerFate::AppliedWhole), Some(_))
             | (Self::Layer(layered, LayerFate::AppliedOnSuccess), Some(true)) => {
-                Ok(layered.apply(engine, Manner::Whole)?.into())
+                layered.apply(engine, Manner::Whole)
             }
             (Self::Layer(layered, LayerFate::Shown), Some(_)) => Ok(discarded(layered.try_out(engine)?)),
             (Self::Layer(layered, _), Some(_)) => Ok(discarded(layered.look(engine)?)),
@@ -192,10 +184,133 @@ impl Recording {
     }
 }
 
-/// Adds to an error how the command ended: it has run, and nobody sees its answer.
-pub fn with_output(error: Error, ran: &Ran) -> Error {
-    error
-        .detail("stdout", ran.stdout.clone())
-        .detail("stderr", ran.stderr.clone())
-        .detail("exit_code", ran.exit_code)
+/// Characters of a command in a response.
+const COMMAND_CHARACTERS_MAX: usize = 400;
+
+/// Shows, applies or drops a layer.
+///
+/// # Errors
+/// Fails with `not_found` if there is no such layer, with `invalid_request` if both `apply` and `drop` are given,
+/// and as for any change.
+pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Result<Layer, Error> {
+    if request.apply && request.drop {
+        return Err(Error::invalid("give `apply` or `drop`, not both").detail("field", "drop"));
+    }
+    if request.command.is_some() {
+        return Err(Error::invalid("`layer` runs no command: leave out `command`").detail("field", "command"));
+    }
+    let layered = LayeredCommand::open(engine, name)?;
+    let mut response = response(engine, name, layered.record());
+    let bytes_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
+    if request.drop {
+        layered.discard();
+        response.dropped = true;
+    } else if request.apply {
+        let has_conflicts = !layered.record().conflicts.is_empty();
+        // The caller has seen the conflicts, and wants the command's versions.
+        let manner = if has_conflicts { Manner::Over } else { Manner::Partly };
+        let mut difference = layered.apply(engine, manner)?;
+        response.applied = true;
+        response.conflicts = std::mem::take(&mut difference.conflicts);
+        set_changed(&mut response, difference, bytes_max);
+    } else {
+        let difference = layered.look(engine)?;
+        set_changed(&mut response, difference, bytes_max / 2);
+        response.diff = layered.diff(engine, bytes_max / 2)?;
+    }
+    Ok(response)
+}
+
+/// Returns all layers that outlived their commands.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn list_layers(engine: &Engine) -> Result<Vec<Layer>, Error> {
+    let Some(state) = State::find(&engine.workspace)? else { return Ok(Vec::new()) };
+    let kept = layer::kept(&state)?;
+    let shown = |layer: layer::KeptLayer| response(engine, &layer.name, &layer.record);
+    Ok(kept.into_iter().map(shown).collect())
+}
+
+/// Returns a response with the facts about a layer.
+fn response(engine: &Engine, name: &str, record: &layer::LayerRecord) -> Layer {
+    let conflict = |conflict: &layer::LayerConflict| Conflict {
+        path: engine.workspace.shown(&conflict.path),
+        reason: conflict.reason.clone(),
+    };
+    Layer {
+        layer: name.to_owned(),
+        command: record.command.chars().take(COMMAND_CHARACTERS_MAX).collect(),
+        session: record.session.clone(),
+        dropped: false,
+        applied: false,
+        changed: None,
+        changed_total: None,
+        conflicts: record.conflicts.iter().map(conflict).collect(),
+        diff: String::new(),
+    }
+}
+
+/// Puts the changed files into a response, as many as fit.
+fn set_changed(response: &mut Layer, mut difference: CommandDiff, bytes_max: usize) {
+    difference.shorten(AnswerRoom::new(bytes_max));
+    let listed = difference.listed();
+    response.changed_total = difference.total.filter(|total| *total > listed);
+    response.changed = Some(difference.list.unwrap_or_default());
+}
+
+/// Files that are read again at most, since each costs its size.
+const READ_MAX: usize = 10_000;
+/// Largest file that is read again, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// What the session had read before the command ran.
+pub struct Marks(Vec<Marked>);
+
+/// A file that was read.
+struct Marked {
+    /// Its path.
+    path: WorkspacePath,
+    /// The bytes that were seen.
+    sha256: Sha256,
+    /// The file as it was before the command.
+    stat: Stat,
+}
+
+impl Marks {
+    /// The files that the session has read and that are still there.
+    ///
+    /// # Errors
+    /// Where the state cannot be read.
+    pub fn of_session(engine: &mut Engine) -> Result<Self, Error> {
+        let Some(state) = State::find(&engine.workspace)? else { return Ok(Self(Vec::new())) };
+        let (session, warning) = session::load(&state, engine.session())?;
+        engine.warn_if(warning);
+        let marked = |mark: &session::Mark| {
+            let (_, stat) = look(engine, &mark.path)?;
+            Some(Marked { path: mark.path.clone(), sha256: mark.sha256, stat })
+        };
+        Ok(Self(session.marks().iter().filter_map(marked).collect()))
+    }
+
+    /// Those that are different now, as answers show them.
+    pub fn stale(&self, engine: &Engine) -> Vec<String> {
+        let is_stale = |marked: &&Marked| match look(engine, &marked.path) {
+            None => true,
+            Some((file, now)) => {
+                !fs::is_unchanged(&marked.stat, &now)
+                    && fs::read_to_end(std::fs::File::from(file), fs::size_of(&now), FILE_BYTES_MAX)
+                        .map_or(true, |bytes| Sha256::of(&bytes) != marked.sha256)
+            }
+        };
+        let stale = self.0.iter().filter(is_stale).take(READ_MAX);
+        stale.map(|marked| engine.workspace.shown(&marked.path)).collect()
+    }
+}
+
+/// Opens a file that was read, and looks at it; `None` where it is a file no more.
+fn look(engine: &Engine, path: &WorkspacePath) -> Option<(OwnedFd, Stat)> {
+    let file = fs::open_beneath(engine.workspace.root_fd(), path, fs::READ).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    fs::is_regular(&stat).then_some((file, stat))
 }

@@ -1,10 +1,17 @@
 //! What `bash` takes.
+//!
+//! The command of a request, in the forms in which callers send it.
+//!
+//! The message of a command's snapshot.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::engine::Engine;
+use crate::text::shell_words;
 
 /// Run a shell command, confined to the workspace
 ///
@@ -143,5 +150,93 @@ impl std::str::FromStr for Environment {
                 .ok_or_else(|| format!("expected NAME=VALUE, got {pair:?}"))
         };
         text.split(',').map(pair).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Shortest time limit in milliseconds that is taken without a warning.
+const TIME_MS_PLAUSIBLE: u64 = 100;
+
+impl Request {
+    /// Brings the command into the form that the shell takes: a list of words is joined, and CRLF is LF.
+    pub fn with_plain_command(mut self) -> Self {
+        self.command = self.command.map(|command| plain(&command));
+        self
+    }
+
+    /// Warns of a time limit that looks like seconds.
+    pub fn warn_of_time_limit(&self, engine: &mut Engine) {
+        let is_limit = self.command.is_some() && self.job.is_none();
+        if let Some(ms) = self.timeout_ms.filter(|ms| is_limit && (1..TIME_MS_PLAUSIBLE).contains(ms)) {
+            engine.warn(format!("timeout_ms is {ms}: the unit is milliseconds"));
+        }
+    }
+}
+
+/// Returns the command that a text means.
+fn plain(command: &str) -> String {
+    if command.trim_start().starts_with('[')
+        && let Ok(words) = serde_json::from_str::<Vec<String>>(command)
+        && !words.is_empty()
+    {
+        return plain_lines(&shell_words::command_of(&words));
+    }
+    plain_lines(command)
+}
+
+/// Returns a text with LF at the end of every line.
+fn plain_lines(command: &str) -> String {
+    let text = command.replace("\r\n", "\n");
+    text.strip_suffix('\r').map_or_else(|| text.clone(), str::to_owned)
+}
+
+/// Characters of the command in the subject of its snapshot.
+const SUBJECT_CHARACTERS_MAX: usize = 100;
+
+/// The first line of the snapshot's message.
+pub fn subject(command: &str) -> String {
+    let first = command.trim().lines().next().unwrap_or_default();
+    let mut shown: String = first.chars().take(SUBJECT_CHARACTERS_MAX).collect();
+    if shown.len() < command.trim().len() {
+        shown.push_str(" ...");
+    }
+    format!("bash: {shown}")
+}
+
+/// The rest of it: the reason, and the command where the first line does not hold it.
+pub fn body(command: &str, why: Option<&str>) -> Option<String> {
+    let command = command.trim();
+    let is_whole = subject(command).len() == "bash: ".len() + command.len();
+    let parts: Vec<&str> = why.into_iter().chain((!is_whole).then_some(command)).collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_plain_text() {
+        for (command, text) in [
+            ("a\r\nb\r\n", "a\nb\n"),
+            ("a\r", "a"),
+            ("printf 'a\rb'", "printf 'a\rb'"),
+            (r#"["cargo", "test"]"#, "cargo test"),
+            ("[ -f x ] && y", "[ -f x ] && y"),
+            ("[]", "[]"),
+            (r#"["bash", "-lc", "a\r\nb"]"#, "a\nb"),
+        ] {
+            assert_eq!(plain(command), text);
+        }
+    }
+
+    #[test]
+    fn the_message_holds_the_whole_command() {
+        assert_eq!((subject("make -j2"), body("make -j2", None)), ("bash: make -j2".to_owned(), None));
+        assert_eq!(body("make", Some("to build")).as_deref(), Some("to build"));
+        assert_eq!(subject("a\nb"), "bash: a ...");
+        assert_eq!(body("a\nb", Some("why")).as_deref(), Some("why\n\na\nb"));
+        let long = "x".repeat(200);
+        assert_eq!(subject(&long).len(), "bash: ".len() + 100 + " ...".len());
+        assert_eq!(body(&long, None).as_deref(), Some(long.as_str()));
     }
 }

@@ -5,18 +5,16 @@
 //! its output in a file of the job's folder ([`record`]), and leaves the result there. Whoever asks
 //! later finds everything in that folder; a lock, held by the supervisor, tells that it lives.
 
-pub mod answer;
-mod look;
+pub mod look;
 pub(super) mod record;
 mod start;
-mod supervise;
 
 use super::answer::Response;
 use super::request::Request;
 use crate::engine::Engine;
 use crate::error::Error;
 
-pub use supervise::{JobSink, run_internal};
+pub use start::{JobSink, run_internal};
 
 /// Carries out what a request wants of jobs; `None` where it wants a command to be run and waited for.
 ///

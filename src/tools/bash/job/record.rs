@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answer;
+use super::look;
 use crate::engine::Engine;
 use crate::engine::sandbox::backend::NAMESPACES;
 use crate::engine::sandbox::network::Network;
@@ -183,13 +183,13 @@ impl JobFolder {
 
     /// How it stands.
     #[must_use]
-    pub fn standing(&self) -> (answer::JobState, Option<End>) {
+    pub fn standing(&self) -> (look::JobState, Option<End>) {
         // Before the result is looked for: it is written before the lock goes.
         let is_alive = self.is_alive();
         match self.end() {
-            Some(end) if !is_alive => (answer::JobState::Ended, Some(end)),
-            _ if is_alive => (answer::JobState::Running, None),
-            Some(_) | None => (answer::JobState::Lost, None),
+            Some(end) if !is_alive => (look::JobState::Ended, Some(end)),
+            _ if is_alive => (look::JobState::Running, None),
+            Some(_) | None => (look::JobState::Lost, None),
         }
     }
 

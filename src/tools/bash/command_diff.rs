@@ -4,14 +4,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Bash;
-use super::attributes::named;
-use super::changed::Action;
-use super::difference::{Difference, FileChange};
-use super::left_out::{IgnoredFiles, KeptFiles, LeftOutFiles};
+use super::changed_files::{Action, CommandDiff, FileChange, named};
+use super::saved_untracked::{IgnoredFiles, KeptFiles, LeftOutFiles};
 use crate::engine::Engine;
-use crate::engine::change::Change;
 use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
-use crate::engine::change::record;
+use crate::engine::change::{Change, record};
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{self, FolderEntry, FolderMode, JournalEntry, Version};
@@ -92,7 +89,7 @@ pub fn record(
     mut change: Change<'_>,
     sides: &Sides<'_>,
     message: (String, Option<String>),
-) -> Result<Difference, Error> {
+) -> Result<CommandDiff, Error> {
     let state = State::open(change.workspace())?;
     let mut collector = Collector::new(&change, &state, sides)?;
     for touched in sides.before.touched(sides.after) {
@@ -113,7 +110,7 @@ pub fn record(
         warn_of_overlap(change.engine(), &listed);
     }
     warn_of_lost(change.engine(), &lost);
-    let difference = Difference::of(change.workspace(), list);
+    let difference = CommandDiff::of(change.workspace(), list);
     let is_recorded = sides.tips.0 != sides.tips.1;
     // What is listed and cannot be taken back is recorded as well: an undo says so.
     let is_listed = difference.total.is_some_and(|total| total > 0);

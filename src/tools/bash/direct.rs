@@ -1,18 +1,18 @@
 //! What a command changed that changes the files themselves: two looks at the work tree, one before and
 //! one after it, a snapshot between two others, and a change in the journal.
+//!
+//! Owners and extended attributes that a command changed: no undo takes them back, so the answer names them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Bash;
-use super::attributes::{AttributeChanges, named};
-use super::difference::Difference;
-use super::done::{self, Sides};
-use super::left_out::{IgnoredFiles, KeptFiles, LeftOutFiles};
-use super::limits;
-use super::message::{body, subject};
+use super::changed_files::{CommandDiff, named};
+use super::command_diff::{self, Sides};
+use super::request::{body, subject};
+use super::saved_untracked::{IgnoredFiles, KeptFiles, LeftOutFiles};
+use super::{Bash, limits};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
@@ -24,6 +24,7 @@ use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Touched};
+use crate::engine::workspace::{Workspace, fs, identity};
 use crate::error::Error;
 use crate::tools::Tool as _;
 
@@ -57,7 +58,7 @@ struct ScannedTree {
     /// The newest snapshot.
     tip: Option<String>,
     /// The newest change of each session.
-    heads: done::Heads,
+    heads: command_diff::Heads,
 }
 
 /// Looks at the work tree after a command; true if others ran at the same time.
@@ -127,7 +128,7 @@ impl Before {
         engine: &mut Engine,
         reach: &Reach,
         message: (&str, Option<&str>),
-    ) -> Result<Difference, Error> {
+    ) -> Result<CommandDiff, Error> {
         // The command has run: whoever cancelled it does not want this to be lost.
         let control = std::mem::take(&mut engine.control);
         let look = |engine: &mut Engine| (self.look_again(engine, reach), self.running.is_overlapped());
@@ -135,7 +136,7 @@ impl Before {
             known.compare(engine, reach, message, (self.survey.as_deref(), &look))
         } else {
             look(engine);
-            Ok(Difference::default())
+            Ok(CommandDiff::default())
         };
         engine.control = control;
         match (compared, &self.known) {
@@ -229,7 +230,7 @@ impl ScannedTree {
             let recorded = record::scan_others(engine, session.seq == 0, survey.cloned());
             recorded.map(|recorded| (recorded.left_out, recorded.ignored, Vec::new()))
         };
-        let heads = done::Heads::of(state)?;
+        let heads = command_diff::Heads::of(state)?;
         match scanned {
             Ok((left_out, ignored, differing)) => {
                 let tip = tip(engine)?;
@@ -261,13 +262,13 @@ impl ScannedTree {
         reach: &Reach,
         (command, why): (&str, Option<&str>),
         (before, look): (Option<&Survey>, Look<'_>),
-    ) -> Result<Difference, Error> {
+    ) -> Result<CommandDiff, Error> {
         let seen = tip(engine)?;
         let (mut after, mut is_overlapped) = look(engine);
         let later = before.zip(after.survey.clone());
         if later.as_ref().is_some_and(|(before, after)| before.touched(after).is_empty()) {
             // Most commands only look: a scan would find what the one before has found.
-            return Ok(Difference::none());
+            return Ok(CommandDiff::none());
         }
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         if tip(change.engine())? != seen {
@@ -302,7 +303,7 @@ impl ScannedTree {
             );
             // Its snapshot has the number.
             change.spend_number()?;
-            return Ok(Difference::default());
+            return Ok(CommandDiff::default());
         };
         warn_of_protected(change.engine(), &touched);
         warn_of_unseen(change.engine(), before, &later);
@@ -319,11 +320,11 @@ impl ScannedTree {
             heads: &self.heads,
             held: &after.held,
         };
-        done::record(change, &sides, (subject, body))
+        command_diff::record(change, &sides, (subject, body))
     }
 
     /// Says that what the command changed could not be recorded, and where the old bytes are.
-    fn not_recorded(&self, engine: &mut Engine, message: &str) -> Result<Difference, Error> {
+    fn not_recorded(&self, engine: &mut Engine, message: &str) -> Result<CommandDiff, Error> {
         let message = message.trim_start_matches("no snapshot: ");
         let lost = "what this command changed is not recorded, and undo does not take it back";
         let old = self.tip.as_deref().and_then(|tip| tip.get(..SHORT_ID)).map_or_else(String::new, |tip| {
@@ -332,7 +333,7 @@ impl ScannedTree {
             )
         });
         engine.snapshot_failed(&format!("{message}; {lost}{old}"))?;
-        Ok(Difference::default())
+        Ok(CommandDiff::default())
     }
 }
 
@@ -377,4 +378,56 @@ fn tip(engine: &Engine) -> Result<Option<String>, Error> {
     let store = record::find(engine)?;
     let tip = store.map(|store| store.newest()).transpose();
     Ok(tip.map_err(|error| record::unreadable(&error))?.flatten())
+}
+
+/// What a command that changes the files themselves did to owners and attributes.
+#[derive(Debug, Default)]
+pub struct AttributeChanges {
+    /// Those that have another owner or group now.
+    owners: Vec<WorkspacePath>,
+    /// Those that may have other attributes.
+    attributes: Vec<WorkspacePath>,
+}
+
+impl AttributeChanges {
+    /// Looks at what two surveys tell apart.
+    ///
+    /// No survey reads attributes, which would cost as much again as everything else. Where nothing but the
+    /// time of the last change differs, attributes that stand there now may be new.
+    pub fn of(workspace: &Workspace, touched: &[Touched]) -> Self {
+        let mut found = Self::default();
+        for Touched { path, before, after } in touched {
+            let (Some(before), Some(after)) = (before, after) else { continue };
+            if before.kind() != after.kind() {
+                continue;
+            }
+            if before.owner() != after.owner() {
+                found.owners.push(path.clone());
+            } else if before.looks_like(after)
+                && before.mode() == after.mode()
+                && has_attributes(workspace, path)
+            {
+                found.attributes.push(path.clone());
+            }
+        }
+        found
+    }
+
+    /// Names them in the answer.
+    pub fn tell(&self, engine: &mut Engine) {
+        for (what, paths) in [
+            ("owner or group changed", &self.owners),
+            ("extended attributes may have changed", &self.attributes),
+        ] {
+            if let Some(names) = named(&engine.workspace, paths) {
+                engine.warn(format!("{what}, which undo does not take back: {names}"));
+            }
+        }
+    }
+}
+
+/// Whether a file or folder has extended attributes, access control lists among them.
+fn has_attributes(workspace: &Workspace, path: &WorkspacePath) -> bool {
+    let flags = fs::READ;
+    fs::open_beneath(workspace.root_fd(), path, flags).is_ok_and(|file| !identity::own(&file).is_empty())
 }

@@ -1,14 +1,89 @@
+//! The changes of a command, as responses list them.
+//!
 //! The files that a command changed, as responses list them: for commands on a layer and direct ones alike.
 
 use std::collections::BTreeMap;
 
-use super::changed::{Action, Changed};
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It is new.
+    Create,
+    /// It is different.
+    Modify,
+    /// It is gone.
+    Delete,
+}
+
+/// A file that changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Changed {
+    /// Its path
+    pub path: String,
+    /// What became of it
+    pub action: Action,
+    /// SHA-256 of its bytes now, where it is a regular file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Sha256>,
+    /// Number of files that changed in an ignored folder
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<usize>,
+    /// Number of its files that undo cannot restore
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<usize>,
+}
+
+/// A file whose new version was not applied.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Conflict {
+    /// Its path
+    pub path: String,
+    /// Reason
+    pub reason: String,
+}
+
+/// A layer that outlived its command.
+#[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the names on the wire")]
+pub struct Layer {
+    /// Its name
+    pub layer: String,
+    /// The command; of a long one the beginning
+    pub command: String,
+    /// Session that ran it
+    pub session: String,
+    /// True if the layer was deleted
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
+    /// True if the layer was applied
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub applied: bool,
+    /// Files that it changes, or that were changed; absent in a list, which does not look into layers
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Vec<Changed>>,
+    /// How many there are, if not all are listed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_total: Option<usize>,
+    /// Files that were not applied
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
+    /// Unified diff from the files of now to those of the layer
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub diff: String,
+}
+
+/// Paths that a warning names.
+const NAMED: usize = 5;
 /// Files that a response lists at most.
 const LISTED_MAX: usize = 200;
 
@@ -27,19 +102,27 @@ pub struct FileChange {
     pub is_lost: bool,
 }
 
-/// The files that a command changed.
+/// The changes of a command, on a layer or direct.
 #[derive(Default)]
-pub struct Difference {
-    /// Entries, cut at the limit; `None` if nobody knows.
+pub struct CommandDiff {
+    /// Changed files, cut at the limit; `None` if unknown.
     pub list: Option<Vec<Changed>>,
-    /// Number of all entries.
+    /// Number of all changed files.
     pub total: Option<usize>,
+    /// True if the changes were dropped.
+    pub is_discarded: bool,
+    /// Files that were not applied.
+    pub conflicts: Vec<Conflict>,
+    /// Layer that keeps them.
+    pub layer: Option<String>,
+    /// Reason why the command changed the files themselves.
+    pub direct: Option<String>,
 }
 
-impl Difference {
+impl CommandDiff {
     /// Returns an empty list.
-    pub const fn none() -> Self {
-        Self { list: Some(Vec::new()), total: Some(0) }
+    pub fn none() -> Self {
+        Self { list: Some(Vec::new()), total: Some(0), ..Self::default() }
     }
 
     /// Lists changes in the order of their paths; an ignored folder is one entry, after the others.
@@ -64,7 +147,7 @@ impl Difference {
         list.extend(folders.into_iter().map(|(folder, sum)| sum.entry(workspace, &folder)));
         let total = list.len();
         list.truncate(LISTED_MAX);
-        Self { list: Some(list), total: Some(total) }
+        Self { list: Some(list), total: Some(total), ..Self::default() }
     }
 
     /// Cuts the list to the entries that fit, at least one.
@@ -125,4 +208,12 @@ fn entry(workspace: &Workspace, change: &FileChange) -> Changed {
     let (action, sha256) = (change.action, change.sha256);
     let lost = change.is_lost.then_some(1);
     Changed { path: workspace.shown(&change.path), action, sha256, files: None, lost }
+}
+
+/// The first few of these paths; `None` where there are none.
+pub fn named(workspace: &Workspace, paths: &[WorkspacePath]) -> Option<String> {
+    let names: Vec<String> = paths.iter().take(NAMED).map(|path| workspace.shown(path)).collect();
+    let more = paths.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!names.is_empty()).then(|| format!("{}{more}", names.join(", ")))
 }

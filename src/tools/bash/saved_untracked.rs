@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::placeholder::GIT_FOLDER;
+use super::limits::GIT_FOLDER;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::settings::Key;
