@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::engine::sandbox::network::Network;
+use crate::engine::sandbox::outside::Network;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};

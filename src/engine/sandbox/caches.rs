@@ -21,8 +21,7 @@ use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::network::Network;
-use super::outside::{Outside, is_toolchain};
+use super::outside::{Network, Outside, is_toolchain};
 use crate::clock::seconds_now;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{State, make_folder};

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::landlock::{self, Temporary};
-use super::network::{self, Network};
+use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
 use super::setup::{SetupResult, doing};
 use super::{environment, mounts, privileges};
@@ -94,7 +94,7 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     let is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
     if kind == Kind::Namespaces {
         if !plan.reach.network.is_shared() {
-            network::bring_loopback_up();
+            outside::bring_loopback_up();
         }
         mounts::confine(&plan.reach)?;
         privileges::drop_capabilities()?;

@@ -16,7 +16,7 @@ use landlock::{
 use serde::{Deserialize, Serialize};
 
 use super::backend::{Backend, INTERNAL, LANDLOCK, SELF, part};
-use super::network::Network;
+use super::outside::Network;
 use super::plan::{Reach, SandboxPlan};
 use super::privileges;
 use super::setup::{SetupResult, doing};

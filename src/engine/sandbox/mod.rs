@@ -16,7 +16,6 @@ mod landlock;
 pub mod layer;
 mod mounts;
 mod namespaces;
-pub mod network;
 pub mod outside;
 pub mod overlay;
 pub mod plan;

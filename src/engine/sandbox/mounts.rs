@@ -18,7 +18,7 @@ use rustix::mount::{
 };
 
 use super::caches::{PROGRAMS, UPPER, View, WORK};
-use super::network::Network;
+use super::outside::Network;
 use super::overlay::{self, Layer};
 use super::plan::{Hidden, Reach};
 use super::setup::{SetupResult, doing, mount_points};

@@ -23,8 +23,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::caches::View;
-use super::network::Network;
-use super::outside::Outside;
+use super::outside::{Network, Outside};
 use super::overlay::Layer;
 
 /// Most folders that are mounted in place because of what they hold.

@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::backend::{Backend, with_link};
 use super::namespaces;
-use super::network::Network;
+use super::outside::Network;
 use super::plan::{Ended, Link, Order, Report, SandboxPlan, read_now};
 use super::proxy::Proxy;
 use super::proxy::hosts::Hosts;

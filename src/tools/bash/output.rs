@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::sandbox::capture::Log;
-use crate::engine::sandbox::network::Network;
+use crate::engine::sandbox::outside::Network;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::run::{Sink, Stream};
 use crate::engine::store::state::State;

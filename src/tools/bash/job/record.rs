@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::look;
 use crate::engine::Engine;
 use crate::engine::sandbox::backend::NAMESPACES;
-use crate::engine::sandbox::network::Network;
+use crate::engine::sandbox::outside::Network;
 use crate::engine::store::state::{Lock, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
