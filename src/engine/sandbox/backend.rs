@@ -25,7 +25,7 @@ pub trait Backend: Sync {
     /// What it promises, in a sentence.
     fn about(&self) -> &'static str;
 
-    /// Whether it can put a layer over the workspace.
+    /// Returns true if it can put a layer over the workspace.
     fn takes_layers(&self) -> bool {
         false
     }

@@ -42,7 +42,7 @@ pub struct Output {
     pub stdout: String,
     /// What came on stderr.
     pub stderr: String,
-    /// Whether a part of it is left out.
+    /// True if a part of it is left out.
     pub truncated: bool,
     /// Bytes of both.
     pub bytes: u64,

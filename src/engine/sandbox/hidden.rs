@@ -125,7 +125,7 @@ const OWN_MODE: u32 = 0o700;
 pub struct OwnPlace {
     /// Its absolute path.
     pub path: PathBuf,
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub is_folder: bool,
 }
 

@@ -50,7 +50,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it is the first process of a PID namespace, which ends with it.
+    /// Returns true if it is the first process of a PID namespace, which ends with it.
     fn has_namespace(self) -> bool {
         match self {
             Self::Namespaces | Self::Prepared => true,
@@ -184,7 +184,7 @@ struct Family {
     left_running: u32,
     /// Processes that there may be at once, where this process has to count them.
     counted_max: Option<usize>,
-    /// Whether there were more.
+    /// True if there were more.
     had_too_many: bool,
     /// The folder for their temporary files, where that is not one of a file system of their own.
     _temporary: Option<Temporary>,
@@ -254,7 +254,7 @@ impl Family {
         }
     }
 
-    /// Whether there are more processes than there may be.
+    /// Returns true if there are more processes than there may be.
     fn has_too_many(&self) -> bool {
         self.counted_max.is_some_and(|most| Self::others().len() > most)
     }

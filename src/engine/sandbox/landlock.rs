@@ -107,7 +107,7 @@ impl Temporary {
     /// A new one, for this user alone.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     #[expect(clippy::disallowed_methods, reason = "a new folder with a name that nobody knows")]
     pub fn new() -> SetupResult<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
@@ -131,7 +131,7 @@ impl Drop for Temporary {
 /// The process that restricts itself and then becomes the command of a plan.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 #[expect(clippy::disallowed_methods, reason = "a file in the folder that this process has just made")]
 pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Command> {
     let task = Task {
@@ -250,7 +250,7 @@ fn readable(shown: impl Iterator<Item = PathBuf>, hidden: &[&Path]) -> SetupResu
     Ok(whole)
 }
 
-/// Whether an entry is no link: what a link leads to has a place of its own.
+/// Returns true if an entry is no link: what a link leads to has a place of its own.
 fn is_own(entry: &std::fs::DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| !kind.is_symlink()) && entry.file_name() != OsStr::new("..")
 }

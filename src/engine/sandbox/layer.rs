@@ -148,7 +148,7 @@ pub struct LayerFolder {
     upper: OwnedFd,
     /// The absolute path of the folder that holds it.
     place: PathBuf,
-    /// Whether that is in memory, since the file system of the workspace cannot hold a layer.
+    /// True if that is in memory, since the file system of the workspace cannot hold a layer.
     in_memory: bool,
     /// The command.
     record: LayerRecord,
@@ -503,7 +503,7 @@ fn not_on_overlay(reason: &str) -> Error {
 /// before that is no later than the moment that it answers, and what changes after it is.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn pass_a_moment(folder: &OwnedFd) -> Result<Moment, Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let touch = || -> Result<Moment, Errno> {
@@ -663,7 +663,7 @@ fn name_in_memory(name: &str) -> String {
     format!("lbx-{name}")
 }
 
-/// Whether something belongs to this account.
+/// Returns true if something belongs to this account.
 fn is_mine(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw()
 }

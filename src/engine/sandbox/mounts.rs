@@ -295,7 +295,7 @@ fn make_all_read_only(paths: &[&Path]) -> SetupResult<()> {
     Ok(())
 }
 
-/// Whether a path leads to that mount, rather than to one on top of it or to nothing.
+/// Returns true if a path leads to that mount, rather than to one on top of it or to nothing.
 fn leads_to(path: &Path, id: u64) -> SetupResult<bool> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     match rustix::fs::statx(CWD, path, flags, StatxFlags::MNT_ID) {

@@ -131,7 +131,7 @@ fn run_second() -> SetupResult<()> {
 /// give those, else its own user and group alone.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 pub(super) fn map_ids(process: u32) -> SetupResult<()> {
     let folder = format!("/proc/{process}");

@@ -109,12 +109,12 @@ pub struct Difference {
     pub lower: Option<Stat>,
     /// What the layer has there; `None` where the command removed it.
     pub upper: Option<Stat>,
-    /// Whether it is a folder on both sides, with another owner or other extended attributes.
+    /// True if it is a folder on both sides, with another owner or other extended attributes.
     pub has_other_attributes: bool,
 }
 
 impl Difference {
-    /// Whether it is a folder that is new.
+    /// Returns true if it is a folder that is new.
     #[must_use]
     pub fn is_new_folder(&self) -> bool {
         self.upper.as_ref().is_some_and(fs::is_folder) && !self.lower.as_ref().is_some_and(fs::is_folder)
@@ -129,7 +129,7 @@ struct Waiting {
     lower: Option<Rc<OwnedFd>>,
     /// Its path.
     path: WorkspacePath,
-    /// Whether what lies below it and not in it is gone.
+    /// True if what lies below it and not in it is gone.
     is_opaque: bool,
 }
 
@@ -245,12 +245,12 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     Ok((is_changed.then_some(difference), Some(inner)))
 }
 
-/// Whether overlayfs keeps a removed name so.
+/// Returns true if overlayfs keeps a removed name so.
 fn is_whiteout(stat: &Stat) -> bool {
     fs::type_of(stat) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
-/// Whether a folder hides what lies below it.
+/// Returns true if a folder hides what lies below it.
 fn is_opaque(folder: &OwnedFd) -> bool {
     let mut value = [0_u8; 8];
     rustix::fs::fgetxattr(folder, OPAQUE, &mut value[..])
@@ -260,7 +260,7 @@ fn is_opaque(folder: &OwnedFd) -> bool {
 /// Opens a regular file of a layer to read it, whatever its permissions are.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn open(upper: &OwnedFd, path: &WorkspacePath) -> Result<OwnedFd, Errno> {
     match fs::open_beneath(upper.as_fd(), path, fs::READ) {
         Err(Errno::ACCESS) => {

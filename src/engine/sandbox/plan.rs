@@ -54,7 +54,7 @@ pub struct SandboxPlan {
 pub struct Reach {
     /// The workspace root, canonical: writable, save for what is `protected`.
     pub root: OsString,
-    /// Whether the root is read-only all the same, with everything in it.
+    /// True if the root is read-only all the same, with everything in it.
     pub read_only: bool,
     /// Paths below the root, relative to it, that are read-only.
     pub protected: Vec<OsString>,
@@ -91,7 +91,7 @@ pub struct Reach {
 pub struct Hidden {
     /// The path.
     pub path: OsString,
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub is_folder: bool,
 }
 
@@ -120,7 +120,7 @@ impl Reach {
         self.own_folders().filter(|folder| !self.is_read_only(folder))
     }
 
-    /// Whether one of the command's own folders is read-only.
+    /// Returns true if one of the command's own folders is read-only.
     #[must_use]
     pub fn is_read_only(&self, folder: &Path) -> bool {
         self.read_only && folder.as_os_str() == self.root
@@ -182,7 +182,7 @@ impl Reach {
         self.outside.shows(path) || self.own_folders().any(|folder| path.starts_with(folder))
     }
 
-    /// Whether a path lies above one of the command's own folders, or is one.
+    /// Returns true if a path lies above one of the command's own folders, or is one.
     #[must_use]
     pub fn is_above_own(&self, path: &Path) -> bool {
         self.own_folders().any(|folder| folder.starts_with(path))
@@ -230,7 +230,7 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// Processes that it left behind, which were ended.
     pub left_running: u32,
-    /// Whether it was ended since it had more processes than allowed.
+    /// True if it was ended since it had more processes than allowed.
     pub had_too_many: bool,
     /// Milliseconds of CPU time of all its processes.
     pub cpu_ms: u64,
@@ -254,7 +254,7 @@ pub struct Link {
     pending: Vec<u8>,
     /// The descriptor that came with a message.
     received: Option<OwnedFd>,
-    /// Whether the other side is gone.
+    /// True if the other side is gone.
     is_closed: bool,
 }
 
@@ -271,7 +271,7 @@ impl Link {
         self.socket.as_fd()
     }
 
-    /// Whether the other side is gone.
+    /// Returns true if the other side is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
@@ -393,7 +393,7 @@ fn send_with(socket: &UnixStream, bytes: &[u8], descriptor: BorrowedFd<'_>) -> i
 /// Reads from a descriptor that does not block; `None` where nothing is there now.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn read_now(mut from: impl Read, piece: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match from.read(piece) {

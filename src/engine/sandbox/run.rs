@@ -69,9 +69,9 @@ impl Sink for Discard {
 pub struct Bounds {
     /// Its time limit.
     pub time: Duration,
-    /// Whether anyone still wants it.
+    /// True if anyone still wants it.
     pub control: Control,
-    /// Whether someone asked for its end, and still wants to know how it ended.
+    /// True if someone asked for its end, and still wants to know how it ended.
     pub stop: Control,
     /// Set when the command must not run a moment longer.
     pub kill: Control,
@@ -91,9 +91,9 @@ impl Bounds {
 pub struct Ran {
     /// How it ended.
     pub ended: Ended,
-    /// Whether the time limit ended it.
+    /// True if the time limit ended it.
     pub timed_out: bool,
-    /// Whether it was ended since someone asked for that.
+    /// True if it was ended since someone asked for that.
     pub stopped: bool,
     /// How long it ran.
     pub duration: Duration,
@@ -542,7 +542,7 @@ enum Cause {
     Stopped,
 }
 
-/// Whether a command is being ended.
+/// True if a command is being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// It is not.

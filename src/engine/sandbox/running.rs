@@ -78,7 +78,7 @@ impl Running {
     /// Notes that a command is about to run. The caller holds the lock of the workspace.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn begin(state: &State) -> Result<Self, Error> {
         let others = all(state);
         let (folder, name) = (state.folder(FOLDER)?, unique_name("command"));
@@ -147,7 +147,7 @@ pub fn left_behind(state: &State) -> Vec<Vec<u8>> {
     dead.filter_map(take).collect()
 }
 
-/// Whether any command is changing the workspace now.
+/// Returns true if any command is changing the workspace now.
 #[must_use]
 pub fn is_any(state: &State) -> bool {
     !all(state).is_empty()

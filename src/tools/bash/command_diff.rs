@@ -35,7 +35,7 @@ impl Heads {
     /// Those of this moment.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn of(state: &State) -> Result<Self, Error> {
         let mut heads = BTreeMap::new();
         for session in journal::sessions(state)? {
@@ -84,7 +84,7 @@ pub struct Sides<'a> {
 /// Puts what a command did into the journal; answers what it changed.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn record(
     mut change: Change<'_>,
     sides: &Sides<'_>,
@@ -183,7 +183,7 @@ impl Theirs {
         theirs
     }
 
-    /// Whether what stands at a path came there or left it by their doing.
+    /// Returns true if what stands at a path came there or left it by their doing.
     fn moved(&self, path: &WorkspacePath) -> bool {
         self.moved.iter().any(|moved| path.is_within(moved))
     }
@@ -196,9 +196,9 @@ struct FolderSeen {
     mode: u32,
     /// True if git ignores it: of itself it is no change.
     is_ignored: bool,
-    /// Whether anything in it is taken back.
+    /// True if anything in it is taken back.
     has_recorded: bool,
-    /// Whether anything in it is not.
+    /// True if anything in it is not.
     has_others: bool,
 }
 
@@ -524,12 +524,12 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         Some(Version { sha256, size: after.size(), mode, identity: None })
     }
 
-    /// Whether the snapshots leave a file out that git does not ignore.
+    /// Returns true if the snapshots leave a file out that git does not ignore.
     fn is_left_out(&self, path: &WorkspacePath) -> bool {
         self.sides.left_out.iter().any(|left_out| left_out.has(path))
     }
 
-    /// Whether the newest snapshot [`BEFORE`] or [`AFTER`] the command has a file.
+    /// Returns true if the newest snapshot [`BEFORE`] or [`AFTER`] the command has a file.
     fn is_in(&self, side: usize, path: &WorkspacePath) -> Result<bool, Error> {
         let (Some(store), Some(Some(files))) = (&self.store, self.tips.get(side)) else { return Ok(false) };
         let found = store.has_at(&mut files.borrow_mut(), path.as_bytes());
@@ -616,7 +616,7 @@ impl Collector<'_, '_, '_> {
     }
 }
 
-/// Whether a thing has bytes.
+/// Returns true if a thing has bytes.
 fn is_file(thing: &Thing) -> bool {
     thing.kind().is_file() || thing.kind().is_symlink()
 }

@@ -426,7 +426,7 @@ impl AttributeChanges {
     }
 }
 
-/// Whether a file or folder has extended attributes, access control lists among them.
+/// Returns true if a file or folder has extended attributes, access control lists among them.
 fn has_attributes(workspace: &Workspace, path: &WorkspacePath) -> bool {
     let flags = fs::READ;
     fs::open_beneath(workspace.root_fd(), path, flags).is_ok_and(|file| !identity::own(&file).is_empty())

@@ -149,7 +149,7 @@ impl Listing<'_> {
         if is_other && lower.as_ref().is_some_and(fs::is_folder) { self.add_below(path) } else { Ok(()) }
     }
 
-    /// Whether a file has its bytes and its mode still, and a folder or a FIFO its mode.
+    /// Returns true if a file has its bytes and its mode still, and a folder or a FIFO its mode.
     fn is_untouched(&self, path: &WorkspacePath, lower: &Stat, upper: &Stat) -> bool {
         if fs::recorded_mode(lower) != fs::recorded_mode(upper) || fs::type_of(lower) != fs::type_of(upper) {
             return false;

@@ -414,7 +414,7 @@ fn unreadable(path: &WorkspacePath, errno: Errno) -> Error {
     Error::io("read the layer of the command at", path.to_string(), errno)
 }
 
-/// Whether a new folder holds so many files that it moves whole; `rest` begins with it.
+/// Returns true if a new folder holds so many files that it moves whole; `rest` begins with it.
 fn is_large_tree(folder: &WorkspacePath, rest: &[Differing]) -> bool {
     rest.iter().take_while(|inner| inner.path.is_within(folder)).nth(TREE_FILES_MAX).is_some()
 }

@@ -353,7 +353,7 @@ impl Placeholder {
         Self(Shared::take(root, state).ok().flatten())
     }
 
-    /// Whether it stands there for this command.
+    /// Returns true if it stands there for this command.
     #[must_use]
     pub const fn stands(&self) -> bool {
         self.0.is_some()
@@ -398,7 +398,7 @@ impl Shared {
     }
 }
 
-/// Whether the workspace has a `.git` that is no empty folder.
+/// Returns true if the workspace has a `.git` that is no empty folder.
 fn has_git(root: BorrowedFd<'_>) -> bool {
     let name = OsStr::new(GIT_FOLDER);
     match fs::stat_at(root, name) {

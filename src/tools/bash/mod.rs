@@ -456,7 +456,7 @@ fn allowed(engine: &Engine) -> Vec<&'static dyn Backend> {
     BACKENDS.iter().copied().filter(|backend| is_allowed(name, *backend)).collect()
 }
 
-/// Whether the policy's word allows a backend: what confines nothing only by its own name, and what
+/// Returns true if the policy's word allows a backend: what confines nothing only by its own name, and what
 /// leaves gaps only where the word says so.
 fn is_allowed(word: &str, backend: &dyn Backend) -> bool {
     let name = backend.name();

@@ -55,7 +55,7 @@ impl LeftOutFiles {
         found
     }
 
-    /// Whether a file is among them.
+    /// Returns true if a file is among them.
     pub fn has(&self, path: &WorkspacePath) -> bool {
         self.of_path(path).is_some()
     }

@@ -85,7 +85,7 @@ pub struct JobFolder {
 pub struct StopMark(OwnedFd);
 
 impl StopMark {
-    /// Whether someone did.
+    /// Returns true if someone did.
     #[must_use]
     pub fn is_set(&self) -> bool {
         fs::stat_at(self.0.as_fd(), OsStr::new(STOP)).is_ok()
@@ -96,7 +96,7 @@ impl JobFolder {
     /// A new one.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn create(engine: &Engine) -> Result<Self, Error> {
         let state = State::open(&engine.workspace)?;
         let all = state.folder(FOLDER)?;
@@ -115,7 +115,7 @@ impl JobFolder {
     /// That of a job; `None` where there is none.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn find(engine: &Engine, name: &str) -> Result<Option<Self>, Error> {
         let is_name = name.strip_prefix(PREFIX).is_some_and(|number| number.parse::<u64>().is_ok());
         let state = State::find(&engine.workspace)?;
@@ -127,7 +127,7 @@ impl JobFolder {
     /// Those of all jobs, the oldest first.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn all(engine: &Engine) -> Result<Vec<Self>, Error> {
         let Some(state) = State::find(&engine.workspace)? else { return Ok(Vec::new()) };
         let Some(all) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
@@ -163,7 +163,7 @@ impl JobFolder {
         self.state.lock(self.opened.as_fd(), LOCK, "the job")
     }
 
-    /// Whether the supervisor lives.
+    /// Returns true if the supervisor lives.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         matches!(self.state.try_lock(self.opened.as_fd(), LOCK), Ok(None))
@@ -196,7 +196,7 @@ impl JobFolder {
     /// Notes what the job is.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn write_about(&self, about: &About) -> Result<(), Error> {
         self.write(ABOUT, about)
     }
@@ -204,7 +204,7 @@ impl JobFolder {
     /// Notes how it ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn write_end(&self, end: &End) -> Result<(), Error> {
         self.write(END, end)
     }
@@ -212,7 +212,7 @@ impl JobFolder {
     /// Asks for the end of the job.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn ask_to_stop(&self) -> Result<(), Error> {
         match fs::create_at(self.opened.as_fd(), OsStr::new(STOP), 0o600) {
             Ok(_) | Err(Errno::EXIST) => Ok(()),
@@ -225,7 +225,7 @@ impl JobFolder {
         let _ = fs::create_at(self.opened.as_fd(), OsStr::new(READ), 0o600);
     }
 
-    /// Whether the output was read to its end.
+    /// Returns true if the output was read to its end.
     #[must_use]
     pub fn is_read(&self) -> bool {
         fs::stat_at(self.opened.as_fd(), OsStr::new(READ)).is_ok()
@@ -234,7 +234,7 @@ impl JobFolder {
     /// What tells whether someone asked for its end.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn stop_mark(&self) -> Result<StopMark, Error> {
         let folder = self.opened.try_clone();
         folder.map(StopMark).map_err(|source| Error::io("watch", &self.name, source))
@@ -243,7 +243,7 @@ impl JobFolder {
     /// Makes the file for the output.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn create_output(&self) -> Result<File, Error> {
         fs::create_at(self.opened.as_fd(), OsStr::new(OUTPUT), 0o600)
             .map_err(|errno| Error::io("make the output of", &self.name, errno))

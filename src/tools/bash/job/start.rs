@@ -54,7 +54,7 @@ pub(super) struct Task {
     pub base: OsString,
     /// The session.
     pub session: String,
-    /// Whether a change without a snapshot counts as failed.
+    /// True if a change without a snapshot counts as failed.
     pub require_snapshot: bool,
     /// Settings of the policy for the call.
     pub settings: Vec<String>,
@@ -322,7 +322,7 @@ pub struct JobSink {
     room: u64,
     /// Bytes that came after those.
     left_out: u64,
-    /// Whether the command has started.
+    /// True if the command has started.
     has_started: bool,
     /// Cancelled when someone asks for the end.
     pub stop: Control,
