@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Workspace};
+use crate::common::{Answer, Workspace, sha256};
 use crate::support::{backends, with};
 
 /// What a direct command answers under that backend.
@@ -236,7 +236,10 @@ fn redo_replaces_an_empty_ignored_folder_by_the_file_of_a_later_command() {
         let ws = Workspace::with(&[("d2/y", "y\n"), (".gitignore", "d2/\n")]);
         let first = ws.tree();
         direct(&ws, backend, "rm d2/y").success();
-        direct(&ws, backend, "rm -r d2; echo file > d2").success();
+        let answer = direct(&ws, backend, "rm -r d2; echo file > d2").success();
+        let sha256 = sha256(b"file\n");
+        let listed = json!([{ "path": "d2", "action": "modify", "sha256": sha256 }]);
+        assert_eq!(answer["data"]["changed"], listed, "{backend}: {answer:#}");
         ws.lbx(&["undo"]).success();
         assert!(ws.path("d2").is_dir(), "{backend}: undo of the second command");
         ws.lbx(&["undo"]).success();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Bash;
 use super::changed_files::{Action, CommandDiff, FileChange, named};
-use super::saved_untracked::{IgnoredFiles, KeptFiles, LeftOutFiles};
+use super::saved_untracked::{IgnoredFiles, LeftOutFiles, SavedUntracked};
 use crate::engine::Engine;
 use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};
@@ -29,9 +29,9 @@ const BEFORE: usize = 0;
 const AFTER: usize = 1;
 
 /// The newest change of each session.
-pub struct Heads(BTreeMap<String, u64>);
+pub struct RepoHeads(BTreeMap<String, u64>);
 
-impl Heads {
+impl RepoHeads {
     /// Those of this moment.
     ///
     /// # Errors
@@ -74,9 +74,9 @@ pub struct Sides<'a> {
     /// True if another command ran at the same time.
     pub is_overlapped: bool,
     /// Bytes of what no snapshot has.
-    pub kept: &'a KeptFiles,
+    pub kept: &'a SavedUntracked,
     /// The newest change of each session before.
-    pub heads: &'a Heads,
+    pub heads: &'a RepoHeads,
     /// Repositories that the command made, moved aside since.
     pub held: &'a [HeldMark],
 }
@@ -202,16 +202,6 @@ struct FolderSeen {
     has_others: bool,
 }
 
-/// A path in an answer's list.
-struct Listed {
-    /// Effect of the command.
-    action: Action,
-    /// Digest of a new file.
-    sha256: Option<Sha256>,
-    /// True if git ignores it.
-    is_ignored: bool,
-}
-
 /// What a command did, as far as it is known.
 struct Collector<'a, 's, 'e> {
     /// The change that it becomes.
@@ -235,7 +225,7 @@ struct Collector<'a, 's, 'e> {
     /// Folders that went.
     removed: BTreeMap<WorkspacePath, FolderSeen>,
     /// What the answer lists.
-    list: BTreeMap<WorkspacePath, Listed>,
+    list: BTreeMap<WorkspacePath, FileChange>,
     /// Ignored files whose old bytes nobody has.
     ignored_lost: Vec<WorkspacePath>,
     /// Largest ignored file that is recorded, in bytes.
@@ -399,8 +389,13 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Notes a path for the answer.
     fn note_listed(&mut self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) {
-        let listed = Listed { action, sha256, is_ignored: self.is_ignored(path) };
-        self.list.insert(path.clone(), listed);
+        self.list.insert(path.clone(), self.listed(path, action, sha256));
+    }
+
+    /// Returns the entry of a path in the answer.
+    fn listed(&self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) -> FileChange {
+        let ignored = self.is_ignored(path).then(|| self.ignored_folder(path));
+        FileChange { path: path.clone(), action, sha256, ignored, is_lost: false }
     }
 
     /// Takes in a file with both its sides.
@@ -565,13 +560,12 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         for (folders, survey, action) in
             [(&made, self.sides.after, Action::Create), (&removed, self.sides.before, Action::Delete)]
         {
-            let empty = folders.keys().filter(|folder| survey.is_empty(folder));
-            let sides = self.sides;
-            let listed = |folder: &WorkspacePath| {
-                let is_ignored = sides.ignored.iter().any(|ignored| ignored.has(folder));
-                (folder.clone(), Listed { action, sha256: None, is_ignored })
-            };
-            self.list.extend(empty.map(listed));
+            for folder in folders.keys().filter(|folder| survey.is_empty(folder)) {
+                let new = self.listed(folder, action, None);
+                // A file that took the folder's place, or whose place it took, has an entry.
+                let listed = self.list.entry(folder.clone());
+                listed.and_modify(|listed| listed.action = Action::Modify).or_insert(new);
+            }
         }
         let entry =
             |(path, mode): (WorkspacePath, u32)| FolderEntry { path, mode: Some(mode), identity: None };
@@ -579,17 +573,10 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.done.removed = removed.into_iter().map(entry).collect();
         self.note_closed();
         // If there are too many for an answer, what git ignores is the first to be left out.
-        let mut list: Vec<(WorkspacePath, Listed)> = std::mem::take(&mut self.list).into_iter().collect();
-        list.sort_by_key(|(_, listed)| listed.is_ignored);
+        let mut list: Vec<FileChange> = std::mem::take(&mut self.list).into_values().collect();
+        list.sort_by_key(|change| change.ignored.is_some());
         let lost: BTreeSet<&WorkspacePath> = self.done.lost.iter().collect();
-        let change = |(path, listed): (WorkspacePath, Listed)| FileChange {
-            action: listed.action,
-            sha256: listed.sha256,
-            ignored: listed.is_ignored.then(|| self.ignored_folder(&path)),
-            is_lost: lost.contains(&path),
-            path,
-        };
-        let list = list.into_iter().map(change).collect();
+        list.iter_mut().for_each(|change| change.is_lost = lost.contains(&change.path));
         (self.done, self.backups, list)
     }
 }

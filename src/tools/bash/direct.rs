@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::changed_files::{CommandDiff, named};
 use super::command_diff::{self, Sides};
 use super::request::{body, subject};
-use super::saved_untracked::{IgnoredFiles, KeptFiles, LeftOutFiles};
+use super::saved_untracked::{IgnoredFiles, LeftOutFiles, SavedUntracked};
 use super::{Bash, limits};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -54,11 +54,11 @@ struct ScannedTree {
     /// What git ignores.
     ignored: IgnoredFiles,
     /// The bytes of what no snapshot has.
-    kept: KeptFiles,
+    kept: SavedUntracked,
     /// The newest snapshot.
     tip: Option<String>,
     /// The newest change of each session.
-    heads: command_diff::Heads,
+    heads: command_diff::RepoHeads,
 }
 
 /// Looks at the work tree after a command; true if others ran at the same time.
@@ -230,7 +230,7 @@ impl ScannedTree {
             let recorded = record::scan_others(engine, session.seq == 0, survey.cloned());
             recorded.map(|recorded| (recorded.left_out, recorded.ignored, Vec::new()))
         };
-        let heads = command_diff::Heads::of(state)?;
+        let heads = command_diff::RepoHeads::of(state)?;
         match scanned {
             Ok((left_out, ignored, differing)) => {
                 let tip = tip(engine)?;
@@ -308,7 +308,7 @@ impl ScannedTree {
         warn_of_protected(change.engine(), &touched);
         warn_of_unseen(change.engine(), before, &later);
         left_out.tell(reach, change.engine(), &touched);
-        AttributeChanges::of(change.workspace(), &touched).tell(change.engine());
+        tell_attributes(change.engine(), &touched);
         let sides = Sides {
             before,
             after: &later,
@@ -380,48 +380,31 @@ fn tip(engine: &Engine) -> Result<Option<String>, Error> {
     Ok(tip.map_err(|error| record::unreadable(&error))?.flatten())
 }
 
-/// What a command that changes the files themselves did to owners and attributes.
-#[derive(Debug, Default)]
-pub struct AttributeChanges {
-    /// Those that have another owner or group now.
-    owners: Vec<WorkspacePath>,
-    /// Those that may have other attributes.
-    attributes: Vec<WorkspacePath>,
-}
-
-impl AttributeChanges {
-    /// Looks at what two surveys tell apart.
-    ///
-    /// No survey reads attributes, which would cost as much again as everything else. Where nothing but the
-    /// time of the last change differs, attributes that stand there now may be new.
-    pub fn of(workspace: &Workspace, touched: &[Touched]) -> Self {
-        let mut found = Self::default();
-        for Touched { path, before, after } in touched {
-            let (Some(before), Some(after)) = (before, after) else { continue };
-            if before.kind() != after.kind() {
-                continue;
-            }
-            if before.owner() != after.owner() {
-                found.owners.push(path.clone());
-            } else if before.looks_like(after)
-                && before.mode() == after.mode()
-                && has_attributes(workspace, path)
-            {
-                found.attributes.push(path.clone());
-            }
+/// Names owners and attributes that a command changed.
+///
+/// No survey reads attributes, which would cost as much again as everything else. Where nothing but the
+/// time of the last change differs, attributes that a file has now may be new.
+fn tell_attributes(engine: &mut Engine, touched: &[Touched]) {
+    let (mut owners, mut attributes) = (Vec::new(), Vec::new());
+    for Touched { path, before, after } in touched {
+        let (Some(before), Some(after)) = (before, after) else { continue };
+        if before.kind() != after.kind() {
+            continue;
         }
-        found
+        if before.owner() != after.owner() {
+            owners.push(path.clone());
+        } else if before.looks_like(after)
+            && before.mode() == after.mode()
+            && has_attributes(&engine.workspace, path)
+        {
+            attributes.push(path.clone());
+        }
     }
-
-    /// Names them in the answer.
-    pub fn tell(&self, engine: &mut Engine) {
-        for (what, paths) in [
-            ("owner or group changed", &self.owners),
-            ("extended attributes may have changed", &self.attributes),
-        ] {
-            if let Some(names) = named(&engine.workspace, paths) {
-                engine.warn(format!("{what}, which undo does not take back: {names}"));
-            }
+    for (what, paths) in
+        [("owner or group changed", owners), ("extended attributes may have changed", attributes)]
+    {
+        if let Some(names) = named(&engine.workspace, &paths) {
+            engine.warn(format!("{what}, which undo does not take back: {names}"));
         }
     }
 }

@@ -205,7 +205,7 @@ fn with_changes(answer: Ran, mut difference: CommandDiff, room: AnswerRoom) -> R
     difference.shorten(room);
     let changed_total = difference.total.filter(|total| *total > difference.listed());
     let CommandDiff { list: changed, is_discarded: discarded, conflicts, layer, direct, .. } = difference;
-    Ran { changed_total, changed, discarded, conflicts, layer, direct, ..answer }
+    Ran { changed, conflicts, layer, direct, changed_total, discarded, ..answer }
 }
 
 /// A command that is about to run, with what is held until it has ended.

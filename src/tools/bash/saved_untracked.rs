@@ -35,7 +35,7 @@ pub struct LeftOutFiles {
 
 /// The bytes that small ones of these files had before a command.
 #[derive(Debug, Default)]
-pub struct KeptFiles(BTreeMap<WorkspacePath, Vec<u8>>);
+pub struct SavedUntracked(BTreeMap<WorkspacePath, Vec<u8>>);
 
 impl LeftOutFiles {
     /// Those that a scan named.
@@ -73,7 +73,7 @@ impl LeftOutFiles {
     }
 
     /// Reads those that a command may change and nobody else keeps, as far as they are small.
-    pub fn keep(&self, workspace: &Workspace) -> KeptFiles {
+    pub fn keep(&self, workspace: &Workspace) -> SavedUntracked {
         let mut left = KEPT_BYTES_MAX;
         let mut kept = BTreeMap::new();
         for path in self.files.keys() {
@@ -85,7 +85,7 @@ impl LeftOutFiles {
                 kept.insert(path.clone(), bytes);
             }
         }
-        KeptFiles(kept)
+        SavedUntracked(kept)
     }
 
     /// Says which of what a command touched is in no snapshot, and which not even undo knows; `reach` is
@@ -171,7 +171,7 @@ impl IgnoredFiles {
     }
 
     /// Reads the ignored files that look precious: the smallest first.
-    pub fn keep(&self, engine: &Engine, survey: &Survey, kept: &mut KeptFiles) {
+    pub fn keep(&self, engine: &Engine, survey: &Survey, kept: &mut SavedUntracked) {
         let file_bytes_max = engine.policy().number(Key::BashIgnoredFileBytes);
         let files = self.files.iter().filter_map(|path| Some((path.clone(), survey.at(path)?)));
         let small = self.folders.iter().filter(|(_, is_large)| !**is_large);
@@ -183,7 +183,7 @@ impl IgnoredFiles {
     }
 }
 
-impl KeptFiles {
+impl SavedUntracked {
     /// Reads these files and links, as long as there is room.
     pub fn add(&mut self, engine: &Engine, paths: impl Iterator<Item = WorkspacePath>) {
         let workspace = &engine.workspace;
