@@ -9,12 +9,10 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
 use crate::text::likeness;
-use crate::tools::common_fields::COMMON_FIELDS;
-use crate::tools::{Effect, Stdin, Text, Tool, ToolEntry, entry};
 use crate::tools::{
-    append, apply_patch, audit, bash, blame, config, delete, diff, doctor, edit, gc, glob, grep, init,
-    insert, log, ls, mkdir, r#move, patch, prepend, read, redo, restore, review, rewind, sandbox, section,
-    session, snapshot, squash, stats, trash, undo, watch, write,
+    COMMON_FIELDS, Effect, Stdin, Text, Tool, ToolEntry, append, audit, bash, blame, config, delete, diff,
+    doctor, edit, entry, gc, glob, grep, init, insert, log, ls, mkdir, r#move, patch, read, review, rewind,
+    sandbox, section, session, snapshot, trash, undo, watch, write,
 };
 
 /// Every tool, in the order in which help and documentation print them.
@@ -24,7 +22,7 @@ pub const TOOLS: &[ToolEntry] = &[
     entry::<edit::Edit>(),
     entry::<patch::Patch>(),
     entry::<append::Append>(),
-    entry::<prepend::Prepend>(),
+    entry::<append::Prepend>(),
     entry::<insert::Insert>(),
     entry::<section::Section>(),
     entry::<grep::Grep>(),
@@ -33,28 +31,28 @@ pub const TOOLS: &[ToolEntry] = &[
     entry::<bash::Bash>(),
     entry::<mkdir::Mkdir>(),
     entry::<delete::Delete>(),
-    entry::<restore::Restore>(),
+    entry::<trash::Restore>(),
     entry::<r#move::Move>(),
     entry::<undo::Undo>(),
-    entry::<redo::Redo>(),
+    entry::<undo::Redo>(),
     entry::<rewind::Rewind>(),
     entry::<log::Log>(),
     entry::<diff::Diff>(),
     entry::<review::Review>(),
     entry::<blame::Blame>(),
-    entry::<squash::Squash>(),
+    entry::<snapshot::Squash>(),
     entry::<watch::Watch>(),
     entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
     entry::<session::Session>(),
     entry::<trash::Trash>(),
     entry::<gc::Gc>(),
-    entry::<stats::Stats>(),
+    entry::<audit::Stats>(),
     entry::<doctor::Doctor>(),
     entry::<sandbox::Sandbox>(),
     entry::<config::Config>(),
     entry::<init::Init>(),
-    entry::<apply_patch::ApplyPatch>(),
+    entry::<patch::ApplyPatch>(),
     entry::<Schema>(),
 ];
 

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use lbx::app::call::Call;
-use lbx::app::called::Called;
 use lbx::app::options::Options;
+use lbx::app::remote::Called;
 use lbx::catalog;
 use lbx::control::Control;
-use lbx::dialect::native::Native;
+use lbx::dialect::client::Native;
 use lbx::dialect::{DIALECTS, ForeignTool};
 use lbx::error::ErrorKind;
 use lbx::mcp::message;

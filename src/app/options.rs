@@ -1,13 +1,13 @@
 //! What every tool takes beside its own fields, from flags, the environment and JSON.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
-use super::client_session;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Permission;
 use crate::engine::policy::sources::Sources;
@@ -17,8 +17,8 @@ use crate::engine::workspace::kept::Kept;
 use crate::engine::workspace::{Workspace, nearest_root};
 use crate::error::{Error, ErrorKind};
 use crate::request;
-use crate::tools::ToolEntry;
-use crate::tools::common_fields::{COMMON_FIELDS, CommonField, Scope};
+use crate::sha256::Sha256;
+use crate::tools::{COMMON_FIELDS, CommonField, Scope, ToolEntry};
 
 /// Environment variables that name the session, the first one that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
@@ -168,11 +168,11 @@ impl Options {
         // The user may bring an ended client's session back: the variable outranks what `init` wrote.
         let adopted = || variable(SESSION_VARIABLES[0]);
         let session = match flags.session {
-            Some(session) if client_session::is_of_client(&session) => adopted().or(Some(session)),
+            Some(session) if is_of_client(&session) => adopted().or(Some(session)),
             Some(session) => Some(session),
             None => SESSION_VARIABLES.iter().find_map(|name| variable(name)),
         };
-        let session = session.map(client_session::resolved);
+        let session = session.map(resolved);
         let workspace = flags
             .workspace
             .or_else(|| std::env::var_os("LBX_WORKSPACE").filter(|it| !it.is_empty()).map(PathBuf::from));
@@ -396,4 +396,73 @@ fn flag_of(name: &str, value: &Value) -> Result<bool, Error> {
                 .detail("field", name))
         }
     }
+}
+
+/// How a name ends that stands for a client's process.
+const MARK: &str = "@parent";
+/// Programs that start others and are no client.
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "busybox"];
+/// Hexadecimal digits that tell one process from another.
+const DIGITS: usize = 8;
+/// Processes between a client and what it starts.
+const DEPTH_MAX: usize = 16;
+
+/// A process that runs.
+struct Process {
+    /// Its id.
+    id: u32,
+    /// The name of its program.
+    name: String,
+    /// Its parent's id.
+    parent: u32,
+    /// When it started, in clock ticks since the boot: ids are used again.
+    start: String,
+}
+
+impl Process {
+    /// The process with that id.
+    #[expect(clippy::disallowed_methods, reason = "/proc")]
+    fn of(id: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The name may hold anything, and ends at the last parenthesis (proc_pid_stat(5)).
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let parent = fields.nth(1)?.parse().ok()?;
+        Some(Self { id, name: name.to_owned(), parent, start: fields.nth(17)?.to_owned() })
+    }
+}
+
+/// The session that a text names: `NAME@parent` is NAME with digits that stand for the client's process.
+#[must_use]
+pub fn resolved(session: String) -> String {
+    match session.strip_suffix(MARK) {
+        Some(name) if !name.is_empty() => format!("{name}-{}", digits(&client())),
+        _ => session,
+    }
+}
+
+/// Returns true if a text names the session of a client process.
+#[must_use]
+pub fn is_of_client(session: &str) -> bool {
+    session.ends_with(MARK)
+}
+
+/// The nearest process above this one that is no shell; the parent where all are.
+fn client() -> (u32, String) {
+    let parent = std::os::unix::process::parent_id();
+    let above = std::iter::successors(Process::of(parent), |process| Process::of(process.parent));
+    let mut programs = above.take(DEPTH_MAX).filter(|process| !SHELLS.contains(&process.name.as_str()));
+    programs.next().map_or_else(
+        || (parent, Process::of(parent).map(|process| process.start).unwrap_or_default()),
+        |process| (process.id, process.start),
+    )
+}
+
+/// Digits that stand for a process, of all boots of this machine.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+fn digits((id, start): &(u32, String)) -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut digits = Sha256::of(format!("{boot}{id} {start}").as_bytes()).to_hex();
+    digits.truncate(DIGITS);
+    digits
 }

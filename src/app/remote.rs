@@ -1,19 +1,18 @@
 //! Calls in a container: lbx runs there, on the files there, and its answer is the answer.
 
 use std::ffi::OsString;
-use std::io::Write as _;
-use std::process::{Child, ChildStdin, ExitStatus, Output, Stdio};
+use std::io::{self, Read as _, Write as _};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::called::Called;
 use super::options::Options;
-use super::relay::{self, Input, Relayed};
 use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::policy::settings::{SETTINGS, Setting};
+use crate::engine::store::calls::CallTally;
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
 use crate::engine::store::tied;
@@ -21,7 +20,7 @@ use crate::engine::workspace::children;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::tools::bash::Bash;
-use crate::tools::{Reply, Text, Tool as _, ToolEntry};
+use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 
 /// Options with a value that are for this side alone.
 const OF_THIS_SIDE: &str = "--sandbox";
@@ -117,7 +116,7 @@ impl Remote {
         }
         let input = if is_tied { Input::Tie } else { Input::Own };
         container::command(&self.container, &words)
-            .and_then(|command| relay::run(command, input))
+            .and_then(|command| run(command, input))
             .map_err(|source| self.unreachable(&source.to_string()))
     }
 
@@ -360,5 +359,102 @@ impl Reply for Answer {
 
     fn take_images(&mut self) -> Vec<crate::tools::Image> {
         Vec::new()
+    }
+}
+
+/// Bytes that pass at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What the call inside reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// This process's stdin.
+    Own,
+    /// Nothing; its end tells it that the call outside has ended.
+    Tie,
+}
+
+/// A call that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Relayed {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Whether it wrote anything to stdout.
+    pub has_answered: bool,
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// Where it cannot be started or waited for.
+pub fn run(mut command: Command, input: Input) -> io::Result<Relayed> {
+    let mut child = children::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+    let mut stdin = child.stdin.take();
+    if input == Input::Own
+        && let Some(stdin) = stdin.take()
+    {
+        // It ends with this process, at the latest.
+        std::thread::spawn(move || pass_in(stdin));
+    }
+    let has_answered = pass_out(&mut child);
+    let status = child.wait()?;
+    drop(stdin);
+    Ok(Relayed { status, has_answered })
+}
+
+/// Passes stdin on, until its end or until nobody reads it any more.
+fn pass_in(mut to: ChildStdin) {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut from = io::stdin().lock();
+    loop {
+        match from.read(&mut piece) {
+            Ok(bytes) if bytes > 0 => {
+                if to.write_all(piece.get(..bytes).unwrap_or_default()).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return,
+        }
+    }
+}
+
+/// Passes on what comes out, piece by piece, until its end or until nobody wants it; whether there was
+/// anything.
+fn pass_out(child: &mut Child) -> bool {
+    let Some(mut from) = child.stdout.take() else { return false };
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut to = io::stdout().lock();
+    let mut has_answered = false;
+    loop {
+        match from.read(&mut piece) {
+            Ok(bytes) if bytes > 0 => {
+                has_answered = true;
+                let written = to.write_all(piece.get(..bytes).unwrap_or_default());
+                if written.and_then(|()| to.flush()).is_err() {
+                    return true;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return has_answered,
+        }
+    }
+}
+
+/// A call that was made.
+pub struct Called {
+    /// The answer or the refusal.
+    pub answered: Answered,
+    /// Warnings and snapshot.
+    pub outcome: CallNotes,
+    /// Counts the call once its answer is out.
+    pub tally: Option<CallTally>,
+}
+
+impl Called {
+    /// A call that was refused before it began.
+    #[must_use]
+    pub fn refused(error: Error) -> Self {
+        Self { answered: Err(error), outcome: CallNotes::default(), tally: None }
     }
 }

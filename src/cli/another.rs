@@ -11,8 +11,7 @@ use crate::engine::Engine;
 use crate::engine::history::replay::Direction;
 use crate::engine::policy::Policy;
 use crate::error::{Error, ErrorKind};
-use crate::tools::redo::Redo;
-use crate::tools::undo::{Undo, newest_of_others};
+use crate::tools::undo::{Redo, Undo, newest_of_others};
 use crate::tools::{Tool as _, ToolEntry};
 
 /// Bytes of an answer.

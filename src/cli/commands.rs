@@ -6,7 +6,7 @@ use clap::builder::EnumValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 
-use super::words::{self, DIALECT};
+use super::normalize_args::{self, DIALECT};
 use crate::app::options::{Flags, Results, Settings};
 use crate::catalog::{TOOLS, find};
 use crate::dialect::{self, Dialect, ForeignTool};
@@ -62,7 +62,7 @@ pub fn is_name(name: &str) -> bool {
 /// What the arguments name, without parsing them: only its part of the tree is built then.
 #[must_use]
 pub fn named(arguments: &[OsString]) -> Named {
-    match words::tool_index(arguments).and_then(|index| arguments.get(index)?.to_str()) {
+    match normalize_args::tool_index(arguments).and_then(|index| arguments.get(index)?.to_str()) {
         Some("batch") => Named::Batch,
         Some("mcp") => Named::Mcp,
         Some(name) => tool_named(name, dialect_in(arguments)),
@@ -295,7 +295,7 @@ pub fn parse_with(
     let mut value = OsString::from(format!("--{}=", field.replace('_', "-")));
     value.push(OsString::from_vec(text));
     // Right after the tool's name: an option is one there, whatever follows.
-    let at = words::tool_index(arguments).map_or(arguments.len(), |at| at + 1);
+    let at = normalize_args::tool_index(arguments).map_or(arguments.len(), |at| at + 1);
     let mut with_text = arguments.to_vec();
     with_text.insert(at, value);
     let matches = parser.try_get_matches_from_mut(with_text).map_err(|error| {
@@ -308,4 +308,30 @@ pub fn parse_with(
         .subcommand_matches(tool.name)
         .cloned()
         .ok_or_else(|| Error::internal("the tool was lost in its arguments"))
+}
+
+/// What a harness puts into a system prompt: who has read it uses every tool rightly.
+pub const AGENTS: &str = include_str!("agents.md");
+
+/// What arguments ask for, once `help` is understood.
+pub enum Asked {
+    /// Something for the parser.
+    Call(Vec<OsString>),
+    /// A page.
+    Page(&'static str),
+}
+
+/// `lbx help TOOL` is `lbx TOOL --help`, and `lbx help agents` a page.
+#[must_use]
+pub fn understood(mut arguments: Vec<OsString>) -> Asked {
+    let asks = |index: &usize| arguments.get(*index).is_some_and(|word| word == "help");
+    let Some(index) = normalize_args::tool_index(&arguments).filter(asks) else {
+        return Asked::Call(arguments);
+    };
+    arguments.remove(index);
+    if arguments.get(index).is_some_and(|word| word == "agents") {
+        return Asked::Page(AGENTS);
+    }
+    arguments.push(OsString::from("--help"));
+    Asked::Call(arguments)
 }

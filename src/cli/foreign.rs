@@ -6,7 +6,7 @@ use super::input::{self, Input};
 use super::output;
 use crate::app::options::Options;
 use crate::control::Control;
-use crate::dialect::native::Native;
+use crate::dialect::client::Native;
 use crate::dialect::{Dialect, ForeignTool, Said};
 use crate::engine::CallNotes;
 use crate::engine::store::calls;

@@ -1,17 +1,12 @@
 //! The command line: flags or JSON in, one JSON object out.
 
 mod another;
-pub mod batch;
 pub mod commands;
-mod follow;
 mod foreign;
-pub mod help;
 pub mod input;
+mod normalize_args;
 pub mod output;
-mod progress;
-mod terminal;
-mod unknown;
-mod words;
+mod suggest;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -31,10 +26,10 @@ use crate::panics;
 use crate::request;
 use crate::tools::sandbox::Sandbox;
 use crate::tools::{Stdin, Tool as _, ToolEntry};
+use commands::Asked;
 use commands::Named;
-use help::Asked;
 use input::Input;
-use progress::ProgressLine;
+use output::ProgressLine;
 
 /// The switch of a tool whose answer is its exit status.
 const QUIET: &str = "quiet";
@@ -61,7 +56,7 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     if let Some(status) = crate::tools::bash::run_internal(&arguments) {
         return status;
     }
-    let arguments = match help::understood(with_help_for_a_person(with_tool_of_name(arguments))) {
+    let arguments = match commands::understood(with_help_for_a_person(with_tool_of_name(arguments))) {
         Asked::Call(arguments) => arguments,
         Asked::Page(page) => return output::print(page.as_bytes()),
     };
@@ -91,7 +86,7 @@ fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> u8 {
 fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
     let mut parser = commands::command_for(named);
     let (arguments, files) = match named {
-        Named::Tool(tool) => words::arranged(tool, &parser, arguments.to_vec())?,
+        Named::Tool(tool) => normalize_args::arranged(tool, &parser, arguments.to_vec())?,
         Named::Foreign(..) | Named::Batch | Named::Mcp | Named::Nothing => (arguments.to_vec(), Vec::new()),
     };
     match parser.try_get_matches_from_mut(&arguments) {
@@ -100,11 +95,13 @@ fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result
         Err(error) => match (named, error.kind()) {
             (Named::Tool(tool), clap::error::ErrorKind::UnknownArgument) => {
                 patch_in_file(tool, &mut parser, &arguments, &error)
-                    .unwrap_or_else(|| Err(unknown::argument(tool, &error)))
+                    .unwrap_or_else(|| Err(suggest::argument(tool, &error)))
             }
-            (Named::Tool(tool), _) => Err(unknown::argument(tool, &error)),
+            (Named::Tool(tool), _) => Err(suggest::argument(tool, &error)),
             (Named::Foreign(_, tool), _) => Err(foreign::argument(tool, &error)),
-            (Named::Nothing, _) if words::tool_index(&arguments).is_some() => Err(no_such_tool(&arguments)),
+            (Named::Nothing, _) if normalize_args::tool_index(&arguments).is_some() => {
+                Err(no_such_tool(&arguments))
+            }
             _ => Err(request::flag_error(&error)),
         },
     }
@@ -121,7 +118,7 @@ fn patch_in_file(
     let Stdin::Bulk { field, .. } = tool.stdin else { return None };
     let given = error.get(clap::error::ContextKind::InvalidArg)?.to_string();
     let at = arguments.iter().rposition(|word| word.to_str() == Some(&given))?;
-    if !tool.takes_bulk_alone || given.starts_with('-') || Some(at) <= words::tool_index(arguments) {
+    if !tool.takes_bulk_alone || given.starts_with('-') || Some(at) <= normalize_args::tool_index(arguments) {
         return None;
     }
     let mut rest = arguments.to_vec();
@@ -135,7 +132,7 @@ fn patch_in_file(
 
 /// The error for a word in the place of a tool's name; a dialect that does not exist comes first.
 fn no_such_tool(arguments: &[OsString]) -> Error {
-    let word = words::tool_index(arguments).and_then(|index| arguments.get(index));
+    let word = normalize_args::tool_index(arguments).and_then(|index| arguments.get(index));
     let name = word.map_or_else(String::new, |word| word.to_string_lossy().into_owned());
     let dialect = commands::dialect_name(arguments);
     match dialect::chosen(dialect.as_deref()) {
@@ -150,7 +147,7 @@ fn no_such_tool(arguments: &[OsString]) -> Error {
 
 /// The arguments, or those of help where a person at a terminal gave none.
 fn with_help_for_a_person(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    if arguments.len() == 1 && terminal::has_person(&Options::from_arguments(&arguments)) {
+    if arguments.len() == 1 && output::has_person(&Options::from_arguments(&arguments)) {
         arguments.push(OsString::from("--help"));
     }
     arguments
@@ -200,7 +197,7 @@ fn dispatch(
             let words = matches.remove_many::<String>(commands::FOREIGN_WORDS).into_iter().flatten();
             Ok(foreign::run(dialect, tool, words.collect(), &options))
         }
-        Named::Batch => Ok(batch::run(&options)),
+        Named::Batch => Ok(input::run(&options)),
         Named::Mcp => Ok(match serve(&options, &commands::settings(&mut matches)) {
             Ok(()) => 0,
             // Stdout is for MCP alone.
@@ -223,7 +220,7 @@ fn run_tool(
     options.sandbox = options.sandbox.filter(|_| tool.name != Sandbox::NAME);
     // `grep -q` says by its exit status whether anything matched.
     options.exit_status |= matches.try_get_one(QUIET).is_ok_and(|quiet| quiet == Some(&true));
-    options.person = tool.for_people && terminal::has_person(&options);
+    options.person = tool.for_people && output::has_person(&options);
     options.text |= options.person;
     match another::session_meant(tool, &matches, &options) {
         Ok(Some(session)) => options = Options { session: Some(session), is_session_named: true, ..options },
@@ -232,7 +229,7 @@ fn run_tool(
     }
     let options = &options;
     if tool.follows && options.json.is_none() {
-        return follow::run(tool, follow::request_of(&matches), options);
+        return output::run(tool, output::request_of(&matches), options);
     }
     let called = match request_of(tool, parser, matches, arguments, options) {
         Ok(Source::Json(value)) => Ok(Call::make(tool, value, options)),

@@ -1,17 +1,27 @@
 //! What goes out: one JSON object on stdout, or the payload alone.
 
-use std::io::{BufWriter, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{BufWriter, IsTerminal as _, Write, Write as _};
+use std::os::fd::AsFd as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::terminal;
-use crate::app::called::Called;
+use clap::ArgMatches;
+use rustix::event::{PollFd, PollFlags};
+use serde_json::{Value, json};
+
+use crate::app::call::Call;
 use crate::app::options::Options;
+use crate::app::remote::Called;
 use crate::catalog;
+use crate::control::{Control, Progress};
 use crate::engine::CallNotes;
+use crate::engine::workspace::children;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{Answered, Effect, Reader, Reply, Text};
+use crate::tools::{Answered, Effect, Reader, Reply, Text, ToolEntry};
 
 /// Bytes printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -142,12 +152,12 @@ pub fn first_of(one: u8, other: u8) -> u8 {
 
 /// Prints the payload alone, and the rest on stderr.
 fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &CallNotes) -> u8 {
-    let reader = if options.person { terminal::reader(options) } else { Reader::Program };
+    let reader = if options.person { reader(options) } else { Reader::Program };
     let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run).for_reader(reader);
     reply.text(&mut text);
     // What a change answers is a few lines, which nobody wants to leave a pager for.
     let is_to_read = catalog::find(tool).is_some_and(|tool| tool.effect == Effect::Reads);
-    let is_paged = options.person && is_to_read && terminal::page(&text.out);
+    let is_paged = options.person && is_to_read && page(&text.out);
     let printed = if is_paged { 0 } else { print(&text.out) };
     // As with stdout: nobody can be told.
     let _ = Counted(std::io::stderr().lock()).write_all(&text.err);
@@ -192,4 +202,222 @@ pub fn say_lines(text: &str) {
 pub fn say(line: &str) {
     // As with stdout: nobody can be told.
     let _ = writeln!(Counted(std::io::stderr().lock()), "lbx: {}", escaped::line(line));
+}
+
+/// Options of `less` where the user has none: leave at once what fits on the screen, let colours
+/// through, do not clear the screen.
+const LESS: &str = "FRX";
+
+/// Whether a person reads what is printed.
+#[must_use]
+pub fn has_person(options: &Options) -> bool {
+    let wants_json = options.json.is_some() || options.json_output || options.pretty;
+    may_have_person(options)
+        && !wants_json
+        && std::io::stdout().is_terminal()
+        && std::io::stdin().is_terminal()
+}
+
+/// Whether a person may be at the terminal: agents name their session in the environment.
+#[must_use]
+pub fn may_have_person(options: &Options) -> bool {
+    let is_session_of_environment = options.session.is_some() && !options.is_session_named;
+    let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
+    !is_session_of_environment && !is_dumb
+}
+
+/// The reader of what is printed.
+#[must_use]
+pub fn reader(options: &Options) -> Reader {
+    if has_person(options) {
+        Reader::Person { color: variable("NO_COLOR").is_none() }
+    } else {
+        Reader::Program
+    }
+}
+
+/// Shows a text in the user's pager; false where there is none, and nothing was shown.
+#[must_use]
+pub fn page(text: &[u8]) -> bool {
+    let pager = variable("LBX_PAGER").or_else(|| variable("PAGER")).unwrap_or_else(|| "less".to_owned());
+    if pager == "cat" {
+        return false;
+    }
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &format!("command -v {} >/dev/null || exit 127; exec {pager}", program(&pager))]);
+    if variable("LESS").is_none() {
+        command.env("LESS", LESS);
+    }
+    let Ok(mut child) = children::spawn(command.stdin(Stdio::piped())) else { return false };
+    if let Some(mut stdin) = child.stdin.take() {
+        // Whoever leaves the pager early has seen enough.
+        let _ = stdin.write_all(text);
+    }
+    let status = child.wait();
+    status.is_ok_and(|status| status.code() != Some(127))
+}
+
+/// The first word of a pager's command.
+fn program(pager: &str) -> &str {
+    pager.split_whitespace().find(|word| !word.contains('=')).unwrap_or(pager)
+}
+
+/// A variable of the environment that is set to something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// How long a call works before it shows anything.
+const QUIET: Duration = Duration::from_secs(1);
+/// Time between two updates.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Characters of the line that are shown.
+const LINE_CHARS_MAX: usize = 70;
+/// Goes to the start of the terminal's line and clears it.
+const CLEAR: &str = "\r\u{1b}[K";
+
+/// A line on stderr that says how far a call is. It is cleared when this is dropped.
+pub struct ProgressLine(Arc<Mutex<Line>>);
+
+/// What is on the line.
+struct Line {
+    /// The tool.
+    tool: &'static str,
+    /// When the line may change next.
+    next: Instant,
+    /// Whether there is anything on it.
+    is_shown: bool,
+}
+
+impl ProgressLine {
+    /// A line for a call of `tool`, where a person waits at a terminal.
+    #[must_use]
+    pub fn of(tool: &'static str, options: &Options) -> Option<Self> {
+        let is_watched = std::io::stderr().is_terminal() && may_have_person(options);
+        is_watched
+            .then(|| Self(Arc::new(Mutex::new(Line { tool, next: Instant::now() + QUIET, is_shown: false }))))
+    }
+
+    /// A control that reports to this line.
+    #[must_use]
+    pub fn control(&self) -> Control {
+        let line = Arc::clone(&self.0);
+        Control::default().reporting_to(Arc::new(move |progress, words| {
+            line.lock().unwrap_or_else(PoisonError::into_inner).show(progress, words);
+        }))
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_shown {
+            // Nobody can be told that stderr is gone.
+            let _ = write!(std::io::stderr().lock(), "{CLEAR}");
+        }
+    }
+}
+
+impl Line {
+    /// Shows how far the call is, unless it was shown a moment ago.
+    fn show(&mut self, progress: Progress, words: &str) {
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        self.next = now + INTERVAL;
+        self.is_shown = true;
+        let text = text(self.tool, progress, words);
+        let _ = write!(std::io::stderr().lock(), "{CLEAR}{text}");
+    }
+}
+
+/// The text of the line.
+fn text(tool: &str, progress: Progress, words: &str) -> String {
+    let far = match progress.total {
+        _ if !words.is_empty() => words.to_owned(),
+        Some(total) => format!("{} of {total}", progress.done),
+        None => progress.done.to_string(),
+    };
+    escaped::line(&format!("lbx: {tool}: {far}")).chars().take(LINE_CHARS_MAX).collect()
+}
+
+/// How long it waits between two looks.
+const NAP: Duration = Duration::from_millis(150);
+
+/// Follows a tool until it is interrupted, or nobody reads any more; answers the exit status.
+#[must_use]
+pub fn run(tool: &'static ToolEntry, mut request: Value, options: &Options) -> u8 {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        // Best effort: without it the signal ends the process as it ends any other.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&ended));
+    }
+    while !ended.load(Ordering::Relaxed) {
+        let called = Call::make(tool, request.clone(), options);
+        let reply = match &called.answered {
+            Ok(reply) => reply,
+            Err(error) => return refuse(tool.name, options, error),
+        };
+        let value = match reply.value() {
+            Ok(value) => value,
+            Err(error) => return refuse(tool.name, options, &error),
+        };
+        let lines = if options.text {
+            let reader = if options.person { reader(options) } else { Reader::Program };
+            let mut text = Text::new(false).for_reader(reader);
+            reply.text(&mut text);
+            text.out
+        } else {
+            lines_of(&value)
+        };
+        let mut stdout = std::io::stdout().lock();
+        if stdout.write_all(&lines).and_then(|()| stdout.flush()).is_err() || !is_read(&stdout) {
+            return 0;
+        }
+        drop(stdout);
+        let Some(next) = value.get("next") else {
+            return refuse(tool.name, options, &Error::internal("an answer without a cursor"));
+        };
+        request = json!({ "after": next });
+        std::thread::sleep(NAP);
+    }
+    0
+}
+
+/// The first request, by the flags of the tool.
+#[must_use]
+pub fn request_of(matches: &ArgMatches) -> Value {
+    let after = matches.try_get_one::<String>("after").ok().flatten();
+    let all = matches.try_get_one::<bool>("all").is_ok_and(|all| all == Some(&true));
+    json!({ "after": after, "all": all })
+}
+
+/// Each thing that landed, as a line of JSON.
+fn lines_of(value: &Value) -> Vec<u8> {
+    let calls = value.get("calls").and_then(Value::as_array).into_iter().flatten();
+    calls.flat_map(|call| format!("{}\n", escaped::lines(&call.to_string())).into_bytes()).collect()
+}
+
+/// Whether anybody still reads what is printed.
+fn is_read(stdout: &std::io::StdoutLock<'_>) -> bool {
+    let mut waiting = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
+    let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let polled = rustix::event::poll(&mut waiting, Some(&none));
+    let [stdout] = waiting;
+    !(polled.is_ok() && stdout.revents().intersects(PollFlags::ERR | PollFlags::NVAL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Progress, text};
+
+    #[test]
+    fn the_line_is_short_and_has_no_control_characters() {
+        let of = |total| text("grep", Progress { done: 1200, total }, "");
+        assert_eq!(of(None), "lbx: grep: 1200");
+        assert_eq!(of(Some(5000)), "lbx: grep: 1200 of 5000");
+        let output =
+            text("bash", Progress { done: 1, total: None }, &format!("a\u{1b}[2J{}", "x".repeat(99)));
+        assert!(output.chars().count() <= 70 && !output.contains('\u{1b}'), "{output:?}");
+    }
 }

@@ -7,11 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
-use super::names::Pair;
-use super::native::Native;
-use super::render::{LinesShown, flag, list, native_request, number, shown, text, texts};
+use super::client::{LinesShown, Native, flag, list, native_request, number, shown, text, texts};
 use super::shell::ExecuteBash;
+use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Effect, Image, append, edit, grep, insert, ls, read, write};
 

@@ -7,12 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::foreign::{Dialect, Failure, Foreign, Said, foreign, refused};
-use super::names::Pair;
-use super::native::Native;
-use super::render::{
-    LinesShown, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
+use super::client::{
+    LinesShown, Native, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
 };
+use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign, refused};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Effect, edit, insert, ls, read, undo, write};
 

@@ -7,10 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::foreign::{Dialect, Failure, Foreign, Said, foreign, refused};
-use super::names::Pair;
-use super::native::Native;
-use super::render::{cat_n, first_replacement, list, number, shown_path, text};
+use super::client::{Native, cat_n, first_replacement, list, number, shown_path, text};
+use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign, refused};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Effect, delete, edit, insert, ls, r#move, read, write};
 

@@ -9,15 +9,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
-use super::names::Pair;
-use super::native::Native;
-use super::notebook::{NotebookEdit, read_notebook};
-use super::render::{
-    LinesShown, counted, flag, last_asked, list, native_request, number, numbered, says_past_end, shown,
-    shown_lines, shown_path, text, texts,
+use super::client::{
+    LinesShown, Native, counted, flag, last_asked, list, native_request, number, numbered, says_past_end,
+    shown, shown_lines, shown_path, text, texts,
 };
+use super::notebook::{NotebookEdit, read_notebook};
 use super::shell::{Bash, BashOutput, KillShell};
+use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::tools::{Effect, edit, glob, grep, ls, read, write};
@@ -532,7 +530,7 @@ impl Foreign for Ls {
     type Request = LsRequest;
 
     fn run(lbx: &mut Native<'_>, request: LsRequest) -> Result<Said, Error> {
-        let ignored = super::render::globs(request.ignore.as_deref().unwrap_or_default())?;
+        let ignored = super::client::globs(request.ignore.as_deref().unwrap_or_default())?;
         let asked = json!({ "path": request.path, "recursive": true, "limit": LS_LIMIT });
         let data = lbx.call::<ls::Ls>(asked)?;
         let root = lbx.absolute(&request.path)?;

@@ -9,15 +9,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::envelope::apply_patch;
-use super::foreign::{Dialect, Foreign, Said, foreign};
-use super::names::Pair;
-use super::native::Native;
-use super::render::{
-    LinesShown, flag, last_asked, list, native_request, numbered, says_past_end, shown_lines, shown_path,
-    text, texts,
+use super::client::{
+    LinesShown, Native, flag, last_asked, list, native_request, numbered, says_past_end, shown_lines,
+    shown_path, text, texts,
 };
-use super::shell::{ExecCommand, Shell, ShellCommand};
+use super::shell::{ExecCommand, Shell, ShellCommand, apply_patch};
+use super::tool::{Dialect, Foreign, Pair, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::tools::{Effect, grep, ls, read};

@@ -9,14 +9,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
-use super::names::Pair;
-use super::native::Native;
-use super::render::{
-    LinesShown, counted, first_replacement, flag, globs, list, native_request, number, says_past_end, shown,
-    shown_lines, shown_path, snippet, text, texts,
+use super::client::{
+    LinesShown, Native, counted, first_replacement, flag, globs, list, native_request, number, says_past_end,
+    shown, shown_lines, shown_path, snippet, text, texts,
 };
 use super::shell::RunShellCommand;
+use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::text::escaped;

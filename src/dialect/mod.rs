@@ -8,21 +8,18 @@ mod amazon_q;
 mod anthropic_editor;
 mod anthropic_memory;
 mod claude;
+pub mod client;
 mod codex;
-mod envelope;
-mod foreign;
 mod gemini;
 mod mcp_filesystem;
-mod names;
-pub mod native;
 mod notebook;
 mod opencode;
-mod render;
 mod shell;
+mod tool;
 
 use crate::error::Error;
 use crate::request;
-pub use foreign::{Dialect, ForeignTool, Media, MediaKind, Said};
+pub use tool::{Dialect, ForeignTool, Media, MediaKind, Said};
 
 /// Every dialect besides lbx's own.
 pub const DIALECTS: &[Dialect] = &[

@@ -9,10 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::foreign::{Foreign, Said, refused};
-use super::names::Pair;
-use super::native::Native;
-use super::render::{list, text};
+use super::client::{Native, list, text};
+use super::tool::{Foreign, Pair, Said, refused};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::jsonc::{self, Fault};
@@ -322,7 +320,7 @@ fn cell_as_text(cell: &Value) -> String {
         kind => format!("<cell_type>{kind}</cell_type>"),
     };
     let outputs: String =
-        super::render::texts(cell, "outputs").iter().map(|output| format!("{output}\n")).collect();
+        super::client::texts(cell, "outputs").iter().map(|output| format!("{output}\n")).collect();
     format!("<cell id=\"{id}\">{kind}{}</cell id=\"{id}\">\n{outputs}", text(cell, "source"))
 }
 

@@ -10,15 +10,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::envelope;
-use super::foreign::{Dialect, Failure, Foreign, Said, foreign};
-use super::names::Pair;
-use super::native::Native;
-use super::render::{
-    LinesShown, counted, flag, globs, list, native_request, number, numbered, says_past_end, shown,
+use super::client::{
+    LinesShown, Native, counted, flag, globs, list, native_request, number, numbered, says_past_end, shown,
     shown_path, text, texts,
 };
-use super::shell::OpenCodeBash;
+use super::shell::{self, OpenCodeBash};
+use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::text::escaped;
@@ -257,7 +254,7 @@ impl Foreign for ApplyPatch {
     type Request = ApplyPatchRequest;
 
     fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
-        envelope::apply_patch(lbx, &request.patch_text, None)
+        shell::apply_patch(lbx, &request.patch_text, None)
     }
 }
 

@@ -6,8 +6,8 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::app::called::Called;
 use crate::app::options::Results;
+use crate::app::remote::Called;
 use crate::dialect::{Media, MediaKind, Said};
 use crate::engine::CallNotes;
 use crate::envelope::Refusal;

@@ -12,13 +12,11 @@ use tokio::sync::watch;
 
 use super::answer;
 use super::root::ChosenRoot;
-use crate::app::call::Call;
-use crate::app::called::Called;
-use crate::app::consent::{Ask, Proposal, consent, consent_unseen};
+use crate::app::call::{Ask, Call, Proposal, consent, consent_unseen};
 use crate::app::options::{Options, Results};
-use crate::app::remote::Remote;
+use crate::app::remote::{Called, Remote};
 use crate::control::{Control, Progress};
-use crate::dialect::native::Native;
+use crate::dialect::client::Native;
 use crate::dialect::{Dialect, ForeignTool};
 use crate::engine::CallNotes;
 use crate::engine::store::{calls, sandboxes};

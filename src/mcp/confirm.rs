@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use crate::app::consent::Ask;
+use crate::app::call::Ask;
 use crate::control::cancelled as cancelled_call;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;

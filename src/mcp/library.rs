@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::answer::RESULT_BYTES_MAX;
 use super::uri::{self, FILE, SNAPSHOT};
-use crate::dialect::native::Native;
+use crate::dialect::client::Native;
 use crate::error::{Error, ErrorKind};
 use crate::request::quoted;
 use crate::tools::{diff, log, ls, read, session};

@@ -23,7 +23,7 @@ use super::{answer, declare, library};
 use crate::app::options::{Options, Results, Settings};
 use crate::control::Control;
 use crate::dialect::Dialect;
-use crate::dialect::native::Native;
+use crate::dialect::client::Native;
 use crate::engine::CallNotes;
 use crate::engine::sandbox::caches;
 use crate::engine::store::session::SessionId;

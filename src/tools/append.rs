@@ -1,12 +1,11 @@
-//! `append`: text at the end of a file.
+//! `append` and `prepend`: text added at one end of a file.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::common::{self, ContentOptions};
-use super::file_change::FileChange;
+use super::common::{self, ContentOptions, FileChange};
 use super::write::Response;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -150,5 +149,39 @@ pub fn in_style_of(content: &Content, text: &[u8]) -> Vec<u8> {
     match content.line_ending().bytes() {
         Some(ending) if ending != b"\n" => lines::with_ending(text, ending),
         _ => text.to_vec(),
+    }
+}
+
+/// Add text at the start of a file
+///
+/// The file need not have been read; it is created if it does not exist.
+///
+/// A byte-order mark stays first. LF in the text becomes the file's own line ending if that is uniform.
+#[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
+#[group(skip)] // `append` has a group of that name already
+#[serde(transparent)]
+pub struct PrependRequest {
+    /// As for `append`.
+    #[command(flatten)]
+    request: Request,
+}
+
+/// The tool.
+pub struct Prepend;
+
+impl Tool for Prepend {
+    const NAME: &'static str = "prepend";
+    const LISTED: &'static str = "path content";
+    const EFFECT: Effect = Effect::Adds;
+    const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
+    type Request = PrependRequest;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: PrependRequest) -> Result<Response, Error> {
+        add(engine, Self::NAME, &request.request, End::First)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        response.as_text(Self::NAME, text);
     }
 }

@@ -1,23 +1,29 @@
 //! What the changing tools share.
 
 use std::borrow::Cow;
+use std::fmt::{Debug, Write as _};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Text;
 use crate::engine::Engine;
-use crate::engine::change::gate::quoted;
-use crate::engine::change::{Change, Current};
+use crate::engine::change::gate::{Needs, quoted};
+use crate::engine::change::numbered::NotFound;
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
+use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::search::page::{Budget, Offered, Window, json_bytes};
-use crate::text::content::{Content, Encoding, Unsupported, View};
+use crate::sha256::Sha256;
+use crate::text::content::{Content, Encoding, Unsupported, View, looks_binary};
 use crate::text::counted::counted;
-use crate::text::{checked, diff, omission};
+use crate::text::line_range::LineSpan;
+use crate::text::{checked, diff, lines, omission};
 
 /// Bytes of a diff that nobody asked for, a file.
 const DIFF_BYTES: usize = 300;
@@ -344,4 +350,141 @@ pub fn bytes_at(workspace: &Workspace, place: &ResolvedPath) -> Option<Vec<u8>> 
     const BYTES_MAX: u64 = 64 << 20;
     let (file, stat) = workspace.open_regular(place.path(), place.shown()).ok()?;
     fs::read_to_end(file, fs::size_of(&stat), BYTES_MAX).ok()
+}
+
+/// A change of one file in progress, by a tool.
+pub struct FileChange<'e, 'r> {
+    /// The change itself.
+    pub change: Change<'e>,
+    /// The tool.
+    tool: &'static str,
+    /// The file, as the request names it.
+    path: &'r Path,
+    /// SHA-256 of the bytes that the caller takes it to have.
+    expected_sha256: Option<Sha256>,
+    /// What the caller wants of the change and its answer.
+    options: &'r ContentOptions,
+    /// The lines that it replaces, where the tool knows them.
+    pub replaced: Option<Vec<ReplacedLines>>,
+}
+
+impl<'e, 'r> FileChange<'e, 'r> {
+    /// Begins the change.
+    pub fn begin(
+        engine: &'e mut Engine,
+        tool: &'static str,
+        path: &'r Path,
+        expected_sha256: Option<Sha256>,
+        options: &'r ContentOptions,
+    ) -> Result<Self, Error> {
+        let change = engine.begin(tool, &[("path", path)], options.change.dry_run)?;
+        Ok(Self { change, tool, path, expected_sha256, options, replaced: None })
+    }
+
+    /// Whether one of the session's last `changes` came of this very request and still stands; `what`
+    /// is what the request says beside the path and the SHA-256.
+    pub fn is_repeated(&mut self, what: impl Debug, changes: u64) -> Result<bool, Error> {
+        let request = (self.tool, self.path, self.expected_sha256, what);
+        Ok(self.change.repeated(Sha256::of(format!("{request:?}").as_bytes()), changes)?.is_some())
+    }
+
+    /// Looks at the file, or at the place where there is none yet.
+    pub fn look(&self) -> Result<Current, Error> {
+        self.change.look_at(self.path)
+    }
+
+    /// Looks at the file.
+    pub fn look_at_existing(&mut self) -> Result<Current, Error> {
+        let current = self.look()?;
+        must_exist(&mut self.change, &current)?;
+        Ok(current)
+    }
+
+    /// The gate.
+    pub fn prove(&mut self, current: Current, needs: Needs<'_>) -> Result<CheckedFile, Error> {
+        self.change.prove(current, self.expected_sha256, needs)
+    }
+
+    /// The gate of a change that needs no proof: one that is given is checked all the same.
+    pub fn check(&mut self, current: Current) -> Result<CheckedFile, Error> {
+        if self.expected_sha256.is_some() {
+            return self.prove(current, Needs::Any);
+        }
+        Ok(current.without_proof())
+    }
+
+    /// Puts the new bytes in place of what was seen, and commits; answers the diff where one is wanted.
+    pub fn commit(
+        mut self,
+        seen: CheckedFile,
+        bytes: Vec<u8>,
+        mode: Option<u32>,
+        known: CallerKnowledge,
+    ) -> Result<Option<String>, Error> {
+        let current = seen.current();
+        let before = current.exists().then(|| current.bytes());
+        let wanted = self.options.diff_wanted(self.change.policy());
+        let diff = wanted.of(current.place().shown(), before, Some(&bytes));
+        let subject = subject(self.tool, &[current.place().path().clone()]);
+        self.change.put(seen, bytes, mode, known);
+        self.change.note_replaced(self.replaced);
+        self.change.commit(subject, self.options.change.why.clone())?;
+        Ok(diff)
+    }
+}
+
+/// Lines that a lines_not_as_shown shows.
+const SHOWN_LINES: u64 = 40;
+/// Bytes of one of them.
+const LINE_BYTES: usize = 400;
+
+/// The lines_not_as_shown, with the present lines, which count as shown then.
+pub fn lines_not_as_shown(
+    change: &mut Change<'_>,
+    current: &Current,
+    body: &[u8],
+    (span, why): (LineSpan, NotFound),
+) -> Error {
+    let (name, total) = (current.place().shown(), lines::count(body));
+    let (kind, message, near) = match why {
+        NotFound::NeverShown(line) if line > total => (
+            ErrorKind::StaleFile,
+            format!("line {line} of {name} was never shown: it has {total} lines"),
+            (total.saturating_sub(2).max(1), total),
+        ),
+        NotFound::NeverShown(line) => (
+            ErrorKind::NotRead,
+            format!("line {line} of {name} was never shown in this session"),
+            (span.first.max(1), span.last.min(total)),
+        ),
+        NotFound::Changed(first, last) => {
+            (ErrorKind::StaleFile, format!("{span} of {name} changed since it was shown"), (first, last))
+        }
+    };
+    let error = Error::new(kind, message).at(name);
+    if total == 0 {
+        return error.suggest("The file is empty: add text with `append`.");
+    }
+    if looks_binary(body) {
+        return error.suggest("The file is no text: read it with `binary`, or leave it alone.");
+    }
+    let near = (near.0, near.1.min(near.0 + SHOWN_LINES - 1));
+    if !change.engine_ref().is_dry_run() {
+        change.note_shown(current, near);
+    }
+    error
+        .suggest("details.lines has the present lines with their numbers: repeat the call with these.")
+        .detail("lines", numbered_lines(body, near))
+}
+
+/// Lines with their numbers, as `read` numbers them.
+pub fn numbered_lines(body: &[u8], (first, last): (u64, u64)) -> String {
+    let mut text = String::new();
+    let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(usize::MAX);
+    for (number, line) in (first..=last).zip(lines::lines(body).skip(skipped)) {
+        let line = lines::without_ending(line);
+        let line = String::from_utf8_lossy(line.get(..LINE_BYTES).unwrap_or(line)).into_owned();
+        let _ = writeln!(text, "{number}\t{line}");
+    }
+    text
 }

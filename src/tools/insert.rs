@@ -6,10 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::append::in_style_of;
-use super::common::{self, ContentOptions};
+use super::common::{self, ContentOptions, FileChange};
 use super::edit::{FileEdited, LineRange, Matched};
-use super::file_change::FileChange;
-use super::{Effect, Stdin, Text, Tool, by_number};
+use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::gate::Needs;
 use crate::engine::change::numbered::NotFound;
@@ -125,7 +124,7 @@ fn placed(
         }
         Err(why) => {
             let span = LineSpan { first: request.line.max(1), last: request.line.saturating_add(1) };
-            Err(by_number::refusal(change, current, &content.body, (span, why)))
+            Err(common::lines_not_as_shown(change, current, &content.body, (span, why)))
         }
     }
 }

@@ -6,13 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::revisions::{self, Named, Revisions, no_snapshot};
-use super::sessions;
 use super::snapshot::Stat;
+use super::targets::{self, PathOrRevisions, Revisions, no_snapshot};
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::record;
-use crate::engine::change::record::unreadable;
+use crate::engine::change::record::{self, unreadable};
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{FileStat, Query, Snapshot, Store};
 use crate::engine::store::session::SessionId;
@@ -156,16 +154,21 @@ impl Tool for Log {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let Some(store) = record::find(engine)? else {
-            request.path.map(|path| revisions::must_be_there(engine, None, &path)).transpose()?;
-            engine.named_session().map(|session| sessions::must_be_known(engine, session)).transpose()?;
+            request.path.map(|path| targets::path_must_be_known(engine, None, &path)).transpose()?;
+            engine
+                .named_session()
+                .map(|session| targets::session_must_be_known(engine, session))
+                .transpose()?;
             return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None, graph: false });
         };
-        let named = request.path.map(|path| revisions::named(engine, &store, &path)).transpose()?;
+        let named = request.path.map(|path| targets::path_or_revision(engine, &store, &path)).transpose()?;
         let (path, from) = match named {
             None => (None, None),
-            Some(Named::Path(place)) => (Some(*place), None),
-            Some(Named::Revisions(Revisions::Snapshot(id) | Revisions::Since(id))) => (None, Some(id)),
-            Some(Named::Revisions(Revisions::Between(from, to))) => {
+            Some(PathOrRevisions::Path(place)) => (Some(*place), None),
+            Some(PathOrRevisions::Revisions(Revisions::Snapshot(id) | Revisions::Since(id))) => {
+                (None, Some(id))
+            }
+            Some(PathOrRevisions::Revisions(Revisions::Between(from, to))) => {
                 return Err(Error::invalid(format!("{from}..{to} is for diff: log takes one snapshot"))
                     .detail("field", "path"));
             }
@@ -193,7 +196,7 @@ impl Tool for Log {
             ));
         }
         if let Some(session) = session.as_ref().filter(|_| log.snapshots.is_empty()) {
-            sessions::must_be_known(engine, session)?;
+            targets::session_must_be_known(engine, session)?;
         }
         let bytes_max = engine.bytes_max(request.max_bytes);
         let found = log.snapshots.len();

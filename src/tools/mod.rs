@@ -1,19 +1,15 @@
 //! The tools: what one is, and a file each. The list of them is [`crate::catalog`].
 
 pub mod append;
-pub mod apply_patch;
 pub mod audit;
 pub mod bash;
 pub mod blame;
-mod by_number;
 pub mod common;
-pub mod common_fields;
 pub mod config;
 pub mod delete;
 pub mod diff;
 pub mod doctor;
 pub mod edit;
-mod file_change;
 pub mod gc;
 pub mod glob;
 pub mod grep;
@@ -24,21 +20,14 @@ pub mod ls;
 pub mod mkdir;
 pub mod r#move;
 pub mod patch;
-mod places;
-pub mod prepend;
 pub mod read;
-pub mod redo;
-pub mod restore;
 pub mod review;
-mod revisions;
 pub mod rewind;
 pub mod sandbox;
 pub mod section;
 pub mod session;
-mod sessions;
 pub mod snapshot;
-pub mod squash;
-pub mod stats;
+mod targets;
 pub mod trash;
 pub mod undo;
 pub mod watch;
@@ -529,6 +518,67 @@ fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> Answer
     if T::EFFECT == Effect::Reads {
         engine.settle();
     }
-    let answered = T::run(engine, request).map_err(|error| places::or_moved(engine, error));
+    let answered = T::run(engine, request).map_err(|error| targets::or_moved(engine, error));
     Ok(Box::new(Typed::<T>(answered?)))
+}
+
+/// To what a field of every tool belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The process: a server fixes it at its start.
+    Process,
+    /// Each call.
+    Call,
+    /// Each call that changes something.
+    Change,
+}
+
+/// A field that JSON requests of every tool have beside the tool's own.
+#[derive(Debug)]
+pub struct CommonField {
+    /// Its name.
+    pub name: &'static str,
+    /// To what it belongs.
+    pub scope: Scope,
+    /// Its type in a JSON Schema.
+    kind: &'static str,
+    /// What it is for.
+    description: &'static str,
+}
+
+/// The options that requests may give as fields.
+const COMMON_FIELDS: [CommonField; 4] = [
+    CommonField { name: "workspace", scope: Scope::Process, kind: "string", description: "Workspace root" },
+    CommonField { name: "sandbox", scope: Scope::Call, kind: "string", description: "Named workspace" },
+    CommonField { name: "session", scope: Scope::Call, kind: "string", description: "Another session" },
+    CommonField {
+        name: "require_snapshot",
+        scope: Scope::Change,
+        kind: "boolean",
+        description: "Fail without a snapshot",
+    },
+];
+
+impl CommonField {
+    /// Whether a call to a server may give it, where the tool has this effect.
+    #[must_use]
+    pub fn is_of_call(&self, effect: Effect) -> bool {
+        match self.scope {
+            Scope::Process => false,
+            Scope::Call => true,
+            Scope::Change => effect != Effect::Reads,
+        }
+    }
+
+    /// Whether a request on the command line may give it, where the tool has this effect.
+    #[must_use]
+    pub fn is_of(&self, effect: Effect) -> bool {
+        self.scope != Scope::Change || effect != Effect::Reads
+    }
+
+    /// Its JSON Schema.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        serde_json::json!({ "type": self.kind, "description": self.description })
+    }
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
-use super::revisions::{commit, no_snapshot};
+use super::targets::{commit_named, no_snapshot};
 use super::undo::{self, Conflict, Conflicts, Interleaved, Manner, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -16,7 +16,6 @@ use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
 use crate::engine::journal::{self, JournalEntry, TakenBack};
 use crate::engine::snapshot::SessionAt;
-
 use crate::engine::store::session::SessionId;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -133,7 +132,7 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     let Some(store) = record::find(engine)? else {
         return Err(no_snapshot(name, "id", &[]));
     };
-    let id = commit(&store, name, "id")?;
+    let id = commit_named(&store, name, "id")?;
     let named = engine.named_session().map(SessionId::as_str);
     match store.session_at(&id, named).map_err(|error| unreadable(&error))? {
         Some(at) => Ok((id, at)),

@@ -7,9 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::append::in_style_of;
-use super::common::{self, ContentOptions};
+use super::common::{self, ContentOptions, FileChange};
 use super::edit::LineRange;
-use super::file_change::FileChange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::repeat::LONG_AGO;
@@ -18,12 +17,11 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::counted::counted;
-use crate::text::escaped;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
 use crate::text::markdown::find::{self, Name};
 use crate::text::markdown::outline::{self, Heading};
 use crate::text::markdown::references;
-use crate::text::{diff, lines};
+use crate::text::{diff, escaped, lines};
 
 /// Headers that an answer lists.
 const HEADERS_LISTED: usize = 20;

@@ -1,14 +1,21 @@
-//! `snapshot`: whatever changed in the work tree, as one commit.
+//! `snapshot` and `squash`: commits of the workspace, one by one and as one.
+
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::time_now;
+use super::targets::{self, ChosenSession};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::record;
-use crate::engine::snapshot::EXTERNAL;
-use crate::error::Error;
+use crate::engine::change::record::{self, unreadable};
+use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
+use crate::engine::snapshot::{EXTERNAL, PathChange, Store};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
+use crate::text::escaped;
 
 /// Commit whatever changed in the work tree to the snapshot branch
 ///
@@ -136,4 +143,315 @@ fn stat_of(engine: &Engine, id: &str) -> Result<Stat, Error> {
     let found = store.map(|store| store.one(id)).transpose();
     let found = found.map_err(|error| record::unreadable(&error))?.flatten();
     Ok(found.as_ref().map(Stat::of).unwrap_or_default())
+}
+
+/// Conflicts that a refusal names.
+const CONFLICTS_NAMED: usize = 20;
+/// Where the branches are that nobody named.
+const BRANCHES: &str = "lbx/";
+
+/// Commit what a session changed, as one commit by the developer on a branch of their own
+///
+/// Takes the net change of the session, without what others changed meanwhile and without what was
+/// uncommitted before it. The author is the one that git would name. The branch begins at HEAD where
+/// it does not exist. What the branch already has of the session is not committed again. HEAD, index and
+/// work tree stay as they are: `git reset BRANCH` then makes the branch's state that of your own branch,
+/// and keeps the files. Runs no hooks.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SquashRequest {
+    /// Commit message; its first line is the subject
+    #[arg(long, short = 'm', value_name = "TEXT")]
+    pub message: String,
+    /// Branch to commit on [default: lbx/SESSION]
+    #[arg(long, value_name = "BRANCH")]
+    #[schemars(extend("x-aliases" = ["branch"]))]
+    pub onto: Option<String>,
+    /// Commit on the branch that is checked out, and update the index for the files committed
+    #[arg(long)]
+    #[serde(default)]
+    pub checked_out: bool,
+    /// Only these files and folders
+    #[arg(value_name = "PATH")]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["path"]))]
+    pub paths: Vec<PathBuf>,
+    /// Add a Co-authored-by line
+    #[arg(long, value_name = "NAME <EMAIL>")]
+    #[schemars(extend("x-aliases" = ["co_authored_by"]))]
+    pub co_author: Option<String>,
+    /// Make one commit per file
+    #[arg(long)]
+    #[serde(default)]
+    pub per_file: bool,
+    /// Keep each change as a commit, and join them to the branch by a merge commit with the message
+    #[arg(long, conflicts_with = "per_file")]
+    #[serde(default)]
+    pub keep_history: bool,
+    /// Show what would be committed without committing anything
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What was committed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SquashResponse {
+    /// The session
+    pub session: String,
+    /// The branch
+    pub branch: String,
+    /// Whether the branch is new
+    pub created: bool,
+    /// Whether it is the branch that is checked out, and the index followed
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub checked_out: bool,
+    /// The commit that the branch was at before, or begins at
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// The commits, the oldest first; none in a dry run
+    pub commits: Vec<String>,
+    /// How many files they change
+    pub files: usize,
+    /// The author of the commits
+    pub author: String,
+}
+
+/// The tool.
+pub struct Squash;
+
+impl Tool for Squash {
+    const NAME: &'static str = "squash";
+    const EFFECT: Effect = Effect::Adds;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
+    type Request = SquashRequest;
+    type Response = SquashResponse;
+
+    fn run(engine: &mut Engine, request: SquashRequest) -> Result<SquashResponse, Error> {
+        must_be_one_form(&request)?;
+        let paths = request.paths.iter().map(|path| Ok(engine.workspace.resolve(path)?.path().clone()));
+        let paths = paths.collect::<Result<Vec<WorkspacePath>, Error>>()?;
+        // Another call's snapshot must not come between.
+        let _lock = engine.lock()?;
+        let store = own_repository(engine)?;
+        let chosen = targets::current_session(engine, &store)?;
+        let author = author_of(&store)?;
+        let branch = branch_of(&store, &request, &chosen.session)?;
+        let squashed = store
+            .squash(&order(&store, &request, &chosen, &paths, (&branch, &author))?)
+            .map_err(|error| refused(&error.to_string()))?;
+        if !squashed.conflicts.is_empty() {
+            return Err(conflict(&branch, &squashed.conflicts));
+        }
+        if squashed.files == 0 {
+            return Err(nothing_missing(&chosen.session, &branch));
+        }
+        engine.set_dry_run(request.dry_run);
+        let Squashed { commits, base, is_new, files, may_be_lost, index_is_old, .. } = squashed;
+        engine.warn_if(may_be_lost.map(|why| format!("a power failure may take the commit: {why}")));
+        engine.warn_if(
+            index_is_old.map(|why| {
+                format!("the commit was made, but {why}: `git reset` brings the index up to date")
+            }),
+        );
+        if store.wants_signatures() {
+            engine.warn(format!("commit.gpgsign is set, but lbx signs nothing: `git rebase --exec 'git commit --amend --no-edit -S'` signs the commits of {branch}"));
+        }
+        let author = format!("{} <{}>", author.name, author.email);
+        let checked_out = request.checked_out;
+        Ok(SquashResponse {
+            session: chosen.session,
+            branch,
+            created: is_new,
+            checked_out,
+            base,
+            commits,
+            files,
+            author,
+        })
+    }
+
+    fn text(response: &SquashResponse, text: &mut Text) {
+        let SquashResponse { session, branch, files, commits, .. } = response;
+        let (files, made) = (counted(*files, "file"), counted(commits.len().max(1), "commit"));
+        text.change(&format!("squash: {files} of session {session} in {made} on {branch}"));
+        for commit in commits {
+            text.entry(commit);
+        }
+        if !text.is_of_a_dry_run() && !response.checked_out {
+            text.note(format!("look at it with `git show {branch}`; `git reset {branch}` makes it the state of your branch and keeps the files"));
+        }
+    }
+}
+
+/// Refuses a request that asks for two forms at once, or for a commit without a message.
+fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
+    if request.per_file && request.keep_history {
+        return Err(Error::invalid("per_file and keep_history exclude each other: give one of them")
+            .detail("field", "keep_history"));
+    }
+    if request.message.trim().is_empty() {
+        return Err(Error::invalid("message is empty").detail("field", "message"));
+    }
+    let is_author = |text: &String| {
+        let (name, email) = text.split_once(" <").unwrap_or_default();
+        let is_plain = |part: &str| !part.is_empty() && !part.contains(['<', '>', '\n', '\r']);
+        is_plain(name) && email.strip_suffix('>').is_some_and(is_plain)
+    };
+    match &request.co_author {
+        Some(text) if !is_author(text) => Err(Error::invalid(format!(
+            "field `co_author`: expected NAME <EMAIL>, such as Claude <noreply@anthropic.com>, got {text:?}"
+        ))
+        .detail("field", "co_author")),
+        _ => Ok(()),
+    }
+}
+
+/// The developer's repository, where git waits for nothing.
+fn own_repository(engine: &Engine) -> Result<Store, Error> {
+    let store = record::find(engine)?.filter(|store| !store.is_private());
+    let store = store.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no git repository here that lbx could commit to")
+            .suggest("Make one with git init, or take the changes as a patch: `lbx diff -t`.")
+    })?;
+    if let Some(what) = store.in_progress().map_err(|error| unreadable(&error))? {
+        return Err(refused(&format!("git is in the middle of {what}"))
+            .suggest("Finish or abort it with git first; nothing was committed."));
+    }
+    Ok(store)
+}
+
+/// The branch to commit on.
+fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<String, Error> {
+    let head = store.checked_out().map_err(|error| unreadable(&error))?;
+    let onto = request.onto.clone();
+    match (request.checked_out, head, onto) {
+        (false, head, onto) => {
+            let branch = onto.unwrap_or_else(|| format!("{BRANCHES}{session}"));
+            if head.as_ref() == Some(&branch) || branch == "HEAD" {
+                let why = format!("the branch `{}` is checked out", head.unwrap_or(branch));
+                return Err(refused(&why).suggest("Name another branch with onto, or set checked_out to commit on this one: the index then follows for the files committed, and the work tree stays as it is."));
+            }
+            Ok(branch)
+        }
+        (true, None, _) => Err(refused("HEAD is detached: no branch is checked out")
+            .suggest("Name a branch with onto, without checked_out; or check one out with git switch.")),
+        (true, Some(head), Some(onto)) if onto != head && onto != "HEAD" => Err(Error::invalid(format!(
+            "field `checked_out`: `{head}` is checked out, not `{onto}`"
+        ))
+        .suggest("Leave out onto to commit on the branch that is checked out, or checked_out to commit on the one named.")
+        .detail("field", "checked_out")),
+        (true, Some(head), _) => Ok(head),
+    }
+}
+
+/// The refusal where the branch has all of it.
+fn nothing_missing(session: &str, branch: &str) -> Error {
+    let why = format!("{branch} already has everything that session {session} changed");
+    Error::new(ErrorKind::NotFound, why).suggest("`diff` shows what the session changed.")
+}
+
+/// The developer.
+fn author_of(store: &Store) -> Result<Author, Error> {
+    store.developer().ok_or_else(|| {
+        refused("git has no name and address for you")
+            .suggest("Set it with git config user.name NAME and git config user.email ADDRESS, or by GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL.")
+    })
+}
+
+/// A refusal of what git's state does not allow.
+fn refused(why: &str) -> Error {
+    Error::invalid(format!("no commit was made: {why}"))
+}
+
+/// The commits to be made.
+fn order<'a>(
+    store: &Store,
+    request: &SquashRequest,
+    chosen: &ChosenSession,
+    paths: &[WorkspacePath],
+    (branch, author): (&'a str, &'a Author),
+) -> Result<Order<'a>, Error> {
+    let message = message_of(request);
+    let missing = store
+        .missing_on(branch, &chosen.session, chosen.after)
+        .map_err(|error| refused(&error.to_string()))?;
+    let is_wanted = |change: &PathChange| {
+        paths.is_empty() || paths.iter().any(|path| super::targets::lies_in(&change.path, path))
+    };
+    let mut order = Order {
+        branch,
+        checked_out: request.checked_out,
+        author,
+        seconds: time_now(),
+        steps: Vec::new(),
+        merge: request.keep_history.then(|| message.clone()),
+        dry_run: request.dry_run,
+    };
+    if request.keep_history {
+        let steps = missing.steps.into_iter();
+        order.steps = steps
+            .map(|step| {
+                let why = step.snapshot.why.map(|why| format!("\n\n{why}")).unwrap_or_default();
+                let changes = step.paths.into_iter().filter(is_wanted).collect();
+                SquashCommit { message: format!("{}{why}\n", step.snapshot.subject), changes }
+            })
+            .collect();
+        return Ok(order);
+    }
+    let mut changes = missing.net;
+    changes.retain(is_wanted);
+    if !request.per_file {
+        order.steps = vec![SquashCommit { message, changes }];
+        return Ok(order);
+    }
+    let deltas = store.deltas(&changes).map_err(|error| unreadable(&error))?;
+    for delta in deltas {
+        let sides = [&delta.before, &delta.after].into_iter().flatten().map(|(path, _)| path.clone());
+        let sides: Vec<Vec<u8>> = sides.collect();
+        let (own, rest) = changes.into_iter().partition(|change| sides.contains(&change.path));
+        changes = rest;
+        let message = format!("{}: {message}", String::from_utf8_lossy(delta.path()));
+        order.steps.push(SquashCommit { message, changes: own });
+    }
+    Ok(order)
+}
+
+/// The whole message of the commit.
+fn message_of(request: &SquashRequest) -> String {
+    let message = request.message.trim();
+    match &request.co_author {
+        None => format!("{message}\n"),
+        Some(author) => {
+            // A line below other trailers belongs to them.
+            let last = message.rsplit("\n\n").next().filter(|last| *last != message);
+            let is_trailer = |line: &str| line.split_once(": ").is_some_and(|(key, _)| !key.contains(' '));
+            let gap = if last.is_some_and(|last| last.lines().all(is_trailer)) { "\n" } else { "\n\n" };
+            format!("{message}{gap}Co-authored-by: {author}\n")
+        }
+    }
+}
+
+/// The refusal of changes that do not fit on the branch.
+fn conflict(branch: &str, conflicts: &[Overlap]) -> Error {
+    let name = |overlap: &Overlap| escaped::name(&String::from_utf8_lossy(&overlap.path)).into_owned();
+    let first = conflicts.first().map(|first| format!("{}: {}", name(first), first.why)).unwrap_or_default();
+    let more = conflicts.len().saturating_sub(1);
+    let more = if more > 0 { format!(", and {} more", counted(more, "file")) } else { String::new() };
+    let listed: Vec<serde_json::Value> = conflicts
+        .iter()
+        .take(CONFLICTS_NAMED)
+        .map(|overlap| {
+            serde_json::json!({
+                "path": String::from_utf8_lossy(&overlap.path),
+                "reason": overlap.why,
+                "conflicts": overlap.conflicts,
+            })
+        })
+        .collect();
+    Error::new(ErrorKind::PatchConflict, format!("does not fit on {branch}: {first}{more}"))
+        .suggest("Name another branch with onto, or the files that fit with paths; what was uncommitted before the session can be committed first.")
+        .detail("conflicts", listed)
 }

@@ -6,8 +6,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ContentOptions, must_fit, must_leave_nothing_out, parse_mode};
-use super::file_change::FileChange;
+use super::common::{ContentOptions, FileChange, must_fit, must_leave_nothing_out, parse_mode};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::gate::Needs;
@@ -17,9 +16,8 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};
 use crate::text::counted::counted;
-use crate::text::diff;
-use crate::text::escaped;
 use crate::text::lines::{self, LineEnding};
+use crate::text::{diff, escaped};
 
 /// Create a file or replace its whole content
 ///

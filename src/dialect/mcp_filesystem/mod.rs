@@ -3,19 +3,16 @@
 //! `read`, `change` and `list` have the tools, `worded` what all of them say, `texts` the texts that take more
 //! than a line.
 
-mod change;
-mod list;
-mod read;
 mod texts;
-mod worded;
+mod tools;
 
-use super::foreign::{Dialect, Failure, foreign};
+use super::tool::{Dialect, Failure, foreign};
 use crate::error::ErrorKind;
-use change::{CreateDirectory, EditFile, MoveFile, WriteFile};
-use list::{
+use tools::{CreateDirectory, EditFile, MoveFile, WriteFile};
+use tools::{
     DirectoryTree, GetFileInfo, ListAllowedDirectories, ListDirectory, ListDirectoryWithSizes, SearchFiles,
 };
-use read::{ReadFile, ReadMediaFile, ReadMultipleFiles, ReadTextFile};
+use tools::{ReadFile, ReadMediaFile, ReadMultipleFiles, ReadTextFile};
 
 /// The dialect.
 pub const FILESYSTEM: Dialect = Dialect {

@@ -7,20 +7,18 @@ use rustix::fs::{Access, AtFlags};
 use super::Finding;
 use crate::engine::Engine;
 use crate::engine::change::record::{self, DAMAGED_FOLDER};
-use crate::engine::journal::gc;
-use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER};
+use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER, gc};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::{hidden, outside};
 use crate::engine::snapshot::{Damage, Store};
-use crate::engine::store::audit;
 use crate::engine::store::id::Origin;
-use crate::engine::store::session;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
+use crate::engine::store::{audit, session};
 use crate::engine::workspace::fs;
 use crate::text::counted::counted;
 use crate::text::escaped;
 use crate::tools::init::{self, Started};
-use crate::tools::sessions::lost_state;
+use crate::tools::targets::lost_state;
 
 /// Free space below which changes may soon fail, in bytes.
 const FREE_BYTES_MIN: u64 = 256 << 20;

@@ -8,16 +8,15 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-use super::edited::{Body, Edited, Matched};
-use super::item::Count;
-use super::miss::Miss;
-use super::replacement::{Text, replacement};
-use super::step::{EditStep, What};
+use super::apply::{Text, replacement};
+use super::error::Miss;
+use super::find::{Body, Edited, Matched};
+use super::step::{Count, EditStep, What};
 use crate::text::checked::Fault;
-use crate::text::lines::LineEnding;
+use crate::text::line_range;
+use crate::text::lines::{self, LineEnding};
 use crate::text::pieces::Pieces;
 use crate::text::replace::{self, Flat};
-use crate::text::{line_range, lines};
 
 /// From so many edits on they are done this way.
 const EDITS_MIN: usize = 16;

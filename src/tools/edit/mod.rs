@@ -1,27 +1,21 @@
 //! `edit`: text, replaced.
 
-mod answer;
 mod apply;
-mod edited;
-mod elsewhere;
+mod error;
 mod find;
-mod item;
 mod many;
-mod miss;
-mod named;
-mod numbered;
 mod rebase;
-mod replacement;
 mod request;
 mod step;
-mod words;
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::common::{self, Refusals, subject, unsupported_encoding};
+use super::common::{self, ListEnd, PLACES_LISTED, Refusals, subject, unsupported_encoding};
 use super::{Effect, Stdin, Text, Tool};
 use crate::buffer::Buffer;
 use crate::engine::Engine;
@@ -33,12 +27,13 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
-pub use answer::{FileEdited, LineRange, Response};
-use edited::Edited;
-pub use edited::Matched;
-pub use item::{EditItem, Match};
-use numbered::Placed;
+use crate::text::escaped;
+use crate::text::replace::line_ranges;
+use find::Edited;
+pub use find::Matched;
+use rebase::Placed;
 pub use request::{Edits, Request};
+pub use step::{EditItem, Match};
 use step::{EditStep, What};
 
 /// The tool.
@@ -145,7 +140,7 @@ fn edit_file(
     }
     let by_number = steps.iter().any(EditStep::is_by_number) && request.expected_sha256.is_none();
     let placed = if by_number && change.gate() == Gate::Strict && !change.engine_ref().counts_lines_now {
-        numbered::placed(change, &current, &file, steps)?
+        rebase::placed(change, &current, &file, steps)?
     } else {
         Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
     };
@@ -227,7 +222,7 @@ struct ComputedEdit {
 impl ComputedEdit {
     /// What the edited text of a file comes to.
     fn of(file: &View<'_>, edited: Edited<'_>, current: &Current, steps: &[EditStep]) -> Self {
-        let replaced = numbered::replaced(file, steps, &edited);
+        let replaced = rebase::replaced(file, steps, &edited);
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
         let left_out = edited.left_out;
         let bytes = (*edited.body != *file.body).then(|| file.encode(edited.body.into_owned()));
@@ -249,14 +244,14 @@ fn gate(
         request.expected_sha256.or_else(|| change.mark(current.place().path()).map(|mark| mark.sha256));
     let is_stale = seen_sha256.is_some_and(|seen| seen != current.sha256());
     let must_not_repeat = || {
-        if request.allow_repeat { Ok(()) } else { numbered::must_not_repeat(file, steps, &shown) }
+        if request.allow_repeat { Ok(()) } else { rebase::must_not_repeat(file, steps, &shown) }
     };
     if is_stale && *are_all_found {
         must_not_repeat()?;
         // Their lines were followed to where they are.
         let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
         let edited = apply::apply(file, steps, change.policy().file_bytes());
-        let edited = edited.map_err(|miss| elsewhere::explained(change, &current, &miss))?;
+        let edited = edited.map_err(|miss| error::explained(change, &current, &miss))?;
         let outcome = ComputedEdit::of(file, edited, &current, steps);
         let plan = PlannedEdit::of(current.without_proof(), outcome, &shown);
         return Ok(PlannedEdit { rebased: true, base, ..plan });
@@ -298,7 +293,7 @@ fn gate(
         Err(miss) => {
             let missed = miss.named.number().unwrap_or(usize::MAX);
             let others = apply::also_missing(&file.body, steps, missed);
-            let error = elsewhere::explained(change, seen.current(), &miss);
+            let error = error::explained(change, seen.current(), &miss);
             return Err(if others.is_empty() { error } else { with_others(error, &others) });
         }
     };
@@ -342,5 +337,129 @@ fn current_stale(change: &Change<'_>, current: &Current, request: &Request) -> E
     match request.expected_sha256.or(mark) {
         Some(seen) => change.stale(current, seen),
         None => Error::new(ErrorKind::StaleFile, format!("{} has changed", current.place().shown())),
+    }
+}
+
+/// What was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(extend("type" = "object"))]
+pub enum Response {
+    /// In one file.
+    One(FileEdited),
+    /// In several, in the order asked for.
+    Several {
+        /// One response a file.
+        files: Vec<FileEdited>,
+        /// Whether that is all.
+        #[serde(flatten)]
+        end: ListEnd,
+    },
+}
+
+/// What was changed in a file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileEdited {
+    /// The file
+    pub path: String,
+    /// SHA-256 of its bytes now
+    pub sha256: Sha256,
+    /// Places replaced
+    pub count: usize,
+    /// The first 20 of them, as lines of the file now
+    pub replacements: Vec<LineRange>,
+    /// How `old_string` matched
+    pub r#match: Matched,
+    /// True where the file had changed since it was read, elsewhere than here
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rebased: bool,
+    /// What changed, as a unified diff
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+/// Some lines of a file, from 1, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LineRange {
+    /// The first
+    pub start_line: u64,
+    /// The last
+    pub end_line: u64,
+}
+
+impl Response {
+    /// The answer for one file alone, or for a list of them.
+    #[must_use]
+    pub fn of(engine: &Engine, mut edited: Vec<FileEdited>, request: &Request) -> Self {
+        match edited.pop() {
+            Some(only) if request.paths.is_none() && edited.is_empty() => Self::One(only),
+            last => {
+                edited.extend(last);
+                let end = ListEnd::of(engine, request.options.max_bytes, &mut edited);
+                Self::Several { files: edited, end }
+            }
+        }
+    }
+}
+
+impl FileEdited {
+    /// The answer to a request that was made before and whose result is in place.
+    #[must_use]
+    pub fn already_applied(current: &Current) -> Self {
+        Self {
+            path: current.place().shown().to_owned(),
+            sha256: current.sha256(),
+            count: 0,
+            replacements: Vec::new(),
+            r#match: Matched::AlreadyApplied,
+            rebased: false,
+            diff: None,
+        }
+    }
+
+    /// The answer for one file.
+    pub fn of(shown: &str, sha256: Sha256, edited: &Edited<'_>, diff: Option<String>) -> Self {
+        let listed = line_ranges(&edited.body, &edited.ranges, PLACES_LISTED);
+        Self {
+            path: shown.to_owned(),
+            sha256,
+            count: edited.count,
+            replacements: listed.into_iter().map(LineRange::from).collect(),
+            r#match: edited.matched,
+            rebased: false,
+            diff,
+        }
+    }
+
+    /// One line for a person.
+    pub fn as_text(&self, tool: &str, text: &mut Text) {
+        let what = match self.r#match {
+            Matched::AlreadyApplied => "already applied".to_owned(),
+            matched => {
+                let places: Vec<String> = self.replacements.iter().map(LineRange::to_string).collect();
+                let more = if self.count > places.len() { ", …" } else { "" };
+                format!("{} replaced at {}{more}{}", self.count, places.join(", "), matched.remark())
+            }
+        };
+        text.change(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
+        if let Some(diff) = &self.diff {
+            text.out.extend_from_slice(diff.as_bytes());
+        }
+    }
+}
+
+impl From<(u64, u64)> for LineRange {
+    fn from((start_line, end_line): (u64, u64)) -> Self {
+        Self { start_line, end_line }
+    }
+}
+
+impl std::fmt::Display for LineRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.start_line == self.end_line {
+            write!(f, "line {}", self.start_line)
+        } else {
+            write!(f, "lines {}-{}", self.start_line, self.end_line)
+        }
     }
 }

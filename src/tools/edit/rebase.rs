@@ -1,14 +1,19 @@
 //! An edit of a file that has changed since it was read, elsewhere.
 
 use super::apply;
-use super::edited::{Body, Edited};
-use super::miss::Miss;
-use super::step::EditStep;
+use super::error::Miss;
+use super::find::{Body, Edited};
+use super::step::{EditStep, What};
+use crate::engine::change::numbered::NotFound;
 use crate::engine::change::{Change, Current};
+use crate::engine::store::session::ReplacedLines;
+use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
-use crate::text::line_diff;
+use crate::text::line_range::LineSpan;
 use crate::text::merge::{self, Alike, Conflict};
+use crate::text::{line_diff, lines};
+use crate::tools::common;
 
 /// Why the edits of a stale file cannot be carried over to the file as it is now.
 #[derive(Debug)]
@@ -109,4 +114,142 @@ fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
         .filter(|op| !matches!(op, similar::DiffOp::Equal { .. }))
         .map(|op| start(op.new_range().start)..start(op.new_range().end))
         .collect()
+}
+
+/// Edits with their line numbers resolved.
+pub struct Placed {
+    /// The edits, with the present numbers of their lines.
+    pub steps: Vec<EditStep>,
+    /// Lines that have other numbers now: as they were shown, and as they are.
+    pub moved: Vec<(LineSpan, LineSpan)>,
+    /// True if all edits are of lines that were shown and are unchanged.
+    pub are_all_found: bool,
+}
+
+/// Finds the lines that edits name by number.
+///
+/// # Errors
+/// `not_read` of lines that were never shown, `stale_file` of those that changed; either shows the present lines, which
+/// count as shown then.
+pub fn placed(
+    change: &mut Change<'_>,
+    current: &Current,
+    file: &View<'_>,
+    steps: &[EditStep],
+) -> Result<Placed, Error> {
+    let (mut placed, mut moved) = (steps.to_vec(), Vec::new());
+    let mut are_all_found = steps.iter().all(EditStep::is_by_number);
+    let of_file = change.shown_lines(current);
+    for step in placed.iter_mut().filter(|step| step.is_by_number()) {
+        let Some(shown) = step.lines else { continue };
+        let now = of_file
+            .as_ref()
+            .map_or(Err(NotFound::NeverShown(shown.first)), |of_file| of_file.now(shown.first, shown.last));
+        match now {
+            Ok((first, last)) => {
+                let now = LineSpan { first, last };
+                if first != shown.first {
+                    moved.push((shown, now));
+                }
+                step.lines = Some(now);
+            }
+            // The digest proves what nobody was shown; of what was shown it proves the text, not the place.
+            Err(NotFound::NeverShown(_)) if step.range_sha256.is_some() => are_all_found = false,
+            Err(why) => {
+                let error = common::lines_not_as_shown(change, current, &file.body, (shown, why));
+                return Err(step.named.of_several(error));
+            }
+        }
+    }
+    Ok(Placed { steps: placed, moved, are_all_found })
+}
+
+/// Refuses new lines that repeat the one just outside their range, as a brace that is closed twice.
+///
+/// # Errors
+/// `invalid_request`, with both lines.
+pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Result<(), Error> {
+    if !steps.iter().any(EditStep::is_by_number) {
+        return Ok(());
+    }
+    let all = lines::all(&file.body);
+    let line = |number: u64| {
+        let at = usize::try_from(number.checked_sub(1)?).ok()?;
+        all.get(at).map(|line| lines::without_ending(line))
+    };
+    for step in steps {
+        let (What::Lines { new }, Some(span)) = (&step.what, step.lines) else { continue };
+        let new = new.as_bytes();
+        let mut inner = lines::lines(new).map(lines::without_ending);
+        let Some(first) = inner.next() else { continue };
+        let last = inner.last().unwrap_or(first);
+        let sides = [
+            ("first", first, span.first.saturating_sub(1), span.first),
+            ("last", last, span.last.saturating_add(1), span.last),
+        ];
+        for (which, new, outside, inside) in sides {
+            // Where the old lines repeated it as well, it is meant.
+            let is_repeated = line(outside) == Some(new) && line(inside) != Some(new);
+            if is_repeated && !new.trim_ascii().is_empty() {
+                let text = String::from_utf8_lossy(new);
+                let message = format!(
+                    "the {which} new line is that of line {outside}, just outside {span}: {text:?} would be there twice"
+                );
+                return Err(step
+                    .named
+                    .refusal(ErrorKind::InvalidRequest, &message, name)
+                    .suggest(format!(
+                        "Leave the line out, or take line {outside} into the range. To have it twice, set `allow_repeat`."
+                    ))
+                    .detail("field", "new_string")
+                    .detail("lines", common::numbered_lines(&file.body, (span.first.min(outside).max(1), span.last.max(outside)))));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lines that edits replace, where that is certain whatever else is alike in the file.
+pub fn replaced(file: &View<'_>, steps: &[EditStep], edited: &Edited<'_>) -> Option<Vec<ReplacedLines>> {
+    let count = |range: &std::ops::Range<usize>| {
+        edited.body.get(range.clone()).map_or(0, |text| if text.is_empty() { 0 } else { lines::count(text) })
+    };
+    let mut spans: Vec<LineSpan> = steps.iter().filter_map(|step| step.lines).collect();
+    spans.sort_unstable_by_key(|span| span.first);
+    let is_lines = steps.iter().all(|step| matches!(step.what, What::Lines { .. }));
+    if is_lines && spans.len() == edited.ranges.len() && spans.len() == steps.len() {
+        let total = lines::count(&file.body);
+        let part = |(span, range): (&LineSpan, &std::ops::Range<usize>)| ReplacedLines {
+            first: span.first,
+            old_lines: (span.last.min(total) + 1).saturating_sub(span.first),
+            new_lines: count(range),
+        };
+        return Some(spans.iter().zip(&edited.ranges).map(part).collect());
+    }
+    match edited.ranges.as_slice() {
+        [range] if edited.count == 1 => Some(vec![between(&file.body, &edited.body, range)?]),
+        _ => None,
+    }
+}
+
+/// The lines that gave way to those of the one range that is new.
+fn between(old: &[u8], new: &[u8], range: &std::ops::Range<usize>) -> Option<ReplacedLines> {
+    let terminator = lines::terminator(old);
+    let old_end = old.len().checked_sub(new.len().checked_sub(range.end)?)?;
+    let head = memchr::memchr_iter(terminator, old.get(..range.start)?).count() as u64;
+    let begins = |text: &[u8], at: usize| at == 0 || text.get(at - 1) == Some(&terminator);
+    let rest = old.get(old_end..)?;
+    let whole_from = if begins(old, old_end) && begins(new, range.end) {
+        0
+    } else {
+        memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1)
+    };
+    let line_start =
+        old.get(..range.start)?.iter().rposition(|byte| *byte == terminator).map_or(0, |at| at + 1);
+    let lines_of = |text: &[u8]| if text.is_empty() { 0 } else { lines::count(text) };
+    Some(ReplacedLines {
+        first: head + 1,
+        old_lines: lines_of(old.get(line_start..old_end + whole_from)?),
+        new_lines: lines_of(new.get(line_start..range.end + whole_from)?),
+    })
 }

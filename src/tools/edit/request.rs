@@ -6,8 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::item::{EditItem, Match};
-use super::step::EditStep;
+use super::step::{EditItem, EditStep, Match};
 use crate::engine::Engine;
 use crate::engine::policy::Matching;
 use crate::error::Error;

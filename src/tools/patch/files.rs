@@ -6,15 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::request::{self, ExpectedByPath};
 use super::tree::{ResultingTree, emptied};
-use super::{FileAction, FilePatched, HunkDone, Proof, answer};
+use super::{FileAction, FilePatched, HunkDone, Proof};
 use crate::engine::change::gate::Needs;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
@@ -24,8 +24,6 @@ use crate::text::patch::{
     RefusalReason, Whole, is_symlink,
 };
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED, Refusals};
-
-use super::request::ExpectedByPath;
 
 /// The files of one patch.
 pub struct Files<'e> {
@@ -267,7 +265,7 @@ impl<'e> Files<'e> {
         if let Err(error) = self.settle_expected() {
             return error;
         }
-        let refused = self.with_near_names(answer::refused(&refusals), &refusals);
+        let refused = self.with_near_names(request::refused(&refusals), &refusals);
         match self.gate_of(&refusals, outcomes, (proof, wanted)) {
             Ok(()) => refused,
             Err(gate) => {
@@ -286,7 +284,7 @@ impl<'e> Files<'e> {
     ) -> Result<(), Error> {
         let mut found = Refusals::default();
         for refusal in refusals {
-            if answer::may_be_staleness(refusal)
+            if request::may_be_staleness(refusal)
                 && let Some(current) = self.known.remove(&refusal.path)
                 && current.exists()
                 && let Err(error) = self.prove(current, proof, false, Needs::Any)

@@ -1,6 +1,5 @@
 //! `patch`: several changes to several files, all or none.
 
-mod answer;
 mod files;
 mod request;
 mod tree;
@@ -10,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::common::{DiffWanted, ListEnd, Refusals, subject};
+use super::common::{ChangeOptions, ContentOptions, DiffWanted, ListEnd, Refusals, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::{Control, Progress};
 use crate::engine::Engine;
@@ -167,7 +166,7 @@ pub fn run(
     let file_bytes = engine.policy().file_bytes();
     let text_of = |named: Option<&[u8]>| files::text_of(&engine.workspace, request.path.as_deref(), named);
     let parsed = parse_within(&request.patch.0, file_bytes, &text_of);
-    let mut patch = parsed.map_err(|error| answer::invalid(&error))?;
+    let mut patch = parsed.map_err(|error| request::invalid(&error))?;
     let mut options = request.plan_options(file_bytes)?;
     if options.strip == Strip::Auto {
         patch.settle(&|path| files::stands(&engine.workspace, path));
@@ -258,4 +257,72 @@ fn names(patch: &Patched<'_>, options: &PlanOptions, request: &Request) -> Vec<(
 /// An outcome of a patch that this session has applied before, and after which nothing has changed.
 fn as_applied(outcome: FileOutcome) -> FileOutcome {
     FileOutcome { action: Action::AlreadyApplied, ..outcome }
+}
+
+/// Apply a patch as Codex models call it
+///
+/// The same as patch, but a hunk's own old lines, found exactly and in one place, prove that the
+/// caller knows them, and the answer is Codex's text. `LBX_OUTPUT=json` asks for JSON.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+pub struct ApplyPatchRequest {
+    /// The patch; it may come on stdin
+    #[arg(value_name = "PATCH")]
+    #[schemars(extend("x-aliases" = ["patch", "patch_text", "diff"]))]
+    pub input: Option<PatchText>,
+    /// The patch, from stdin
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    #[serde(skip)]
+    pub patch: Option<PatchText>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub options: ChangeOptions,
+}
+
+/// The tool.
+pub struct ApplyPatch;
+
+impl Tool for ApplyPatch {
+    const NAME: &'static str = "apply_patch";
+    const ALIASES: &'static [&'static str] = &["applypatch"];
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Bulk { field: "patch", unless: &["input"] };
+    const BULK_ALONE: bool = true;
+    const SERVED: bool = false;
+    const TEXT_BY_DEFAULT: bool = true;
+    type Request = ApplyPatchRequest;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: ApplyPatchRequest) -> Result<Response, Error> {
+        let Some(patch) = request.input.or(request.patch) else {
+            return Err(Error::invalid(
+                "field `input` is missing: give the patch as the argument or on stdin",
+            )
+            .detail("field", "input"));
+        };
+        let request = Request {
+            patch,
+            path: None,
+            strip: None,
+            expected_sha256_by_path: None,
+            fuzz: 0,
+            strict: false,
+            reverse: false,
+            options: ContentOptions { change: request.options, ..ContentOptions::default() },
+        };
+        run(engine, Self::NAME, &request, Proof::Context)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        text.entry("Success. Updated the following files:");
+        for file in &response.files {
+            match file.action {
+                FileAction::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
+                FileAction::Delete => text.entry(&format!("D {}", escaped::name(&file.path))),
+                FileAction::Modify | FileAction::Rename | FileAction::AlreadyApplied => {
+                    text.entry(&format!("M {}", escaped::name(&file.path)));
+                }
+            }
+        }
+    }
 }

@@ -1,17 +1,15 @@
 //! `review`: the story of a session, for the developer.
 
 mod changes;
-mod page;
+mod render;
 mod story;
-mod words;
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sessions;
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Stdin, Text, Tool, targets};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::store::state::State;
@@ -188,12 +186,12 @@ impl Tool for Review {
                 .suggest("No session has a snapshot here.")
         };
         let Some(store) = record::find(engine)? else { return Err(nothing()) };
-        let chosen = sessions::own_or_newest(engine, &store)?;
+        let chosen = targets::current_or_newest_session(engine, &store)?;
         let Some(state) = State::find(&engine.workspace)? else { return Err(nothing()) };
         let story = story::Story::load(engine, &store, &state, &chosen)?;
         if let Some(path) = &request.html {
             let mut response = story.told(0, AnswerRoom::new(0), !request.stat)?;
-            let shown = page::write(engine, path, &response)?;
+            let shown = render::write(engine, path, &response)?;
             response.html = Some(shown);
             response.changes.clear();
             return Ok(response);
@@ -203,6 +201,6 @@ impl Tool for Review {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        words::tell(response, text);
+        render::tell(response, text);
     }
 }

@@ -9,13 +9,13 @@ use crate::engine::change::record::unreadable;
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::{self, JournalEntry};
 use crate::engine::snapshot::{SessionStep, Store};
-use crate::engine::store::session::SessionId;
+use crate::engine::store::audit;
+use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
-use crate::engine::store::{audit, session};
 use crate::error::Error;
 use crate::text::answer_size::AnswerRoom;
 use crate::tools::common::time_text;
-use crate::tools::sessions::Chosen;
+use crate::tools::targets::ChosenSession;
 
 /// Refused calls that are told, the newest ones.
 const REFUSED_MAX: usize = 1000;
@@ -27,7 +27,7 @@ pub struct Story<'a> {
     /// Where the bytes come from.
     bytes: Bytes<'a>,
     /// The session.
-    chosen: &'a Chosen,
+    chosen: &'a ChosenSession,
     /// Its snapshots and the developer's, the oldest first.
     steps: Vec<SessionStep>,
     /// Its changes that no snapshot has, by their number.
@@ -51,7 +51,7 @@ impl<'a> Story<'a> {
         engine: &'a Engine,
         store: &'a Store,
         state: &'a State,
-        chosen: &'a Chosen,
+        chosen: &'a ChosenSession,
     ) -> Result<Self, Error> {
         let steps = store.story_of(&chosen.session, chosen.after).map_err(|error| unreadable(&error))?;
         let mut entries = BTreeMap::new();
@@ -232,7 +232,7 @@ fn forget_part(taken: &mut TakenBack, by: u64) {
 /// The files that a session read and never changed, as far as it still knows them.
 fn only_read(
     state: &State,
-    chosen: &Chosen,
+    chosen: &ChosenSession,
     steps: &[SessionStep],
     entries: &BTreeMap<u64, JournalEntry>,
 ) -> Vec<String> {

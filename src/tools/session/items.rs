@@ -7,11 +7,9 @@ use std::sync::Arc;
 
 use super::Refused;
 use crate::engine::Engine;
-use crate::engine::history::account;
-use crate::engine::history::account::{NetChange, Side};
+use crate::engine::history::account::{self, NetChange, Side};
 use crate::engine::history::own::Before;
-use crate::engine::journal;
-use crate::engine::journal::{JournalEntry, Version};
+use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::store::audit;
 use crate::engine::store::session::{Mark, SessionState};
 use crate::engine::store::state::State as Lbx;
@@ -20,9 +18,9 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
+use crate::text::counted::counted;
 use crate::text::diff::{self, Counts};
-use crate::text::escaped;
-use crate::text::lines;
+use crate::text::{escaped, lines};
 use crate::tools::common::time_text;
 
 /// Size of a file whose lines are counted, in bytes.
@@ -387,6 +385,196 @@ fn hash(mut file: std::fs::File) -> Option<Sha256> {
             Ok(length) => hasher.update(piece.get(..length)?),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => return None,
+        }
+    }
+}
+
+/// What stands between two entries in braces; a list of lines holds commas without a blank.
+const SEPARATOR: &str = ", ";
+
+/// The entries by folder, such as `src/a/{x.rs:1-10, y.rs +1 -1}`; in the order of the items, which is
+/// that of their paths. A name with a brace or a comma in it would be misread: then each is named whole.
+#[must_use]
+pub fn entries(items: &[&PathStatus]) -> Vec<String> {
+    if items.iter().any(|item| item.path.contains(['{', '}', ',']) || item.path.contains(escaped::is_active))
+    {
+        return items.iter().map(ToString::to_string).collect();
+    }
+    let parts: Vec<Parts<'_>> =
+        items.iter().map(|item| (item.path.split('/').collect(), item.suffix())).collect();
+    let parts: Vec<&Parts<'_>> = parts.iter().collect();
+    level(&parts, 0)
+}
+
+/// The components of a path, and what is said of it.
+type Parts<'a> = (Vec<&'a str>, String);
+
+/// The entries of paths that share their first `depth` components, without these.
+fn level(paths: &[&Parts<'_>], depth: usize) -> Vec<String> {
+    let is_below = |path: &Parts<'_>| path.0.len() > depth + 1;
+    paths
+        .chunk_by(|one, other| is_below(one) && is_below(other) && one.0.get(depth) == other.0.get(depth))
+        .map(|group| {
+            let Some((first, rest)) = group.split_first() else {
+                return String::new();
+            };
+            if rest.is_empty() {
+                return first.0.get(depth..).unwrap_or_default().join("/") + &first.1;
+            }
+            let inside = level(group, depth + 1);
+            let folder = first.0.get(depth).copied().unwrap_or_default();
+            match inside.as_slice() {
+                [only] => format!("{folder}/{only}"),
+                _ => format!("{folder}/{{{}}}", inside.join(SEPARATOR)),
+            }
+        })
+        .collect()
+}
+
+/// The words for as many of a page's items as fit, and how many these are. The paragraph at the beginning
+/// is always there, and so is the first item; the refused calls go before any other item does.
+pub fn within(
+    engine: &Engine,
+    items: &Items,
+    page: &[PathStatus],
+    refused: Option<&Refused>,
+    offset: usize,
+    bytes_max: usize,
+) -> (String, usize) {
+    let left = |count: usize| items.len().saturating_sub(offset + count);
+    let of =
+        |count: usize, refused| text(engine, items, page.get(..count).unwrap_or(page), refused, left(count));
+    let whole = of(page.len(), refused);
+    if whole.len() <= bytes_max {
+        return (whole, page.len());
+    }
+    // A list that is longer has a longer text.
+    let counts: Vec<usize> = (1..=page.len()).collect();
+    let count = counts.partition_point(|&count| of(count, None).len() <= bytes_max);
+    // At least one, so that whoever goes on at the next offset comes to an end.
+    let count = count.max(1).min(page.len());
+    (of(count, None), count)
+}
+
+/// The words for a page of items, of which `left` more are not shown.
+fn text(
+    engine: &Engine,
+    items: &Items,
+    page: &[PathStatus],
+    refused: Option<&Refused>,
+    left: usize,
+) -> String {
+    let mut lines = vec![paragraph(engine, items)];
+    let is_changed = |item: &&PathStatus| item.change.is_some();
+    let is = |state: ReadState| move |item: &&PathStatus| item.change.is_none() && item.state == state;
+    section(
+        &mut lines,
+        "Changed since the session began, net (lines added and removed):",
+        page.iter().filter(is_changed),
+        true,
+    );
+    section(
+        &mut lines,
+        "Read, and unchanged since (lines, where not all were shown):",
+        page.iter().filter(is(ReadState::Fresh)),
+        false,
+    );
+    section(
+        &mut lines,
+        "Read, and changed by someone else since; read again before any change:",
+        page.iter().filter(is(ReadState::Stale)),
+        false,
+    );
+    section(&mut lines, "Read, and gone:", page.iter().filter(is(ReadState::Gone)), false);
+    section(
+        &mut lines,
+        "Read before the context was compacted; read again before any change:",
+        page.iter().filter(is(ReadState::Compacted)),
+        false,
+    );
+    if let Some(refused) = refused {
+        lines.push(format!("Refused calls ({}), the last ones:", refused.count));
+        lines.extend(refused.last.iter().map(|call| format!("- {call}")));
+    }
+    if left > 0 {
+        lines.push(format!("{left} more paths are not shown; session status lists them."));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// What a reader has to know.
+fn paragraph(engine: &Engine, items: &Items) -> String {
+    let (session, root) = (engine.session(), engine.workspace.root().display());
+    let ways = "the tool diff shows what it changed, undo reverts the last change";
+    let changes = match (items.changes(), items.times()) {
+        (1, Some((first, _))) => format!("It made one change, at {first}; {ways}."),
+        (count, Some((first, last))) => {
+            format!("It made {}, from {first} to {last}; {ways}.", counted(count, "change"))
+        }
+        _ => "It has not changed anything.".to_owned(),
+    };
+    format!(
+        "Resuming lbx session {session}, in {root}. {changes} Only a file whose current bytes this session has read \
+         can be changed. Re-read anything no longer in your context."
+    )
+}
+
+/// Adds a heading with its items, where there are any; with their states where these are not the
+/// heading's.
+fn section<'a>(
+    lines: &mut Vec<String>,
+    heading: &str,
+    items: impl Iterator<Item = &'a PathStatus>,
+    mixed: bool,
+) {
+    let listed: Vec<String> = items
+        .map(|item| match item.state {
+            ReadState::Stale if mixed => format!("- {item} (changed by someone else since: read again)"),
+            ReadState::Gone if mixed => format!("- {item} (no longer there)"),
+            _ => format!("- {item}"),
+        })
+        .collect();
+    if !listed.is_empty() {
+        lines.push(heading.to_owned());
+        lines.extend(listed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReadState, *};
+
+    /// Items of these paths, with lines after a colon.
+    fn grouped(paths: &[&str]) -> Vec<String> {
+        let item = |entry: &&str| {
+            let (path, lines) =
+                entry.split_once(':').map_or((*entry, None), |(path, lines)| (path, Some(lines)));
+            PathStatus {
+                path: path.into(),
+                is_utf8: true,
+                state: ReadState::Fresh,
+                lines: lines.map(Into::into),
+                change: None,
+            }
+        };
+        let items: Vec<PathStatus> = paths.iter().map(item).collect();
+        entries(&items.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_folder_is_named_once() {
+        for (paths, wanted) in [
+            (&["a.rs", "b.rs:1-2"][..], &["a.rs", "b.rs:1-2"][..]),
+            (&["src/a.rs", "src/b.rs:1,3-4"], &["src/{a.rs, b.rs:1,3-4}"]),
+            (&["src/x/y/a.rs"], &["src/x/y/a.rs"]),
+            (&["src/x/y/a.rs", "src/x/y/b.rs", "src/z.rs"], &["src/{x/y/{a.rs, b.rs}, z.rs}"]),
+            (&["src/x/a.rs", "src/x/b.rs", "t/a"], &["src/x/{a.rs, b.rs}", "t/a"]),
+            (&["../a", "../b/c"], &["../{a, b/c}"]),
+            (&["s/a,b", "s/c"], &["s/a,b", "s/c"]),
+            (&["s/{a}", "s/c"], &["s/{a}", "s/c"]),
+            (&[], &[]),
+        ] {
+            assert_eq!(grouped(paths), wanted, "{paths:?}");
         }
     }
 }

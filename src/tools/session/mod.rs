@@ -1,7 +1,5 @@
 //! `session`: what a session has seen and changed, for an agent that no longer remembers.
 
-mod brief;
-mod grouped;
 mod items;
 
 use std::path::PathBuf;
@@ -339,7 +337,7 @@ fn status(
     }
     let is_long = serde_json::to_string(&answer).is_ok_and(|json| json.len() > FLAT_BYTES_MAX);
     if is_long {
-        answer.list(&page, grouped::entries);
+        answer.list(&page, items::entries);
     }
     Ok(answer)
 }
@@ -361,7 +359,7 @@ fn brief(
     let bytes_max = request.bytes_max(engine);
     let page = items.page(engine, offset, bytes_max)?;
     let refused = items.refused(state)?;
-    let (text, count) = brief::within(engine, &items, &page, refused.as_ref(), offset, bytes_max);
+    let (text, count) = items::within(engine, &items, &page, refused.as_ref(), offset, bytes_max);
     let next = offset + count;
     (answer.truncated, answer.next_offset) = (next < items.len(), (next < items.len()).then_some(next));
     answer.brief = Some(text);

@@ -1,12 +1,9 @@
 //! `undo`: a session's changes, taken back.
 
-mod conflicts;
 mod files;
-mod folders;
-mod others;
 mod part;
 mod plan;
-mod undone;
+mod response;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
-use super::sessions::{LOG_SHOWS, lost_state};
+use super::targets::{LOG_SHOWS, lost_state};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -24,12 +21,10 @@ use crate::engine::history::stacks::History;
 use crate::engine::journal::JournalEntry;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-pub use conflicts::{Conflict, Conflicts};
 pub use files::{Interleaved, Manner};
-pub use others::{Other, newest_of_others};
-pub use plan::{plan, plan_beside};
-use undone::touches;
-pub use undone::{Undone, as_text, listed};
+pub use plan::{Conflict, Conflicts, plan, plan_beside};
+use response::touches;
+pub use response::{Other, Undone, as_text, listed, newest_of_others};
 
 /// Undo changes of this session, the newest first
 ///
@@ -214,5 +209,52 @@ fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
         let more = total.saturating_sub(names.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         engine.warn(format!("not restored, because no copy exists: {}{more}", names.join(", ")));
+    }
+}
+
+/// Redo what was undone, the oldest change first
+///
+/// A change made after an undo ends what could be redone.
+///
+/// Steps are changes: after an undo of three, one step does the oldest of them again.
+#[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
+#[group(skip)]
+#[serde(transparent)]
+pub struct RedoRequest {
+    /// As for `undo`.
+    #[command(flatten)]
+    request: Steps,
+}
+
+/// What was done again.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RedoResponse {
+    /// The changes, in the order in which they were done again
+    pub redone: Vec<Undone>,
+    /// Whether that is all.
+    #[serde(flatten)]
+    pub end: ListEnd,
+}
+
+/// The tool.
+pub struct Redo;
+
+impl Tool for Redo {
+    const NAME: &'static str = "redo";
+    const LISTED: &'static str = "steps path merge";
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Ignored;
+    const FOR_PEOPLE: bool = true;
+    type Request = RedoRequest;
+    type Response = RedoResponse;
+
+    fn run(engine: &mut Engine, request: RedoRequest) -> Result<RedoResponse, Error> {
+        let Response { undone: redone, end } = run(engine, &request.request, Direction::Redo)?;
+        Ok(RedoResponse { redone, end })
+    }
+
+    fn text(response: &RedoResponse, text: &mut Text) {
+        as_text(&response.redone, Self::NAME, text);
+        response.end.note(response.redone.len(), text);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::files::{LOST, Manner};
 use super::plan::plan;
-use super::undone::{Undone, listed, touches};
+use super::response::{Undone, listed, touches};
 use super::{Request, Response};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -16,7 +16,7 @@ use crate::sha256::Sha256;
 use crate::text::counted::counted;
 use crate::text::git_diff;
 use crate::tools::common::{ListEnd, subject};
-use crate::tools::sessions::LOG_SHOWS;
+use crate::tools::targets::LOG_SHOWS;
 
 /// Takes back the change `seq` of the caller's session, or the part of it that the request names.
 ///

@@ -2,12 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
 
-use super::conflicts::{Conflicts, conflict_error};
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::files::{Interleaved, MERGE_FLAG, Manner, Planner};
-use super::folders::{self, clear_the_way, innermost_first, vacated, without_empty};
 use crate::engine::change::{Change, moves};
-use crate::engine::history::replay::{Direction, Piece, Replay, ReplayResult};
+use crate::engine::history::replay::{Direction, Kind, Piece, Replay, ReplayConflict, ReplayResult, depth};
 use crate::engine::history::stacks::History;
 use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
@@ -16,7 +18,9 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::looks_binary;
+use crate::text::escaped;
 use crate::text::merge::{self, Alike};
+use crate::tools::{Paint, Text};
 
 /// Plans what several changes come to, taken back or done again; answers the paths concerned.
 ///
@@ -86,7 +90,7 @@ pub fn plan_beside(
         }
     }
     if paths.is_empty() {
-        let stays = vacated.iter().find(|folder| folders::is_occupied(change.workspace(), folder, &vacated));
+        let stays = vacated.iter().find(|folder| is_occupied(change.workspace(), folder, &vacated));
         if let Some(folder) = stays.map(|folder| change.workspace().shown(folder)) {
             change.engine().warn(format!("the folder {folder} stays: it is not empty"));
         }
@@ -183,4 +187,281 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
             "They touch the same lines. `undo` with `merge` takes back the later changes, one at a time.",
         ),
     }
+}
+
+/// The folders that are to go in the end where they are empty, by the names they have by then:
+/// another folder may have come under a name that one of them had.
+pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
+    let stays = |folder: &&WorkspacePath| outcome.pieces.standing(folder).as_ref() == Some(*folder);
+    vacant.extend(outcome.ousted.iter().filter(stays).cloned());
+    let taken: BTreeSet<&WorkspacePath> = outcome
+        .lives
+        .iter()
+        .map(|live| &live.at)
+        .chain(outcome.made.iter().map(|folder| &folder.path))
+        .collect();
+    vacant.retain(|folder| !taken.contains(folder) && !outcome.pieces.comes_to(folder));
+    innermost_first(&mut vacant);
+    vacant
+}
+
+/// The outcome without the folders that would move only to vanish, which then vanish where they are.
+///
+/// # Errors
+/// The system's.
+pub fn without_empty(
+    workspace: &Workspace,
+    mut outcome: ReplayResult,
+    folders: &mut Vec<WorkspacePath>,
+) -> Result<ReplayResult, Error> {
+    let pieces = outcome.pieces.clone();
+    let wanted: BTreeSet<WorkspacePath> = folders.iter().cloned().collect();
+    for piece in pieces.iter().filter(|piece| wanted.contains(&piece.at)) {
+        let leaving = Leaving::of(&outcome);
+        let vanishes =
+            |real: &WorkspacePath| outcome.ousted.contains(real) || folders.contains(&pieces.placed(real));
+        if let Some(inner) = emptied(workspace, &piece.real, &leaving, &vanishes)? {
+            outcome.pieces.remove_at(&piece.at);
+            folders.retain(|folder| !folder.is_within(&piece.at));
+            outcome.ousted.extend(inner);
+        }
+    }
+    innermost_first(folders);
+    Ok(outcome)
+}
+
+/// Has the folders cleared away in whose place something else comes to stand.
+///
+/// # Errors
+/// `stale_file` where what stands there must stay.
+pub fn clear_the_way(
+    change: &mut Change<'_>,
+    outcome: &ReplayResult,
+    vacant: &[WorkspacePath],
+) -> Result<(), Error> {
+    let workspace = change.workspace();
+    let leaving = Leaving::of(outcome);
+    let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces)).map(|live| live.at.clone());
+    let mut cleared = Vec::new();
+    for at in lives.chain(outcome.pieces.iter().map(|piece| piece.at)) {
+        // Another may come there with a folder that moves.
+        let mut others = std::borrow::Cow::Borrowed(&outcome.pieces);
+        if others.comes_to(&at) {
+            others.to_mut().remove_at(&at);
+        }
+        let Some(real) = others.standing(&at) else { continue };
+        if moves::kind(workspace, &real)?.is_none() || leaving.has(&real) {
+            continue;
+        }
+        let vanishes = |real: &WorkspacePath| {
+            outcome.ousted.contains(real) || vacant.contains(real) || vacant.contains(&others.placed(real))
+        };
+        match emptied(workspace, &real, &leaving, &vanishes)? {
+            Some(inner) if vanishes(&real) => cleared.extend(inner),
+            _ => return Err(conflict_error(change, &ReplayConflict::Taken(at))),
+        }
+    }
+    // The others may move with what they are in before the end.
+    for folder in &outcome.ousted {
+        if stands_folder(workspace, folder)? {
+            cleared.push(folder.clone());
+        }
+    }
+    innermost_first(&mut cleared);
+    change.add_cleared(cleared);
+    Ok(())
+}
+
+/// Whether a folder stands at a path.
+fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> Result<bool, Error> {
+    Ok(moves::kind(workspace, path)? == Some(Kind::Folder))
+}
+
+/// Whether a folder stands at a path and holds something besides folders that go.
+pub fn is_occupied(workspace: &Workspace, path: &WorkspacePath, going: &[WorkspacePath]) -> bool {
+    let names = workspace.open_folder(path).map(|opened| fs::names_in(&opened));
+    let stays = |name: &std::ffi::OsString| !going.contains(&path.join(name));
+    names.is_ok_and(|names| names.is_ok_and(|names| names.iter().any(stays)))
+}
+
+/// Sorts folders so that each comes before the one that holds it.
+pub fn innermost_first(folders: &mut Vec<WorkspacePath>) {
+    folders.sort_by_cached_key(|folder| std::cmp::Reverse((depth(folder), folder.clone())));
+    folders.dedup();
+}
+
+/// What stands somewhere and goes, or goes elsewhere.
+struct Leaving(BTreeSet<WorkspacePath>);
+
+impl Leaving {
+    /// What leaves in an outcome.
+    fn of(outcome: &ReplayResult) -> Self {
+        let gone = outcome.gone.iter().filter_map(|gone| gone.real.clone());
+        let elsewhere = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
+        let elsewhere = elsewhere.filter_map(|live| live.real.clone());
+        let moved = outcome.pieces.iter().map(|Piece { real, .. }| real);
+        Self(gone.chain(elsewhere).chain(moved).collect())
+    }
+
+    /// Whether what stands at a path leaves.
+    fn has(&self, real: &WorkspacePath) -> bool {
+        self.0.contains(real)
+    }
+}
+
+/// The folder and those in it, where all else in them leaves and all of them may vanish; `None` for
+/// anything else.
+fn emptied(
+    workspace: &Workspace,
+    folder: &WorkspacePath,
+    leaving: &Leaving,
+    may_vanish: &dyn Fn(&WorkspacePath) -> bool,
+) -> Result<Option<Vec<WorkspacePath>>, Error> {
+    let Ok(opened) = workspace.open_folder(folder) else {
+        return Ok(None);
+    };
+    let mut all = vec![folder.clone()];
+    let mut waiting: Vec<(OwnedFd, WorkspacePath)> = vec![(opened, folder.clone())];
+    while let Some((opened, folder)) = waiting.pop() {
+        let io = |errno| Error::io("list", workspace.shown(&folder), errno);
+        for name in fs::names_in(&opened).map_err(io)? {
+            let path = folder.join(&name);
+            if leaving.has(&path) {
+                continue;
+            }
+            let inner = may_vanish(&path).then(|| fs::open_at(opened.as_fd(), &name, fs::FOLDER));
+            let Some(Ok(inner)) = inner else {
+                return Ok(None);
+            };
+            all.push(path.clone());
+            waiting.push((inner, path));
+        }
+    }
+    Ok(Some(all))
+}
+
+/// Files that an error names in its message beside the first.
+const NAMED: usize = 5;
+
+/// A file that is in the way.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Conflict {
+    /// The file
+    pub path: String,
+    /// What is wrong with it
+    pub message: String,
+    /// What to do about it
+    pub suggested_action: String,
+    /// The lines that both sides changed, with markers around them
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<String>,
+}
+
+/// What was found to be in the way, each file once.
+#[derive(Debug, Default)]
+pub struct Conflicts {
+    /// The refusal of each.
+    errors: Vec<Error>,
+    /// The files among them.
+    paths: BTreeSet<String>,
+}
+
+impl Conflicts {
+    /// Whether nothing is in the way.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// Adds the refusal of a file, unless there is one already.
+    pub fn add(&mut self, error: Error) {
+        if error.path().is_none_or(|path| self.paths.insert(path.to_owned())) {
+            self.errors.push(error);
+        }
+    }
+
+    /// Keeps the refusal of one file, and leaves the others to be looked at.
+    ///
+    /// # Errors
+    /// Any other error.
+    pub fn sift<T: Default>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        match result {
+            Err(error) if is_of_one_file(&error) => {
+                self.add(error);
+                Ok(T::default())
+            }
+            other => other,
+        }
+    }
+
+    /// The refusal of all of them; `None` where there are none.
+    #[must_use]
+    pub fn into_error(self) -> Option<Error> {
+        let others = |first: &str| self.paths.iter().filter(|path| *path != first).cloned().collect();
+        let first = self.errors.into_iter().next()?;
+        let others: Vec<String> = others(first.path().unwrap_or_default());
+        if others.is_empty() {
+            return Some(first);
+        }
+        let more = others.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named: Vec<&str> = others.iter().take(NAMED).map(String::as_str).collect();
+        let addition = format!(" (also conflicting: {}{more})", named.join(", "));
+        Some(first.add_to_message(&addition).detail("paths", self.paths.into_iter().collect::<Vec<_>>()))
+    }
+
+    /// All of them, for an answer.
+    #[must_use]
+    pub fn into_list(self) -> Vec<Conflict> {
+        self.errors.into_iter().map(|error| Conflict::of(&error)).collect()
+    }
+}
+
+impl Conflict {
+    /// What an error says of its file.
+    fn of(error: &Error) -> Self {
+        Self {
+            path: error.path().unwrap_or_default().to_owned(),
+            message: error.message().to_owned(),
+            suggested_action: error.suggested_action().to_owned(),
+            conflicts: error.details().get("conflicts").and_then(|text| text.as_str()).map(str::to_owned),
+        }
+    }
+
+    /// The conflict as lines for a reader.
+    pub fn as_text(&self, text: &mut Text) {
+        let word = text.paint(Paint::Red, "conflict:");
+        text.styled(&format!("{word} {}", escaped::line(&self.message)));
+        for line in self.conflicts.iter().flat_map(|lines| lines.lines()) {
+            text.line(&format!("  {line}"));
+        }
+    }
+}
+
+/// Whether an error says that one file is in the way.
+fn is_of_one_file(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::StaleFile | ErrorKind::NotFound) && error.path().is_some()
+}
+
+/// The refusal of changes that move what is not there, or to where something is.
+pub fn conflict_error(change: &Change<'_>, conflict: &ReplayConflict) -> Error {
+    let (path, what, suggestion) = match conflict {
+        ReplayConflict::Missing(path) if is_state(path) => (
+            path,
+            "is no longer in the trash: it was restored or purged since",
+            "`trash` lists what is there; `log` shows who restored it.",
+        ),
+        ReplayConflict::Missing(path) => (
+            path,
+            "no longer exists, so it cannot be moved back",
+            "Bring it back to where this session left it, and repeat the call.",
+        ),
+        ReplayConflict::Taken(path) => (
+            path,
+            "cannot come back: something is in its place",
+            "Move what is there out of the way, and repeat the call.",
+        ),
+    };
+    let shown = change.shown_original(path);
+    Error::new(ErrorKind::StaleFile, format!("{shown} {what}")).at(shown).suggest(suggestion)
 }

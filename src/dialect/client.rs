@@ -1,0 +1,482 @@
+//! The native calls that a foreign tool makes.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+pub(super) use native_request;
+use serde_json::{Map, Value, json};
+
+use crate::app::call::{Ask, Call, Proposal, consent};
+use crate::app::options::Options;
+use crate::control::Control;
+use crate::engine::CallNotes;
+use crate::engine::change::record;
+use crate::engine::policy::Policy;
+use crate::engine::store::calls::CallTally;
+use crate::engine::workspace::{Workspace, fs};
+use crate::error::{Error, ErrorKind};
+use crate::text::escaped;
+use crate::tools::{Image, Tool, ToolEntry, entry_of, log, read};
+
+/// Opens the workspace of a call.
+pub type Opener<'a> = &'a dyn Fn() -> Result<Workspace, Error>;
+
+/// Bytes of a file that is looked at beside a native call.
+const PEEK_BYTES_MAX: u64 = 1 << 30;
+
+/// What is known of a file or folder besides its content.
+#[derive(Debug)]
+pub struct Facts {
+    /// Bytes.
+    pub size: u64,
+    /// When it was made, seconds since 1970.
+    pub created: i64,
+    /// When its content changed.
+    pub modified: i64,
+    /// When it was last read.
+    pub accessed: i64,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// Makes native calls for one foreign call.
+pub struct Native<'a> {
+    /// Opens the workspace; each native call has it anew.
+    open: Opener<'a>,
+    /// The session and what else was fixed.
+    options: &'a Options,
+    /// Cancellation and progress of the foreign call.
+    control: Control,
+    /// Warnings and the newest snapshot of the native calls so far.
+    pub outcome: CallNotes,
+    /// Count the native calls once the answer of all is out.
+    pub tallies: Vec<CallTally>,
+    /// The tools that were called so far.
+    called: Vec<&'static ToolEntry>,
+    /// Images of the native calls so far.
+    images: Vec<Image>,
+    /// Asks a person before each change.
+    ask: Option<&'a Ask>,
+}
+
+impl<'a> Native<'a> {
+    /// Native calls of the options' session.
+    #[must_use]
+    pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
+        let (outcome, tallies, called, images) = (CallNotes::default(), Vec::new(), Vec::new(), Vec::new());
+        Self { open, options, control, outcome, tallies, called, images, ask: None }
+    }
+
+    /// The same, which ask a person before each change.
+    #[must_use]
+    pub fn asking(self, ask: Option<&'a Ask>) -> Self {
+        Self { ask, ..self }
+    }
+
+    /// The schemas of what the tools called so far take and answer.
+    pub fn schemas(&self) -> impl Iterator<Item = Value> + '_ {
+        self.called.iter().flat_map(|tool| [(tool.request_schema)(), (tool.response_schema)()])
+    }
+
+    /// The data that the native tool answers.
+    ///
+    /// # Errors
+    /// What the tool refuses.
+    pub fn call<T: Tool + 'static>(&mut self, request: Value) -> Result<Value, Error> {
+        self.call_entry(None, entry_of::<T>(), request)
+    }
+
+    /// The same, with paths that count from a folder of the workspace, where one is given.
+    ///
+    /// # Errors
+    /// What the tool refuses, or where there is no such folder.
+    pub fn call_in<T: Tool + 'static>(
+        &mut self,
+        folder: Option<&Path>,
+        request: Value,
+    ) -> Result<Value, Error> {
+        self.call_entry(folder, entry_of::<T>(), request)
+    }
+
+    /// The same, with the types of the tool erased.
+    fn call_entry(
+        &mut self,
+        folder: Option<&Path>,
+        entry: &'static ToolEntry,
+        request: Value,
+    ) -> Result<Value, Error> {
+        self.called.push(entry);
+        let open = || match folder {
+            Some(folder) => (self.open)()?.counting_from(folder),
+            None => (self.open)(),
+        };
+        if let Some(ask) = self.ask {
+            let (options, control) = (self.options, &self.control);
+            consent(ask, &Proposal { open: &open, tool: entry, request: &request, options, control })?;
+        }
+        let call = Call::within(open()?, entry, self.options)?.controlled_by(self.control.clone());
+        let called = call.run_with(|engine| (entry.run_json)(engine, request));
+        self.tallies.extend(called.tally);
+        self.outcome.warnings.extend(called.outcome.warnings);
+        self.outcome.changed |= called.outcome.changed;
+        self.outcome.snapshot = called.outcome.snapshot.or(self.outcome.snapshot.take());
+        let mut reply = called.answered?;
+        self.images.extend(reply.take_images());
+        reply.value()
+    }
+
+    /// The image in a file, as a block of its own; none where the file is something else.
+    ///
+    /// # Errors
+    /// What `read` refuses.
+    pub fn image(&mut self, path: &str) -> Result<Vec<Image>, Error> {
+        self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
+        Ok(std::mem::take(&mut self.images))
+    }
+
+    /// The bytes of a file, encoded, whatever they are.
+    ///
+    /// # Errors
+    /// What `read` refuses.
+    pub fn base64_of(&mut self, path: &str) -> Result<String, Error> {
+        let data =
+            self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0, "limit": 0 }))?;
+        let text = |field| data.get(field).and_then(Value::as_str);
+        let image = std::mem::take(&mut self.images).pop().map(|image| image.base64);
+        let base64 = image.or_else(|| text("base64").map(str::to_owned));
+        Ok(base64.unwrap_or_else(|| STANDARD.encode(text("content").unwrap_or_default())))
+    }
+
+    /// The text of a file that the caller is not shown, so that it does not count as read; what is not
+    /// UTF-8 in it is replaced.
+    ///
+    /// # Errors
+    /// Where there is no such file, or it is too large.
+    pub fn peek(&self, path: &str) -> Result<String, Error> {
+        let workspace = (self.open)()?;
+        let place = workspace.resolve(Path::new(path))?;
+        if place.stat().is_some_and(fs::is_folder) {
+            return Err(Error::new(ErrorKind::IsADirectory, format!("{path} is a directory")).at(path));
+        }
+        let (file, stat) = workspace.open_file(&place)?;
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), PEEK_BYTES_MAX)
+            .map_err(|error| Error::io("read", path, error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The real absolute path of what stands at `path`.
+    ///
+    /// # Errors
+    /// Where the path cannot be resolved.
+    pub fn real(&self, path: &str) -> Result<PathBuf, Error> {
+        let workspace = (self.open)()?;
+        let place = workspace.resolve(Path::new(path))?;
+        Ok(workspace.root().join(place.path().as_path()).components().collect())
+    }
+
+    /// What is known of the file or folder at `path`.
+    ///
+    /// # Errors
+    /// `not_found`, or where the path cannot be resolved.
+    pub fn facts(&self, path: &str) -> Result<Facts, Error> {
+        let workspace = (self.open)()?;
+        let place = workspace.resolve(Path::new(path))?;
+        let stat = place.stat().ok_or_else(|| workspace.not_found(&place))?;
+        let opened = fs::open_beneath(workspace.root_fd(), place.path(), fs::LOOK).ok();
+        let times = opened.and_then(|file| {
+            let (empty, birth) = (rustix::fs::AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::BTIME);
+            rustix::fs::statx(file, "", empty, birth).ok()
+        });
+        Ok(Facts {
+            size: fs::size_of(stat),
+            created: times.map_or(stat.st_ctime, |times| times.stx_btime.tv_sec),
+            modified: stat.st_mtime,
+            accessed: stat.st_atime,
+            is_folder: fs::is_folder(stat),
+            is_file: fs::is_regular(stat),
+            mode: fs::mode_of(stat),
+        })
+    }
+
+    /// The bytes of a file as it was in a snapshot.
+    ///
+    /// # Errors
+    /// `not_found` where there is no such snapshot, or no such file in it.
+    pub fn file_in_snapshot(&self, id: &str, path: &Path) -> Result<Vec<u8>, Error> {
+        let mut found = None;
+        let entry = entry_of::<log::Log>();
+        let call = Call::within((self.open)()?, entry, self.options)?.controlled_by(self.control.clone());
+        let called = call.run_with(|engine| {
+            found = record::file_at(engine, id, path)?;
+            (entry.run_json)(engine, json!({ "limit": 1 }))
+        });
+        called.answered?;
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("snapshot {id} has no file {}", path.display()))
+        })
+    }
+
+    /// `path` as an absolute path without `.`, from where relative paths count.
+    ///
+    /// # Errors
+    /// Where the workspace cannot be opened.
+    pub fn absolute(&self, path: &str) -> Result<PathBuf, Error> {
+        Ok(self.base()?.join(path).components().collect())
+    }
+
+    /// The absolute path from which relative ones count.
+    ///
+    /// # Errors
+    /// Where the workspace cannot be opened.
+    pub fn base(&self) -> Result<PathBuf, Error> {
+        let workspace = (self.open)()?;
+        let base =
+            workspace.base().components().fold(workspace.root().to_owned(), |path, name| path.join(name));
+        Ok(base)
+    }
+
+    /// The absolute path of the workspace root.
+    ///
+    /// # Errors
+    /// Where the workspace cannot be opened.
+    pub fn root(&self) -> Result<PathBuf, Error> {
+        Ok((self.open)()?.root().to_owned())
+    }
+
+    /// Bytes that an answer has where nobody says.
+    ///
+    /// # Errors
+    /// Where the workspace cannot be opened, or its policy is not as it should be.
+    pub fn max_bytes(&self) -> Result<usize, Error> {
+        Ok(Policy::load(&(self.open)()?, &self.options.policy)?.max_bytes())
+    }
+
+    /// The size of what stands at `path`, in bytes; 0 where there is nothing.
+    ///
+    /// # Errors
+    /// Where the path cannot be resolved.
+    pub fn size_of(&self, path: &str) -> Result<u64, Error> {
+        let place = (self.open)()?.resolve(Path::new(path))?;
+        Ok(place.stat().map_or(0, fs::size_of))
+    }
+
+    /// Whether anything stands at `path`.
+    ///
+    /// # Errors
+    /// Where the path cannot be resolved.
+    pub fn exists(&self, path: &str) -> Result<bool, Error> {
+        Ok((self.open)()?.resolve(Path::new(path))?.stat().is_some())
+    }
+
+    /// Whether a folder stands at `path`.
+    ///
+    /// # Errors
+    /// Where the path cannot be resolved.
+    pub fn is_folder(&self, path: &str) -> Result<bool, Error> {
+        let place = (self.open)()?.resolve(Path::new(path))?;
+        Ok(place.stat().is_some_and(fs::is_folder))
+    }
+}
+
+/// Lines of context round a change in a snippet.
+const SNIPPET_CONTEXT: u64 = 4;
+
+/// A request for a native tool, without the fields that are absent.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! native_request {
+    ($($name:literal: $value:expr),* $(,)?) => {
+        $without_nulls(serde_json::json!({ $($name: $value),* }))
+    };
+}
+
+/// An object without its null fields.
+pub fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+/// A text field of an answer.
+pub fn text<'v>(data: &'v Value, field: &str) -> &'v str {
+    data.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The path of an entry, as people see it.
+pub fn shown(entry: &Value) -> Cow<'_, str> {
+    escaped::name(text(entry, "path"))
+}
+
+/// An absolute path, as people see it.
+pub fn shown_path(path: &Path) -> String {
+    escaped::name(&path.to_string_lossy()).into_owned()
+}
+
+/// The paths in a list of an answer, as people see them, one a line.
+pub fn shown_lines(data: &Value, field: &str) -> String {
+    texts(data, field).into_iter().map(escaped::name).collect::<Vec<_>>().join("\n")
+}
+
+/// A number field of an answer.
+pub fn number(data: &Value, field: &str) -> u64 {
+    data.get(field).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// A field that is true or false.
+pub fn flag(data: &Value, field: &str) -> bool {
+    data.get(field).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// A list of an answer; empty where it is absent.
+pub fn list<'v>(data: &'v Value, field: &str) -> &'v [Value] {
+    data.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The texts in a list of an answer.
+pub fn texts<'v>(data: &'v Value, field: &str) -> Vec<&'v str> {
+    list(data, field).iter().filter_map(Value::as_str).collect()
+}
+
+/// Each line of what `read` answered, with its number as `form` writes it.
+pub fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
+    let first = number(data, "start_line");
+    let lines = text(data, "content").lines().zip(first..);
+    lines.map(|(line, number)| form(number, line)).collect::<Vec<_>>().join("\n")
+}
+
+/// Which lines of a file an answer of `read` shows.
+pub struct LinesShown {
+    /// The first.
+    pub first: u64,
+    /// The last; one less than the first where there is none.
+    pub last: u64,
+    /// Lines in the file.
+    pub total: u64,
+    /// Those of which only the start is shown.
+    clipped: Vec<u64>,
+}
+
+impl LinesShown {
+    /// Those of an answer.
+    pub fn of(data: &Value) -> Self {
+        let mut clipped: Vec<u64> = list(data, "clipped").iter().map(|line| number(line, "line")).collect();
+        let cut = data.get("next_column").map(|_| number(data, "next_offset") + 1);
+        clipped.extend(cut.filter(|line| !clipped.contains(line)));
+        let [first, last, total] = ["start_line", "end_line", "total_lines"].map(|field| number(data, field));
+        Self { first, last, total, clipped }
+    }
+
+    /// A line of the file that is counted from its end where it is negative.
+    pub fn line(&self, line: i64) -> u64 {
+        u64::try_from(line).unwrap_or_else(|_| (self.total + 1).saturating_sub(line.unsigned_abs()))
+    }
+
+    /// Whether lines are left out that were asked for: those up to `asked_last`, or all where that is none.
+    pub fn stop_early(&self, asked_last: Option<u64>) -> bool {
+        self.last < self.total && asked_last.is_none_or(|asked| self.last < asked)
+    }
+
+    /// In a sentence, of which lines only the start is shown.
+    pub fn clipped(&self) -> Option<String> {
+        let numbers = self.clipped.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        match self.clipped.len() {
+            0 => None,
+            1 => Some(format!("Only the start of line {numbers} is shown.")),
+            _ => Some(format!("Only the starts of lines {numbers} are shown.")),
+        }
+    }
+
+    /// What is left out of what was asked for, in sentences; `how` says how the family reads the rest.
+    pub fn left_out(&self, asked_last: Option<u64>, how: &str) -> Option<String> {
+        let Self { first, last, total, .. } = self;
+        let rest = self
+            .stop_early(asked_last)
+            .then(|| format!("Lines {first} to {last} of {total} are shown. {how} to read the rest."));
+        let sentences: Vec<String> = rest.into_iter().chain(self.clipped()).collect();
+        (!sentences.is_empty()).then(|| sentences.join(" "))
+    }
+}
+
+/// Takes back the warning of `read` that the lines wanted are past the end: the family's own text says so.
+pub fn says_past_end(lbx: &mut Native<'_>, data: &Value) {
+    let LinesShown { first, total, .. } = LinesShown::of(data);
+    let warning = read::past_end(first, text(data, "path"), total);
+    lbx.outcome.warnings.retain(|known| *known != warning);
+}
+
+/// The last line of a request for so many lines from `first` on; none where it asks for all that fit.
+pub fn last_asked(first: u64, limit: Option<u64>) -> Option<u64> {
+    limit.filter(|limit| *limit > 0).map(|limit| first.saturating_add(limit - 1))
+}
+
+/// A number and its noun, in the plural where it is not one.
+pub fn counted(count: u64, noun: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { noun } else { plural })
+}
+
+/// The lines of a file round its first changed place, numbered as `cat -n` does.
+///
+/// # Errors
+/// Where the file cannot be read again.
+pub fn snippet(lbx: &mut Native<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
+    let start = changed.0.saturating_sub(SNIPPET_CONTEXT).max(1);
+    let end = changed.1.max(changed.0).saturating_add(SNIPPET_CONTEXT);
+    let data =
+        lbx.call::<read::Read>(serde_json::json!({ "path": path, "start_line": start, "end_line": end }))?;
+    Ok(numbered(&data, cat_n))
+}
+
+/// A line as `cat -n` prints it.
+pub fn cat_n(number: u64, line: &str) -> String {
+    format!("{number:6}\t{line}")
+}
+
+/// The lines of the first replacement in an answer of `edit`.
+pub fn first_replacement(data: &Value) -> (u64, u64) {
+    let first = list(data, "replacements").first();
+    let line = |field| first.map_or(1, |place| number(place, field));
+    (line("start_line"), line("end_line"))
+}
+
+/// Globs that match a path or any part of it, as `ignore` lists of these families do.
+///
+/// # Errors
+/// `invalid_request` for a pattern that is not a glob.
+pub fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
+    let mut set = globset::GlobSetBuilder::new();
+    for pattern in patterns {
+        let bare = pattern.trim_end_matches('/');
+        for form in [bare.to_owned(), format!("**/{bare}"), format!("**/{bare}/**")] {
+            let glob = globset::Glob::new(&form)
+                .map_err(|error| Error::invalid(format!("{pattern:?} is not a glob: {}", error.kind())))?;
+            set.add(glob);
+        }
+    }
+    set.build()
+        .map_err(|error| Error::invalid(format!("the globs cannot be used together: {}", error.kind())))
+}
+
+/// Globs that match a whole path, seen from a folder; `*` stays within a name.
+///
+/// # Errors
+/// `invalid_request` for a pattern that is not a glob.
+pub fn relative_globs(patterns: impl IntoIterator<Item = String>) -> Result<globset::GlobSet, Error> {
+    let mut set = globset::GlobSetBuilder::new();
+    for pattern in patterns {
+        let glob = globset::GlobBuilder::new(&pattern).literal_separator(true).build();
+        set.add(
+            glob.map_err(|error| Error::invalid(format!("{pattern:?} is not a glob: {}", error.kind())))?,
+        );
+    }
+    set.build()
+        .map_err(|error| Error::invalid(format!("the globs cannot be used together: {}", error.kind())))
+}

@@ -1,0 +1,470 @@
+//! What a dialect is: a family's tools, their requests and answers, and its words for errors.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::client::Native;
+use crate::error::{Error, ErrorKind, bounded};
+use crate::request;
+use crate::tools::{Effect, Image};
+
+/// The tools of one model family.
+pub struct Dialect {
+    /// The value of `--dialect`.
+    pub name: &'static str,
+    /// Whether a model family was trained on it: the name of such a tool alone then picks it.
+    pub is_model_family: bool,
+    /// Its tools, in the order in which clients see them.
+    pub tools: &'static [ForeignTool],
+    /// Native tools that errors and warnings name, and what the family has for each.
+    pub(super) names: &'static [Pair],
+    /// Words an error as the family's own tool does.
+    pub(super) error_text: fn(&Failure<'_>) -> String,
+    /// Where it does not do what the family's own tools do, a sentence each.
+    pub differences: &'static [&'static str],
+}
+
+impl Dialect {
+    /// Carries out a request to one of its tools.
+    ///
+    /// # Errors
+    /// Those of the native calls, in the names of the family.
+    pub fn call(&self, tool: &ForeignTool, lbx: &mut Native<'_>, request: Value) -> Result<Said, Error> {
+        (tool.run)(lbx, request, self.names)
+    }
+
+    /// An error in the family's words. They repeat what the request holds, which may be very long.
+    #[must_use]
+    pub fn words_of(&self, error: &Error, request: &Value) -> String {
+        bounded((self.error_text)(&Failure { error, request }))
+    }
+
+    /// Its tool of that name.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&'static ForeignTool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+/// An error with the request that met it.
+pub(super) struct Failure<'a> {
+    /// What was wrong.
+    pub error: &'a Error,
+    /// The family's request.
+    pub request: &'a Value,
+}
+
+impl Failure<'_> {
+    /// A field of the request that is text.
+    #[must_use]
+    pub fn text(&self, field: &str) -> &str {
+        self.request.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A number among the details.
+    #[must_use]
+    pub fn number(&self, detail: &str) -> Option<u64> {
+        self.error.details().get(detail)?.as_u64()
+    }
+
+    /// The lines of the places that matched, as a list in a sentence.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let places = self.error.details().get("places").and_then(Value::as_array);
+        let lines = places.into_iter().flatten().filter_map(|place| place.get("line"));
+        lines.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What the family's own tool would say where the error has its words, else the native message and what
+    /// to do next.
+    #[must_use]
+    pub fn words(&self) -> String {
+        self.said().map_or_else(
+            || format!("{}. {}", self.error.message().trim_end_matches('.'), self.error.suggested_action()),
+            str::to_owned,
+        )
+    }
+
+    /// What the family's own tool would say, where the error has its words.
+    #[must_use]
+    pub fn said(&self) -> Option<&str> {
+        self.error.details().get(SAID).and_then(Value::as_str)
+    }
+}
+
+/// The detail of an error that holds what the family's own tool would say.
+const SAID: &str = "said";
+
+/// An error in the words of the family's own tool.
+pub(super) fn refused(kind: ErrorKind, path: &str, words: impl Into<String>) -> Error {
+    let words = bounded(words.into());
+    Error::new(kind, words.clone()).at(path).detail(SAID, words)
+}
+
+/// What a foreign tool answers.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// The text that the model sees.
+    pub text: String,
+    /// Images, each a block of its own over MCP.
+    pub images: Vec<Image>,
+    /// Other files, each a block of its own over MCP.
+    pub media: Vec<Media>,
+    /// What an MCP client gets as structured content.
+    pub structured: Option<Value>,
+    /// Whether the tool failed, and the text says how: a command that did not succeed.
+    pub is_error: bool,
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+/// A file as a whole.
+#[derive(Debug)]
+pub struct Media {
+    /// Its MIME type.
+    pub mime: String,
+    /// Its bytes, encoded.
+    pub base64: String,
+    /// Where it is.
+    pub uri: String,
+}
+
+/// As what a client is shown a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaKind {
+    /// A picture.
+    Image,
+    /// A sound.
+    Audio,
+    /// Bytes with their address.
+    Resource,
+}
+
+impl Media {
+    /// As what a client is shown it.
+    #[must_use]
+    pub fn kind(&self) -> MediaKind {
+        match self.mime.split('/').next() {
+            Some("image") => MediaKind::Image,
+            Some("audio") => MediaKind::Audio,
+            _ => MediaKind::Resource,
+        }
+    }
+
+    /// The file as a block of MCP: an image, a sound, or a resource.
+    #[must_use]
+    pub fn as_block(&self) -> Value {
+        let Self { mime, base64, uri } = self;
+        match self.kind() {
+            MediaKind::Image => json!({ "type": "image", "data": base64, "mimeType": mime }),
+            MediaKind::Audio => json!({ "type": "audio", "data": base64, "mimeType": mime }),
+            MediaKind::Resource => {
+                json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } })
+            }
+        }
+    }
+}
+
+impl From<&str> for Said {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// One tool of a family.
+pub trait Foreign {
+    /// Its name in the family.
+    const NAME: &'static str;
+    /// What it may do.
+    const EFFECT: Effect;
+    /// The description that a model sees, where several tools share one shape of request.
+    const ABOUT: Option<&'static str> = None;
+    /// Whether it reads the files that its request names.
+    const READS_FILES: bool = false;
+    /// Whether it runs commands, which may take as long as they like.
+    const RUNS_COMMANDS: bool = false;
+    /// Native fields that its parameters call otherwise.
+    const FIELDS: &'static [Pair] = &[];
+    /// Its parameters; without [`Self::ABOUT`] the doc comment is the description that a model sees.
+    type Request: DeserializeOwned + JsonSchema + 'static;
+
+    /// Carries out a request by native calls.
+    ///
+    /// # Errors
+    /// Those of the native calls.
+    fn run(lbx: &mut Native<'_>, request: Self::Request) -> Result<Said, Error>;
+}
+
+/// A foreign tool with its types erased.
+pub struct ForeignTool {
+    /// Its name in the family.
+    pub name: &'static str,
+    /// What it may do.
+    pub effect: Effect,
+    /// Whether it reads the files that its request names.
+    pub reads_files: bool,
+    /// Whether it runs commands.
+    pub runs_commands: bool,
+    /// Native fields that its parameters call otherwise.
+    fields: &'static [Pair],
+    /// What [`Foreign::ABOUT`] says of it.
+    about: Option<&'static str>,
+    /// The JSON Schema of its request.
+    request_schema: fn() -> Value,
+    /// Carries out a request, with the names that the family has for native tools.
+    run: fn(&mut Native<'_>, Value, &'static [Pair]) -> Result<Said, Error>,
+}
+
+/// Erases the types of a tool.
+pub(super) const fn foreign<T: Foreign>() -> ForeignTool {
+    ForeignTool {
+        name: T::NAME,
+        effect: T::EFFECT,
+        reads_files: T::READS_FILES,
+        runs_commands: T::RUNS_COMMANDS,
+        fields: T::FIELDS,
+        about: T::ABOUT,
+        request_schema: request::schema_of::<T::Request>,
+        run: run::<T>,
+    }
+}
+
+/// Carries out a request. What is wrong with its form is said in the family's names already.
+fn run<T: Foreign>(lbx: &mut Native<'_>, value: Value, tools: &'static [Pair]) -> Result<Said, Error> {
+    let request = request::parse::<T::Request>(value)?;
+    let said = T::run(lbx, request);
+    if said.is_ok() && lbx.outcome.warnings.is_empty() {
+        return said;
+    }
+    let names = foreign::<T>().names(tools, lbx.schemas());
+    let warnings = lbx.outcome.warnings.iter().map(|warning| names.warning(warning)).collect();
+    lbx.outcome.warnings = warnings;
+    said.map_err(|error| names.error(error))
+}
+
+impl ForeignTool {
+    /// How its caller calls what lbx has: `tools` are the native ones that the family knows, `native` the
+    /// schemas of what the native calls take and answer.
+    pub(super) fn names(&self, tools: &'static [Pair], native: impl IntoIterator<Item = Value>) -> Names {
+        Names::new(tools, self.fields, self.schema(), native)
+    }
+
+    /// The JSON Schema of its request, with its description.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        let mut schema = (self.request_schema)();
+        if let (Some(about), Some(schema)) = (self.about, schema.as_object_mut()) {
+            schema.insert("description".to_owned(), about.into());
+        }
+        schema
+    }
+}
+
+/// A native name with the one that the family has for it.
+pub type Pair = (&'static str, &'static str);
+
+/// How the caller of a foreign tool calls what lbx has.
+pub struct Names {
+    /// Native tools, and what the family has for each.
+    tools: &'static [Pair],
+    /// Native fields that the foreign tool calls otherwise.
+    fields: &'static [Pair],
+    /// The parameters of the foreign tool.
+    own: BTreeSet<String>,
+    /// Native fields.
+    native: BTreeSet<String>,
+}
+
+impl Names {
+    /// Those of a family's tool with this schema of its request. `native` are the schemas of what its native
+    /// calls take and answer.
+    pub fn new(
+        tools: &'static [Pair],
+        fields: &'static [Pair],
+        schema: Value,
+        native: impl IntoIterator<Item = Value>,
+    ) -> Self {
+        let (mut own, mut known) = (BTreeSet::new(), BTreeSet::new());
+        collect_fields(&request::advertised(schema), &mut own);
+        native.into_iter().for_each(|schema| collect_fields(&schema, &mut known));
+        Self { tools, fields, own, native: known }
+    }
+
+    /// An error of a native call, for the family.
+    pub fn error(&self, error: Error) -> Error {
+        let advice = |advice: &str| self.sentences(advice, |renamed| renamed.is_known);
+        error.reworded(|message| self.renamed(message).text, advice)
+    }
+
+    /// A warning of a native call, for the family. What is in backticks there may be a branch or a file: such a
+    /// sentence stays.
+    pub fn warning(&self, warning: &str) -> String {
+        let known = self.sentences(warning, |renamed| !renamed.lacks_field);
+        known.unwrap_or_else(|| self.renamed(warning).text)
+    }
+
+    /// The sentences of a text that `stay`; `None` where there are no such.
+    fn sentences(&self, text: &str, stay: impl Fn(&Renamed) -> bool) -> Option<String> {
+        let sentences = sentences(text).into_iter().map(|sentence| self.renamed(sentence));
+        let known: String = sentences.filter(stay).map(|renamed| renamed.text).collect();
+        Some(known.trim_end().to_owned()).filter(|known| !known.is_empty())
+    }
+
+    /// A text in the family's names; what the family has nothing for keeps its native one.
+    fn renamed(&self, text: &str) -> Renamed {
+        let mut renamed =
+            Renamed { text: String::with_capacity(text.len()), is_known: true, lacks_field: false };
+        let mut parts = text.split('`').peekable();
+        let mut is_quoted = false;
+        while let Some(part) = parts.next() {
+            let is_last = parts.peek().is_none();
+            if is_quoted && !is_last && is_name(part) {
+                self.rename(part, &mut renamed);
+            } else if is_quoted {
+                renamed.text.push_str(part);
+            } else {
+                part.split_inclusive(char::is_whitespace)
+                    .for_each(|word| self.rename_word(word, &mut renamed));
+            }
+            if !is_last {
+                renamed.text.push('`');
+            }
+            is_quoted = !is_quoted;
+        }
+        renamed
+    }
+
+    /// A word without backticks, with the signs round it.
+    fn rename_word(&self, word: &str, renamed: &mut Renamed) {
+        let name = word.trim_start_matches(['(', '"']);
+        let (before, _) = word.split_at(word.len() - name.len());
+        let name = name.trim_end().trim_end_matches(['.', ',', ';', ':', '?', ')', '"']);
+        let (_, after) = word.split_at(before.len() + name.len());
+        renamed.text.push_str(before);
+        // Programs alone see the details of an error.
+        // Any other word may be meant as it is.
+        let is_no_word = name.contains(|letter: char| letter == '_' || letter.is_ascii_digit());
+        if name.starts_with("details.") || (is_no_word && self.native.contains(name)) {
+            self.rename(name, renamed);
+        } else {
+            renamed.text.push_str(name);
+        }
+        renamed.text.push_str(after);
+    }
+
+    /// Adds a name: the family's own, else the native one.
+    fn rename(&self, native: &str, renamed: &mut Renamed) {
+        let own = self.own_name(native);
+        renamed.text.push_str(own.unwrap_or(native));
+        renamed.is_known &= own.is_some();
+        renamed.lacks_field |=
+            own.is_none() && (native.starts_with("details.") || self.native.contains(native));
+    }
+
+    /// What the family calls a native tool or field.
+    fn own_name<'n>(&'n self, native: &str) -> Option<&'n str> {
+        let listed = self.fields.iter().chain(self.tools).find(|(name, _)| *name == native);
+        listed.map(|(_, own)| *own).or_else(|| self.own.get(native).map(String::as_str))
+    }
+}
+
+/// A text in the family's names.
+struct Renamed {
+    /// The text.
+    text: String,
+    /// Whether the family has all that it names.
+    is_known: bool,
+    /// Whether it names a native field that the family does not have.
+    lacks_field: bool,
+}
+
+/// Whether words in backticks name a tool or a field.
+fn is_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// The sentences of a text, each with the blank after it.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut sentences = Vec::new();
+    let (mut rest, mut from) = (text, 0);
+    while let Some(end) = rest.get(from..).and_then(|text| text.find(['.', '?'])).map(|at| from + at + 1) {
+        if rest.get(end..).is_some_and(|after| after.starts_with(' ')) {
+            let (sentence, after) = rest.split_at(end + 1);
+            sentences.push(sentence);
+            (rest, from) = (after, 0);
+        } else {
+            from = end;
+        }
+    }
+    sentences.push(rest);
+    sentences
+}
+
+/// Collects the names of the fields of a schema, and of those inside.
+fn collect_fields(schema: &Value, fields: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(map) => {
+            let properties = map.get("properties").and_then(Value::as_object);
+            fields.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
+            map.values().for_each(|inner| collect_fields(inner, fields));
+        }
+        Value::Array(list) => list.iter().for_each(|inner| collect_fields(inner, fields)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    /// The names of a family with `Look` and `Change`, in a call of the latter.
+    fn names() -> Names {
+        let own = json!({ "properties": { "file": {}, "occurrence": {}, "old": { "x-hidden": true } } });
+        let native =
+            json!({ "properties": { "old_string": {}, "start_line": {}, "sha256": {}, "path": {} } });
+        Names::new(&[("ls", "Look")], &[("path", "file"), ("old_string", "before")], own, [native])
+    }
+
+    #[test]
+    fn a_name_becomes_the_familys_own() {
+        let text = |text| names().renamed(text).text;
+        assert_eq!(
+            text("field `path` is missing: `ls` shows it"),
+            "field `file` is missing: `Look` shows it"
+        );
+        assert_eq!(text("old_string (old_string, \"old_string\")."), "before (before, \"before\").");
+        // Neither a path nor what was quoted is a name.
+        for same in
+            ["no such file: ./old_string or a/old_string.txt", "the ls of path", "bad `(?=a` `. `x", "`"]
+        {
+            assert_eq!(text(same), same);
+        }
+    }
+
+    #[test]
+    fn advice_that_names_what_is_not_there_is_left_out() {
+        let said = |advice: &str| {
+            let error = Error::new(ErrorKind::NotFound, "no `glob` here").suggest(advice.to_owned());
+            let error = names().error(error);
+            assert_eq!(error.message(), "no `glob` here");
+            error.suggested_action().to_owned()
+        };
+        assert_eq!(said("Take `occurrence`. Or `start_line` 3.5. Or `ls`."), "Take `occurrence`. Or `Look`.");
+        assert_eq!(said("Is it b.txt? Copy old_string. details.near has it."), "Is it b.txt? Copy before.");
+        assert_eq!(said("Ask `glob`."), ErrorKind::NotFound.suggested_without_names());
+        assert_eq!(names().warning("Line 3 has no sha256."), "Line 3 has no sha256.");
+        let warning = "No snapshot: the filter `lfs` is missing. Set `path`. Set start_line.";
+        assert_eq!(names().warning(warning), "No snapshot: the filter `lfs` is missing. Set `file`.");
+    }
+}

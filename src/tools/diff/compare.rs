@@ -1,0 +1,429 @@
+//! Compares two states and shows a window of the differences.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Request;
+use crate::engine::Engine;
+use crate::engine::change::record::unreadable;
+use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
+use crate::engine::store::session;
+use crate::engine::store::state::State;
+use crate::engine::workspace::resolve::ResolvedPath;
+use crate::error::Error;
+use crate::text::answer_size::{AnswerRoom, TextSize};
+use crate::text::checked::peek;
+use crate::text::escaped;
+use crate::text::git_diff::{Amount, FileDiff, Side};
+use crate::tools::targets::{PathOrRevisions, Revisions, commit_named, path_must_be_known, path_or_revision};
+
+/// Files that are listed with their numbers.
+const FILES_LISTED_MAX: usize = 1000;
+
+/// What differs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The earlier commit; absent where there is none before
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The later commit; absent where there is no snapshot at all
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Present where this is what that session changed, without what others changed meanwhile
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// How many files differ
+    pub files: usize,
+    /// How much changed in each file, where that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stat: Option<Vec<FileStat>>,
+    /// The unified diff; absent with `stat`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// What each session changed, the newest first, where that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Vec<SessionDiff>>,
+    /// Whether there is more
+    pub truncated: bool,
+    /// The offset at which to continue
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+    /// The diff's own bytes.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub bytes: Vec<u8>,
+    /// Lines of which only the beginning is shown.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub cut_lines: usize,
+}
+
+/// What one session changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SessionDiff {
+    /// The session
+    pub session: String,
+    /// How many files differ
+    pub files: usize,
+    /// How much changed in each file, where that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stat: Option<Vec<FileStat>>,
+    /// The unified diff; absent with `stat`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// The diff's own bytes.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub bytes: Vec<u8>,
+}
+
+/// How much changed in one file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileStat {
+    /// The path from the root
+    pub path: String,
+    /// The path that it had before, where that was another
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// What became of it
+    pub action: Action,
+    /// Lines added; absent for a binary or very large file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insertions: Option<usize>,
+    /// Lines removed; likewise
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletions: Option<usize>,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It is new
+    Create,
+    /// It is another
+    Modify,
+    /// It is gone
+    Delete,
+    /// It has another name
+    Rename,
+}
+
+impl Action {
+    /// Its letter, as git has it.
+    #[must_use]
+    pub const fn sign(self) -> char {
+        match self {
+            Self::Create => 'A',
+            Self::Modify => 'M',
+            Self::Delete => 'D',
+            Self::Rename => 'R',
+        }
+    }
+}
+
+impl Response {
+    /// An answer that has no diff yet.
+    pub(super) fn of(compared: &Compared, files: usize) -> Self {
+        Self {
+            from: compared.from.clone(),
+            to: compared.to.clone(),
+            session: compared.session.clone(),
+            files,
+            stat: None,
+            diff: None,
+            sessions: None,
+            truncated: false,
+            next_offset: None,
+            bytes: Vec::new(),
+            cut_lines: 0,
+        }
+    }
+
+    /// Adds the diff, as much of it as the window lets through.
+    pub(super) fn fill_diff(
+        &mut self,
+        store: &Store,
+        deltas: &[Delta],
+        mut window: Window,
+        binary: bool,
+    ) -> Result<(), SnapshotError> {
+        for delta in deltas {
+            let mut diff = Vec::new();
+            write(store, delta, binary, &mut diff)?;
+            for line in diff.split_inclusive(|byte| *byte == b'\n') {
+                window.push(line);
+            }
+            if window.is_full {
+                break;
+            }
+        }
+        self.truncated = window.is_full || window.cut_lines > 0;
+        self.cut_lines = window.cut_lines;
+        self.next_offset = window.is_full.then(|| window.offset + window.shown);
+        self.diff = Some(String::from_utf8_lossy(&window.out).into_owned());
+        self.bytes = window.out;
+        Ok(())
+    }
+
+    /// Adds the numbers of each file, of as many as have room, and of one at least.
+    pub(super) fn fill_stat(
+        &mut self,
+        store: &Store,
+        deltas: &[Delta],
+        offset: usize,
+        room: AnswerRoom,
+    ) -> Result<(), SnapshotError> {
+        let (mut files, mut size) = (Vec::new(), TextSize::default());
+        for delta in deltas.iter().skip(offset).take(FILES_LISTED_MAX) {
+            let amount = write(store, delta, false, &mut Vec::new())?;
+            let stat = FileStat::of(delta, amount);
+            size = size.and(stat.size());
+            if !room.holds(size) && !files.is_empty() {
+                break;
+            }
+            files.push(stat);
+        }
+        let end = offset.saturating_add(files.len());
+        self.truncated = end < deltas.len();
+        self.next_offset = self.truncated.then_some(end);
+        self.stat = Some(files);
+        Ok(())
+    }
+}
+
+impl FileStat {
+    /// How long its entry is.
+    pub fn size(&self) -> TextSize {
+        /// Bytes beside its names.
+        const SAID_BYTES: usize = 80;
+        let names = [Some(&self.path), self.from.as_ref()];
+        names.into_iter().flatten().fold(TextSize::plain(SAID_BYTES), |size, name| size.with(name))
+    }
+
+    /// The numbers of one file.
+    fn of(delta: &Delta, amount: Amount) -> Self {
+        let action = match (&delta.before, &delta.after) {
+            (None, _) => Action::Create,
+            (_, None) => Action::Delete,
+            _ if delta.similarity.is_some() => Action::Rename,
+            _ => Action::Modify,
+        };
+        let before = delta.before.as_ref().filter(|_| action == Action::Rename);
+        Self {
+            path: String::from_utf8_lossy(delta.path()).into_owned(),
+            from: before.map(|(path, _)| String::from_utf8_lossy(path).into_owned()),
+            action,
+            insertions: amount.insertions,
+            deletions: amount.deletions,
+        }
+    }
+
+    /// One line for a person.
+    pub fn line(&self) -> String {
+        let amount = match (self.insertions, self.deletions) {
+            (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
+            _ => "binary".to_owned(),
+        };
+        let name = self.from.as_ref().map_or_else(String::new, |from| format!("{} => ", escaped::name(from)));
+        let sign = self.action.sign();
+        format!("{sign} {name}{} ({amount})", escaped::name(&self.path))
+    }
+}
+
+/// Most files that a diff looks at.
+const FILES_MAX: usize = 100_000;
+/// What a diff is between.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// The earlier commit.
+    pub from: Option<String>,
+    /// The later commit.
+    pub to: Option<String>,
+    /// The session, where this is what it changed.
+    pub session: Option<String>,
+    /// The paths that differ.
+    pub changes: Vec<PathChange>,
+}
+
+/// Whose changes a diff without a snapshot shows.
+pub struct Who {
+    /// The caller's session.
+    pub session: String,
+    /// The number of its last change before it ended and began anew; 0 where it never did.
+    pub after: u64,
+    /// Whether the call itself names it.
+    pub is_named: bool,
+}
+
+impl Who {
+    /// The caller.
+    pub fn of(engine: &Engine) -> Result<Self, Error> {
+        let state = State::find(&engine.workspace)?;
+        let known = state.and_then(|state| session::peek(&state, engine.session()));
+        let after = known.and_then(|known| known.after()).map_or(0, |ended| ended.seq);
+        let is_named = engine.named_session().is_some();
+        Ok(Self { session: engine.session().to_string(), after, is_named })
+    }
+}
+
+/// What the request wants to see compared.
+pub fn compared(store: &Store, request: &Request, who: &Who) -> Result<Compared, Error> {
+    let broken = |error: SnapshotError| unreadable(&error);
+    let named = |name: &Option<String>, field| {
+        name.as_deref().map(|name| commit_named(store, name, field)).transpose()
+    };
+    let (of, from, to) =
+        (named(&request.of, "of")?, named(&request.from, "from")?, named(&request.to, "to")?);
+    if of.is_none() && from.is_none() && to.is_none() {
+        let session = Some(who.session.clone());
+        if let Some(changed) = store.changed_by(&who.session, who.after).map_err(broken)? {
+            let (from, to) = (changed.before, Some(changed.last));
+            return Ok(Compared { from, to, session, changes: changed.paths });
+        }
+        if who.is_named {
+            return Ok(Compared { session, ..Compared::default() });
+        }
+    }
+    let is_any = of.is_none() && from.is_none() && to.is_none();
+    let to = match of.or(to) {
+        Some(to) => Some(to),
+        None if is_any => store.newest_change().map_err(broken)?,
+        None => store.tip().map_err(broken)?,
+    };
+    let Some(to) = to else {
+        // Without a snapshot nothing differs from anything.
+        return Ok(Compared { from, ..Compared::default() });
+    };
+    let from = match from {
+        Some(from) => Some(from),
+        None => store.parent(&to).map_err(broken)?,
+    };
+    let changes = store.changes(from.as_deref(), &to, FILES_MAX).map_err(broken)?.paths;
+    Ok(Compared { from, to: Some(to), session: None, changes })
+}
+
+/// The part of a diff that is shown.
+pub struct Window {
+    /// Lines that are passed over.
+    pub offset: usize,
+    /// Room for what is shown.
+    room: AnswerRoom,
+    /// How long what is shown is.
+    size: TextSize,
+    /// Lines seen so far.
+    seen: usize,
+    /// Lines shown so far.
+    pub shown: usize,
+    /// What is shown.
+    pub out: Vec<u8>,
+    /// Whether a line did not fit any more.
+    pub is_full: bool,
+    /// Lines of which only the beginning is shown.
+    pub cut_lines: usize,
+}
+
+impl Window {
+    /// A window from the line `offset` on.
+    pub fn new(offset: usize, room: AnswerRoom) -> Self {
+        let (size, out) = (TextSize::default(), Vec::new());
+        Self { offset, room, size, seen: 0, shown: 0, out, is_full: false, cut_lines: 0 }
+    }
+
+    /// Shows a line, where it is neither before the window nor behind it; of a line that alone has no room
+    /// the beginning is shown.
+    pub fn push(&mut self, line: &[u8]) {
+        self.seen += 1;
+        if self.seen <= self.offset || self.is_full {
+            return;
+        }
+        let size = self.size.and(TextSize::of(line));
+        if self.room.holds(size) {
+            self.out.extend_from_slice(line);
+            self.size = size;
+        } else if self.out.is_empty() {
+            self.push_start(line);
+        } else {
+            self.is_full = true;
+            return;
+        }
+        self.shown += 1;
+    }
+
+    /// Shows the beginning of a line.
+    fn push_start(&mut self, line: &[u8]) {
+        let start = peek(line, ..self.room.prefix_of(line));
+        self.out.extend_from_slice(start);
+        self.out
+            .extend_from_slice(format!("[... {} bytes left out ...]\n", line.len() - start.len()).as_bytes());
+        self.size = TextSize::of(&self.out);
+        self.cut_lines += 1;
+    }
+}
+
+/// The request with revisions in the paths' place understood, and the paths that are left.
+///
+/// Revisions come first, as under git: `A`, `A B`, `A..B`, each perhaps with paths behind.
+///
+/// # Errors
+/// `not_found` for what is neither path nor revision, `invalid_request` for revisions too many.
+pub fn settled(
+    engine: &Engine,
+    store: &Store,
+    mut request: Request,
+) -> Result<(Request, Vec<ResolvedPath>), Error> {
+    let words = request.path.take().into_iter().chain(std::mem::take(&mut request.paths));
+    let is_settled = request.of.is_some() || request.from.is_some() || request.to.is_some();
+    let (mut places, mut revisions) = (Vec::new(), Vec::new());
+    for word in words {
+        if is_settled || !places.is_empty() {
+            places.push(path_must_be_known(engine, Some(store), &word)?);
+            continue;
+        }
+        match path_or_revision(engine, store, &word)? {
+            PathOrRevisions::Path(place) => places.push(*place),
+            PathOrRevisions::Revisions(named) => revisions.push(named),
+        }
+    }
+    let mut revisions = revisions.into_iter();
+    match (revisions.next(), revisions.next(), revisions.next()) {
+        (None, ..) => {}
+        (Some(Revisions::Snapshot(id)), None, _) => request.of = Some(id),
+        (Some(Revisions::Since(id)), None, _) => request.from = Some(id),
+        (Some(Revisions::Between(from, to)), None, _) => {
+            (request.from, request.to) = (Some(from), Some(to));
+        }
+        (Some(from), Some(to), None) if !from.is_range() && !to.is_range() => {
+            (request.from, request.to) = (Some(from.into_first()), Some(to.into_first()));
+        }
+        _ => {
+            return Err(Error::invalid("a diff compares two snapshots: A..B, or A and B")
+                .detail("field", "path")
+                .suggest("Name two snapshots at most, then paths."));
+        }
+    }
+    Ok((request, places))
+}
+
+/// Adds the diff of one file.
+///
+/// # Errors
+/// Where a version cannot be read.
+pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
+    let read = |side: &Option<(Vec<u8>, Version)>| {
+        let read = |(path, version): &(Vec<u8>, Version)| {
+            // A binary diff has all bytes in it, another one only the lines of what people read.
+            let bytes = if binary { store.content(*version)? } else { store.content_to_compare(*version)? };
+            Ok((path.clone(), version.mode(), version.id(), bytes))
+        };
+        side.as_ref().map(read).transpose()
+    };
+    let (old, new) = (read(&delta.before)?, read(&delta.after)?);
+    let diff = FileDiff {
+        old: old.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
+        new: new.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
+        similarity: delta.similarity,
+        binary,
+    };
+    Ok(diff.write(out))
+}

@@ -1,0 +1,222 @@
+//! `diff`: what differs between snapshots.
+
+mod compare;
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::targets::{self, lies_in_any, no_snapshot, path_must_be_known};
+use super::{Effect, Paint, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::change::record::{self, unreadable};
+use crate::engine::snapshot::Store;
+use crate::engine::workspace::resolve::ResolvedPath;
+use crate::error::Error;
+use crate::text::answer_size::{AnswerRoom, TextSize};
+use crate::text::counted::counted;
+pub use compare::{Action, Response, write};
+use compare::{Compared, FileStat, SessionDiff, Who, Window, compared};
+
+/// Show what changed between two snapshots, in one of them, or in this session
+///
+/// Without arguments: everything that this session changed. A snapshot is named by its id or a unique
+/// beginning of it, HEAD or a branch, with ~N behind it for those before.
+///
+/// What others changed in between is not shown. If no session is named and this one changed nothing,
+/// the newest snapshot is shown. The diff is git's, so that `git apply` and `patch` take it. Instead
+/// of a path: a snapshot shows what it changed, another commit what changed since, A..B or A B what
+/// differs between two.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Only this file, or what is below this folder
+    #[arg(value_name = "PATH")]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
+    pub path: Option<PathBuf>,
+    /// Further files and folders
+    #[arg(value_name = "PATH")]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["files", "file_paths"]))]
+    pub paths: Vec<PathBuf>,
+    /// The earlier snapshot; without it, the one before `to`
+    #[arg(long, value_name = "SNAPSHOT")]
+    #[schemars(extend("x-aliases" = ["base", "old"]))]
+    pub from: Option<String>,
+    /// The later snapshot; without it, the newest
+    #[arg(long, value_name = "SNAPSHOT")]
+    #[schemars(extend("x-aliases" = ["target", "new"]))]
+    pub to: Option<String>,
+    /// One snapshot, beside the one before it: what one call changed
+    #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["from", "to"])]
+    #[schemars(extend("x-aliases" = ["snapshot", "id", "commit"]))]
+    pub of: Option<String>,
+    /// Write the content of binary files too, so that git apply makes them; else only that they differ
+    #[arg(long)]
+    #[serde(default)]
+    pub binary: bool,
+    /// Show only how much changed in each file
+    #[arg(long)]
+    #[serde(default)]
+    pub stat: bool,
+    /// What each session changed, one after the other; so at a terminal, where nothing else is asked for
+    #[arg(long, conflicts_with_all = ["from", "to", "of"])]
+    #[serde(default)]
+    pub by_session: bool,
+    /// Lines of the diff to skip, or files with `stat`
+    #[arg(long, value_name = "COUNT", default_value_t)]
+    #[serde(default)]
+    pub offset: usize,
+    /// Maximum bytes of diff; 0 for no limit
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+}
+
+/// The tool.
+pub struct Diff;
+
+impl Tool for Diff {
+    const NAME: &'static str = "diff";
+    const LISTED: &'static str = "from to of path stat";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    const FOR_PEOPLE: bool = true;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if request.of.is_some() && (request.from.is_some() || request.to.is_some()) {
+            return Err(Error::invalid("field `of` cannot be combined with `from` and `to`: leave them out")
+                .detail("field", "of"));
+        }
+        let Some(store) = record::find(engine)? else {
+            let named = request.of.as_ref().or(request.from.as_ref()).or(request.to.as_ref());
+            if let Some(name) = named {
+                return Err(no_snapshot(name, "from", &[]));
+            }
+            for path in request.path.iter().chain(&request.paths) {
+                path_must_be_known(engine, None, path)?;
+            }
+            return Ok(Response::of(&Compared::default(), 0));
+        };
+        let (request, places) = compare::settled(engine, &store, request)?;
+        let who = Who::of(engine)?;
+        if is_by_session(engine, &request, &store, &who)? {
+            let response = by_session(engine, &store, &request, &places)?;
+            warn_of_cut_lines(engine, &response);
+            return Ok(response);
+        }
+        let mut compared = compared(&store, &request, &who)?;
+        compared.changes.retain(|change| lies_in_any(&change.path, &places));
+        let deltas = store.deltas(&compared.changes).map_err(|error| unreadable(&error))?;
+        let mut response = Response::of(&compared, deltas.len());
+        let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
+        let filled = if request.stat {
+            response.fill_stat(&store, &deltas, request.offset, room)
+        } else {
+            let window = Window::new(request.offset, room);
+            response.fill_diff(&store, &deltas, window, request.binary)
+        };
+        filled.map_err(|error| unreadable(&error))?;
+        if response.diff.as_ref().is_some_and(|diff| diff.as_bytes() != response.bytes) {
+            engine
+                .warn("the diff is not all UTF-8 and is shown lossily here; the text form has its own bytes");
+        }
+        warn_of_cut_lines(engine, &response);
+        Ok(response)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for session in response.sessions.iter().flatten() {
+            let heading = text.paint(Paint::Yellow, &format!("session {}", session.session));
+            text.styled(&heading);
+            text.diff(&session.bytes);
+            session.stat.iter().flatten().for_each(|file| text.entry(&file.line()));
+        }
+        text.diff(&response.bytes);
+        for file in response.stat.iter().flatten() {
+            text.entry(&file.line());
+        }
+        if let Some(next) = response.next_offset {
+            text.note(format!("the diff goes on: {}", text.option("offset", next)));
+        }
+    }
+
+    fn status(response: &Response) -> u8 {
+        u8::from(response.files > 0)
+    }
+}
+
+/// Says that some lines are not whole.
+fn warn_of_cut_lines(engine: &mut Engine, response: &Response) {
+    if response.cut_lines > 0 {
+        engine.warn(format!(
+            "{} cut at max_bytes: git apply rejects this diff",
+            counted(response.cut_lines, "line")
+        ));
+    }
+}
+
+/// Whether what each session changed is shown: where that is asked for, and to a person who asks for
+/// nothing else and has no session of their own.
+fn is_by_session(engine: &Engine, request: &Request, store: &Store, who: &Who) -> Result<bool, Error> {
+    let names_any = request.of.is_some() || request.from.is_some() || request.to.is_some();
+    if request.by_session && names_any {
+        return Err(Error::invalid("by_session cannot be combined with from, to and of: leave them out")
+            .detail("field", "by_session"));
+    }
+    if request.by_session || names_any || who.is_named || !engine.is_for_a_person() {
+        return Ok(request.by_session);
+    }
+    let own = store.steps_of(&who.session, who.after).map_err(|error| unreadable(&error))?;
+    Ok(own.is_empty())
+}
+
+/// What each session changed, the one that did so last first.
+fn by_session(
+    engine: &Engine,
+    store: &Store,
+    request: &Request,
+    places: &[ResolvedPath],
+) -> Result<Response, Error> {
+    let mut whole = Response { sessions: Some(Vec::new()), ..Response::of(&Compared::default(), 0) };
+    let mut room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
+    for name in targets::all_sessions(store)? {
+        engine.control.check()?;
+        let Ok(id) = name.parse() else { continue };
+        let chosen = targets::session_named(engine, &id)?;
+        let changed = store.changed_by(&name, chosen.after).map_err(|error| unreadable(&error))?;
+        let Some(mut changed) = changed else { continue };
+        changed.paths.retain(|change| lies_in_any(&change.path, places));
+        if changed.paths.is_empty() {
+            continue;
+        }
+        if room.is_empty() {
+            whole.truncated = true;
+            break;
+        }
+        let deltas = store.deltas(&changed.paths).map_err(|error| unreadable(&error))?;
+        let mut response = Response::of(&Compared::default(), deltas.len());
+        let filled = if request.stat {
+            response.fill_stat(store, &deltas, 0, room)
+        } else {
+            response.fill_diff(store, &deltas, Window::new(0, room), request.binary)
+        };
+        filled.map_err(|error| unreadable(&error))?;
+        whole.files += response.files;
+        whole.truncated |= response.truncated;
+        whole.cut_lines += response.cut_lines;
+        let said = response
+            .stat
+            .iter()
+            .flatten()
+            .map(FileStat::size)
+            .fold(TextSize::of(name.as_bytes()), TextSize::and);
+        room = room.beside(said.and(TextSize::of(&response.bytes)));
+        let Response { files, stat, diff, bytes, .. } = response;
+        let session = SessionDiff { session: name, files, stat, diff, bytes };
+        whole.sessions.get_or_insert_default().push(session);
+    }
+    Ok(whole)
+}

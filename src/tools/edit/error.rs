@@ -1,0 +1,598 @@
+//! The errors of edits that do not apply, and the hints that lead to the text meant.
+
+use std::io::Read;
+use std::ops::Range;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::find::{self, Body, Missed, PLACES_MAX, Tally};
+use super::step::{Count, EditStep, Named, TextToReplace};
+use crate::engine::Engine;
+use crate::engine::change::{Change, Current};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+use crate::search::selection::{Kinds, Selection};
+use crate::search::walk::{Root, Walk};
+use crate::sha256::{DigestStart, Sha256};
+use crate::text::checked::Fault;
+use crate::text::content::View;
+use crate::text::counted::counted;
+use crate::text::flexible::{self, Tier};
+use crate::text::line_range::LineSpan;
+use crate::text::nearest::{self, Nearest};
+use crate::text::sketch::{Refusal, Which};
+use crate::text::{lines, replace};
+
+/// Why the edits of a request do not apply to a text.
+#[derive(Debug)]
+pub struct Miss<'a> {
+    /// The edit that misses.
+    pub(super) named: Named,
+    /// The lines to which it is narrowed.
+    lines: Option<LineSpan>,
+    /// The text, as the edits before have made it.
+    body: Body<'a>,
+    /// What is wrong.
+    why: Why<'a>,
+}
+
+/// What is wrong with an edit of a text.
+#[derive(Debug)]
+pub enum Why<'a> {
+    /// Its old text does not name what to replace, within these bytes.
+    Text(&'a TextToReplace, Missed, Range<usize>),
+    /// Its sketch has no one meaning.
+    Sketch(Refusal),
+    /// The line that this field names is not in the text.
+    PastEnd(&'static str, u64),
+    /// Its lines, the second ones, are in part those of another edit.
+    Overlap(LineSpan, LineSpan),
+    /// Its lines, which are these bytes, are not those that were read.
+    OtherLines(Range<usize>, Shas),
+    /// An edit before it has changed its lines.
+    Touched,
+    /// It replaces so many places, more than can be kept.
+    TooManyPlaces(usize),
+    /// Only so many edits of all were done in time.
+    OutOfTime(usize, usize),
+    /// The new text cannot be made.
+    Fault(Fault),
+}
+
+impl From<Fault> for Why<'_> {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Fault> for Box<Miss<'_>> {
+    fn from(fault: Fault) -> Self {
+        let body = Body::Borrowed(b"");
+        Self::new(Miss { named: Named(None), lines: None, body, why: Why::Fault(fault) })
+    }
+}
+
+impl<'a> Miss<'a> {
+    /// That of an edit.
+    pub fn of(step: &EditStep, body: Body<'a>, why: Why<'a>) -> Box<Self> {
+        Box::new(Self { named: step.named, lines: step.lines, body, why })
+    }
+
+    /// The text that was looked for and is not in the file.
+    pub fn missing_text(&self) -> Option<&[u8]> {
+        match &self.why {
+            Why::Text(_, Missed::TooMany(..), _) => None,
+            Why::Text(_, Missed::Nowhere(outside), _) if self.lines.is_some() && !outside.is_empty() => None,
+            Why::Text(wanted, ..) => Some(wanted.old.as_bytes()),
+            _ => None,
+        }
+    }
+
+    /// The refusal, of the file at the path that is shown.
+    pub fn error(&self, shown: &str) -> Error {
+        let (named, body) = (self.named, &*self.body);
+        let between = |lines: LineSpan| format!("lines {} to {}", lines.first, lines.last);
+        match &self.why {
+            Why::Text(wanted, missed, scope) => {
+                let text = Text { body, named, wanted, lines: self.lines, shown };
+                text.error(missed, scope)
+            }
+            Why::Sketch(refusal) => sketch(refusal, shown),
+            Why::PastEnd(field, line) => {
+                let total = lines::count(body);
+                let has = counted(total, "line");
+                let message = format!("line {line} is past the end: {shown} has {has}");
+                named.invalid(field, &message).at(shown).detail("total_lines", total)
+            }
+            Why::Overlap(one, other) => {
+                let (one, other) = (between(*one), between(*other));
+                let message = format!("{one} and {other} overlap: make one edit of the two");
+                named.of_several(named.invalid("start_line", &message))
+            }
+            Why::OtherLines(scope, shas) => {
+                let there = body.get(scope.clone()).unwrap_or_default();
+                let lines = self.lines.map_or_else(String::new, between);
+                let error = other_lines(named, &lines, there, shas, shown);
+                match self.lines {
+                    Some(LineSpan { first, last }) => {
+                        error.detail("start_line", first).detail("end_line", last)
+                    }
+                    None => error,
+                }
+            }
+            Why::Touched => named.of_several(named.invalid(
+                "start_line",
+                "an edit before it in the list has changed its lines: make one edit of the two",
+            )),
+            Why::TooManyPlaces(count) => {
+                let message = format!(
+                    "old_string appears {count} times in {shown}; among several edits at most {PLACES_MAX} can be replaced"
+                );
+                named
+                    .refusal(ErrorKind::TooLarge, &message, shown)
+                    .suggest("Make this edit in a call of its own.")
+            }
+            Why::OutOfTime(done, all) => {
+                let message = format!(
+                    "the edits of {shown} ran out of time after {done} of {all}; nothing was changed"
+                );
+                named.of_several(Error::new(ErrorKind::Timeout, message).at(shown)).suggest(
+                    "Give fewer edits in one call, with old strings exactly as they are in the file.",
+                )
+            }
+            Why::Fault(fault) => fault.error(shown),
+        }
+    }
+}
+
+/// Places listed in a refusal.
+const PLACES_LISTED: usize = 20;
+/// Why a text that was shown is not found.
+const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} stands for bytes that old_string cannot contain.";
+/// How much of a new text, blanks aside, must stand in a file before a refusal speaks of it.
+const TELLING_BYTES_MIN: usize = 4;
+/// Places of a shorter one that a refusal lists.
+const SHORT_PLACES_MAX: usize = 3;
+/// Characters of a line shown in a refusal.
+const LINE_CHARACTERS: usize = 80;
+/// Bytes of the lines shown that stand where others were expected.
+const THERE_BYTES: usize = 2000;
+
+/// Longest text whose nearest place is looked for, in bytes: more tells nobody what differs, and takes
+/// many times its size in memory.
+const DIAGNOSED_BYTES_MAX: usize = 1 << 20;
+
+/// An old text that names no place to replace.
+pub struct Text<'t> {
+    /// The text that it was looked for in.
+    pub body: &'t [u8],
+    /// The edit.
+    pub named: Named,
+    /// What was looked for.
+    pub wanted: &'t TextToReplace,
+    /// The lines to which the edit is narrowed.
+    pub lines: Option<LineSpan>,
+    /// The file's path, as it is shown.
+    pub shown: &'t str,
+}
+
+impl Text<'_> {
+    /// The refusal.
+    pub fn error(&self, missed: &Missed, scope: &Range<usize>) -> Error {
+        match missed {
+            Missed::TooMany(tier, places) => self.ambiguous(*tier, places),
+            Missed::TooFew(places) => self.too_few(places),
+            Missed::Unfit(tier, place, why) => self.unfit(*tier, place, &why.0),
+            Missed::Nowhere(outside) => self.no_match(scope, outside),
+        }
+    }
+
+    /// The refusal of an edit whose old text is nowhere.
+    fn no_match(&self, scope: &Range<usize>, outside: &[Range<usize>]) -> Error {
+        let Self { body, wanted, shown, .. } = *self;
+        let message =
+            format!("old_string not found in {shown}. Make sure it matches exactly (including whitespace).");
+        let mut error = self.named.refusal(ErrorKind::NoMatch, &message, shown);
+        let mut hints = Vec::new();
+        if let Some((hint, places)) = new_text_at(body, wanted) {
+            hints.extend(hint);
+            error = error.detail("new_string_at", places);
+        }
+        if let Some((hint, places)) = self.outside(outside) {
+            return error.suggest(hint).detail("outside", places);
+        }
+        let old = wanted.old.as_bytes();
+        if old.len() > DIAGNOSED_BYTES_MAX {
+            let size = old.len();
+            hints.push(format!(
+            "An old_string of {size} bytes is not compared with {shown}: replace less text at once. Lines can be replaced by start_line, end_line and range_sha256."
+        ));
+            return error.suggest(hints.join(" "));
+        }
+        let flexible = would_match(body, wanted, scope);
+        let near = match &flexible {
+            Some(WouldMatch { only: Some((first, last)), .. }) => nearest::at_lines(body, old, *first, *last),
+            Some(_) | None => nearest::nearest(body, old),
+        };
+        if let Some(near) = &near {
+            error = error.detail("nearest", nearest_json(near));
+        }
+        if let Some(WouldMatch { hint, detail, .. }) = flexible {
+            hints.push(hint);
+            error = error.detail("flexible", detail);
+        }
+        if let Some(line) = but_for_case(body, wanted, scope) {
+            hints.push(format!("It occurs at line {line} in different letter case."));
+            error = error.detail("other_case", json!({ "line": line }));
+        }
+        let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
+        if is_lossy {
+            hints.push(format!(
+                "{NO_TEXT} Give the text beside them. Lines can be replaced by start_line, end_line and range_sha256."
+            ));
+        }
+        let source = match &near {
+            Some(near) => self.nearest_lines(near, is_lossy),
+            None if hints.is_empty() => {
+                format!(
+                    "Nothing in {shown} is similar: read the file. To find the text in other files, use `grep`."
+                )
+            }
+            None => "Read the file, and take old_string from it.".to_owned(),
+        };
+        hints.push(source);
+        error.suggest(hints.join(" "))
+    }
+
+    /// The sentence that leads to the lines most like the text; these are no text where it is lossy.
+    fn nearest_lines(&self, near: &Nearest, is_lossy: bool) -> String {
+        let (first, last) = (near.start_line, near.end_line);
+        let lines = if first == last {
+            format!("Line {first} of {} is", self.shown)
+        } else {
+            format!("Lines {first} to {last} of {} are", self.shown)
+        };
+        let advice = if is_lossy { "" } else { ": take old_string from there" };
+        format!("{lines} nearest{advice}. details.nearest shows what differs.")
+    }
+
+    /// Where the text stands outside the lines to which the edit is narrowed.
+    fn outside(&self, places: &[Range<usize>]) -> Option<(String, Vec<Value>)> {
+        let lines = self.lines?;
+        let named = line_list(self.body, places)?;
+        let until = if lines.last == u64::MAX { "the end".to_owned() } else { lines.last.to_string() };
+        let hint = format!("It occurs at {named}, but not entirely within lines {} to {until}.", lines.first);
+        Some((hint, listed(self.body, places)))
+    }
+
+    /// The refusal of a text that stands in another number of places than it may.
+    fn ambiguous(&self, tier: Option<Tier>, tally: &Tally) -> Error {
+        let Self { body, wanted, shown, .. } = *self;
+        // Those that overlap cannot be replaced together; but where one alone could be, none is the one.
+        let is_one = tally.apart == 1 && !matches!(wanted.count, Count::Exactly(_));
+        let (places, count) =
+            if is_one { (&tally.first, tally.all) } else { (&tally.first_apart, tally.apart) };
+        let other = match wanted.count {
+            Count::Exactly(expected) => format!(", not {expected}"),
+            Count::One | Count::All | Count::Nth(_) => String::new(),
+        };
+        // A tier ends its search at so many.
+        let least = if tier.is_some() && count >= flexible::PLACES_MAX { "at least " } else { "" };
+        let message = format!(
+            "old_string appears {least}{count} times in {shown}{other}. Include more surrounding context to make it unique."
+        );
+        let lines = line_list(body, places).unwrap_or_default();
+        let suggestion = match (tier, wanted.count) {
+            (Some(tier), _) => format!(
+                "It occurs nowhere exactly; apart from {} it occurs at {lines}: copy old_string from the place that you mean.",
+                tier.difference()
+            ),
+            (None, Count::Exactly(_)) => format!(
+                "Include more of the lines around the one meant ({lines}). To change all, set expected_replacements to {count}."
+            ),
+            (None, Count::One | Count::All | Count::Nth(_)) => format!(
+                "It occurs at {lines}: include more surrounding lines. To pick one, set `occurrence` or start_line. To replace all {count}, set replace_all."
+            ),
+        };
+        let error = self
+            .named
+            .refusal(ErrorKind::AmbiguousMatch, &message, shown)
+            .suggest(suggestion)
+            .detail("count", count)
+            .detail("places", listed(body, places));
+        match tier {
+            Some(tier) => error.detail("match", tier.name()),
+            None => error,
+        }
+    }
+
+    /// The refusal of a place by a number that is too high.
+    fn too_few(&self, tally: &Tally) -> Error {
+        let Self { body, wanted, shown, .. } = *self;
+        let (places, count) = (&tally.first_apart, tally.apart);
+        let number = match wanted.count {
+            Count::Nth(number) => number,
+            Count::One | Count::All | Count::Exactly(_) => 1,
+        };
+        let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+        let message = format!("old_string appears {times} in {shown}: there is no occurrence {number}");
+        let lines = line_list(body, places).unwrap_or_default();
+        self.named
+            .refusal(ErrorKind::NoMatch, &message, shown)
+            .suggest(format!("Give an `occurrence` from 1 to {count}: it occurs at {lines}."))
+            .detail("count", count)
+            .detail("places", listed(body, places))
+    }
+
+    /// The refusal of a new text that cannot be brought into the file's form.
+    fn unfit(&self, tier: Tier, place: &Range<usize>, why: &str) -> Error {
+        let Self { body, shown, .. } = *self;
+        let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
+        let (first, last) = lines.first().copied().unwrap_or_default();
+        let message = format!(
+            "old_string not found in {shown}. Apart from {} it occurs at lines {first} to {last}, but new_string does not fit the form of the file there: {why}.",
+            tier.difference()
+        );
+        self.named
+            .refusal(ErrorKind::NoMatch, &message, shown)
+            .suggest(format!(
+                "Read lines {first} to {last} of {shown} and repeat the edit in exactly their form."
+            ))
+            .detail("match", tier.name())
+            .detail("start_line", first)
+            .detail("end_line", last)
+    }
+}
+
+/// Where the new text stands, which may mean that the edit was made before; the hint is for a text
+/// that is in one place and hardly there by chance.
+fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, Vec<Value>)> {
+    if wanted.new.trim().is_empty() {
+        return None;
+    }
+    // What is only alike may be what the edit was to change.
+    let mut places = find::new_text(body, wanted, &(0..body.len()));
+    let plain = |text: &[u8]| lines::with_ending(text, b"\n");
+    let new = plain(wanted.new.as_bytes());
+    let is_it = |found: Vec<u8>| found == new || found.strip_suffix(b"\n") == Some(&new);
+    places.retain(|place| body.get(place.clone()).is_some_and(|found| is_it(plain(found))));
+    let listed = replace::line_ranges(body, &places, PLACES_LISTED);
+    let &(first, _) = listed.first()?;
+    let is_long = wanted.new.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= TELLING_BYTES_MIN;
+    // A letter or two that are everywhere tell nothing.
+    if !is_long && places.len() > SHORT_PLACES_MAX {
+        return None;
+    }
+    let hint = (is_long && places.len() == 1).then(|| {
+        format!(
+            "new_string already occurs at line {first}: if this edit was made before, nothing is left to do."
+        )
+    });
+    let place = |(first, last)| json!({ "start_line": first, "end_line": last });
+    Some((hint, listed.into_iter().map(place).collect()))
+}
+
+/// The nearest region, for programs.
+fn nearest_json(near: &Nearest) -> Value {
+    json!({
+        "start_line": near.start_line,
+        "end_line": near.end_line,
+        "ratio": (f64::from(near.ratio) * 100.0).round() / 100.0,
+        "line": near.first_difference.0,
+        "column": near.first_difference.1,
+        "difference": near.difference,
+    })
+}
+
+/// What `match: "flexible"` would find.
+struct WouldMatch {
+    /// For a person or a model.
+    hint: String,
+    /// For programs.
+    detail: Value,
+    /// The lines of the place, where there is one alone.
+    only: Option<(u64, u64)>,
+}
+
+/// Looks for what `match: "flexible"` would find.
+fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<WouldMatch> {
+    if wanted.flexible || wanted.word {
+        return None;
+    }
+    let found = find::by_tier(body, &wanted.old, &wanted.new, scope)?;
+    let lines = replace::line_ranges(body, &found.ranges, 1);
+    let &(first, last) = lines.first()?;
+    let count = found.ranges.len();
+    let detail = json!({ "match": found.tier.name(), "count": count, "start_line": first, "end_line": last });
+    let difference = found.tier.difference();
+    let hint = match (count, &found.new_text) {
+        (1, Ok(_)) => format!(
+            "Apart from {difference} it occurs at lines {first} to {last}. To replace it there, set `match` to \"flexible\"."
+        ),
+        (1, Err(_)) => format!("Apart from {difference} it occurs at lines {first} to {last}."),
+        _ if count >= flexible::PLACES_MAX => {
+            format!("Apart from {difference} it occurs in very many places.")
+        }
+        _ => format!("Apart from {difference} it occurs in {count} places."),
+    };
+    Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
+}
+
+/// The line at which a text stands but for the case of its letters.
+fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<u64> {
+    let folded = body.to_ascii_lowercase();
+    let places = find::exact(&folded, &wanted.old.to_ascii_lowercase(), wanted.word, scope);
+    replace::line_ranges(body, places.get(..1)?, 1).first().map(|lines| lines.0)
+}
+
+/// SHA-256 of lines.
+#[derive(Debug)]
+pub struct Shas {
+    /// As they were read.
+    pub expected: DigestStart,
+    /// As they are.
+    pub actual: Sha256,
+}
+
+/// The refusal of lines whose bytes are not those named.
+pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
+    let message = format!("{lines} of {shown} do not have this range_sha256");
+    let text = String::from_utf8_lossy(there);
+    let cut = text.char_indices().map(|(at, _)| at).find(|&at| at >= THERE_BYTES);
+    let text = match cut {
+        Some(cut) => format!("{}…", text.get(..cut).unwrap_or_default()),
+        None => text.into_owned(),
+    };
+    named
+        .refusal(ErrorKind::StaleFile, &message, shown)
+        .suggest(format!(
+            "Read {lines} of {shown} again, and repeat the edit with the lines meant now and their range_sha256."
+        ))
+        .detail("expected_sha256", shas.expected.to_string())
+        .detail("actual_sha256", shas.actual.to_hex())
+        .detail("content", text)
+}
+
+/// The refusal of a sketch.
+pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
+    let named = |part: &Which| {
+        let (first, last) = part.lines;
+        let lines = if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
+        format!("part {} of the sketch ({lines}, beginning `{}`)", part.number, part.text.trim())
+    };
+    let detailed = |error: Error, part: &Which| {
+        error
+            .at(shown)
+            .detail("part", part.number)
+            .detail("start_line", part.lines.0)
+            .detail("end_line", part.lines.1)
+    };
+    match refusal {
+        Refusal::Fault(fault) => fault.error(shown),
+        Refusal::Unreadable { line, why } => Error::invalid(format!("sketch, line {line}: {why}"))
+            .at(shown)
+            .detail("field", "sketch")
+            .detail("line", *line)
+            .suggest("Between markers, give lines of the file round what changes; all else stays."),
+        Refusal::NoPlace { part, why } => detailed(
+            Error::new(ErrorKind::NoMatch, format!("{} has no place in {shown}: {why}", named(part))),
+            part,
+        )
+        .suggest("Read the file, and begin and end each part of the sketch with lines of it, unchanged and in its order."),
+        Refusal::Ambiguous { part, why, lines } => detailed(
+            Error::new(ErrorKind::AmbiguousMatch, format!("{} can be read in several ways: {why}", named(part))),
+            part,
+        )
+        .detail("lines", lines.clone())
+        .suggest("Give the part more of the file's unchanged lines, or name the lines by start_line and end_line."),
+    }
+}
+
+/// The first places, each with its line and the one before it.
+fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
+    let terminator = lines::terminator(body);
+    let lines = replace::line_ranges(body, places, PLACES_LISTED);
+    let place = |(place, (line, _)): (&Range<usize>, (u64, u64))| {
+        let start = line_start(body, place.start, terminator);
+        let mut listed = json!({ "line": line, "text": line_at(body, start, terminator) });
+        if let (Some(before), Some(fields)) = (start.checked_sub(1), listed.as_object_mut()) {
+            let before = line_at(body, line_start(body, before, terminator), terminator);
+            fields.insert("before".to_owned(), before.into());
+        }
+        listed
+    };
+    places.iter().zip(lines).map(place).collect()
+}
+
+/// The lines of the first places, in words; `None` where there are none.
+fn line_list(body: &[u8], places: &[Range<usize>]) -> Option<String> {
+    let lines = replace::line_ranges(body, places, PLACES_LISTED);
+    let mut numbers: Vec<String> = lines.iter().map(|lines| lines.0.to_string()).collect();
+    numbers.dedup();
+    let more = if places.len() > lines.len() { ", …" } else { "" };
+    match numbers.as_slice() {
+        [] => None,
+        [only] => Some(format!("line {only}")),
+        _ => Some(format!("lines {}{more}", numbers.join(", "))),
+    }
+}
+
+/// The start of the line in which a byte lies.
+fn line_start(body: &[u8], offset: usize, terminator: u8) -> usize {
+    memchr::memrchr(terminator, body.get(..offset).unwrap_or_default()).map_or(0, |at| at + 1)
+}
+
+/// The line that begins at `start`, shortened, its whitespace visible.
+fn line_at(body: &[u8], start: usize, terminator: u8) -> String {
+    let rest = body.get(start..).unwrap_or_default();
+    let end = memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1);
+    let line = nearest::visible(rest.get(..end).unwrap_or_default());
+    line.trim_end_matches('␍').chars().take(LINE_CHARACTERS).collect()
+}
+
+/// Time for the search.
+const TIME: Duration = Duration::from_millis(150);
+/// Files of the same name that are looked into.
+const FILES_MAX: usize = 20;
+/// The largest file that is looked into, in bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// The refusal of edits that miss, with what is known beyond the file's present text.
+pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) -> Error {
+    let error = miss.error(current.place().shown());
+    let Some(old) = miss.missing_text() else { return error };
+    let error = with_older_state(change, current, old, error);
+    let path = current.place().path().clone();
+    let elsewhere = of_the_same_name(change.engine(), &path, old);
+    match elsewhere.first() {
+        None => error,
+        Some(first) => {
+            let suggestion =
+                format!("{first} has just this text: is it the file you mean? {}", error.suggested_action());
+            error.suggest(suggestion).detail("elsewhere", elsewhere)
+        }
+    }
+}
+
+/// Says so where the text stood in the file when this session last saw it.
+fn with_older_state(change: &Change<'_>, current: &Current, old: &[u8], error: Error) -> Error {
+    let path = current.place().path();
+    let stale = change.mark(path).map(|mark| mark.sha256).filter(|seen| *seen != current.sha256());
+    let Some(seen) = stale else { return error };
+    let stood = change.bytes_seen(path, seen).is_some_and(|bytes| has(&bytes, old));
+    let what = if stood { ", and then had this text" } else { "" };
+    let suggestion =
+        format!("The file was another when this session last saw it{what}. {}", error.suggested_action());
+    error.suggest(suggestion).detail("changed_since_read", true)
+}
+
+/// Whether a file's bytes have a text in them.
+fn has(bytes: &[u8], old: &[u8]) -> bool {
+    View::of(bytes).is_ok_and(|view| !replace::places(&view.body, old, false).is_empty())
+}
+
+/// Other files of that name which have the text; ignored and hidden ones are not looked at.
+fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<String> {
+    let Some(name) = path.name() else { return Vec::new() };
+    let selection = Selection { tracked: true, ..Selection::of(Kinds::FILES) };
+    let root = Root { path: WorkspacePath::default(), is_folder: true };
+    let control = engine.control.clone().within(TIME);
+    Walk::new(&engine.workspace, vec![root], selection, control)
+        .filter(|found| found.name() == name)
+        .map(|found| found.path())
+        .filter(|found| found != path)
+        .take(FILES_MAX)
+        .filter(|found| bytes_of(engine, found).is_some_and(|bytes| has(&bytes, old)))
+        .map(|found| engine.workspace.shown(&found))
+        .take(3)
+        .collect()
+}
+
+/// The bytes of a file that is not too large.
+fn bytes_of(engine: &Engine, path: &WorkspacePath) -> Option<Vec<u8>> {
+    let (file, _) = engine.workspace.open_regular(path, "").ok()?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= FILE_BYTES_MAX).then_some(bytes)
+}

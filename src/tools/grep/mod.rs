@@ -1,0 +1,328 @@
+//! `grep`: lines that match a pattern.
+
+mod request;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Effect, Text, Tool};
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::engine::policy::settings::Key;
+use crate::error::{Error, ErrorKind};
+use crate::search::basic;
+use crate::search::collect::{MatchDetail, Style};
+use crate::search::content::FileToSearch;
+use crate::search::file::Manner;
+use crate::search::globs::split;
+use crate::search::left_out::{Empty, is_small};
+use crate::search::lines::{Count, FileMatches, Groups, Marked, Matches};
+use crate::search::matched::Match;
+use crate::search::newest::{self, Order};
+use crate::search::page::Window;
+use crate::search::pattern::{Pattern, Reading, compile};
+use crate::search::query::Search;
+use crate::search::results::SearchResult;
+use crate::search::roots::{Beginning, roots};
+use crate::search::walk::{Walk, WalkEntry};
+use crate::text::counted::counted;
+use crate::text::escaped;
+pub use request::{OutputMode, Request, Sort};
+
+/// What was found.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Response {
+    /// The matches, by path, then line
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matches: Option<Matches>,
+    /// The same, where each file was to be named once
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Groups>,
+    /// The files with matches
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<String>>,
+    /// How many matching lines, or matches, each file has
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Vec<Count>>,
+    /// Matches in all; if `truncated` and without `total`, those found so far
+    pub matched: u64,
+    /// Files with matches, likewise
+    pub files_matched: u64,
+    /// Whether there is more
+    pub truncated: bool,
+    /// The `offset` that shows what comes next
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// With `mark`, the sha256 of each file of this page; its lines that `matches` shows whole now
+    /// count as read
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marked: Vec<Marked>,
+    /// Whether the text is empty.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub is_quiet: bool,
+}
+
+/// Searches the contents of files.
+#[derive(Debug)]
+pub struct Grep;
+
+impl Tool for Grep {
+    const NAME: &'static str = "grep";
+    const LISTED: &'static str =
+        "pattern path include literal ignore_case word multiline context output_mode limit no_ignore";
+    const CORE: bool = true;
+    const EFFECT: Effect = Effect::Reads;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
+        let patterns = request.take_patterns();
+        let manner = request.manner(&patterns, engine.policy())?;
+        let selection = request.selection(engine)?;
+        let roots = roots(&engine.workspace, &request.path, Beginning::Searchable)?;
+        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
+            0 => engine.control.clone(),
+            limit => engine.control.clone().within(Duration::from_millis(limit)),
+        };
+        let mut walk = Walk::new(&engine.workspace, roots.clone(), selection.clone(), control.clone());
+        let search = Search {
+            workspace: &engine.workspace,
+            manner,
+            window: request.window(engine.policy()),
+            total: request.total,
+            group: request.group,
+            control: control.clone(),
+        };
+        let mut outcome = match request.sort {
+            Some(Sort::Mtime) => {
+                let files = newest::first(&mut walk, Order::Newest, |_| ())?;
+                search.run(files.into_iter().map(|(path, ())| FileToSearch::At(path)))
+            }
+            Some(Sort::Path) | None => search.run(walk.by_ref().map(FileToSearch::Found)),
+        };
+        if !outcome.complete {
+            return Err(ran_out(&control, &outcome));
+        }
+        let (left_out, mut notes) = (walk.left_out, std::mem::take(&mut walk.notes));
+        notes.append(std::mem::take(&mut outcome.notes));
+        if outcome.matched == 0 {
+            let workspace = &engine.workspace;
+            let empty = Empty { workspace, roots, selection, control, left_out };
+            request
+                .explain(&patterns, &search.manner, &empty)
+                .into_iter()
+                .for_each(|note| notes.extend(Some(note)));
+        }
+        if outcome.has_lossy_path() {
+            notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
+        }
+        notes.into_lines().into_iter().for_each(|note| engine.warn(note));
+        Ok(Response::of(engine, &request, outcome))
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        if !response.is_quiet {
+            text::write(response, text);
+        }
+    }
+
+    fn status(response: &Response) -> u8 {
+        u8::from(response.matched == 0)
+    }
+}
+
+impl Response {
+    /// What came of a search, the shown lines marked as read.
+    fn of(engine: &mut Engine, request: &Request, outcome: SearchResult) -> Self {
+        let mut response = Self {
+            matched: outcome.matched,
+            files_matched: outcome.files_matched,
+            truncated: outcome.next_offset.is_some(),
+            next_offset: outcome.next_offset,
+            is_quiet: request.quiet,
+            ..Self::default()
+        };
+        match request.wanted() {
+            MatchDetail::Lines if request.group => response.groups = Some(Groups(outcome.matches)),
+            MatchDetail::Lines => response.matches = Some(Matches(outcome.matches)),
+            MatchDetail::Presence => response.files = Some(outcome.files),
+            MatchDetail::Number => response.counts = Some(outcome.counts),
+        }
+        for seen in outcome.seen {
+            // Where no line was shown, there is nothing to have read.
+            if !seen.lines.is_empty() {
+                engine.mark_shown(&seen.path, seen.marked.sha256, &seen.stat, &seen.lines);
+            }
+            response.marked.push(seen.marked);
+        }
+        response
+    }
+}
+
+/// The refusal of a search that did not come to its end.
+fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
+    let how = if control.is_cancelled() { "was cancelled" } else { "ran out of time" };
+    Error::new(
+        ErrorKind::Timeout,
+        format!(
+            "the search {how} after {}, with {} so far",
+            counted(outcome.files_searched, "file"),
+            counted(outcome.matched, "match")
+        ),
+    )
+    .suggest("Narrow `path`, `include` or `type`, or raise `timeout_ms`.")
+    .detail("files_searched", outcome.files_searched)
+    .detail("matched", outcome.matched)
+}
+
+/// Files in which a pattern is looked for as plain text.
+const FILES_MAX: usize = 5_000;
+/// Letters after the second slash of `/pattern/i`.
+const FLAGS_MAX: usize = 4;
+
+impl Request {
+    /// What may explain that nothing was found.
+    fn explain(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Vec<String> {
+        let left_out = empty.advice(|found| {
+            let files: Vec<WalkEntry> = found.filter(is_small).collect();
+            files_with_matches(manner, empty, files.into_iter())
+        });
+        let hints = [self.selected_nothing(empty), self.as_expression(patterns, manner, empty)];
+        left_out
+            .into_iter()
+            .chain(hints.into_iter().flatten())
+            .chain(self.basic_syntax(patterns, manner, empty))
+            .collect()
+    }
+
+    /// That the globs select no file at all, which says nothing of the pattern.
+    fn selected_nothing(&self, empty: &Empty<'_>) -> Option<String> {
+        let globs: Vec<&str> =
+            self.include.iter().map(String::as_str).filter(|glob| !glob.starts_with('!')).collect();
+        if globs.is_empty() || empty.walk().next().is_some() {
+            return None;
+        }
+        let several = globs.iter().any(|glob| split(glob).len() > 1);
+        let hint = if several { ": give each glob by itself, as one of a list" } else { "" };
+        Some(format!("include {} selects no file here{hint}", globs.join(", ")))
+    }
+
+    /// That a pattern which was taken as a regular expression is in the files as it is written.
+    fn as_expression(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
+        let [pattern] = patterns else { return None };
+        if self.literal {
+            return None;
+        }
+        if let Some((inner, flags)) = pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'))
+            && !inner.is_empty()
+            && flags.bytes().all(|flag| flag.is_ascii_lowercase())
+            && flags.len() <= FLAGS_MAX
+        {
+            return Some(format!(
+                "the slashes of `{pattern}` are part of the regular expression: did you mean `{inner}`?"
+            ));
+        }
+        let reading = Reading { literal: true, ..self.reading() };
+        let Pattern { matcher, .. } = compile(std::slice::from_ref(pattern), &reading).ok()?;
+        let is_special = pattern.contains(|character: char| "\\^$.|?*+()[]{}".contains(character));
+        let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
+        let is_there = is_special && files_with_matches(&manner, empty, empty.walk().take(FILES_MAX)) > 0;
+        is_there.then(|| {
+            format!("`{pattern}` was read as a regular expression; as plain text it does occur: set literal to true")
+        })
+    }
+
+    /// What a pattern in the basic syntax of `grep` would be here, where that explains the miss.
+    fn basic_syntax(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
+        let [pattern] = patterns else { return None };
+        if self.literal || !basic::is_likely(pattern) {
+            return None;
+        }
+        let extended = basic::as_extended(pattern)?;
+        let Pattern { matcher, .. } = compile(std::slice::from_ref(&extended), &self.reading()).ok()?;
+        let would_match = || {
+            let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
+            files_with_matches(&manner, empty, empty.walk()) > 0
+        };
+        // A plain `|` is rare in what people search for.
+        (basic::has_alternative(pattern) || would_match()).then(|| {
+            format!(
+                "a backslash before |, +, ?, {{ or ( makes it plain text here: did you mean `{extended}`?"
+            )
+        })
+    }
+}
+
+/// How many of `files` have a match.
+fn files_with_matches(
+    manner: &Manner,
+    empty: &Empty<'_>,
+    files: impl Iterator<Item = WalkEntry> + Send,
+) -> u64 {
+    let style = Style { wanted: MatchDetail::Presence, ..manner.style.clone() };
+    let search = Search {
+        workspace: empty.workspace,
+        manner: Manner { style, before: 0, after: 0, hash: false, ..manner.clone() },
+        window: Window { offset: 0, limit: 0, bytes_max: 0 },
+        total: false,
+        group: false,
+        control: empty.control.clone(),
+    };
+    search.run(files.map(FileToSearch::Found)).files_matched
+}
+
+/// Writes the payload and the notes.
+fn write(response: &Response, text: &mut Text) {
+    let flat = response.matches.iter().flat_map(|matches| &matches.0);
+    let grouped = response.groups.iter().flat_map(|groups| &groups.0);
+    for (index, file) in flat.chain(grouped).enumerate() {
+        if index > 0 {
+            text.out.push(b'\n');
+        }
+        write_file(file, text);
+    }
+    for file in response.files.iter().flatten() {
+        text.name(file);
+        text.out.push(text.separator);
+    }
+    for count in response.counts.iter().flatten() {
+        text.line(&format!("{}:{}", escaped::name(&count.path), count.count));
+    }
+    if let Some(next) = response.next_offset {
+        text.note(format!("more matches follow: {}", text.option("offset", next)));
+    }
+}
+
+/// Writes the matches of one file under its name.
+fn write_file(file: &FileMatches, text: &mut Text) {
+    text.name(&file.path);
+    text.out.push(b'\n');
+    let mut last_line = None;
+    for entry in file.entries() {
+        let (first, last) = entry.shown_lines();
+        let has_context = !entry.before.is_empty() || !entry.after.is_empty();
+        if has_context && last_line.is_some_and(|line| first > line + 1) {
+            text.out.extend_from_slice(b"--\n");
+        }
+        write_match(&entry, text);
+        last_line = Some(last);
+    }
+}
+
+/// Writes one match with its context.
+fn write_match(entry: &Match<'_>, text: &mut Text) {
+    let (first, _) = entry.shown_lines();
+    write_lines(text, first, '-', entry.before.lines().map(|(line, _)| line));
+    write_lines(text, entry.line, ':', entry.text.split('\n'));
+    write_lines(text, entry.line + entry.lines.max(1), '-', entry.after.lines().map(|(line, _)| line));
+}
+
+/// Writes lines with their numbers.
+fn write_lines<'r>(text: &mut Text, first: u64, mark: char, lines: impl Iterator<Item = &'r str>) {
+    for (number, line) in (first..).zip(lines) {
+        text.out.extend_from_slice(format!("{number}{mark}{line}\n").as_bytes());
+    }
+}

@@ -1,0 +1,436 @@
+//! The lines that a read asks for, and the pass over a file that finds them.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{Read as _, Seek, SeekFrom};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+use super::Request;
+use crate::control::Progress;
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::resolve::ResolvedPath;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::{Hasher, Sha256};
+use crate::text::answer_size::AnswerRoom;
+use crate::text::content::BINARY_CHECK_BYTES;
+use crate::text::slice::{SliceBounds, Sliced, Slicer};
+use crate::tools::common::unsupported_encoding;
+
+/// Ranges in one request.
+const RANGES_MAX: usize = 100;
+
+/// Some lines as a caller names them: from the start, or from the end where negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first line, from 1, or from the end: -1 is the last.
+    pub start: i64,
+    /// The last line, likewise.
+    pub end: Option<i64>,
+    /// Lines at most.
+    pub lines_max: u64,
+    /// Whether a very long first line is clipped for the sake of the others that are wanted.
+    pub clips_first: bool,
+}
+
+/// How much of lines is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes to leave out at the start of the first line.
+    pub skip_bytes: usize,
+    /// Room for all of it.
+    pub room: AnswerRoom,
+    /// Whether other lines are wanted besides these.
+    pub has_others: bool,
+}
+
+impl Span {
+    /// Whether the number of lines in the file must be known first.
+    #[must_use]
+    pub const fn is_relative(&self) -> bool {
+        self.start < 0 || matches!(self.end, Some(..0))
+    }
+
+    /// The lines in a file of `total` lines.
+    ///
+    /// # Errors
+    /// `invalid_request` where they end before they begin.
+    pub fn resolve(&self, total: u64, extent: Extent) -> Result<SliceBounds, Error> {
+        let from_start = |line: i64| match u64::try_from(line) {
+            Ok(line) => line,
+            Err(_) => (total + 1).saturating_sub(line.unsigned_abs()),
+        };
+        let offset = from_start(self.start).max(1) - 1;
+        let lines_max = match self.end.map(from_start) {
+            Some(end) if end <= offset => {
+                return Err(Error::invalid(format!(
+                    "end_line {end} is before the first line wanted, {}",
+                    offset + 1
+                )));
+            }
+            Some(end) => end - offset,
+            None => self.lines_max,
+        };
+        let Extent { skip_bytes, room, has_others } = extent;
+        let is_last = self.is_relative() && offset + 1 >= total;
+        let clips_first = self.clips_first && skip_bytes == 0 && (has_others || (lines_max > 1 && !is_last));
+        Ok(SliceBounds { offset, lines_max, skip_bytes, room, clips_first })
+    }
+}
+
+/// A range of lines in a request: `10-20`, `10-`, `10`, `-20` for the last 20, or an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The first line, from 1, or from the end.
+    start: i64,
+    /// The last line; `None` for all that follow.
+    end: Option<i64>,
+}
+
+impl std::str::FromStr for Range {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("range {text:?}: expected lines such as 10-20, 10-, 10, or -20 for the last 20");
+        let (start, rest) = number(text.trim()).ok_or_else(wrong)?;
+        let range = if rest.is_empty() {
+            Self { start, end: (start > 0).then_some(start) }
+        } else {
+            let rest = ["..", "-", ":"].iter().find_map(|mark| rest.strip_prefix(mark)).ok_or_else(wrong)?;
+            let end = match rest.trim() {
+                "" => None,
+                rest => Some(number(rest).filter(|(_, rest)| rest.is_empty()).ok_or_else(wrong)?.0),
+            };
+            Self { start, end }
+        };
+        if range.start == 0 || range.end == Some(0) { Err(wrong()) } else { Ok(range) }
+    }
+}
+
+/// The file and the lines in a name such as `a.rs:10-14`, `a.rs:10` or `a.rs:10:5`.
+pub fn lines_in_name(name: &str) -> Option<(&str, Selection)> {
+    let (before, last) = name.rsplit_once(':')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (file, lines) = match before.rsplit_once(':') {
+        // With a column.
+        Some((file, line)) if is_number(line) && is_number(last) => (file, line),
+        _ => (before, last),
+    };
+    if !lines.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let Range { start, end } = lines.parse().ok()?;
+    let span = Span { start, end, lines_max: u64::MAX, clips_first: true };
+    Some((file, Selection::Lines(span)))
+}
+
+/// A number at the start of a text, and the rest.
+fn number(text: &str) -> Option<(i64, &str)> {
+    let text = text.strip_prefix(['L', 'l']).unwrap_or(text);
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let length = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
+    let (number, rest) = text.split_at(text.len() - digits.len() + length);
+    number.parse().ok().map(|number| (number, rest.trim_start()))
+}
+
+impl<'de> Deserialize<'de> for Range {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// The same as an object.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Lines {
+            /// The first line.
+            #[serde(alias = "start", alias = "startLine")]
+            start_line: i64,
+            /// The last line.
+            #[serde(alias = "end", alias = "endLine")]
+            end_line: Option<i64>,
+        }
+        let value = serde_json::Value::deserialize(deserializer)?;
+        let range = match value {
+            serde_json::Value::String(text) => text.parse().map_err(de::Error::custom)?,
+            serde_json::Value::Object(_) => {
+                let lines: Lines = serde_json::from_value(value).map_err(de::Error::custom)?;
+                Self { start: lines.start_line, end: lines.end_line }
+            }
+            other => other.to_string().parse().map_err(de::Error::custom)?,
+        };
+        if range.start == 0 || range.end == Some(0) {
+            return Err(de::Error::custom("lines count from 1, or from the end where negative"));
+        }
+        Ok(range)
+    }
+}
+
+impl JsonSchema for Range {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Range".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // What an object holds is not advertised: a text says the same in fewer words.
+        json_schema!({ "type": ["string", "integer", "object"], "additionalProperties": {} })
+    }
+}
+
+/// What of a file is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Some lines.
+    Lines(Span),
+    /// Several ranges.
+    Ranges(Vec<Span>),
+    /// The block round a line, of so many lines at most.
+    Around(u64, u64),
+    /// Cells of a notebook: one, from 1, or all of them; and the bytes to leave out of the first
+    /// one's source.
+    Cells(Option<usize>, usize),
+}
+
+impl Request {
+    /// What of the file is wanted.
+    ///
+    /// # Errors
+    /// `invalid_request` where fields contradict each other.
+    pub(super) fn selection(&self, policy: &Policy) -> Result<Selection, Error> {
+        self.check_lines()?;
+        let lines_max = match self.limit.unwrap_or(policy.number(Key::ReadLimit)) {
+            0 => u64::MAX,
+            limit => limit,
+        };
+        if let Some(cell) = self.cell {
+            let skip_bytes = self.column.unwrap_or(1) - 1;
+            return Ok(Selection::Cells((cell > 0).then_some(cell), skip_bytes));
+        }
+        if let Some(line) = self.around_line {
+            return Ok(Selection::Around(line, lines_max));
+        }
+        if let Some(ranges) = &self.ranges {
+            let span = |range: &Range| Span {
+                start: range.start,
+                end: range.end,
+                lines_max: u64::MAX,
+                clips_first: true,
+            };
+            return Ok(Selection::Ranges(ranges.iter().map(span).collect()));
+        }
+        let start = match (self.offset, self.start_line) {
+            (Some(0), Some(line)) => line,
+            (Some(offset), _) if offset < 0 => offset,
+            (Some(offset), _) => offset.saturating_add(1),
+            (None, start) => start.unwrap_or(1),
+        };
+        let clips_first = start < 0 || self.end_line.is_some();
+        Ok(Selection::Lines(Span { start, end: self.end_line, lines_max, clips_first }))
+    }
+
+    /// Puts the first and the last line of `view_range` into the fields of their own.
+    ///
+    /// # Errors
+    /// `invalid_request` where it is not a pair, or those fields are given too.
+    pub(super) fn take_view_range(&mut self) -> Result<(), Error> {
+        let Some(pair) = self.view_range.take() else {
+            return Ok(());
+        };
+        let wrong = |message: &str| Err(Error::invalid(message).detail("field", "view_range"));
+        let [first, last] = pair.as_slice() else {
+            return wrong("view_range: expected the first and the last line, such as [10, 20]");
+        };
+        if self.start_line.is_some() || self.end_line.is_some() {
+            return wrong("view_range cannot be combined with start_line and end_line: leave them out");
+        }
+        (self.start_line, self.end_line) = (Some(*first), Some(*last));
+        Ok(())
+    }
+
+    /// Refuses fields that contradict each other.
+    fn check_lines(&self) -> Result<(), Error> {
+        let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
+        let to = self.end_line.is_some();
+        // 0 is where a read begins and how many lines it has without these fields.
+        let (offset, limit) =
+            (self.offset.filter(|offset| *offset != 0), self.limit.filter(|limit| *limit != 0));
+        if offset.is_some() && self.start_line.is_some() {
+            return wrong("offset", "offset and start_line both say where to begin: give one of them");
+        }
+        if limit.is_some() && to {
+            return wrong("limit", "limit and end_line both say where to end: give one of them");
+        }
+        for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
+            if value == Some(0) {
+                let message = format!("{field} counts from 1, or from the end where negative");
+                return Err(Error::invalid(message).detail("field", field));
+            }
+        }
+        if self.column == Some(0) {
+            return wrong("column", "column counts from 1");
+        }
+        if self.around_line == Some(0) {
+            return wrong("around_line", "around_line counts from 1");
+        }
+        let others = offset.is_some() || self.start_line.is_some() || to || self.column.is_some();
+        if self.ranges.is_some() && (others || limit.is_some()) {
+            return wrong(
+                "ranges",
+                "ranges cannot be combined with offset, limit, start_line, end_line and column: leave them out",
+            );
+        }
+        if self.ranges.as_ref().is_some_and(|ranges| ranges.is_empty() || ranges.len() > RANGES_MAX) {
+            return wrong("ranges", "ranges: expected 1 to 100 of them");
+        }
+        if self.around_line.is_some() && (others || self.ranges.is_some()) {
+            return wrong(
+                "around_line",
+                "around_line cannot be combined with the other fields for lines: leave them out",
+            );
+        }
+        if self.cell.is_some()
+            && (offset.is_some()
+                || self.start_line.is_some()
+                || to
+                || self.ranges.is_some()
+                || self.around_line.is_some())
+        {
+            return wrong("cell", "cell cannot be combined with the fields for lines: leave them out");
+        }
+        if self.cell == Some(0) && self.column.is_some() {
+            return wrong("column", "column needs a single cell: name it with cell");
+        }
+        Ok(())
+    }
+}
+
+/// How often a file that changes meanwhile is read anew.
+const PASSES_MAX: usize = 8;
+/// Bytes between two reports of how far a read is.
+const REPORT_BYTES: u64 = 128 << 20;
+/// Most bytes read at once,
+const PIECE_BYTES: usize = 256 << 10;
+/// and fewest, of a file that is said to be smaller.
+const PIECE_BYTES_MIN: usize = 4 << 10;
+
+/// The first bytes of a file, which stays at its start.
+pub fn first_bytes(file: &File) -> std::io::Result<Vec<u8>> {
+    let mut start = vec![0; BINARY_CHECK_BYTES];
+    let mut length = 0;
+    while let Some(room) = start.get_mut(length..).filter(|room| !room.is_empty()) {
+        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *room, length as u64))? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    start.truncate(length);
+    Ok(start)
+}
+
+/// What one pass over a file found.
+pub struct Pass {
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256,
+    /// Their number.
+    pub size: u64,
+    /// The lines wanted.
+    pub sliced: Sliced,
+    /// Which these are.
+    pub wanted: Vec<SliceBounds>,
+}
+
+/// Reads a whole file: its SHA-256, and the lines wanted, both of the same bytes.
+///
+/// One pass is enough unless lines count from the end or end in CR alone: then the first one says
+/// how many there are, and another one is made.
+pub fn slices(
+    engine: &Engine,
+    file: &mut File,
+    place: &ResolvedPath,
+    spans: &[Span],
+    extent: Extent,
+) -> Result<Pass, Error> {
+    let is_relative = spans.iter().any(Span::is_relative);
+    let (mut terminator, mut known) = (b'\n', None);
+    for _ in 0..PASSES_MAX {
+        let total = known.map_or(0, |(_, total)| total);
+        let wanted = if is_relative && known.is_none() {
+            Vec::new()
+        } else {
+            let resolved = spans.iter().map(|span| span.resolve(total, extent));
+            resolved.collect::<Result<Vec<_>, _>>()?
+        };
+        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
+        let pass = one_pass(engine, file, place, wanted, terminator)?;
+        let is_cut_right = pass.sliced.line_ending.terminator() == terminator;
+        let is_counted = !is_relative || known == Some((pass.sha256, pass.sliced.total_lines));
+        if is_cut_right && is_counted {
+            return Ok(pass);
+        }
+        known = is_cut_right.then_some((pass.sha256, pass.sliced.total_lines));
+        terminator = pass.sliced.line_ending.terminator();
+    }
+    Err(Error::new(ErrorKind::IoError, format!("{} was changed while it was being read", place.shown()))
+        .at(place.shown())
+        .suggest("Wait until the program that writes it has finished, then read it again."))
+}
+
+/// Reads a whole file in pieces: its SHA-256, its size, and the lines wanted.
+pub fn one_pass(
+    engine: &Engine,
+    file: &mut File,
+    place: &ResolvedPath,
+    wanted: Vec<SliceBounds>,
+    terminator: u8,
+) -> Result<Pass, Error> {
+    let (mut slicer, mut hasher, mut size) = (Slicer::new(&wanted, terminator), Hasher::default(), 0);
+    let unsupported = |what| unsupported_encoding(place.shown(), &what);
+    let mut refused = None;
+    for_each_piece(engine, file, place, |piece| {
+        hasher.update(piece);
+        size += piece.len() as u64;
+        if refused.is_none() {
+            refused = slicer.push(piece).err();
+        }
+    })?;
+    if let Some(what) = refused {
+        return Err(unsupported(what));
+    }
+    let sliced = slicer.finish().map_err(unsupported)?;
+    Ok(Pass { sha256: hasher.finish(), size, sliced, wanted })
+}
+
+/// Hands a file on piece by piece.
+pub fn for_each_piece(
+    engine: &Engine,
+    file: &mut File,
+    place: &ResolvedPath,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), Error> {
+    // A small file is read at once, and one that has grown since in pieces.
+    let expected = place.stat().map_or(u64::MAX, fs::size_of).saturating_add(1);
+    let bytes = usize::try_from(expected).unwrap_or(usize::MAX).clamp(PIECE_BYTES_MIN, PIECE_BYTES);
+    let mut buffer = vec![0; bytes];
+    let (mut done, mut reported) = (0, 0);
+    loop {
+        engine.control.check()?;
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => {
+                take(buffer.get(..length).unwrap_or_default());
+                done += length as u64;
+                if done - reported >= REPORT_BYTES {
+                    reported = done;
+                    engine.control.report(Progress { done, total: place.stat().map(fs::size_of) });
+                }
+            }
+            Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::io("read", place.shown(), source)),
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! Reads one file or several.
+
+use std::borrow::Cow;
+use std::io::{Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Stat;
+
+use super::range::{Extent, Pass, Selection, Span, first_bytes, slices};
+use super::render::{
+    self, FileOrRefusal, FileRead, Form, Part, RangeRead, Response, TextRead, lines_of, longest_start,
+};
+use super::{Request, formats};
+use crate::engine::Engine;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::resolve::ResolvedPath;
+use crate::envelope::Refusal;
+use crate::error::Error;
+use crate::search::page::json_bytes;
+use crate::sha256::Sha256;
+use crate::text::answer_size::{AnswerRoom, TextSize};
+use crate::text::content::{self, Content, Encoding};
+use crate::text::counted::counted;
+use crate::text::lines::ending_of;
+use crate::text::slice::{Clipped, Slice, Sliced, clipped_bytes, is_very_long};
+use crate::text::{block, escaped};
+use crate::tools::targets;
+
+/// Reads one file.
+pub fn read(
+    engine: &mut Engine,
+    path: &Path,
+    request: &Request,
+    selection: &Selection,
+    room: AnswerRoom,
+) -> Result<FileRead, Error> {
+    let (place, lines) = request.place_of(engine, path)?;
+    let selection = lines.as_ref().unwrap_or(selection);
+    let (mut file, stat) = engine.workspace.open_file(&place)?;
+    let start = first_bytes(&file).map_err(|source| Error::io("read", place.shown(), source))?;
+    if content::looks_binary(&start) {
+        return formats::read(engine, &place, file, &stat, &start, request, room);
+    }
+    let spans = match selection {
+        Selection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
+            let wanted = formats::CellRange { cell: *cell, skip_bytes: *skip_bytes, room };
+            return formats::read(engine, &place, &mut file, &stat, wanted);
+        }
+        Selection::Cells(..) => Vec::new(),
+        Selection::Lines(span) => vec![*span],
+        Selection::Ranges(spans) => spans.clone(),
+        Selection::Around(line, _) => window(*line).to_vec(),
+    };
+    let room = within_ranges(room, spans.len());
+    let is_around = matches!(selection, Selection::Around(..));
+    let window = if is_around { AnswerRoom::new(WINDOW_BYTES) } else { room };
+    let skip_bytes = request.column.unwrap_or(1) - 1;
+    let extent = Extent { skip_bytes, room: window, has_others: spans.len() > 1 };
+    let pass = slices(engine, &mut file, &place, &spans, extent)?;
+    if request.if_sha256 == Some(pass.sha256) {
+        engine.mark_shown(place.path(), pass.sha256, &stat, &[]);
+        let unchanged = FileRead::new(&place, pass.sha256, pass.size, &stat);
+        return Ok(FileRead { unchanged: true, ..unchanged });
+    }
+    if let Selection::Cells(cell, skip_bytes) = selection {
+        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
+        let wanted = formats::CellRange { cell: *cell, skip_bytes: *skip_bytes, room };
+        return formats::read(engine, &place, &mut file, &stat, wanted);
+    }
+    let parts = match selection {
+        Selection::Around(line, lines_max) => {
+            let bounds = Bounds { lines_max: *lines_max, room, form: request.form() };
+            vec![part(&pass, *line, bounds)]
+        }
+        _ => render::parts(&pass, request.form(), room),
+    };
+    Ok(answer(engine, &place, &stat, request, selection, &pass, parts))
+}
+
+/// Room for the content of `count` ranges: what is said of each counts where they are many.
+fn within_ranges(room: AnswerRoom, count: usize) -> AnswerRoom {
+    /// Bytes that an answer says of a range beside its content.
+    const SAID_BYTES: usize = 140;
+    /// Ranges of which this does not count.
+    const FEW: usize = 5;
+    room.beside(TextSize::plain(SAID_BYTES * count.saturating_sub(FEW))).or_a_byte()
+}
+
+/// The answer with the parts that are shown.
+fn answer(
+    engine: &mut Engine,
+    place: &ResolvedPath,
+    stat: &Stat,
+    request: &Request,
+    selection: &Selection,
+    pass: &Pass,
+    mut parts: Vec<Part>,
+) -> FileRead {
+    let seen: Vec<(u64, u64)> = parts.iter().flat_map(Part::seen).collect();
+    engine.mark_shown(place.path(), pass.sha256, stat, &seen);
+    let ends_where_asked = match selection {
+        Selection::Lines(span) => span.end.is_some(),
+        _ => true,
+    };
+    let mut text = TextRead::new(&pass.sliced, &parts, ends_where_asked);
+    if let ([part], true) = (&parts[..], request.names_lines()) {
+        text.range_sha256 = range_sha256(part, &pass.sliced);
+    }
+    warn_of_text(engine, place, &pass.sliced, &parts);
+    let form = request.form();
+    let is_plain = form == Form::default();
+    let mut raw = Vec::new();
+    for part in &mut parts {
+        part.show(form, &pass.sliced);
+        if matches!(selection, Selection::Ranges(_)) {
+            let header = format!("==> {}:{}-{} <==\n", escaped::name(place.shown()), part.first, part.last());
+            raw.extend_from_slice(header.as_bytes());
+        }
+        if is_plain {
+            raw.extend(on_disk(part.bytes.clone(), &pass.sliced, part.is_start()));
+        } else {
+            raw.extend_from_slice(part.text.as_bytes());
+        }
+    }
+    let read = FileRead {
+        literal: form.visible.then_some(false),
+        text: Some(text),
+        raw,
+        ..FileRead::new(place, pass.sha256, pass.size, stat)
+    };
+    if matches!(selection, Selection::Ranges(_)) {
+        let ranges = parts.into_iter().map(|part| RangeRead {
+            start_line: part.first,
+            end_line: part.last(),
+            range_sha256: range_sha256(&part, &pass.sliced),
+            content: part.text,
+        });
+        FileRead { ranges: ranges.collect(), ..read }
+    } else {
+        FileRead { content: Some(parts.into_iter().map(|part| part.text).collect()), ..read }
+    }
+}
+
+/// SHA-256 of lines as they are on disk, where whole lines are shown.
+fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
+    part.is_whole().then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
+}
+
+/// Lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
+fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
+    let mark_bytes = match text.encoding {
+        Encoding::Bytes => return lines,
+        Encoding::Utf8 if !text.bom => return lines,
+        Encoding::Utf8 => content::UTF8_BOM.len(),
+        Encoding::Utf16Le => content::UTF16LE_BOM.len(),
+        Encoding::Utf16Be => content::UTF16BE_BOM.len(),
+    };
+    let mut bytes = Content { encoding: text.encoding, bom: text.bom, body: lines }.encode();
+    if !is_start {
+        bytes.drain(..mark_bytes);
+    }
+    bytes
+}
+
+/// The warning that a file has fewer lines than were asked for.
+#[must_use]
+pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
+    format!("line {line} is past the end: {shown} has {}", counted(total_lines, "line"))
+}
+
+/// Says what a reader would not see in the text.
+fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts: &[Part]) {
+    let shown = place.shown();
+    if text.encoding == Encoding::Bytes {
+        engine.warn(format!(
+            "{shown} is not UTF-8: invalid bytes are shown as \u{fffd} and are kept as they are"
+        ));
+    }
+    if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {
+        engine.warn(past_end(part.first, shown, text.total_lines));
+    }
+    for (part, slice) in parts.iter().zip(&text.parts) {
+        if slice.skipped_all && part.first <= text.total_lines {
+            engine.warn(format!("column {} is past the end of line {}", part.skipped + 1, part.first));
+        }
+    }
+    if place.path().as_path().to_str().is_none() {
+        engine.warn(format!("the name of {shown} is not UTF-8 and is shown lossily"));
+    }
+}
+
+/// Lines that are looked at on either side of the line.
+const WINDOW_LINES: u64 = 1000;
+/// Bytes that are looked at on either side.
+pub const WINDOW_BYTES: usize = 512 << 10;
+
+/// The lines to look at: those before the line, and those from it on.
+#[must_use]
+pub fn window(line: u64) -> [Span; 2] {
+    let number = |line: u64| i64::try_from(line).unwrap_or(i64::MAX);
+    let start = line.saturating_sub(WINDOW_LINES).max(1);
+    [
+        Span { start: number(start), end: None, lines_max: line.saturating_sub(start), clips_first: true },
+        Span { start: number(line), end: None, lines_max: WINDOW_LINES, clips_first: false },
+    ]
+}
+
+/// What bounds a block.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Lines.
+    pub lines_max: u64,
+    /// Room for them as they are shown.
+    pub room: AnswerRoom,
+    /// How lines are shown.
+    pub form: Form,
+}
+
+/// The block round `line`, as much of it as the bounds allow, the line itself above all; the others
+/// are clipped where they are very long.
+#[must_use]
+pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
+    let (lines, at) = looked_at(pass, line, bounds.room);
+    let Some(own) = lines.get(at) else {
+        return line_alone(line, &[], false, bounds);
+    };
+    let is_cut = pass.sliced.parts.last().is_some_and(|from| from.cut_at.is_some() && from.ended_lines == 0);
+    if is_cut || !bounds.room.holds(TextSize::of(bounds.form.of(&own.bytes, line).as_bytes())) {
+        return line_alone(line, &own.bytes, is_cut, bounds);
+    }
+    let texts: Vec<&[u8]> = lines.iter().map(|line| line.bytes.as_ref()).collect();
+    let (first, last) = block::enclosing(&texts, at);
+    let first_number = line.saturating_sub(at as u64);
+    let (from, to) = grown(&lines, (first.min(at), last.max(at)), at, first_number, bounds);
+    // A block that reaches the end of what was looked at goes on in what was not.
+    let is_beyond = last + 1 == lines.len() && first_number + (last as u64) < pass.sliced.total_lines;
+    let kept = lines.get(from..=to).unwrap_or_default();
+    Part {
+        first: first_number + from as u64,
+        skipped: 0,
+        bytes: kept.iter().flat_map(|line| line.bytes.iter().copied()).collect(),
+        ended_lines: kept.len() as u64,
+        clipped: kept.iter().filter_map(|line| line.clipped).collect(),
+        cut_at: None,
+        stopped: to < last || is_beyond,
+        text: String::new(),
+    }
+}
+
+/// A line of the block.
+struct Line<'a> {
+    /// What is shown of it, with its ending.
+    bytes: Cow<'a, [u8]>,
+    /// Where it is clipped.
+    clipped: Option<Clipped>,
+}
+
+/// The lines that are looked at, as they are shown, and which of them is the one that counts.
+fn looked_at(pass: &Pass, line: u64, room: AnswerRoom) -> (Vec<Line<'_>>, usize) {
+    let style = pass.sliced.line_ending;
+    let (before, from) = match pass.sliced.parts.as_slice() {
+        // Where not all before it could be looked at, the block begins with the line.
+        [before, from] => (Some(before).filter(|before| !before.stopped), Some(from)),
+        _ => (None, None),
+    };
+    let of = |slice: Option<&'_ Slice>| slice.map_or(0, |slice| lines_of(&slice.bytes, style).count());
+    let at = of(before);
+    let first_number = line.saturating_sub(at as u64);
+    let slices = before.into_iter().chain(from);
+    let known: Vec<Clipped> = slices.clone().flat_map(|slice| slice.clipped.iter().copied()).collect();
+    let texts = slices.flat_map(|slice| lines_of(&slice.bytes, style));
+    let lines = texts.zip(first_number..).map(|(bytes, number)| {
+        let known = known.iter().find(|clipped| clipped.line == number).copied();
+        if number == line {
+            Line { bytes: bytes.into(), clipped: known }
+        } else {
+            Line::of(bytes, number, known, room)
+        }
+    });
+    (lines.collect(), at)
+}
+
+impl<'a> Line<'a> {
+    /// A line, clipped where it is a very long one; `known` says where it was clipped before.
+    fn of(bytes: &'a [u8], number: u64, known: Option<Clipped>, room: AnswerRoom) -> Self {
+        let is_clipped = room.is_bounded() && (known.is_some() || is_very_long(bytes, room));
+        if !is_clipped {
+            return Self { bytes: bytes.into(), clipped: known };
+        }
+        let ending = ending_of(bytes);
+        let body = bytes.get(..bytes.len() - ending.len()).unwrap_or_default();
+        let kept = clipped_bytes(body, room);
+        let length = known.map_or(body.len() as u64, |known| known.length);
+        let bytes = [body.get(..kept).unwrap_or_default(), ending].concat();
+        Self { bytes: bytes.into(), clipped: Some(Clipped { line: number, kept, length }) }
+    }
+}
+
+/// The line alone, as much of it as the bound allows; `is_cut` where it is longer than `bytes`.
+fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
+    let length = longest_start(bytes, line, bounds.form, bounds.room);
+    let cut_at = (is_cut || length < bytes.len()).then_some(length);
+    Part {
+        first: line,
+        skipped: 0,
+        bytes: bytes.get(..length).unwrap_or_default().to_vec(),
+        ended_lines: 0,
+        clipped: Vec::new(),
+        cut_at,
+        stopped: cut_at.is_some(),
+        text: String::new(),
+    }
+}
+
+/// The lines round `at` within a block that the bounds allow: one below, one above, by turns.
+fn grown(
+    lines: &[Line<'_>],
+    (first, last): (usize, usize),
+    at: usize,
+    first_number: u64,
+    bounds: Bounds,
+) -> (usize, usize) {
+    let (mut from, mut to) = (at, at);
+    let with = |used: TextSize, line: usize| {
+        let bytes = lines.get(line).map_or(&[][..], |line| &line.bytes);
+        used.with(&bounds.form.of(bytes, first_number + line as u64))
+    };
+    let mut used = with(TextSize::default(), at);
+    let mut take = |line: usize, count: usize| {
+        let more = with(used, line);
+        let is_taken = (count as u64) < bounds.lines_max && bounds.room.holds(more);
+        if is_taken {
+            used = more;
+        }
+        is_taken
+    };
+    let (mut can_fall, mut can_rise) = (true, true);
+    while can_fall || can_rise {
+        can_fall = can_fall && to < last && take(to + 1, to + 1 - from);
+        to += usize::from(can_fall);
+        can_rise = can_rise && from > first && take(from - 1, to + 1 - from);
+        from -= usize::from(can_rise);
+    }
+    (from, to)
+}
+
+/// Bytes that an answer says of each of several files, beside its content and its path.
+const SAID_BYTES: usize = 320;
+/// Bytes by which refusals, which say more than files, may pass the bound.
+const OVERDRAFT_BYTES: usize = 1024;
+/// Paths in one request.
+const PATHS_MAX: usize = 10_000;
+
+/// Reads several files. Together they are bound as one would be, with what is said of each: small files are
+/// shown whole, and the large ones share what is left. The last ones of a long list, of which nothing more
+/// can be said, are not read.
+///
+/// # Errors
+/// What the first path met, where none could be read; `invalid_request` for too many.
+pub fn read_several(
+    engine: &mut Engine,
+    paths: &[&PathBuf],
+    request: &Request,
+    selection: &Selection,
+    room: AnswerRoom,
+) -> Result<Response, Error> {
+    if paths.len() > PATHS_MAX {
+        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", counted(paths.len(), "path")))
+            .detail("field", "paths"));
+    }
+    let mut room = Room::new(engine, paths, room);
+    let (mut files, mut first_error) = (Vec::new(), None);
+    for (number, path) in paths.iter().enumerate().take(room.sizes.len()) {
+        engine.control.check()?;
+        if room.is_full() {
+            break;
+        }
+        match read(engine, path, request, selection, room.share_of(number)) {
+            Ok(read) => {
+                room.take(read.payload_size());
+                files.push(FileOrRefusal::Read(Box::new(read)));
+            }
+            Err(error) => {
+                let error = targets::or_moved(engine, error);
+                let item = refused(path, &error);
+                let bytes = usize::try_from(json_bytes(&item)).unwrap_or(usize::MAX);
+                room.take(TextSize::plain(bytes.saturating_sub(said(path))));
+                files.push(item);
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    let not_read = paths.len() - files.len();
+    match first_error {
+        Some(error) if files.iter().all(|file| matches!(file, FileOrRefusal::Refused { .. })) => {
+            Err(none_read(error, files, not_read))
+        }
+        first_error => {
+            let first_refused = first_error.map(|error| error.kind());
+            Ok(Response::Several { files, not_read, first_refused })
+        }
+    }
+}
+
+/// Bytes that an answer says of a file beside its content.
+#[must_use]
+pub fn said(path: &Path) -> usize {
+    SAID_BYTES + path.as_os_str().len()
+}
+
+/// A file that could not be read.
+fn refused(path: &Path, error: &Error) -> FileOrRefusal {
+    let error = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
+    FileOrRefusal::Refused { path: path.display().to_string(), error }
+}
+
+/// The refusal of a request of which no file could be read.
+fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error {
+    if files.len() + not_read == 1 {
+        return first;
+    }
+    let message = format!(
+        "none of {} could be read; the first: {}",
+        counted(files.len() + not_read, "file"),
+        first.message()
+    );
+    let error = Error::new(first.kind(), message).suggest(first.suggested_action().to_owned());
+    let error = error.detail("files", serde_json::to_value(files).unwrap_or_default());
+    let error = match first.details().get(targets::MOVED_TO) {
+        Some(to) => error.detail(targets::MOVED_TO, to.clone()),
+        None => error,
+    };
+    match first.path() {
+        Some(path) => error.at(path),
+        None => error,
+    }
+}
+
+/// What is left of an answer's bound.
+struct Room {
+    /// Room left for content.
+    left: AnswerRoom,
+    /// Bytes that were taken beyond the bound.
+    overdrawn: usize,
+    /// Bytes of each file of which anything can be said.
+    sizes: Vec<usize>,
+}
+
+impl Room {
+    /// All of the bound, less what is said of each file.
+    fn new(engine: &Engine, paths: &[&PathBuf], room: AnswerRoom) -> Self {
+        let (mut left, mut sizes) = (room, Vec::new());
+        for (number, path) in paths.iter().enumerate() {
+            // One file may say all that it says beside a whole payload; so may the first of several.
+            let said = TextSize::plain(if number == 0 { 0 } else { said(path) });
+            if !left.holds(said) {
+                break;
+            }
+            left = left.beside(said);
+            let place = engine.workspace.resolve(path).ok();
+            let size = place.and_then(|place| place.stat().map(fs::size_of)).unwrap_or(0);
+            sizes.push(usize::try_from(size).unwrap_or(usize::MAX));
+        }
+        Self { left, overdrawn: 0, sizes }
+    }
+
+    /// Room for the content of one file.
+    fn share_of(&self, number: usize) -> AnswerRoom {
+        let mut sizes = self.sizes.get(number..).unwrap_or_default().to_vec();
+        sizes.sort_unstable();
+        let (mut room, mut left) = (self.left.bytes(), sizes.len());
+        for size in sizes {
+            if size > room / left {
+                break;
+            }
+            room -= size;
+            left -= 1;
+        }
+        // What small files leave over is for those that are larger than they look in an answer.
+        self.left.part(room / left.max(1)).or_a_byte()
+    }
+
+    /// Takes the room of what was read.
+    fn take(&mut self, size: TextSize) {
+        if !self.left.holds(size) {
+            self.overdrawn += size.beyond(self.left);
+        }
+        self.left = self.left.beside(size);
+    }
+
+    /// Whether nothing more can be said.
+    fn is_full(&self) -> bool {
+        self.overdrawn > OVERDRAFT_BYTES
+    }
+}

@@ -1,0 +1,327 @@
+//! What requests name: paths, snapshots and sessions.
+
+use std::path::Path;
+
+use crate::engine::change::record::{self, unreadable};
+use crate::engine::history::moved::{self, MovedPath};
+use crate::engine::snapshot::{Query, Store};
+use crate::engine::store::session::{self, SessionId};
+use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::resolve::ResolvedPath;
+use crate::engine::{Engine, journal};
+use crate::error::{Error, ErrorKind};
+use crate::text::likeness;
+
+/// The detail of an error that names where something went.
+pub const MOVED_TO: &str = "moved_to";
+
+/// `not_found` with the new name of what this session itself has moved; any other error as it is.
+#[must_use]
+pub fn or_moved(engine: &Engine, error: Error) -> Error {
+    let is_open = error.kind() == ErrorKind::NotFound && !error.details().contains_key(MOVED_TO);
+    let Some(shown) = error.path().filter(|_| is_open).map(str::to_owned) else { return error };
+    let Some(moved) = moved_from(engine, &shown) else { return error };
+    let to = engine.workspace.shown(&moved.to);
+    error
+        .add_to_message(&format!("; this session moved {shown} to {to} in change #{}", moved.seq))
+        .suggest(format!("Did you mean {to}?"))
+        .detail(MOVED_TO, to)
+}
+
+/// Where the session of the call has moved what was at a path, as answers show it, if that still stands there.
+fn moved_from(engine: &Engine, shown: &str) -> Option<MovedPath> {
+    let place = engine.workspace.resolve_entry(Path::new(shown)).ok()?;
+    let state = State::find(&engine.workspace).ok()?.filter(|_| place.stat().is_none())?;
+    let moved = moved::moved_from(&state, engine.session().as_str(), place.path()).ok()??;
+    engine.workspace.place_of(&moved.to).ok()?.stat()?;
+    Some(moved)
+}
+
+/// Whether a path is one of those places or lies below one; where none is named, every path does.
+#[must_use]
+pub fn lies_in_any(path: &[u8], places: &[ResolvedPath]) -> bool {
+    places.is_empty() || places.iter().any(|place| lies_in(path, place.path()))
+}
+
+/// Whether a path is `folder` or lies below it.
+#[must_use]
+pub fn lies_in(path: &[u8], folder: &WorkspacePath) -> bool {
+    let rest = path.strip_prefix(folder.as_bytes());
+    folder.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// What a word in the path's place names.
+pub enum PathOrRevisions {
+    /// A path at which something is, or was once.
+    Path(Box<ResolvedPath>),
+    /// Snapshots.
+    Revisions(Revisions),
+}
+
+/// What `path` names: what is there, else a revision, else what once was there.
+///
+/// # Errors
+/// `not_found` for what is none of these.
+pub fn path_or_revision(engine: &Engine, store: &Store, path: &Path) -> Result<PathOrRevisions, Error> {
+    let place = engine.workspace.resolve(path);
+    if place.as_ref().is_ok_and(|place| place.stat().is_some()) {
+        return place.map(|place| PathOrRevisions::Path(Box::new(place)));
+    }
+    if let Some(text) = path.to_str()
+        && let Some(revisions) = Revisions::of(store, text)?
+    {
+        return Ok(PathOrRevisions::Revisions(revisions));
+    }
+    let place = place?;
+    is_known(engine, Some(store), &place, path)?;
+    Ok(PathOrRevisions::Path(Box::new(place)))
+}
+
+/// Refuses a path at which nothing is and never was, as far as the snapshots know.
+///
+/// # Errors
+/// `not_found` with near names.
+pub fn path_must_be_known(
+    engine: &Engine,
+    store: Option<&Store>,
+    path: &Path,
+) -> Result<ResolvedPath, Error> {
+    let place = engine.workspace.resolve(path)?;
+    is_known(engine, store, &place, path)?;
+    Ok(place)
+}
+
+/// Refuses a place at which nothing is and never was.
+fn is_known(
+    engine: &Engine,
+    store: Option<&Store>,
+    place: &ResolvedPath,
+    written: &Path,
+) -> Result<(), Error> {
+    if place.stat().is_some() {
+        return Ok(());
+    }
+    let query = Query { path: Some(place.path().as_bytes()), limit: 1, ..Query::default() };
+    let was_there = match store {
+        Some(store) => {
+            !store.log(&query).map_err(|error| unreadable(&error))?.snapshots.is_empty()
+                || store.has_at_head(place.path().as_bytes()).map_err(|error| unreadable(&error))?
+        }
+        None => false,
+    };
+    if was_there {
+        return Ok(());
+    }
+    let written = written.display().to_string();
+    let mut error = engine.workspace.not_found(place);
+    if store.is_some() {
+        error = error.add_to_message(", nor a snapshot of that name");
+    }
+    let near = store.map(|store| store.near(&written)).unwrap_or_default();
+    let looks_like_id = written.len() >= 4 && written.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if looks_like_id { Err(no_snapshot(&written, "path", &near)) } else { Err(error) }
+}
+
+/// What a revision in the path's place stands for.
+pub enum Revisions {
+    /// What this snapshot changed.
+    Snapshot(String),
+    /// What changed since this commit.
+    Since(String),
+    /// What differs between these two.
+    Between(String, String),
+}
+
+impl Revisions {
+    /// Whether it names two commits.
+    pub const fn is_range(&self) -> bool {
+        matches!(self, Self::Between(..))
+    }
+
+    /// The commit, or the first one.
+    pub fn into_first(self) -> String {
+        match self {
+            Self::Snapshot(id) | Self::Since(id) | Self::Between(id, _) => id,
+        }
+    }
+
+    /// What `text` stands for; `None` where it names no revision.
+    fn of(store: &Store, text: &str) -> Result<Option<Self>, Error> {
+        if let Some((from, to)) = text.split_once("..")
+            && !from.is_empty()
+            && !from.contains('/')
+        {
+            let to = to.strip_prefix('.').unwrap_or(to);
+            let to = if to.is_empty() { store.branch() } else { to.to_owned() };
+            return Ok(Some(Self::Between(
+                commit_named(store, from, "from")?,
+                commit_named(store, &to, "to")?,
+            )));
+        }
+        let broken = |error| unreadable(&error);
+        let Some(id) = store.resolve(text).map_err(broken)? else {
+            return Ok(None);
+        };
+        let is_snapshot = store.time_of_foreign(&id).map_err(broken)?.is_none();
+        Ok(Some(if is_snapshot { Self::Snapshot(id) } else { Self::Since(id) }))
+    }
+}
+
+/// The commit that a request names.
+///
+/// # Errors
+/// `not_found` with near snapshots, or where the repository cannot be read.
+pub fn commit_named(store: &Store, name: &str, field: &str) -> Result<String, Error> {
+    if let Some(id) = store.resolve(name).map_err(|error| unreadable(&error))? {
+        return Ok(id);
+    }
+    Err(no_snapshot(name, field, &store.near(name)))
+}
+
+/// The refusal of a snapshot that there is not.
+#[must_use]
+pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
+    let error = Error::new(ErrorKind::NotFound, format!("no such snapshot: {name}")).detail("field", field);
+    if near.is_empty() {
+        return error.suggest("There is no snapshot yet: the first change makes one.");
+    }
+    error
+        .suggest(format!(
+            "Name a snapshot by its id or a unique beginning of it, such as {}; `log` lists them.",
+            near.join(", ")
+        ))
+        .detail("near", near)
+}
+
+/// Sessions that a refusal names.
+const NAMED_MAX: usize = 10;
+/// Names that come nearest to one that is not known, or the newest ones.
+const NEAR_NAMED: usize = 3;
+
+/// Advice if a session has nothing to undo. It names no other session: their changes are others' work.
+pub const LOG_SHOWS: &str = "`log` shows the changes of all sessions.";
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChosenSession {
+    /// Its name.
+    pub session: String,
+    /// The number of its last change before it ended and began anew; 0 where it never did.
+    pub after: u64,
+}
+
+/// What is to be said where the snapshots have changes of the caller's session that lbx's state knows nothing of.
+#[must_use]
+pub fn lost_state(engine: &Engine) -> Option<String> {
+    let session = engine.session();
+    let store = record::find(engine).ok()??;
+    let newest = store.newest().ok()??;
+    let shown = store.session_at(&newest, Some(session.as_str())).ok()??.seq;
+    let state = State::find(&engine.workspace).ok()?;
+    let recorded = state.as_ref().and_then(|state| journal::history(state, session.as_str()).ok()?.pop());
+    let counted = state.as_ref().and_then(|state| session::peek(state, session)).map(|known| known.seq);
+    (recorded.max(counted).unwrap_or(0) < shown).then(|| {
+        format!(
+            "the snapshots show changes of session {session} up to number {shown}, but their records and the trash are gone: {STATE_FOLDER} was removed since, as `git clean -xdf` does"
+        )
+    })
+}
+
+/// The session of that name.
+///
+/// # Errors
+/// What the system says.
+pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSession, Error> {
+    let known = State::find(&engine.workspace)?.and_then(|state| session::peek(&state, session));
+    let after = known.and_then(|known| known.after()).map_or(0, |ended| ended.seq);
+    Ok(ChosenSession { session: session.to_string(), after })
+}
+
+/// The session of the call; it must have changed something.
+///
+/// # Errors
+/// `not_found`, with the sessions that have.
+pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
+    let chosen = session_named(engine, engine.session())?;
+    let has_changed =
+        !store.steps_of(&chosen.session, chosen.after).map_err(|error| unreadable(&error))?.is_empty();
+    if has_changed { Ok(chosen) } else { Err(has_changed_nothing(store, &chosen.session)?) }
+}
+
+/// The session of the call, else the one that changed something last: for calls that only look.
+///
+/// # Errors
+/// `not_found` where none has.
+pub fn current_or_newest_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
+    match current_session(engine, store) {
+        Err(error) if engine.named_session().is_some() => Err(error),
+        Err(error) => {
+            match all_sessions(store)?.first().and_then(|newest| newest.parse::<SessionId>().ok()) {
+                Some(newest) => session_named(engine, &newest),
+                None => Err(error),
+            }
+        }
+        Ok(chosen) => Ok(chosen),
+    }
+}
+
+/// The sessions that changed something, the one that did so last first.
+///
+/// # Errors
+/// Where the snapshots cannot be read.
+pub fn all_sessions(store: &Store) -> Result<Vec<String>, Error> {
+    store.sessions().map_err(|error| unreadable(&error))
+}
+
+/// Refuses a session of which nothing is known here: neither state nor snapshot.
+///
+/// # Errors
+/// `not_found`, with the nearest names, else the newest.
+pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(), Error> {
+    let state = State::find(&engine.workspace)?;
+    let listed = state.as_ref().map(session::list).transpose()?.unwrap_or_default();
+    let mut names: Vec<String> = listed.iter().map(|known| known.id.to_string()).collect();
+    let wanted = session.as_str();
+    if names.iter().any(|name| name == wanted) {
+        return Ok(());
+    }
+    let of_snapshots =
+        record::find(engine)?.map(|store| all_sessions(&store)).transpose()?.unwrap_or_default();
+    if of_snapshots.iter().any(|name| name == wanted) {
+        return Ok(());
+    }
+    names.extend(
+        of_snapshots.into_iter().filter(|name| !listed.iter().any(|known| known.id.as_str() == name)),
+    );
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let alike = likeness::nearest(wanted, &all, NEAR_NAMED, 0.6);
+    let (near, advice) = if alike.is_empty() {
+        let newest: Vec<&str> = all.iter().copied().take(NEAR_NAMED).collect();
+        let advice = match newest.as_slice() {
+            [] => "No session has done anything in this workspace.".to_owned(),
+            newest => format!("Sessions used last: {}.", newest.join(", ")),
+        };
+        (newest, advice)
+    } else {
+        let advice = format!("Did you mean {}?", alike.join(", "));
+        (alike, advice)
+    };
+    Err(Error::new(ErrorKind::NotFound, format!("no such session: {wanted}"))
+        .suggest(advice)
+        .on_command_line("`lbx session list` lists them.")
+        .detail("near", near))
+}
+
+/// The refusal of a session that changed nothing.
+fn has_changed_nothing(store: &Store, session: &str) -> Result<Error, Error> {
+    let mut others = all_sessions(store)?;
+    others.retain(|other| other != session);
+    others.truncate(NAMED_MAX);
+    let error = Error::new(ErrorKind::NotFound, format!("session {session} has changed nothing"));
+    if others.is_empty() {
+        return Ok(error.suggest("No session has a snapshot here."));
+    }
+    let suggestion = format!("Name one of those that have: {}.", others.join(", "));
+    Ok(error.suggest(suggestion).detail("sessions", others))
+}
