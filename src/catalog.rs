@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::dialect::{self, Dialect, ForeignTool};
+use crate::dialect::{self, Dialect, DialectTool};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
@@ -223,7 +223,7 @@ fn first_line(description: &str) -> String {
 }
 
 /// The schema of a model family's tool. It answers with text.
-fn foreign_schema(tool: &ForeignTool, detail: Detail) -> ToolSchema {
+fn foreign_schema(tool: &DialectTool, detail: Detail) -> ToolSchema {
     let mut request = request::advertised(tool.schema());
     let description = request.as_object_mut().and_then(|schema| schema.remove("description"));
     let description = description.and_then(|text| text.as_str().map(str::to_owned));

@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Args, Command};
 use super::normalize_args::{self, DIALECT};
 use crate::app::options::{Flags, Results, Settings};
 use crate::catalog::{TOOLS, find};
-use crate::dialect::{self, Dialect, ForeignTool};
+use crate::dialect::{self, Dialect, DialectTool};
 use crate::error::Error;
 use crate::request;
 use crate::tools::{Stdin, ToolEntry};
@@ -30,7 +30,7 @@ pub enum Named {
     /// A tool.
     Tool(&'static ToolEntry),
     /// A tool of a model family.
-    Foreign(&'static Dialect, &'static ForeignTool),
+    Foreign(&'static Dialect, &'static DialectTool),
     /// `batch`.
     Batch,
     /// `mcp`.
@@ -208,7 +208,7 @@ pub const FOREIGN_WORDS: &str = "foreign-words";
 
 /// A tool of a model family: its request is JSON, given by `--json` or on stdin, or its required parameters
 /// in order.
-fn foreign(tool: &ForeignTool) -> Command {
+fn foreign(tool: &DialectTool) -> Command {
     let schema = tool.schema();
     let about = schema.get("description").and_then(serde_json::Value::as_str).unwrap_or_default();
     let words = Arg::new(FOREIGN_WORDS).num_args(0..).value_name("PARAMETER");

@@ -6,8 +6,8 @@ use super::input::{self, Input};
 use super::output;
 use crate::app::options::Options;
 use crate::control::Control;
-use crate::dialect::client::Native;
-use crate::dialect::{Dialect, ForeignTool, Said};
+use crate::dialect::client::LbxClient;
+use crate::dialect::{Dialect, DialectTool, ToolOutput};
 use crate::engine::CallNotes;
 use crate::engine::store::calls;
 use crate::envelope::Frame;
@@ -20,7 +20,7 @@ use crate::text::counted::counted;
 #[must_use]
 pub fn run(
     dialect: &'static Dialect,
-    tool: &'static ForeignTool,
+    tool: &'static DialectTool,
     words: Vec<String>,
     options: &Options,
 ) -> u8 {
@@ -32,7 +32,7 @@ pub fn run(
     let mut tallies = Vec::new();
     let called = options.with_fields_of(&mut fields).map(Options::for_a_family).and_then(|options| {
         let open = || options.open_workspace();
-        let mut lbx = Native::new(&open, &options, Control::default());
+        let mut lbx = LbxClient::new(&open, &options, Control::default());
         let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
         tallies = lbx.tallies;
         Ok((said?, lbx.outcome))
@@ -55,7 +55,7 @@ pub fn run(
 
 /// The refusal of an argument that a tool of a model family does not take.
 #[must_use]
-pub fn argument(tool: &ForeignTool, error: &clap::Error) -> Error {
+pub fn argument(tool: &DialectTool, error: &clap::Error) -> Error {
     let Some(clap::error::ContextValue::String(given)) = error.get(clap::error::ContextKind::InvalidArg)
     else {
         return request::flag_error(error);
@@ -66,7 +66,7 @@ pub fn argument(tool: &ForeignTool, error: &clap::Error) -> Error {
 }
 
 /// How a request is given.
-fn ways(tool: &ForeignTool) -> String {
+fn ways(tool: &DialectTool) -> String {
     let names = required(tool);
     let example: Vec<String> = names.iter().map(|name| format!("\"{name}\":…")).collect();
     let in_order = match names.as_slice() {
@@ -79,14 +79,14 @@ fn ways(tool: &ForeignTool) -> String {
 }
 
 /// The parameters that a tool requires, in the order of its schema.
-fn required(tool: &ForeignTool) -> Vec<String> {
+fn required(tool: &DialectTool) -> Vec<String> {
     let schema = tool.schema();
     let names = schema.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The required parameters as words in order.
-fn from_words(tool: &ForeignTool, words: Vec<String>) -> Result<Value, Error> {
+fn from_words(tool: &DialectTool, words: Vec<String>) -> Result<Value, Error> {
     let names = required(tool);
     if words.len() > names.len() {
         let count = counted(words.len(), "argument");
@@ -96,7 +96,7 @@ fn from_words(tool: &ForeignTool, words: Vec<String>) -> Result<Value, Error> {
 }
 
 /// The request: `--json`, else the words, else JSON on stdin.
-fn request_of(tool: &ForeignTool, words: Vec<String>, options: &Options) -> Result<Value, Error> {
+fn request_of(tool: &DialectTool, words: Vec<String>, options: &Options) -> Result<Value, Error> {
     if let Some(json) = &options.json {
         if !words.is_empty() {
             return Err(Error::invalid("--json holds the whole request: leave the other arguments out"));
@@ -115,7 +115,7 @@ fn request_of(tool: &ForeignTool, words: Vec<String>, options: &Options) -> Resu
 }
 
 /// What a tool says, with a line for each image: only an MCP client can be shown one.
-fn text_of(said: &Said) -> String {
+fn text_of(said: &ToolOutput) -> String {
     let images = said.images.iter().map(|image| format!("[{} image, shown over MCP only]", image.mime));
     let media = said.media.iter().map(|media| format!("[{} file, shown over MCP only]", media.mime));
     let text = Some(said.text.clone()).filter(|text| !text.is_empty());
@@ -123,7 +123,7 @@ fn text_of(said: &Said) -> String {
 }
 
 /// Prints what the tool says.
-fn print(tool: &ForeignTool, options: &Options, text: &str, outcome: &CallNotes) -> u8 {
+fn print(tool: &DialectTool, options: &Options, text: &str, outcome: &CallNotes) -> u8 {
     if options.json_output || options.pretty {
         let frame = Frame { tool: tool.name, id: None, outcome, pretty: options.pretty };
         let mut json = Vec::new();

@@ -7,17 +7,27 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{LinesShown, Native, flag, list, native_request, number, shown, text, texts};
-use super::shell::ExecuteBash;
-use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign};
+use super::client::{LbxClient, LinesShown, flag, list, native_request, number, shown, text, texts};
+use super::shell;
+use super::tool::{Dialect, Failure, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{Effect, Image, append, edit, grep, insert, ls, read, write};
+use crate::tools::{Image, append, edit, grep, insert, ls, read, write};
 
 /// The dialect.
 pub const Q: Dialect = Dialect {
     name: "q",
     is_model_family: true,
-    tools: &[foreign::<FsRead>(), foreign::<FsWrite>(), foreign::<ExecuteBash>()],
+    tools: &[
+        tool!("fs_read", Reads, fs_read, reads_files: true),
+        tool!(
+            "fs_write", Writes, fs_write,
+            fields: &[
+                ("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line"),
+                ("why", "summary"),
+            ]
+        ),
+        shell::EXECUTE_BASH,
+    ],
     names: &[
         ("read", "fs_read"),
         ("ls", "fs_read"),
@@ -94,31 +104,20 @@ struct FsReadRequest {
     operations: Vec<Operation>,
 }
 
-/// `fs_read`.
-struct FsRead;
-
-impl Foreign for FsRead {
-    const NAME: &'static str = "fs_read";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    type Request = FsReadRequest;
-
-    fn run(lbx: &mut Native<'_>, request: FsReadRequest) -> Result<Said, Error> {
-        if request.operations.is_empty() {
-            return Err(
-                Error::invalid("At least one operation must be provided").detail("field", "operations")
-            );
-        }
-        let (mut texts, mut images) = (Vec::new(), Vec::new());
-        for operation in &request.operations {
-            texts.push(read(lbx, operation, &mut images)?);
-        }
-        Ok(Said { text: texts.join("\n\n"), images, ..Said::default() })
+/// Runs `fs_read`.
+fn fs_read(lbx: &mut LbxClient<'_>, request: FsReadRequest) -> Result<ToolOutput, Error> {
+    if request.operations.is_empty() {
+        return Err(Error::invalid("At least one operation must be provided").detail("field", "operations"));
     }
+    let (mut texts, mut images) = (Vec::new(), Vec::new());
+    for operation in &request.operations {
+        texts.push(read(lbx, operation, &mut images)?);
+    }
+    Ok(ToolOutput { text: texts.join("\n\n"), images, ..ToolOutput::default() })
 }
 
 /// Carries out one operation.
-fn read(lbx: &mut Native<'_>, operation: &Operation, images: &mut Vec<Image>) -> Result<String, Error> {
+fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>) -> Result<String, Error> {
     if operation.mode == Mode::Image {
         for path in operation.image_paths.iter().flatten() {
             images.extend(lbx.image(path)?);
@@ -228,50 +227,35 @@ struct FsWriteRequest {
     summary: Option<String>,
 }
 
-/// `fs_write`.
-struct FsWrite;
-
-impl Foreign for FsWrite {
-    const NAME: &'static str = "fs_write";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] =
-        &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line"), ("why", "summary")];
-    type Request = FsWriteRequest;
-
-    fn run(lbx: &mut Native<'_>, request: FsWriteRequest) -> Result<Said, Error> {
-        let FsWriteRequest { command, path, file_text, old_str, new_str, insert_line, summary } = request;
-        match command {
-            Command::Create => {
-                let content = wanted(file_text.as_ref().or(new_str.as_ref()), "file_text")?;
-                lbx.call::<write::Write>(
-                    native_request! { "path": path, "content": content, "why": summary },
-                )?;
-            }
-            Command::StrReplace => {
-                let old = wanted(old_str.as_ref(), "old_str")?;
-                let new = new_str.unwrap_or_default();
-                let asked =
-                    native_request! { "path": path, "old_string": old, "new_string": new, "why": summary };
-                lbx.call::<edit::Edit>(asked)?;
-            }
-            Command::Insert => {
-                let content = wanted(new_str.as_ref(), "new_str")?;
-                let newline = if content.ends_with('\n') { "" } else { "\n" };
-                let line = insert_line.ok_or_else(|| missing("insert_line"))?;
-                let content = format!("{content}{newline}");
-                let asked =
-                    native_request! { "path": path, "line": line, "content": content, "why": summary };
-                lbx.call::<insert::Insert>(asked)?;
-            }
-            Command::Append => {
-                let content = wanted(new_str.as_ref(), "new_str")?;
-                lbx.call::<append::Append>(
-                    native_request! { "path": path, "content": content, "why": summary },
-                )?;
-            }
+/// Runs `fs_write`.
+fn fs_write(lbx: &mut LbxClient<'_>, request: FsWriteRequest) -> Result<ToolOutput, Error> {
+    let FsWriteRequest { command, path, file_text, old_str, new_str, insert_line, summary } = request;
+    match command {
+        Command::Create => {
+            let content = wanted(file_text.as_ref().or(new_str.as_ref()), "file_text")?;
+            lbx.call::<write::Write>(native_request! { "path": path, "content": content, "why": summary })?;
         }
-        Ok(format!("The file {path} was written.").into())
+        Command::StrReplace => {
+            let old = wanted(old_str.as_ref(), "old_str")?;
+            let new = new_str.unwrap_or_default();
+            let asked =
+                native_request! { "path": path, "old_string": old, "new_string": new, "why": summary };
+            lbx.call::<edit::Edit>(asked)?;
+        }
+        Command::Insert => {
+            let content = wanted(new_str.as_ref(), "new_str")?;
+            let newline = if content.ends_with('\n') { "" } else { "\n" };
+            let line = insert_line.ok_or_else(|| missing("insert_line"))?;
+            let content = format!("{content}{newline}");
+            let asked = native_request! { "path": path, "line": line, "content": content, "why": summary };
+            lbx.call::<insert::Insert>(asked)?;
+        }
+        Command::Append => {
+            let content = wanted(new_str.as_ref(), "new_str")?;
+            lbx.call::<append::Append>(native_request! { "path": path, "content": content, "why": summary })?;
+        }
     }
+    Ok(format!("The file {path} was written.").into())
 }
 
 /// A parameter that the command needs.

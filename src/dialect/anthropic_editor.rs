@@ -8,17 +8,27 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LinesShown, Native, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
+    LbxClient, LinesShown, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
 };
-use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign, refused};
+use super::tool::{Dialect, Failure, ToolOutput, refused, tool};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{Effect, edit, insert, ls, read, undo, write};
+use crate::tools::{edit, insert, ls, read, undo, write};
 
 /// The dialect.
 pub const EDITOR: Dialect = Dialect {
     name: "anthropic-editor",
     is_model_family: true,
-    tools: &[foreign::<Editor>(), foreign::<OlderEditor>()],
+    tools: &[
+        tool!(
+            "str_replace_based_edit_tool", Writes, editor,
+            fields: &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line")]
+        ),
+        tool!(
+            "str_replace_editor", Writes, older_editor,
+            about: Some("Views and edits text files, with `undo_edit`, under the tool's older name."),
+            fields: &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line")]
+        ),
+    ],
     names: &[
         ("read", "view"),
         ("ls", "view"),
@@ -100,23 +110,17 @@ struct EditorRequest<C> {
     insert_text: Option<String>,
 }
 
-/// `str_replace_based_edit_tool`.
-struct Editor;
-
-impl Foreign for Editor {
-    const NAME: &'static str = "str_replace_based_edit_tool";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] =
-        &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line")];
-    type Request = EditorRequest<Command>;
-
-    fn run(lbx: &mut Native<'_>, request: EditorRequest<Command>) -> Result<Said, Error> {
-        run(lbx, request.command, &request)
-    }
+/// Runs `str_replace_based_edit_tool`.
+fn editor(lbx: &mut LbxClient<'_>, request: EditorRequest<Command>) -> Result<ToolOutput, Error> {
+    run(lbx, request.command, &request)
 }
 
 /// Does what a request of either editor says.
-fn run<C>(lbx: &mut Native<'_>, command: Command, request: &EditorRequest<C>) -> Result<Said, Error> {
+fn run<C>(
+    lbx: &mut LbxClient<'_>,
+    command: Command,
+    request: &EditorRequest<C>,
+) -> Result<ToolOutput, Error> {
     let EditorRequest { path, new_str, insert_text, .. } = request;
     match command {
         Command::UndoEdit => undo(lbx, path),
@@ -151,28 +155,16 @@ enum OlderCommand {
     UndoEdit,
 }
 
-/// `str_replace_editor`.
-struct OlderEditor;
-
-impl Foreign for OlderEditor {
-    const NAME: &'static str = "str_replace_editor";
-    const EFFECT: Effect = Effect::Writes;
-    const ABOUT: Option<&'static str> =
-        Some("Views and edits text files, with `undo_edit`, under the tool's older name.");
-    const FIELDS: &'static [Pair] =
-        &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line")];
-    type Request = EditorRequest<OlderCommand>;
-
-    fn run(lbx: &mut Native<'_>, request: EditorRequest<OlderCommand>) -> Result<Said, Error> {
-        let command = match request.command {
-            OlderCommand::UndoEdit => Command::UndoEdit,
-            OlderCommand::View => Command::View,
-            OlderCommand::StrReplace => Command::StrReplace,
-            OlderCommand::Create => Command::Create,
-            OlderCommand::Insert => Command::Insert,
-        };
-        run(lbx, command, &request)
-    }
+/// Runs `str_replace_editor`.
+fn older_editor(lbx: &mut LbxClient<'_>, request: EditorRequest<OlderCommand>) -> Result<ToolOutput, Error> {
+    let command = match request.command {
+        OlderCommand::UndoEdit => Command::UndoEdit,
+        OlderCommand::View => Command::View,
+        OlderCommand::StrReplace => Command::StrReplace,
+        OlderCommand::Create => Command::Create,
+        OlderCommand::Insert => Command::Insert,
+    };
+    run(lbx, command, &request)
 }
 
 /// A parameter that the command needs.
@@ -186,7 +178,7 @@ fn missing(name: &str) -> Error {
 }
 
 /// Shows a file or a directory.
-fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said, Error> {
+fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<ToolOutput, Error> {
     if lbx.is_folder(path)? {
         return directory(lbx, path);
     }
@@ -216,7 +208,7 @@ fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said,
 }
 
 /// Lists a directory two levels deep.
-fn directory(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
+fn directory(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     let data = lbx.call::<ls::Ls>(json!({ "path": path, "depth": VIEW_DEPTH }))?;
     let mut lines = vec![
         format!("Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"),
@@ -231,19 +223,19 @@ fn directory(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
 }
 
 /// Writes a file.
-fn create(lbx: &mut Native<'_>, path: &str, content: &str) -> Result<Said, Error> {
+fn create(lbx: &mut LbxClient<'_>, path: &str, content: &str) -> Result<ToolOutput, Error> {
     lbx.call::<write::Write>(json!({ "path": path, "content": content }))?;
     Ok(format!("File created successfully at: {path}").into())
 }
 
 /// Replaces a text, and shows the result.
-fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Said, Error> {
+fn replace(lbx: &mut LbxClient<'_>, path: &str, old: &str, new: &str) -> Result<ToolOutput, Error> {
     let data = lbx.call::<edit::Edit>(json!({ "path": path, "old_string": old, "new_string": new }))?;
     edited(lbx, path, &data)
 }
 
 /// Inserts text after a line, and shows the result.
-fn insert(lbx: &mut Native<'_>, path: &str, line: u64, text: &str) -> Result<Said, Error> {
+fn insert(lbx: &mut LbxClient<'_>, path: &str, line: u64, text: &str) -> Result<ToolOutput, Error> {
     // The family's tool puts whole lines there.
     let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     let content = format!("{text}{newline}");
@@ -252,7 +244,7 @@ fn insert(lbx: &mut Native<'_>, path: &str, line: u64, text: &str) -> Result<Sai
 }
 
 /// What is said of a file that was edited.
-fn edited(lbx: &mut Native<'_>, path: &str, data: &Value) -> Result<Said, Error> {
+fn edited(lbx: &mut LbxClient<'_>, path: &str, data: &Value) -> Result<ToolOutput, Error> {
     let shown = snippet(lbx, path, first_replacement(data))?;
     Ok(format!(
         "The file {path} has been edited. Here's the result of running `cat -n` on a snippet of {path}:\n{shown}\n\
@@ -262,7 +254,7 @@ fn edited(lbx: &mut Native<'_>, path: &str, data: &Value) -> Result<Said, Error>
 }
 
 /// Takes back the last change of a file.
-fn undo(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
+fn undo(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     lbx.call::<undo::Undo>(json!({ "path": path })).map_err(|error| match error.kind() {
         ErrorKind::NotFound if lbx.exists(path).is_ok_and(|exists| exists) => {
             refused(ErrorKind::NotFound, path, format!("No edit history found for {path}."))

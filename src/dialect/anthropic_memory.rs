@@ -7,16 +7,22 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::client::{Native, cat_n, first_replacement, list, number, shown_path, text};
-use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign, refused};
+use super::client::{LbxClient, cat_n, first_replacement, list, number, shown_path, text};
+use super::tool::{Dialect, Failure, ToolOutput, refused, tool};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{Effect, delete, edit, insert, ls, r#move, read, write};
+use crate::tools::{delete, edit, insert, ls, r#move, read, write};
 
 /// The dialect.
 pub const MEMORY: Dialect = Dialect {
     name: "anthropic-memory",
     is_model_family: true,
-    tools: &[foreign::<Memory>()],
+    tools: &[tool!(
+        "memory", Writes, memory,
+        fields: &[
+            ("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line"),
+            ("from", "old_path"), ("to", "new_path"),
+        ]
+    )],
     names: &[
         ("read", "view"),
         ("ls", "view"),
@@ -130,47 +136,32 @@ impl MemoryRequest {
     }
 }
 
-/// `memory`.
-struct Memory;
-
-impl Foreign for Memory {
-    const NAME: &'static str = "memory";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[
-        ("old_string", "old_str"),
-        ("new_string", "new_str"),
-        ("line", "insert_line"),
-        ("from", "old_path"),
-        ("to", "new_path"),
-    ];
-    type Request = MemoryRequest;
-
-    fn run(lbx: &mut Native<'_>, request: MemoryRequest) -> Result<Said, Error> {
-        let wanted = MemoryRequest::wanted;
-        if request.command == Command::Rename {
-            let old = wanted(request.old_path.as_ref(), "old_path")?;
-            return rename(lbx, &old, &wanted(request.new_path.as_ref(), "new_path")?);
+/// Runs `memory`.
+fn memory(lbx: &mut LbxClient<'_>, request: MemoryRequest) -> Result<ToolOutput, Error> {
+    let wanted = MemoryRequest::wanted;
+    if request.command == Command::Rename {
+        let old = wanted(request.old_path.as_ref(), "old_path")?;
+        return rename(lbx, &old, &wanted(request.new_path.as_ref(), "new_path")?);
+    }
+    let path = wanted(request.path.as_ref(), "path")?;
+    match request.command {
+        Command::View => view(lbx, &path, request.view_range.as_deref()),
+        Command::Create => create(lbx, &path, &wanted(request.file_text.as_ref(), "file_text")?),
+        Command::StrReplace => {
+            let old = wanted(request.old_str.as_ref(), "old_str")?;
+            replace(lbx, &path, &old, request.new_str.as_deref().unwrap_or_default())
         }
-        let path = wanted(request.path.as_ref(), "path")?;
-        match request.command {
-            Command::View => view(lbx, &path, request.view_range.as_deref()),
-            Command::Create => create(lbx, &path, &wanted(request.file_text.as_ref(), "file_text")?),
-            Command::StrReplace => {
-                let old = wanted(request.old_str.as_ref(), "old_str")?;
-                replace(lbx, &path, &old, request.new_str.as_deref().unwrap_or_default())
-            }
-            Command::Insert => {
-                let line = request.insert_line.unwrap_or(0);
-                insert(lbx, &path, line, &wanted(request.insert_text.as_ref(), "insert_text")?)
-            }
-            Command::Delete => delete(lbx, &path),
-            Command::Rename => Err(Error::internal("rename was handled before")),
+        Command::Insert => {
+            let line = request.insert_line.unwrap_or(0);
+            insert(lbx, &path, line, &wanted(request.insert_text.as_ref(), "insert_text")?)
         }
+        Command::Delete => delete(lbx, &path),
+        Command::Rename => Err(Error::internal("rename was handled before")),
     }
 }
 
 /// The path of a memory from the workspace root.
-fn below_root(lbx: &Native<'_>, path: &str) -> Result<String, Error> {
+fn below_root(lbx: &LbxClient<'_>, path: &str) -> Result<String, Error> {
     let rest = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let rest = rest.ok_or_else(|| invalid(path, format!("Path must start with {ROOT}, got: {path}")))?;
     // Absolute, so that it counts from the root wherever the call is made.
@@ -183,7 +174,7 @@ fn invalid(path: &str, words: impl Into<String>) -> Error {
 }
 
 /// Shows a file or a directory.
-fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said, Error> {
+fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<ToolOutput, Error> {
     let real = below_root(lbx, path)?;
     if lbx.is_folder(&real)? {
         return directory(lbx, path, &real);
@@ -198,7 +189,7 @@ fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said,
 
 /// Lines of a file with their numbers. What follows the last newline counts as a line, as in the family's
 /// own tool; so each file has at least one.
-fn lines(lbx: &mut Native<'_>, real: &str, first: u64, last: Option<u64>) -> Result<String, Error> {
+fn lines(lbx: &mut LbxClient<'_>, real: &str, first: u64, last: Option<u64>) -> Result<String, Error> {
     let count = last.map(|last| (last + 1).saturating_sub(first));
     if count == Some(0) {
         // Nothing is wanted, but of a file that is there.
@@ -217,7 +208,7 @@ fn lines(lbx: &mut Native<'_>, real: &str, first: u64, last: Option<u64>) -> Res
 }
 
 /// Lists a directory two levels deep, with sizes.
-fn directory(lbx: &mut Native<'_>, path: &str, real: &str) -> Result<Said, Error> {
+fn directory(lbx: &mut LbxClient<'_>, path: &str, real: &str) -> Result<ToolOutput, Error> {
     let asked = json!({ "path": real, "depth": VIEW_DEPTH, "no_ignore": true, "limit": 0, "max_bytes": 0 });
     let data = lbx.call::<ls::Ls>(asked)?;
     let path = path.trim_end_matches('/');
@@ -251,7 +242,7 @@ fn size_text(bytes: u64) -> String {
 }
 
 /// Writes a new file.
-fn create(lbx: &mut Native<'_>, path: &str, content: &str) -> Result<Said, Error> {
+fn create(lbx: &mut LbxClient<'_>, path: &str, content: &str) -> Result<ToolOutput, Error> {
     let real = below_root(lbx, path)?;
     // `write` would count equal bytes as done; this tool refuses whatever exists.
     if lbx.exists(&real)? {
@@ -262,7 +253,7 @@ fn create(lbx: &mut Native<'_>, path: &str, content: &str) -> Result<Said, Error
 }
 
 /// Replaces a text, and shows the change.
-fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Said, Error> {
+fn replace(lbx: &mut LbxClient<'_>, path: &str, old: &str, new: &str) -> Result<ToolOutput, Error> {
     let real = below_root(lbx, path)?;
     let data = lbx.call::<edit::Edit>(json!({ "path": real, "old_string": old, "new_string": new }))?;
     if text(&data, "match") == "already_applied" {
@@ -277,7 +268,7 @@ fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Sai
 }
 
 /// Inserts text after a line, as whole lines.
-fn insert(lbx: &mut Native<'_>, path: &str, line: i64, content: &str) -> Result<Said, Error> {
+fn insert(lbx: &mut LbxClient<'_>, path: &str, line: i64, content: &str) -> Result<ToolOutput, Error> {
     let real = below_root(lbx, path)?;
     let shown = lbx.call::<read::Read>(json!({ "path": real, "limit": 1 }))?;
     let total = number(&shown, "total_lines");
@@ -293,7 +284,7 @@ fn insert(lbx: &mut Native<'_>, path: &str, line: i64, content: &str) -> Result<
 }
 
 /// Moves a file or directory to the trash.
-fn delete(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
+fn delete(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     let real = below_root(lbx, path)?;
     if path.trim_end_matches('/') == ROOT {
         return Err(invalid(path, format!("Cannot delete the {ROOT} directory itself")));
@@ -307,7 +298,7 @@ fn delete(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
 }
 
 /// Gives a file or directory another path.
-fn rename(lbx: &mut Native<'_>, old: &str, new: &str) -> Result<Said, Error> {
+fn rename(lbx: &mut LbxClient<'_>, old: &str, new: &str) -> Result<ToolOutput, Error> {
     if old.trim_end_matches('/') == ROOT {
         return Err(invalid(old, format!("Cannot rename the {ROOT} directory itself")));
     }

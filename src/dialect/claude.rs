@@ -10,32 +10,41 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LinesShown, Native, counted, flag, last_asked, list, native_request, number, numbered, says_past_end,
+    LbxClient, LinesShown, counted, flag, last_asked, list, native_request, number, numbered, says_past_end,
     shown, shown_lines, shown_path, text, texts,
 };
-use super::notebook::{NotebookEdit, read_notebook};
-use super::shell::{Bash, BashOutput, KillShell};
-use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign};
+use super::notebook::{self, read_notebook};
+use super::shell;
+use super::tool::{Dialect, Failure, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
-use crate::tools::{Effect, edit, glob, grep, ls, read, write};
+use crate::tools::{edit, glob, grep, ls, read, write};
 
 /// The dialect.
 pub const CLAUDE: Dialect = Dialect {
     name: "claude",
     is_model_family: true,
     tools: &[
-        foreign::<Read>(),
-        foreign::<Write>(),
-        foreign::<Edit>(),
-        foreign::<MultiEdit>(),
-        foreign::<NotebookEdit>(),
-        foreign::<Glob>(),
-        foreign::<Grep>(),
-        foreign::<Ls>(),
-        foreign::<Bash>(),
-        foreign::<BashOutput>(),
-        foreign::<KillShell>(),
+        tool!(
+            "Read", Reads, read, reads_files: true,
+            fields: &[("path", "file_path"), ("start_line", "offset")]
+        ),
+        tool!("Write", Writes, write, fields: &[("path", "file_path"), ("max_bytes", "allow_large")]),
+        tool!("Edit", Writes, edit, fields: &[("path", "file_path")]),
+        tool!("MultiEdit", Writes, multi_edit, fields: &[("path", "file_path")]),
+        notebook::NOTEBOOK_EDIT,
+        tool!("Glob", Reads, glob),
+        tool!(
+            "Grep", Reads, grep,
+            fields: &[
+                ("include", "glob"), ("ignore_case", "-i"), ("before", "-B"), ("after", "-A"),
+                ("context", "-C"), ("only_matching", "-o"), ("limit", "head_limit"),
+            ]
+        ),
+        tool!("LS", Reads, ls),
+        shell::BASH,
+        shell::BASH_OUTPUT,
+        shell::KILL_SHELL,
     ],
     names: &[
         ("read", "Read"),
@@ -128,66 +137,56 @@ struct ReadRequest {
     pages: Option<String>,
 }
 
-/// `Read`.
-struct Read;
-
-impl Foreign for Read {
-    const NAME: &'static str = "Read";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    const FIELDS: &'static [Pair] = &[("path", "file_path"), ("start_line", "offset")];
-    type Request = ReadRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
-        // Models send an empty text where they mean none.
-        if request.pages.is_some_and(|pages| !pages.trim().is_empty()) {
-            return Err(Error::invalid("field `pages`: PDF files are not supported").detail("field", "pages"));
-        }
-        if request.offset.is_none()
-            && request.limit.is_none()
-            && let Some(said) = read_notebook(lbx, &request.file_path)?
-        {
-            return Ok(said);
-        }
-        let start = request.offset.unwrap_or(1).max(1);
-        let asked = native_request! {
-            "path": request.file_path, "start_line": start, "limit": request.limit,
-            "max_bytes": request.allow_large.then_some(0)
-        };
-        let data = match lbx.call::<read::Read>(asked) {
-            Err(error) if error.kind() == ErrorKind::BinaryFile => return image(lbx, &request.file_path),
-            data => data?,
-        };
-        let total = number(&data, "total_lines");
-        if text(&data, "content").is_empty() {
-            says_past_end(lbx, &data);
-            let warning = if total == 0 {
-                "Warning: the file exists but the contents are empty.".to_owned()
-            } else {
-                format!(
-                    "Warning: the file exists but is shorter than the provided offset ({start}). The file has {total} lines."
-                )
-            };
-            return Ok(format!("<system-reminder>{warning}</system-reminder>").into());
-        }
-        let mut said = numbered(&data, |number, line| format!("{number}\t{line}"));
-        let asked = last_asked(start, request.limit);
-        let shown = LinesShown::of(&data);
-        let whole = shown.clipped().map(|_| " Set allow_large to see long lines whole.").unwrap_or_default();
-        let left_out = shown.left_out(asked, "Use offset and limit").map(|note| note + whole);
-        said.extend(left_out.map(|note| format!("\n<system-reminder>{note}</system-reminder>")));
-        Ok(said.into())
+/// Runs `Read`.
+fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Error> {
+    // Models send an empty text where they mean none.
+    if request.pages.is_some_and(|pages| !pages.trim().is_empty()) {
+        return Err(Error::invalid("field `pages`: PDF files are not supported").detail("field", "pages"));
     }
+    if request.offset.is_none()
+        && request.limit.is_none()
+        && let Some(said) = read_notebook(lbx, &request.file_path)?
+    {
+        return Ok(said);
+    }
+    let start = request.offset.unwrap_or(1).max(1);
+    let asked = native_request! {
+        "path": request.file_path, "start_line": start, "limit": request.limit,
+        "max_bytes": request.allow_large.then_some(0)
+    };
+    let data = match lbx.call::<read::Read>(asked) {
+        Err(error) if error.kind() == ErrorKind::BinaryFile => return image(lbx, &request.file_path),
+        data => data?,
+    };
+    let total = number(&data, "total_lines");
+    if text(&data, "content").is_empty() {
+        says_past_end(lbx, &data);
+        let warning = if total == 0 {
+            "Warning: the file exists but the contents are empty.".to_owned()
+        } else {
+            format!(
+                "Warning: the file exists but is shorter than the provided offset ({start}). The file has {total} lines."
+            )
+        };
+        return Ok(format!("<system-reminder>{warning}</system-reminder>").into());
+    }
+    let mut said = numbered(&data, |number, line| format!("{number}\t{line}"));
+    let asked = last_asked(start, request.limit);
+    let shown = LinesShown::of(&data);
+    let whole = shown.clipped().map(|_| " Set allow_large to see long lines whole.").unwrap_or_default();
+    let left_out = shown.left_out(asked, "Use offset and limit").map(|note| note + whole);
+    said.extend(left_out.map(|note| format!("\n<system-reminder>{note}</system-reminder>")));
+    Ok(said.into())
 }
 
 /// An image as a block of its own; other binaries are refused.
-fn image(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
+fn image(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     let images = lbx.image(path)?;
     if images.is_empty() {
         let message = "This tool cannot read binary files, images excepted";
         return Err(Error::new(ErrorKind::BinaryFile, message).at(path));
     }
-    Ok(Said { images, ..Said::default() })
+    Ok(ToolOutput { images, ..ToolOutput::default() })
 }
 
 /// Writes a file to the local filesystem.
@@ -202,24 +201,15 @@ struct WriteRequest {
     content: String,
 }
 
-/// `Write`.
-struct Write;
-
-impl Foreign for Write {
-    const NAME: &'static str = "Write";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("path", "file_path"), ("max_bytes", "allow_large")];
-    type Request = WriteRequest;
-
-    fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {
-        let path = &request.file_path;
-        let data = lbx.call::<write::Write>(json!({ "path": path, "content": request.content }))?;
-        Ok(written(path, flag(&data, "created")))
-    }
+/// Runs `Write`.
+fn write(lbx: &mut LbxClient<'_>, request: WriteRequest) -> Result<ToolOutput, Error> {
+    let path = &request.file_path;
+    let data = lbx.call::<write::Write>(json!({ "path": path, "content": request.content }))?;
+    Ok(written(path, flag(&data, "created")))
 }
 
 /// What is said of a file that was written.
-fn written(path: &str, created: bool) -> Said {
+fn written(path: &str, created: bool) -> ToolOutput {
     if created {
         format!("File created successfully at: {path}").into()
     } else {
@@ -245,32 +235,23 @@ struct EditRequest {
     replace_all: bool,
 }
 
-/// `Edit`.
-struct Edit;
-
-impl Foreign for Edit {
-    const NAME: &'static str = "Edit";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("path", "file_path")];
-    type Request = EditRequest;
-
-    fn run(lbx: &mut Native<'_>, request: EditRequest) -> Result<Said, Error> {
-        let EditRequest { file_path: path, old_string, new_string, replace_all } = request;
-        if old_string.is_empty() {
-            let created = json!({ "path": path, "content": new_string, "create_only": true });
-            lbx.call::<write::Write>(created)?;
-            return Ok(written(&path, true));
-        }
-        let asked = json!({
-            "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
-        });
-        lbx.call::<edit::Edit>(asked)?;
-        Ok(if replace_all {
-            format!("The file {path} has been updated. All occurrences were successfully replaced.").into()
-        } else {
-            written(&path, false)
-        })
+/// Runs `Edit`.
+fn edit(lbx: &mut LbxClient<'_>, request: EditRequest) -> Result<ToolOutput, Error> {
+    let EditRequest { file_path: path, old_string, new_string, replace_all } = request;
+    if old_string.is_empty() {
+        let created = json!({ "path": path, "content": new_string, "create_only": true });
+        lbx.call::<write::Write>(created)?;
+        return Ok(written(&path, true));
     }
+    let asked = json!({
+        "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
+    });
+    lbx.call::<edit::Edit>(asked)?;
+    Ok(if replace_all {
+        format!("The file {path} has been updated. All occurrences were successfully replaced.").into()
+    } else {
+        written(&path, false)
+    })
 }
 
 /// Makes several edits to one file in one operation, all or none, each on the result of the one before.
@@ -296,34 +277,25 @@ struct MultiEditItem {
     replace_all: bool,
 }
 
-/// `MultiEdit`.
-struct MultiEdit;
-
-impl Foreign for MultiEdit {
-    const NAME: &'static str = "MultiEdit";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("path", "file_path")];
-    type Request = MultiEditRequest;
-
-    fn run(lbx: &mut Native<'_>, request: MultiEditRequest) -> Result<Said, Error> {
-        let items = request.edits.iter().map(|edit| {
-            json!({
-                "old_string": edit.old_string, "new_string": edit.new_string, "replace_all": edit.replace_all
-            })
-        });
-        let edits: Vec<Value> = items.collect();
-        lbx.call::<edit::Edit>(json!({ "path": request.file_path, "edits": edits }))?;
-        let made = counted(edits.len() as u64, "edit", "edits");
-        let lines: Vec<String> = request
-            .edits
-            .iter()
-            .zip(1..)
-            .map(|(edit, number)| {
-                format!("{number}. Replaced \"{}\" with \"{}\"", edit.old_string, edit.new_string)
-            })
-            .collect();
-        Ok(format!("Applied {made} to {}:\n{}", request.file_path, lines.join("\n")).into())
-    }
+/// Runs `MultiEdit`.
+fn multi_edit(lbx: &mut LbxClient<'_>, request: MultiEditRequest) -> Result<ToolOutput, Error> {
+    let items = request.edits.iter().map(|edit| {
+        json!({
+            "old_string": edit.old_string, "new_string": edit.new_string, "replace_all": edit.replace_all
+        })
+    });
+    let edits: Vec<Value> = items.collect();
+    lbx.call::<edit::Edit>(json!({ "path": request.file_path, "edits": edits }))?;
+    let made = counted(edits.len() as u64, "edit", "edits");
+    let lines: Vec<String> = request
+        .edits
+        .iter()
+        .zip(1..)
+        .map(|(edit, number)| {
+            format!("{number}. Replaced \"{}\" with \"{}\"", edit.old_string, edit.new_string)
+        })
+        .collect();
+    Ok(format!("Applied {made} to {}:\n{}", request.file_path, lines.join("\n")).into())
 }
 
 /// Finds files by name with a glob pattern such as "**/*.js", the newest first.
@@ -336,31 +308,23 @@ struct GlobRequest {
     path: Option<String>,
 }
 
-/// `Glob`.
-struct Glob;
-
-impl Foreign for Glob {
-    const NAME: &'static str = "Glob";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = GlobRequest;
-
-    fn run(lbx: &mut Native<'_>, request: GlobRequest) -> Result<Said, Error> {
-        let asked = native_request! {
-            "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true,
-            "no_ignore": true, "limit": GLOB_LIMIT
-        };
-        let data = lbx.call::<glob::Glob>(asked)?;
-        let paths = texts(&data, "paths");
-        if paths.is_empty() {
-            return Ok("No files found".into());
-        }
-        let base = lbx.base()?;
-        let mut lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
-        if flag(&data, "truncated") {
-            lines.push("(Results are truncated. Consider using a more specific path or pattern.)".to_owned());
-        }
-        Ok(lines.join("\n").into())
+/// Runs `Glob`.
+fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Error> {
+    let asked = native_request! {
+        "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true,
+        "no_ignore": true, "limit": GLOB_LIMIT
+    };
+    let data = lbx.call::<glob::Glob>(asked)?;
+    let paths = texts(&data, "paths");
+    if paths.is_empty() {
+        return Ok("No files found".into());
     }
+    let base = lbx.base()?;
+    let mut lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
+    if flag(&data, "truncated") {
+        lines.push("(Results are truncated. Consider using a more specific path or pattern.)".to_owned());
+    }
+    Ok(lines.join("\n").into())
 }
 
 /// What `Grep` answers.
@@ -417,52 +381,35 @@ struct GrepRequest {
     multiline: Option<bool>,
 }
 
-/// `Grep`.
-struct Grep;
-
-impl Foreign for Grep {
-    const NAME: &'static str = "Grep";
-    const EFFECT: Effect = Effect::Reads;
-    const FIELDS: &'static [Pair] = &[
-        ("include", "glob"),
-        ("ignore_case", "-i"),
-        ("before", "-B"),
-        ("after", "-A"),
-        ("context", "-C"),
-        ("only_matching", "-o"),
-        ("limit", "head_limit"),
-    ];
-    type Request = GrepRequest;
-
-    fn run(lbx: &mut Native<'_>, request: GrepRequest) -> Result<Said, Error> {
-        let mode = request.output_mode.unwrap_or_default();
-        let (native, sort) = match mode {
-            GrepMode::Content => ("content", "path"),
-            GrepMode::FilesWithMatches => ("files", "mtime"),
-            GrepMode::Count => ("count_matches", "path"),
-        };
-        let limit = request.head_limit.unwrap_or(GREP_LIMIT);
-        let asked = native_request! {
-            "pattern": request.pattern, "path": request.path, "include": request.glob.as_deref().map(globs::split), "type": request.r#type,
-            "ignore_case": request.ignore_case, "multiline": request.multiline, "before": request.before,
-            "after": request.after, "context": request.context, "only_matching": request.only_matching,
-            "output_mode": native, "sort": sort, "hidden": true, "limit": limit, "offset": request.offset
-        };
-        let data = lbx.call::<grep::Grep>(asked)?;
-        let mut said = match mode {
-            GrepMode::Content => content(&data, request.line_numbers.unwrap_or(true)),
-            GrepMode::FilesWithMatches => files(&data),
-            GrepMode::Count => counts(&data),
-        };
-        if flag(&data, "truncated") {
-            // The answer may be full before the limit.
-            let limit =
-                ["matches", "files", "counts"].map(|field| list(&data, field).len()).iter().sum::<usize>();
-            let offset = request.offset.map(|offset| format!(", offset: {offset}")).unwrap_or_default();
-            said.extend([format!("\n\n[Showing results with pagination = limit: {limit}{offset}]")]);
-        }
-        Ok(said.into())
+/// Runs `Grep`.
+fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Error> {
+    let mode = request.output_mode.unwrap_or_default();
+    let (native, sort) = match mode {
+        GrepMode::Content => ("content", "path"),
+        GrepMode::FilesWithMatches => ("files", "mtime"),
+        GrepMode::Count => ("count_matches", "path"),
+    };
+    let limit = request.head_limit.unwrap_or(GREP_LIMIT);
+    let asked = native_request! {
+        "pattern": request.pattern, "path": request.path, "include": request.glob.as_deref().map(globs::split), "type": request.r#type,
+        "ignore_case": request.ignore_case, "multiline": request.multiline, "before": request.before,
+        "after": request.after, "context": request.context, "only_matching": request.only_matching,
+        "output_mode": native, "sort": sort, "hidden": true, "limit": limit, "offset": request.offset
+    };
+    let data = lbx.call::<grep::Grep>(asked)?;
+    let mut said = match mode {
+        GrepMode::Content => content(&data, request.line_numbers.unwrap_or(true)),
+        GrepMode::FilesWithMatches => files(&data),
+        GrepMode::Count => counts(&data),
+    };
+    if flag(&data, "truncated") {
+        // The answer may be full before the limit.
+        let limit =
+            ["matches", "files", "counts"].map(|field| list(&data, field).len()).iter().sum::<usize>();
+        let offset = request.offset.map(|offset| format!(", offset: {offset}")).unwrap_or_default();
+        said.extend([format!("\n\n[Showing results with pagination = limit: {limit}{offset}]")]);
     }
+    Ok(said.into())
 }
 
 /// Matching lines with their context, as ripgrep prints them.
@@ -521,37 +468,29 @@ struct LsRequest {
     ignore: Option<Vec<String>>,
 }
 
-/// `LS`.
-struct Ls;
-
-impl Foreign for Ls {
-    const NAME: &'static str = "LS";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = LsRequest;
-
-    fn run(lbx: &mut Native<'_>, request: LsRequest) -> Result<Said, Error> {
-        let ignored = super::client::globs(request.ignore.as_deref().unwrap_or_default())?;
-        let asked = json!({ "path": request.path, "recursive": true, "limit": LS_LIMIT });
-        let data = lbx.call::<ls::Ls>(asked)?;
-        let root = lbx.absolute(&request.path)?;
-        let base = lbx.base()?;
-        let mut lines = vec![format!("- {}/", shown_path(&root))];
-        for entry in list(&data, "entries") {
-            let path = base.join(text(entry, "path"));
-            let below = path.strip_prefix(&root).unwrap_or(&path);
-            if ignored.is_match(below) {
-                continue;
-            }
-            let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
-            let slash = if text(entry, "type") == "dir" { "/" } else { "" };
-            lines.push(format!("{}- {name}{slash}", "  ".repeat(below.components().count())));
+/// Runs `LS`.
+fn ls(lbx: &mut LbxClient<'_>, request: LsRequest) -> Result<ToolOutput, Error> {
+    let ignored = super::client::globs(request.ignore.as_deref().unwrap_or_default())?;
+    let asked = json!({ "path": request.path, "recursive": true, "limit": LS_LIMIT });
+    let data = lbx.call::<ls::Ls>(asked)?;
+    let root = lbx.absolute(&request.path)?;
+    let base = lbx.base()?;
+    let mut lines = vec![format!("- {}/", shown_path(&root))];
+    for entry in list(&data, "entries") {
+        let path = base.join(text(entry, "path"));
+        let below = path.strip_prefix(&root).unwrap_or(&path);
+        if ignored.is_match(below) {
+            continue;
         }
-        if flag(&data, "truncated") {
-            let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
-            lines.push(format!(
-                "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
-            ));
-        }
-        Ok(lines.join("\n").into())
+        let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
+        let slash = if text(entry, "type") == "dir" { "/" } else { "" };
+        lines.push(format!("{}- {name}{slash}", "  ".repeat(below.components().count())));
     }
+    if flag(&data, "truncated") {
+        let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
+        lines.push(format!(
+            "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
+        ));
+    }
+    Ok(lines.join("\n").into())
 }

@@ -46,7 +46,7 @@ pub struct Facts {
 }
 
 /// Makes native calls for one foreign call.
-pub struct Native<'a> {
+pub struct LbxClient<'a> {
     /// Opens the workspace; each native call has it anew.
     open: Opener<'a>,
     /// The session and what else was fixed.
@@ -65,7 +65,7 @@ pub struct Native<'a> {
     ask: Option<&'a Ask>,
 }
 
-impl<'a> Native<'a> {
+impl<'a> LbxClient<'a> {
     /// Native calls of the options' session.
     #[must_use]
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
@@ -292,7 +292,7 @@ const SNIPPET_CONTEXT: u64 = 4;
 #[doc(hidden)]
 macro_rules! native_request {
     ($($name:literal: $value:expr),* $(,)?) => {
-        $without_nulls(serde_json::json!({ $($name: $value),* }))
+        $crate::dialect::client::without_nulls(serde_json::json!({ $($name: $value),* }))
     };
 }
 
@@ -407,7 +407,7 @@ impl LinesShown {
 }
 
 /// Takes back the warning of `read` that the lines wanted are past the end: the family's own text says so.
-pub fn says_past_end(lbx: &mut Native<'_>, data: &Value) {
+pub fn says_past_end(lbx: &mut LbxClient<'_>, data: &Value) {
     let LinesShown { first, total, .. } = LinesShown::of(data);
     let warning = read::past_end(first, text(data, "path"), total);
     lbx.outcome.warnings.retain(|known| *known != warning);
@@ -427,7 +427,7 @@ pub fn counted(count: u64, noun: &str, plural: &str) -> String {
 ///
 /// # Errors
 /// Where the file cannot be read again.
-pub fn snippet(lbx: &mut Native<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
+pub fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
     let start = changed.0.saturating_sub(SNIPPET_CONTEXT).max(1);
     let end = changed.1.max(changed.0).saturating_add(SNIPPET_CONTEXT);
     let data =

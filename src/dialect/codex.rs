@@ -10,28 +10,31 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{
-    LinesShown, Native, flag, last_asked, list, native_request, numbered, says_past_end, shown_lines,
+    LbxClient, LinesShown, flag, last_asked, list, native_request, numbered, says_past_end, shown_lines,
     shown_path, text, texts,
 };
-use super::shell::{ExecCommand, Shell, ShellCommand, apply_patch};
-use super::tool::{Dialect, Foreign, Pair, Said, foreign};
+use super::shell;
+use super::tool::{Dialect, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
-use crate::tools::{Effect, grep, ls, read};
+use crate::tools::{grep, ls, read};
 
 /// The dialect.
 pub const CODEX: Dialect = Dialect {
     name: "codex",
     is_model_family: true,
     tools: &[
-        foreign::<ApplyPatch>(),
-        foreign::<ReadFile>(),
-        foreign::<ListDir>(),
-        foreign::<GrepFiles>(),
-        foreign::<ViewImage>(),
-        foreign::<Shell>(),
-        foreign::<ShellCommand>(),
-        foreign::<ExecCommand>(),
+        tool!("apply_patch", Writes, apply_patch),
+        tool!(
+            "read_file", Reads, read_file, reads_files: true,
+            fields: &[("path", "file_path"), ("start_line", "offset"), ("around_line", "anchor_line")]
+        ),
+        tool!("list_dir", Reads, list_dir, fields: &[("path", "dir_path")]),
+        tool!("grep_files", Reads, grep_files),
+        tool!("view_image", Reads, view_image),
+        shell::SHELL,
+        shell::SHELL_COMMAND,
+        shell::EXEC_COMMAND,
     ],
     names: &[
         ("read", "read_file"),
@@ -61,17 +64,9 @@ struct ApplyPatchRequest {
     input: String,
 }
 
-/// `apply_patch`.
-struct ApplyPatch;
-
-impl Foreign for ApplyPatch {
-    const NAME: &'static str = "apply_patch";
-    const EFFECT: Effect = Effect::Writes;
-    type Request = ApplyPatchRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
-        apply_patch(lbx, &request.input, None)
-    }
+/// Runs `apply_patch`.
+fn apply_patch(lbx: &mut LbxClient<'_>, request: ApplyPatchRequest) -> Result<ToolOutput, Error> {
+    shell::apply_patch(lbx, &request.input, None)
 }
 
 /// How `read_file` chooses lines.
@@ -116,46 +111,35 @@ struct ReadFileRequest {
     indentation: Option<Indentation>,
 }
 
-/// `read_file`.
-struct ReadFile;
-
-impl Foreign for ReadFile {
-    const NAME: &'static str = "read_file";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    const FIELDS: &'static [Pair] =
-        &[("path", "file_path"), ("start_line", "offset"), ("around_line", "anchor_line")];
-    type Request = ReadFileRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
-        let offset = request.offset.unwrap_or(1);
-        let block = request.indentation.unwrap_or_default();
-        let mode = request.mode.unwrap_or_default();
-        let asked = match mode {
-            ReadMode::Slice => native_request! {
-                "path": request.file_path, "start_line": offset, "limit": request.limit
-            },
-            ReadMode::Indentation => native_request! {
-                "path": request.file_path, "around_line": block.anchor_line.unwrap_or(offset)
-            },
-        };
-        let data = lbx.call::<read::Read>(asked)?;
-        if text(&data, "content").is_empty() && offset > 1 {
-            says_past_end(lbx, &data);
-            return Err(Error::invalid("offset exceeds file length").detail("field", "offset"));
-        }
-        let said = numbered(&data, |number, line| format!("L{number}: {line}"));
-        let most = block.max_lines.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(usize::MAX);
-        let mut said = said.lines().take(most).collect::<Vec<_>>().join("\n");
-        let shown = LinesShown::of(&data);
-        let asked_last = match mode {
-            ReadMode::Slice => last_asked(offset, request.limit),
-            // A block ends where it ends.
-            ReadMode::Indentation => Some(shown.last),
-        };
-        said.extend(shown.left_out(asked_last, "Use offset and limit").map(|note| format!("\n[{note}]")));
-        Ok(said.into())
+/// Runs `read_file`.
+fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOutput, Error> {
+    let offset = request.offset.unwrap_or(1);
+    let block = request.indentation.unwrap_or_default();
+    let mode = request.mode.unwrap_or_default();
+    let asked = match mode {
+        ReadMode::Slice => native_request! {
+            "path": request.file_path, "start_line": offset, "limit": request.limit
+        },
+        ReadMode::Indentation => native_request! {
+            "path": request.file_path, "around_line": block.anchor_line.unwrap_or(offset)
+        },
+    };
+    let data = lbx.call::<read::Read>(asked)?;
+    if text(&data, "content").is_empty() && offset > 1 {
+        says_past_end(lbx, &data);
+        return Err(Error::invalid("offset exceeds file length").detail("field", "offset"));
     }
+    let said = numbered(&data, |number, line| format!("L{number}: {line}"));
+    let most = block.max_lines.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(usize::MAX);
+    let mut said = said.lines().take(most).collect::<Vec<_>>().join("\n");
+    let shown = LinesShown::of(&data);
+    let asked_last = match mode {
+        ReadMode::Slice => last_asked(offset, request.limit),
+        // A block ends where it ends.
+        ReadMode::Indentation => Some(shown.last),
+    };
+    said.extend(shown.left_out(asked_last, "Use offset and limit").map(|note| format!("\n[{note}]")));
+    Ok(said.into())
 }
 
 /// Lists a local directory, with types, from 1.
@@ -172,40 +156,31 @@ struct ListDirRequest {
     depth: Option<u64>,
 }
 
-/// `list_dir`.
-struct ListDir;
-
-impl Foreign for ListDir {
-    const NAME: &'static str = "list_dir";
-    const EFFECT: Effect = Effect::Reads;
-    const FIELDS: &'static [Pair] = &[("path", "dir_path")];
-    type Request = ListDirRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ListDirRequest) -> Result<Said, Error> {
-        let asked = json!({
-            "path": request.dir_path, "depth": request.depth.unwrap_or(2), "hidden": true, "no_ignore": true,
-            "offset": request.offset.unwrap_or(1).saturating_sub(1), "limit": request.limit.unwrap_or(25)
-        });
-        let data = lbx.call::<ls::Ls>(asked)?;
-        let (root, base) = (lbx.absolute(&request.dir_path)?, lbx.base()?);
-        let mut lines = vec![format!("Absolute path: {}", shown_path(&root))];
-        for entry in list(&data, "entries") {
-            let path = base.join(text(entry, "path"));
-            let below = path.strip_prefix(&root).unwrap_or(&path);
-            let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
-            let mark = match text(entry, "type") {
-                "dir" => "/",
-                "symlink" => "@",
-                _ => "",
-            };
-            let depth = below.components().count().saturating_sub(1);
-            lines.push(format!("{}{name}{mark}", "  ".repeat(depth)));
-        }
-        if flag(&data, "truncated") {
-            lines.push(format!("More than {} entries found", list(&data, "entries").len()));
-        }
-        Ok(lines.join("\n").into())
+/// Runs `list_dir`.
+fn list_dir(lbx: &mut LbxClient<'_>, request: ListDirRequest) -> Result<ToolOutput, Error> {
+    let asked = json!({
+        "path": request.dir_path, "depth": request.depth.unwrap_or(2), "hidden": true, "no_ignore": true,
+        "offset": request.offset.unwrap_or(1).saturating_sub(1), "limit": request.limit.unwrap_or(25)
+    });
+    let data = lbx.call::<ls::Ls>(asked)?;
+    let (root, base) = (lbx.absolute(&request.dir_path)?, lbx.base()?);
+    let mut lines = vec![format!("Absolute path: {}", shown_path(&root))];
+    for entry in list(&data, "entries") {
+        let path = base.join(text(entry, "path"));
+        let below = path.strip_prefix(&root).unwrap_or(&path);
+        let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
+        let mark = match text(entry, "type") {
+            "dir" => "/",
+            "symlink" => "@",
+            _ => "",
+        };
+        let depth = below.components().count().saturating_sub(1);
+        lines.push(format!("{}{name}{mark}", "  ".repeat(depth)));
     }
+    if flag(&data, "truncated") {
+        lines.push(format!("More than {} entries found", list(&data, "entries").len()));
+    }
+    Ok(lines.join("\n").into())
 }
 
 /// Finds files whose contents match a pattern, the newest first.
@@ -222,31 +197,23 @@ struct GrepFilesRequest {
     limit: Option<u64>,
 }
 
-/// `grep_files`.
-struct GrepFiles;
-
-impl Foreign for GrepFiles {
-    const NAME: &'static str = "grep_files";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = GrepFilesRequest;
-
-    fn run(lbx: &mut Native<'_>, request: GrepFilesRequest) -> Result<Said, Error> {
-        let limit = request.limit.unwrap_or(100).clamp(1, GREP_LIMIT_MAX);
-        let asked = native_request! {
-            "pattern": request.pattern, "include": request.include.as_deref().map(globs::split), "path": request.path,
-            "output_mode": "files", "sort": "mtime", "limit": limit
-        };
-        let data = lbx.call::<grep::Grep>(asked)?;
-        let files = texts(&data, "files");
-        if files.is_empty() {
-            return Ok("No matches found.".into());
-        }
-        let mut said = shown_lines(&data, "files");
-        if flag(&data, "truncated") {
-            said.extend([format!("\n[More than {} files match]", files.len())]);
-        }
-        Ok(said.into())
+/// Runs `grep_files`.
+fn grep_files(lbx: &mut LbxClient<'_>, request: GrepFilesRequest) -> Result<ToolOutput, Error> {
+    let limit = request.limit.unwrap_or(100).clamp(1, GREP_LIMIT_MAX);
+    let asked = native_request! {
+        "pattern": request.pattern, "include": request.include.as_deref().map(globs::split), "path": request.path,
+        "output_mode": "files", "sort": "mtime", "limit": limit
+    };
+    let data = lbx.call::<grep::Grep>(asked)?;
+    let files = texts(&data, "files");
+    if files.is_empty() {
+        return Ok("No matches found.".into());
     }
+    let mut said = shown_lines(&data, "files");
+    if flag(&data, "truncated") {
+        said.extend([format!("\n[More than {} files match]", files.len())]);
+    }
+    Ok(said.into())
 }
 
 /// Shows a local image.
@@ -258,20 +225,12 @@ struct ViewImageRequest {
     path: String,
 }
 
-/// `view_image`.
-struct ViewImage;
-
-impl Foreign for ViewImage {
-    const NAME: &'static str = "view_image";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = ViewImageRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ViewImageRequest) -> Result<Said, Error> {
-        let images = lbx.image(&request.path)?;
-        if images.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidRequest, format!("{} is not an image", request.path))
-                .at(request.path));
-        }
-        Ok(Said { text: "attached local image path".to_owned(), images, ..Said::default() })
+/// Runs `view_image`.
+fn view_image(lbx: &mut LbxClient<'_>, request: ViewImageRequest) -> Result<ToolOutput, Error> {
+    let images = lbx.image(&request.path)?;
+    if images.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidRequest, format!("{} is not an image", request.path))
+            .at(request.path));
     }
+    Ok(ToolOutput { text: "attached local image path".to_owned(), images, ..ToolOutput::default() })
 }

@@ -10,30 +10,40 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LinesShown, Native, counted, first_replacement, flag, globs, list, native_request, number, says_past_end,
-    shown, shown_lines, shown_path, snippet, text, texts,
+    LbxClient, LinesShown, counted, first_replacement, flag, globs, list, native_request, number,
+    says_past_end, shown, shown_lines, shown_path, snippet, text, texts,
 };
-use super::shell::RunShellCommand;
-use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign};
+use super::shell;
+use super::tool::{Dialect, Failure, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::text::escaped;
-use crate::tools::{Effect, edit, glob, grep, ls, read, write};
+use crate::tools::{edit, glob, grep, ls, read, write};
 
 /// The dialect.
 pub const GEMINI: Dialect = Dialect {
     name: "gemini",
     is_model_family: true,
     tools: &[
-        foreign::<ReadFile>(),
-        foreign::<ReadManyFiles>(),
-        foreign::<WriteFile>(),
-        foreign::<Replace>(),
-        foreign::<GrepSearch>(),
-        foreign::<SearchFileContent>(),
-        foreign::<Glob>(),
-        foreign::<ListDirectory>(),
-        foreign::<RunShellCommand>(),
+        tool!("read_file", Reads, read_file, reads_files: true, fields: &[("path", "file_path")]),
+        tool!("read_many_files", Reads, read_many_files, reads_files: true, fields: &[("paths", "include")]),
+        tool!("write_file", Writes, write_file, fields: &[("path", "file_path")]),
+        tool!(
+            "replace", Writes, replace,
+            fields: &[("path", "file_path"), ("replace_all", "allow_multiple"), ("why", "instruction")]
+        ),
+        tool!(
+            "grep_search", Reads, grep_search,
+            fields: &[
+                ("path", "dir_path"), ("include", "include_pattern"), ("exclude", "exclude_pattern"),
+                ("literal", "fixed_strings"), ("max_count", "max_matches_per_file"),
+                ("limit", "total_max_matches"),
+            ]
+        ),
+        tool!("search_file_content", Reads, grep_search),
+        tool!("glob", Reads, glob, fields: &[("path", "dir_path")]),
+        tool!("list_directory", Reads, list_directory, fields: &[("path", "dir_path")]),
+        shell::RUN_SHELL_COMMAND,
     ],
     names: &[
         ("read", "read_file"),
@@ -101,39 +111,33 @@ struct ReadFileRequest {
     limit: Option<u64>,
 }
 
-/// `read_file`.
-struct ReadFile;
-
-impl Foreign for ReadFile {
-    const NAME: &'static str = "read_file";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    const FIELDS: &'static [Pair] = &[("path", "file_path")];
-    type Request = ReadFileRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
-        let start = request.start_line.or(request.offset.map(|offset| offset.saturating_add(1)));
-        let asked = native_request! {
-            "path": request.file_path, "start_line": start, "end_line": request.end_line, "limit": request.limit
-        };
-        let data = match lbx.call::<read::Read>(asked) {
-            Err(error) if error.kind() == ErrorKind::BinaryFile => {
-                let images = lbx.image(&request.file_path)?;
-                return if images.is_empty() { Err(error) } else { Ok(Said { images, ..Said::default() }) };
-            }
-            data => data?,
-        };
-        says_past_end(lbx, &data);
-        let (content, shown) = (text(&data, "content"), LinesShown::of(&data));
-        if shown.last < shown.first && shown.total > 0 {
-            let LinesShown { first, total, .. } = shown;
-            return Ok(format!("The file has {total} lines: there is nothing from line {first} on.").into());
+/// Runs `read_file`.
+fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOutput, Error> {
+    let start = request.start_line.or(request.offset.map(|offset| offset.saturating_add(1)));
+    let asked = native_request! {
+        "path": request.file_path, "start_line": start, "end_line": request.end_line, "limit": request.limit
+    };
+    let data = match lbx.call::<read::Read>(asked) {
+        Err(error) if error.kind() == ErrorKind::BinaryFile => {
+            let images = lbx.image(&request.file_path)?;
+            return if images.is_empty() {
+                Err(error)
+            } else {
+                Ok(ToolOutput { images, ..ToolOutput::default() })
+            };
         }
-        Ok(part_shown(&shown).map_or_else(
-            || content.into(),
-            |header| format!("{header}\n\n--- FILE CONTENT (truncated) ---\n{content}").into(),
-        ))
+        data => data?,
+    };
+    says_past_end(lbx, &data);
+    let (content, shown) = (text(&data, "content"), LinesShown::of(&data));
+    if shown.last < shown.first && shown.total > 0 {
+        let LinesShown { first, total, .. } = shown;
+        return Ok(format!("The file has {total} lines: there is nothing from line {first} on.").into());
     }
+    Ok(part_shown(&shown).map_or_else(
+        || content.into(),
+        |header| format!("{header}\n\n--- FILE CONTENT (truncated) ---\n{content}").into(),
+    ))
 }
 
 /// What is said before a part of a file; nothing before a whole one.
@@ -183,47 +187,37 @@ struct ReadManyRequest {
     file_filtering_options: Option<Filtering>,
 }
 
-/// `read_many_files`.
-struct ReadManyFiles;
-
-impl Foreign for ReadManyFiles {
-    const NAME: &'static str = "read_many_files";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    const FIELDS: &'static [Pair] = &[("paths", "include")];
-    type Request = ReadManyRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReadManyRequest) -> Result<Said, Error> {
-        let filtering = request.file_filtering_options.unwrap_or_default();
-        let no_ignore = filtering.respect_git_ignore == Some(false);
-        let excluded = globs(request.exclude.as_deref().unwrap_or_default())?;
-        let mut paths: Vec<String> = Vec::new();
-        for pattern in &request.include {
-            // Without a slash the family means the directory itself, and lbx any depth.
-            let pattern = if pattern.contains('/') { pattern.clone() } else { format!("./{pattern}") };
-            let asked = json!({ "pattern": pattern, "no_ignore": no_ignore, "limit": 0, "max_bytes": 0 });
-            let found = lbx.call::<glob::Glob>(asked)?;
-            paths.extend(texts(&found, "paths").into_iter().map(str::to_owned));
-        }
-        paths.retain(|path| !excluded.is_match(path));
-        paths.sort();
-        paths.dedup();
-        if paths.is_empty() {
-            return Ok("No files matching the criteria were found or all were skipped.".into());
-        }
-        let (tried, max_bytes) = with_room(lbx, &paths)?;
-        let data = lbx.call::<read::Read>(json!({ "paths": tried, "max_bytes": max_bytes }))?;
-        let files = list(&data, "files");
-        let mut blocks: Vec<String> = files.iter().map(block).collect();
-        blocks.extend(not_read(paths.get(files.len()..).unwrap_or_default()));
-        blocks.push("--- End of content ---".to_owned());
-        Ok(blocks.join("\n\n").into())
+/// Runs `read_many_files`.
+fn read_many_files(lbx: &mut LbxClient<'_>, request: ReadManyRequest) -> Result<ToolOutput, Error> {
+    let filtering = request.file_filtering_options.unwrap_or_default();
+    let no_ignore = filtering.respect_git_ignore == Some(false);
+    let excluded = globs(request.exclude.as_deref().unwrap_or_default())?;
+    let mut paths: Vec<String> = Vec::new();
+    for pattern in &request.include {
+        // Without a slash the family means the directory itself, and lbx any depth.
+        let pattern = if pattern.contains('/') { pattern.clone() } else { format!("./{pattern}") };
+        let asked = json!({ "pattern": pattern, "no_ignore": no_ignore, "limit": 0, "max_bytes": 0 });
+        let found = lbx.call::<glob::Glob>(asked)?;
+        paths.extend(texts(&found, "paths").into_iter().map(str::to_owned));
     }
+    paths.retain(|path| !excluded.is_match(path));
+    paths.sort();
+    paths.dedup();
+    if paths.is_empty() {
+        return Ok("No files matching the criteria were found or all were skipped.".into());
+    }
+    let (tried, max_bytes) = with_room(lbx, &paths)?;
+    let data = lbx.call::<read::Read>(json!({ "paths": tried, "max_bytes": max_bytes }))?;
+    let files = list(&data, "files");
+    let mut blocks: Vec<String> = files.iter().map(block).collect();
+    blocks.extend(not_read(paths.get(files.len()..).unwrap_or_default()));
+    blocks.push("--- End of content ---".to_owned());
+    Ok(blocks.join("\n\n").into())
 }
 
 /// The files that are read, the first of those that match, and the bound of the native answer that has room
 /// for their content. Of each file some lines are shown, and of a small one all; so there may be fewer.
-fn with_room<'p>(lbx: &Native<'_>, paths: &'p [String]) -> Result<(&'p [String], usize), Error> {
+fn with_room<'p>(lbx: &LbxClient<'_>, paths: &'p [String]) -> Result<(&'p [String], usize), Error> {
     let bytes_max = lbx.max_bytes()?;
     let (mut count, mut shown_bytes, mut headings, mut said) = (0, 0, 0, 0);
     for path in paths.iter().take(FILES_MAX) {
@@ -278,25 +272,16 @@ struct WriteFileRequest {
     content: String,
 }
 
-/// `write_file`.
-struct WriteFile;
-
-impl Foreign for WriteFile {
-    const NAME: &'static str = "write_file";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("path", "file_path")];
-    type Request = WriteFileRequest;
-
-    fn run(lbx: &mut Native<'_>, request: WriteFileRequest) -> Result<Said, Error> {
-        let path = &request.file_path;
-        let asked = json!({ "path": path, "content": request.content, "line_ending": "keep" });
-        let data = lbx.call::<write::Write>(asked)?;
-        Ok(if flag(&data, "created") {
-            format!("Successfully created and wrote to new file: {path}.").into()
-        } else {
-            format!("Successfully overwrote file: {path}.").into()
-        })
-    }
+/// Runs `write_file`.
+fn write_file(lbx: &mut LbxClient<'_>, request: WriteFileRequest) -> Result<ToolOutput, Error> {
+    let path = &request.file_path;
+    let asked = json!({ "path": path, "content": request.content, "line_ending": "keep" });
+    let data = lbx.call::<write::Write>(asked)?;
+    Ok(if flag(&data, "created") {
+        format!("Successfully created and wrote to new file: {path}.").into()
+    } else {
+        format!("Successfully overwrote file: {path}.").into()
+    })
 }
 
 /// Replaces text in a file. By default exactly one occurrence of `old_string`; read the file first.
@@ -318,35 +303,25 @@ struct ReplaceRequest {
     expected_replacements: Option<u64>,
 }
 
-/// `replace`.
-struct Replace;
-
-impl Foreign for Replace {
-    const NAME: &'static str = "replace";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] =
-        &[("path", "file_path"), ("replace_all", "allow_multiple"), ("why", "instruction")];
-    type Request = ReplaceRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReplaceRequest) -> Result<Said, Error> {
-        let path = &request.file_path;
-        if request.old_string.is_empty() {
-            let asked = native_request! {
-                "path": path, "content": request.new_string, "create_only": true, "why": request.instruction
-            };
-            lbx.call::<write::Write>(asked)?;
-            return Ok(format!("Created new file: {path} with provided content.").into());
-        }
+/// Runs `replace`.
+fn replace(lbx: &mut LbxClient<'_>, request: ReplaceRequest) -> Result<ToolOutput, Error> {
+    let path = &request.file_path;
+    if request.old_string.is_empty() {
         let asked = native_request! {
-            "path": path, "old_string": request.old_string, "new_string": request.new_string,
-            "replace_all": request.allow_multiple, "expected_replacements": request.expected_replacements,
-            "why": request.instruction
+            "path": path, "content": request.new_string, "create_only": true, "why": request.instruction
         };
-        let data = lbx.call::<edit::Edit>(asked)?;
-        let made = counted(number(&data, "count"), "replacement", "replacements");
-        let shown = snippet(lbx, path, first_replacement(&data))?;
-        Ok(format!("Successfully modified file: {path} ({made}).\nHere is the updated code:\n{shown}").into())
+        lbx.call::<write::Write>(asked)?;
+        return Ok(format!("Created new file: {path} with provided content.").into());
     }
+    let asked = native_request! {
+        "path": path, "old_string": request.old_string, "new_string": request.new_string,
+        "replace_all": request.allow_multiple, "expected_replacements": request.expected_replacements,
+        "why": request.instruction
+    };
+    let data = lbx.call::<edit::Edit>(asked)?;
+    let made = counted(number(&data, "count"), "replacement", "replacements");
+    let shown = snippet(lbx, path, first_replacement(&data))?;
+    Ok(format!("Successfully modified file: {path} ({made}).\nHere is the updated code:\n{shown}").into())
 }
 
 /// Searches file contents with a regular expression.
@@ -385,48 +360,32 @@ struct GrepSearchRequest {
     total_max_matches: Option<u64>,
 }
 
-/// `grep_search`.
-struct GrepSearch;
-
-impl Foreign for GrepSearch {
-    const NAME: &'static str = "grep_search";
-    const EFFECT: Effect = Effect::Reads;
-    const FIELDS: &'static [Pair] = &[
-        ("path", "dir_path"),
-        ("include", "include_pattern"),
-        ("exclude", "exclude_pattern"),
-        ("literal", "fixed_strings"),
-        ("max_count", "max_matches_per_file"),
-        ("limit", "total_max_matches"),
-    ];
-    type Request = GrepSearchRequest;
-
-    fn run(lbx: &mut Native<'_>, request: GrepSearchRequest) -> Result<Said, Error> {
-        let names_only = request.names_only == Some(true);
-        let asked = native_request! {
-            "pattern": request.pattern, "path": request.dir_path, "include": request.include_pattern.as_deref().map(globs::split),
-            "exclude": request.exclude_pattern, "ignore_case": request.case_sensitive != Some(true),
-            "literal": request.fixed_strings, "context": request.context, "after": request.after,
-            "before": request.before, "no_ignore": request.no_ignore, "max_count": request.max_matches_per_file,
-            "limit": request.total_max_matches.unwrap_or(MATCHES_MAX),
-            "output_mode": if names_only { "files" } else { "content" }
-        };
-        let data = lbx.call::<grep::Grep>(asked)?;
-        let place = request.dir_path.as_deref().unwrap_or(".");
-        let about = format!("for pattern \"{}\" in path \"{place}\"", request.pattern);
-        let cut = if flag(&data, "truncated") { " (results limited)" } else { "" };
-        if names_only {
-            let found = counted(texts(&data, "files").len() as u64, "file", "files");
-            let files = shown_lines(&data, "files");
-            return Ok(format!("Found {found} with matches {about}{cut}:\n{files}").into());
-        }
-        let matches = list(&data, "matches");
-        if matches.is_empty() {
-            return Ok(format!("No matches found {about}.").into());
-        }
-        let found = counted(matches.len() as u64, "match", "matches");
-        Ok(format!("Found {found} {about}{cut}:\n---\n{}---", by_file(matches)).into())
+/// Runs `grep_search`.
+fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<ToolOutput, Error> {
+    let names_only = request.names_only == Some(true);
+    let asked = native_request! {
+        "pattern": request.pattern, "path": request.dir_path, "include": request.include_pattern.as_deref().map(globs::split),
+        "exclude": request.exclude_pattern, "ignore_case": request.case_sensitive != Some(true),
+        "literal": request.fixed_strings, "context": request.context, "after": request.after,
+        "before": request.before, "no_ignore": request.no_ignore, "max_count": request.max_matches_per_file,
+        "limit": request.total_max_matches.unwrap_or(MATCHES_MAX),
+        "output_mode": if names_only { "files" } else { "content" }
+    };
+    let data = lbx.call::<grep::Grep>(asked)?;
+    let place = request.dir_path.as_deref().unwrap_or(".");
+    let about = format!("for pattern \"{}\" in path \"{place}\"", request.pattern);
+    let cut = if flag(&data, "truncated") { " (results limited)" } else { "" };
+    if names_only {
+        let found = counted(texts(&data, "files").len() as u64, "file", "files");
+        let files = shown_lines(&data, "files");
+        return Ok(format!("Found {found} with matches {about}{cut}:\n{files}").into());
     }
+    let matches = list(&data, "matches");
+    if matches.is_empty() {
+        return Ok(format!("No matches found {about}.").into());
+    }
+    let found = counted(matches.len() as u64, "match", "matches");
+    Ok(format!("Found {found} {about}{cut}:\n---\n{}---", by_file(matches)).into())
 }
 
 /// Matches with their context, under the name of each file.
@@ -454,19 +413,6 @@ fn by_file(matches: &[Value]) -> String {
     said
 }
 
-/// `search_file_content`, the older name of `grep_search`.
-struct SearchFileContent;
-
-impl Foreign for SearchFileContent {
-    const NAME: &'static str = "search_file_content";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = GrepSearchRequest;
-
-    fn run(lbx: &mut Native<'_>, request: GrepSearchRequest) -> Result<Said, Error> {
-        GrepSearch::run(lbx, request)
-    }
-}
-
 /// Finds files by a glob pattern, the newest first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -484,47 +430,33 @@ struct GlobRequest {
     respect_git_ignore: Option<bool>,
 }
 
-/// `glob`.
-struct Glob;
-
-impl Foreign for Glob {
-    const NAME: &'static str = "glob";
-    const EFFECT: Effect = Effect::Reads;
-    const FIELDS: &'static [Pair] = &[("path", "dir_path")];
-    type Request = GlobRequest;
-
-    fn run(lbx: &mut Native<'_>, request: GlobRequest) -> Result<Said, Error> {
-        let asked = native_request! {
-            "pattern": request.pattern, "path": request.dir_path, "sort": "mtime",
-            "ignore_case": request.case_sensitive != Some(true),
-            "no_ignore": request.respect_git_ignore == Some(false)
-        };
-        let data = lbx.call::<glob::Glob>(asked)?;
-        let paths = texts(&data, "paths");
-        let place = request.dir_path.as_deref().unwrap_or(".");
-        if paths.is_empty() {
-            return Ok(
-                format!("No files found matching pattern \"{}\" within {place}", request.pattern).into()
-            );
-        }
-        let base = lbx.base()?;
-        let lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
-        let found = number(&data, "total");
-        let cut = if flag(&data, "truncated") {
-            format!(
-                "\n(These are the first {} of them. Use a more specific pattern or dir_path.)",
-                lines.len()
-            )
-        } else {
-            String::new()
-        };
-        Ok(format!(
-            "Found {found} file(s) matching \"{}\" within {place}, sorted by modification time (newest first):\n{}{cut}",
-            request.pattern,
-            lines.join("\n")
-        )
-        .into())
+/// Runs `glob`.
+fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Error> {
+    let asked = native_request! {
+        "pattern": request.pattern, "path": request.dir_path, "sort": "mtime",
+        "ignore_case": request.case_sensitive != Some(true),
+        "no_ignore": request.respect_git_ignore == Some(false)
+    };
+    let data = lbx.call::<glob::Glob>(asked)?;
+    let paths = texts(&data, "paths");
+    let place = request.dir_path.as_deref().unwrap_or(".");
+    if paths.is_empty() {
+        return Ok(format!("No files found matching pattern \"{}\" within {place}", request.pattern).into());
     }
+    let base = lbx.base()?;
+    let lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
+    let found = number(&data, "total");
+    let cut = if flag(&data, "truncated") {
+        format!("\n(These are the first {} of them. Use a more specific pattern or dir_path.)", lines.len())
+    } else {
+        String::new()
+    };
+    Ok(format!(
+        "Found {found} file(s) matching \"{}\" within {place}, sorted by modification time (newest first):\n{}{cut}",
+        request.pattern,
+        lines.join("\n")
+    )
+    .into())
 }
 
 /// Lists the files and directories directly within a directory.
@@ -541,45 +473,36 @@ struct ListDirectoryRequest {
     file_filtering_options: Option<Filtering>,
 }
 
-/// `list_directory`.
-struct ListDirectory;
-
-impl Foreign for ListDirectory {
-    const NAME: &'static str = "list_directory";
-    const EFFECT: Effect = Effect::Reads;
-    const FIELDS: &'static [Pair] = &[("path", "dir_path")];
-    type Request = ListDirectoryRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ListDirectoryRequest) -> Result<Said, Error> {
-        let filtering = request.file_filtering_options.unwrap_or_default();
-        let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
-        let asked = json!({
-            "path": request.dir_path, "long": true, "hidden": true, "limit": 0,
-            "no_ignore": filtering.respect_git_ignore == Some(false)
-        });
-        let data = lbx.call::<ls::Ls>(asked)?;
-        let (mut folders, mut files) = (Vec::new(), Vec::new());
-        for entry in list(&data, "entries") {
-            let name = text(entry, "path").rsplit('/').next().unwrap_or_default();
-            if left_out.is_match(name) {
-                continue;
-            }
-            match text(entry, "type") {
-                "dir" => folders.push(format!("[DIR] {}", escaped::name(name))),
-                _ => files.push(format!("{} ({} bytes)", escaped::name(name), number(entry, "size"))),
-            }
+/// Runs `list_directory`.
+fn list_directory(lbx: &mut LbxClient<'_>, request: ListDirectoryRequest) -> Result<ToolOutput, Error> {
+    let filtering = request.file_filtering_options.unwrap_or_default();
+    let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
+    let asked = json!({
+        "path": request.dir_path, "long": true, "hidden": true, "limit": 0,
+        "no_ignore": filtering.respect_git_ignore == Some(false)
+    });
+    let data = lbx.call::<ls::Ls>(asked)?;
+    let (mut folders, mut files) = (Vec::new(), Vec::new());
+    for entry in list(&data, "entries") {
+        let name = text(entry, "path").rsplit('/').next().unwrap_or_default();
+        if left_out.is_match(name) {
+            continue;
         }
-        if folders.is_empty() && files.is_empty() {
-            return Ok(format!("Directory {} is empty.", request.dir_path).into());
+        match text(entry, "type") {
+            "dir" => folders.push(format!("[DIR] {}", escaped::name(name))),
+            _ => files.push(format!("{} ({} bytes)", escaped::name(name), number(entry, "size"))),
         }
-        folders.extend(files);
-        let mut said = format!("Directory listing for {}:\n{}", request.dir_path, folders.join("\n"));
-        if let Some(ignored) = data.get("ignored") {
-            said.extend([format!("\n\n({} ignored)", number(ignored, "entries"))]);
-        }
-        if flag(&data, "truncated") {
-            said.extend([format!("\n\n(cut: {} entries in all)", number(&data, "total"))]);
-        }
-        Ok(said.into())
     }
+    if folders.is_empty() && files.is_empty() {
+        return Ok(format!("Directory {} is empty.", request.dir_path).into());
+    }
+    folders.extend(files);
+    let mut said = format!("Directory listing for {}:\n{}", request.dir_path, folders.join("\n"));
+    if let Some(ignored) = data.get("ignored") {
+        said.extend([format!("\n\n({} ignored)", number(ignored, "entries"))]);
+    }
+    if flag(&data, "truncated") {
+        said.extend([format!("\n\n(cut: {} entries in all)", number(&data, "total"))]);
+    }
+    Ok(said.into())
 }

@@ -1,8 +1,10 @@
 //! Dialects: the tools that model families were trained on, over lbx's own.
 //!
 //! A dialect is a list of foreign tools. Each has the name, the parameters and the result texts of its
-//! family, and turns a request into native calls ([`native`]). There is one engine, one gate and one
+//! family, and turns a request into native calls ([`client`]). There is one engine, one gate and one
 //! history behind all of them: a dialect implements no file operation of its own.
+
+#![expect(clippy::needless_pass_by_value, reason = "each tool gets a request of its own")]
 
 mod amazon_q;
 mod anthropic_editor;
@@ -19,7 +21,7 @@ mod tool;
 
 use crate::error::Error;
 use crate::request;
-pub use tool::{Dialect, ForeignTool, Media, MediaKind, Said};
+pub use tool::{Dialect, DialectTool, Media, MediaKind, ToolOutput};
 
 /// Every dialect besides lbx's own.
 pub const DIALECTS: &[Dialect] = &[
@@ -56,7 +58,7 @@ pub fn find(name: &str) -> Option<&'static Dialect> {
 /// The dialect that alone has a tool of that name, with the tool: among the model families, else among
 /// all.
 #[must_use]
-pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static ForeignTool)> {
+pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static DialectTool)> {
     let only = |is_wanted: fn(&Dialect) -> bool| {
         let dialects = DIALECTS.iter().filter(|dialect| is_wanted(dialect));
         let mut owners = dialects.filter_map(|dialect| Some((dialect, dialect.tool(tool)?)));

@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{Native, list, text};
-use super::tool::{Foreign, Pair, Said, refused};
+use super::client::{LbxClient, list, text};
+use super::tool::{DialectTool, ToolOutput, refused, tool};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::jsonc::{self, Fault};
-use crate::tools::{Effect, edit, read};
+use crate::tools::{edit, read};
 
 /// How the name of a notebook ends.
 const EXTENSION: &str = ".ipynb";
@@ -76,40 +76,35 @@ enum EditMode {
 }
 
 /// `NotebookEdit`.
-pub struct NotebookEdit;
+pub const NOTEBOOK_EDIT: DialectTool =
+    tool!("NotebookEdit", Writes, notebook_edit, fields: &[("path", "notebook_path")]);
 
-impl Foreign for NotebookEdit {
-    const NAME: &'static str = "NotebookEdit";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("path", "notebook_path")];
-    type Request = NotebookEditRequest;
-
-    fn run(lbx: &mut Native<'_>, request: NotebookEditRequest) -> Result<Said, Error> {
-        let path = &request.notebook_path;
-        let refuse = |words: &str| Err(refused(ErrorKind::InvalidRequest, path, words));
-        if !path.ends_with(EXTENSION) {
-            return refuse(
-                "File must be a Jupyter notebook (.ipynb file). For editing other file types, use the Edit tool.",
-            );
-        }
-        let before = lbx.peek(path)?;
-        let notebook: Value = match serde_json::from_str(&before) {
-            Ok(notebook) => notebook,
-            Err(_) => return refuse("Notebook is not valid JSON."),
-        };
-        let (after, id) = match edited(&before, &notebook, &request) {
-            Ok(edited) => edited,
-            Err(Fault(words)) => return refuse(&words),
-        };
-        replace_lines(lbx, path, &before, &after)?;
-        let source = &request.new_source;
-        Ok(match request.edit_mode.unwrap_or_default() {
-            EditMode::Replace => format!("Updated cell {id} with {source}"),
-            EditMode::Insert => format!("Inserted cell {id} with {source}"),
-            EditMode::Delete => format!("Deleted cell {id}"),
-        }
-        .into())
+/// Runs `NotebookEdit`.
+fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Result<ToolOutput, Error> {
+    let path = &request.notebook_path;
+    let refuse = |words: &str| Err(refused(ErrorKind::InvalidRequest, path, words));
+    if !path.ends_with(EXTENSION) {
+        return refuse(
+            "File must be a Jupyter notebook (.ipynb file). For editing other file types, use the Edit tool.",
+        );
     }
+    let before = lbx.peek(path)?;
+    let notebook: Value = match serde_json::from_str(&before) {
+        Ok(notebook) => notebook,
+        Err(_) => return refuse("Notebook is not valid JSON."),
+    };
+    let (after, id) = match edited(&before, &notebook, &request) {
+        Ok(edited) => edited,
+        Err(Fault(words)) => return refuse(&words),
+    };
+    replace_lines(lbx, path, &before, &after)?;
+    let source = &request.new_source;
+    Ok(match request.edit_mode.unwrap_or_default() {
+        EditMode::Replace => format!("Updated cell {id} with {source}"),
+        EditMode::Insert => format!("Inserted cell {id} with {source}"),
+        EditMode::Delete => format!("Deleted cell {id}"),
+    }
+    .into())
 }
 
 /// The text of a notebook with the edit made, and the id of the cell that it is about.
@@ -266,7 +261,7 @@ fn spliced(text: &str, span: Range<usize>, new: &str) -> String {
 }
 
 /// Replaces the lines in which two texts differ by a native edit, which names the bytes that go.
-fn replace_lines(lbx: &mut Native<'_>, path: &str, before: &str, after: &str) -> Result<(), Error> {
+fn replace_lines(lbx: &mut LbxClient<'_>, path: &str, before: &str, after: &str) -> Result<(), Error> {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let new: Vec<&str> = after.split_inclusive('\n').collect();
     let same_start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
@@ -291,7 +286,7 @@ fn replace_lines(lbx: &mut Native<'_>, path: &str, before: &str, after: &str) ->
 ///
 /// # Errors
 /// What `read` refuses.
-pub fn read_notebook(lbx: &mut Native<'_>, path: &str) -> Result<Option<Said>, Error> {
+pub fn read_notebook(lbx: &mut LbxClient<'_>, path: &str) -> Result<Option<ToolOutput>, Error> {
     if !path.ends_with(EXTENSION) {
         return Ok(None);
     }

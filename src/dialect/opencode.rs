@@ -11,29 +11,38 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LinesShown, Native, counted, flag, globs, list, native_request, number, numbered, says_past_end, shown,
-    shown_path, text, texts,
+    LbxClient, LinesShown, counted, flag, globs, list, native_request, number, numbered, says_past_end,
+    shown, shown_path, text, texts,
 };
-use super::shell::{self, OpenCodeBash};
-use super::tool::{Dialect, Failure, Foreign, Pair, Said, foreign};
+use super::shell;
+use super::tool::{Dialect, Failure, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::text::escaped;
-use crate::tools::{Effect, edit, glob, grep, ls, read, write};
+use crate::tools::{edit, glob, grep, ls, read, write};
 
 /// The dialect.
 pub const OPENCODE: Dialect = Dialect {
     name: "opencode",
     is_model_family: true,
     tools: &[
-        foreign::<Read>(),
-        foreign::<Write>(),
-        foreign::<Edit>(),
-        foreign::<ApplyPatch>(),
-        foreign::<Grep>(),
-        foreign::<Glob>(),
-        foreign::<List>(),
-        foreign::<OpenCodeBash>(),
+        tool!(
+            "read", Reads, read, reads_files: true,
+            fields: &[("path", "filePath"), ("start_line", "offset")]
+        ),
+        tool!("write", Writes, write, fields: &[("path", "filePath")]),
+        tool!(
+            "edit", Writes, edit,
+            fields: &[
+                ("path", "filePath"), ("old_string", "oldString"), ("new_string", "newString"),
+                ("replace_all", "replaceAll"),
+            ]
+        ),
+        tool!("apply_patch", Writes, apply_patch, fields: &[("input", "patchText")]),
+        tool!("grep", Reads, grep),
+        tool!("glob", Reads, glob),
+        tool!("list", Reads, list_tree),
+        shell::OPENCODE_BASH,
     ],
     names: &[
         ("read", "read"),
@@ -96,51 +105,46 @@ struct ReadRequest {
     limit: Option<u64>,
 }
 
-/// `read`.
-struct Read;
-
-impl Foreign for Read {
-    const NAME: &'static str = "read";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    const FIELDS: &'static [Pair] = &[("path", "filePath"), ("start_line", "offset")];
-    type Request = ReadRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
-        let path = &request.file_path;
-        let start = request.offset.unwrap_or(1).max(1);
-        if lbx.is_folder(path)? {
-            return read_folder(lbx, path, start, request.limit);
-        }
-        let asked = native_request! { "path": path, "start_line": start, "limit": request.limit };
-        let data = match lbx.call::<read::Read>(asked) {
-            Err(error) if error.kind() == ErrorKind::BinaryFile => {
-                let images = lbx.image(path)?;
-                return if images.is_empty() {
-                    Err(error)
-                } else {
-                    Ok(Said { text: "Image read successfully".to_owned(), images, ..Said::default() })
-                };
-            }
-            data => data?,
-        };
-        says_past_end(lbx, &data);
-        let shown = LinesShown::of(&data);
-        let (last, total) = (shown.last, shown.total);
-        let mut content = numbered(&data, |number, line| format!("{number}: {line}"));
-        content.extend(shown.clipped().map(|note| format!("\n\n({note})")));
-        let end = if last < total {
-            format!("\n\n(Showing lines {start}-{last} of {total}. Use offset={} to continue.)", last + 1)
-        } else {
-            format!("\n\n(End of file - total {})", counted(total, "line", "lines"))
-        };
-        content.push_str(&end);
-        Ok(framed(path, "file", "content", &content))
+/// Runs `read`.
+fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Error> {
+    let path = &request.file_path;
+    let start = request.offset.unwrap_or(1).max(1);
+    if lbx.is_folder(path)? {
+        return read_folder(lbx, path, start, request.limit);
     }
+    let asked = native_request! { "path": path, "start_line": start, "limit": request.limit };
+    let data = match lbx.call::<read::Read>(asked) {
+        Err(error) if error.kind() == ErrorKind::BinaryFile => {
+            let images = lbx.image(path)?;
+            return if images.is_empty() {
+                Err(error)
+            } else {
+                Ok(ToolOutput { text: "Image read successfully".to_owned(), images, ..ToolOutput::default() })
+            };
+        }
+        data => data?,
+    };
+    says_past_end(lbx, &data);
+    let shown = LinesShown::of(&data);
+    let (last, total) = (shown.last, shown.total);
+    let mut content = numbered(&data, |number, line| format!("{number}: {line}"));
+    content.extend(shown.clipped().map(|note| format!("\n\n({note})")));
+    let end = if last < total {
+        format!("\n\n(Showing lines {start}-{last} of {total}. Use offset={} to continue.)", last + 1)
+    } else {
+        format!("\n\n(End of file - total {})", counted(total, "line", "lines"))
+    };
+    content.push_str(&end);
+    Ok(framed(path, "file", "content", &content))
 }
 
 /// Lists a directory, from an entry on.
-fn read_folder(lbx: &mut Native<'_>, path: &str, start: u64, limit: Option<u64>) -> Result<Said, Error> {
+fn read_folder(
+    lbx: &mut LbxClient<'_>,
+    path: &str,
+    start: u64,
+    limit: Option<u64>,
+) -> Result<ToolOutput, Error> {
     let asked = native_request! {
         "path": path, "hidden": true, "no_ignore": true, "offset": start - 1, "limit": limit
     };
@@ -159,7 +163,7 @@ fn read_folder(lbx: &mut Native<'_>, path: &str, start: u64, limit: Option<u64>)
 }
 
 /// The result in its tags.
-fn framed(path: &str, kind: &str, tag: &str, content: &str) -> Said {
+fn framed(path: &str, kind: &str, tag: &str, content: &str) -> ToolOutput {
     format!("<path>{path}</path>\n<type>{kind}</type>\n<{tag}>\n{content}\n</{tag}>").into()
 }
 
@@ -174,19 +178,10 @@ struct WriteRequest {
     file_path: String,
 }
 
-/// `write`.
-struct Write;
-
-impl Foreign for Write {
-    const NAME: &'static str = "write";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("path", "filePath")];
-    type Request = WriteRequest;
-
-    fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {
-        lbx.call::<write::Write>(json!({ "path": request.file_path, "content": request.content }))?;
-        Ok("Wrote file successfully.".into())
-    }
+/// Runs `write`.
+fn write(lbx: &mut LbxClient<'_>, request: WriteRequest) -> Result<ToolOutput, Error> {
+    lbx.call::<write::Write>(json!({ "path": request.file_path, "content": request.content }))?;
+    Ok("Wrote file successfully.".into())
 }
 
 /// Replaces exact text in a file, which must be read first.
@@ -207,32 +202,18 @@ struct EditRequest {
     replace_all: Option<bool>,
 }
 
-/// `edit`.
-struct Edit;
-
-impl Foreign for Edit {
-    const NAME: &'static str = "edit";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[
-        ("path", "filePath"),
-        ("old_string", "oldString"),
-        ("new_string", "newString"),
-        ("replace_all", "replaceAll"),
-    ];
-    type Request = EditRequest;
-
-    fn run(lbx: &mut Native<'_>, request: EditRequest) -> Result<Said, Error> {
-        let EditRequest { file_path: path, old_string, new_string, replace_all } = request;
-        if old_string.is_empty() {
-            lbx.call::<write::Write>(json!({ "path": path, "content": new_string, "create_only": true }))?;
-        } else {
-            let asked = native_request! {
-                "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
-            };
-            lbx.call::<edit::Edit>(asked)?;
-        }
-        Ok("Edit applied successfully.".into())
+/// Runs `edit`.
+fn edit(lbx: &mut LbxClient<'_>, request: EditRequest) -> Result<ToolOutput, Error> {
+    let EditRequest { file_path: path, old_string, new_string, replace_all } = request;
+    if old_string.is_empty() {
+        lbx.call::<write::Write>(json!({ "path": path, "content": new_string, "create_only": true }))?;
+    } else {
+        let asked = native_request! {
+            "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
+        };
+        lbx.call::<edit::Edit>(asked)?;
     }
+    Ok("Edit applied successfully.".into())
 }
 
 /// Edits files by a patch in the `*** Begin Patch` format, whole or not at all.
@@ -244,18 +225,9 @@ struct ApplyPatchRequest {
     patch_text: String,
 }
 
-/// `apply_patch`.
-struct ApplyPatch;
-
-impl Foreign for ApplyPatch {
-    const NAME: &'static str = "apply_patch";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("input", "patchText")];
-    type Request = ApplyPatchRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
-        shell::apply_patch(lbx, &request.patch_text, None)
-    }
+/// Runs `apply_patch`.
+fn apply_patch(lbx: &mut LbxClient<'_>, request: ApplyPatchRequest) -> Result<ToolOutput, Error> {
+    shell::apply_patch(lbx, &request.patch_text, None)
 }
 
 /// Searches file contents with a regular expression, the newest files first.
@@ -270,31 +242,23 @@ struct GrepRequest {
     include: Option<String>,
 }
 
-/// `grep`.
-struct Grep;
-
-impl Foreign for Grep {
-    const NAME: &'static str = "grep";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = GrepRequest;
-
-    fn run(lbx: &mut Native<'_>, request: GrepRequest) -> Result<Said, Error> {
-        let asked = native_request! {
-            "pattern": request.pattern, "path": request.path, "include": request.include.as_deref().map(globs::split), "sort": "mtime",
-            "hidden": true, "limit": LIMIT
-        };
-        let data = lbx.call::<grep::Grep>(asked)?;
-        let matches = list(&data, "matches");
-        if matches.is_empty() {
-            return Ok("No files found".into());
-        }
-        let mut said = format!("Found {}", counted(matches.len() as u64, "match", "matches"));
-        said += &lines_by_file(matches);
-        if flag(&data, "truncated") {
-            said += "\n\n(Results are truncated. Consider using a more specific path or pattern.)";
-        }
-        Ok(said.into())
+/// Runs `grep`.
+fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Error> {
+    let asked = native_request! {
+        "pattern": request.pattern, "path": request.path, "include": request.include.as_deref().map(globs::split), "sort": "mtime",
+        "hidden": true, "limit": LIMIT
+    };
+    let data = lbx.call::<grep::Grep>(asked)?;
+    let matches = list(&data, "matches");
+    if matches.is_empty() {
+        return Ok("No files found".into());
     }
+    let mut said = format!("Found {}", counted(matches.len() as u64, "match", "matches"));
+    said += &lines_by_file(matches);
+    if flag(&data, "truncated") {
+        said += "\n\n(Results are truncated. Consider using a more specific path or pattern.)";
+    }
+    Ok(said.into())
 }
 
 /// Matches under the name of each file.
@@ -321,32 +285,22 @@ struct GlobRequest {
     path: Option<String>,
 }
 
-/// `glob`.
-struct Glob;
-
-impl Foreign for Glob {
-    const NAME: &'static str = "glob";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = GlobRequest;
-
-    fn run(lbx: &mut Native<'_>, request: GlobRequest) -> Result<Said, Error> {
-        let asked = native_request! {
-            "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true, "limit": LIMIT
-        };
-        let data = lbx.call::<glob::Glob>(asked)?;
-        let base = lbx.base()?;
-        let mut lines: Vec<String> =
-            texts(&data, "paths").iter().map(|path| shown_path(&base.join(path))).collect();
-        if lines.is_empty() {
-            return Ok("No files found".into());
-        }
-        if flag(&data, "truncated") {
-            lines.push(
-                "\n(Results are truncated. Consider using a more specific path or pattern.)".to_owned(),
-            );
-        }
-        Ok(lines.join("\n").into())
+/// Runs `glob`.
+fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Error> {
+    let asked = native_request! {
+        "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true, "limit": LIMIT
+    };
+    let data = lbx.call::<glob::Glob>(asked)?;
+    let base = lbx.base()?;
+    let mut lines: Vec<String> =
+        texts(&data, "paths").iter().map(|path| shown_path(&base.join(path))).collect();
+    if lines.is_empty() {
+        return Ok("No files found".into());
     }
+    if flag(&data, "truncated") {
+        lines.push("\n(Results are truncated. Consider using a more specific path or pattern.)".to_owned());
+    }
+    Ok(lines.join("\n").into())
 }
 
 /// Lists files and directories as a tree.
@@ -359,36 +313,28 @@ struct ListRequest {
     ignore: Option<Vec<String>>,
 }
 
-/// `list`.
-struct List;
-
-impl Foreign for List {
-    const NAME: &'static str = "list";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = ListRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ListRequest) -> Result<Said, Error> {
-        let path = request.path.as_deref().unwrap_or(".");
-        let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
-        let data = lbx.call::<ls::Ls>(json!({ "path": path, "recursive": true, "limit": LIMIT }))?;
-        let (root, base) = (lbx.absolute(path)?, lbx.base()?);
-        let mut lines = vec![format!("{}/", shown_path(&root))];
-        for entry in list(&data, "entries") {
-            let full = base.join(text(entry, "path"));
-            let below = full.strip_prefix(&root).unwrap_or(&full);
-            if left_out.is_match(below) {
-                continue;
-            }
-            let slash = if text(entry, "type") == "dir" { "/" } else { "" };
-            let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
-            lines.push(format!("{}{name}{slash}", "  ".repeat(below.components().count())));
+/// Runs `list`.
+fn list_tree(lbx: &mut LbxClient<'_>, request: ListRequest) -> Result<ToolOutput, Error> {
+    let path = request.path.as_deref().unwrap_or(".");
+    let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
+    let data = lbx.call::<ls::Ls>(json!({ "path": path, "recursive": true, "limit": LIMIT }))?;
+    let (root, base) = (lbx.absolute(path)?, lbx.base()?);
+    let mut lines = vec![format!("{}/", shown_path(&root))];
+    for entry in list(&data, "entries") {
+        let full = base.join(text(entry, "path"));
+        let below = full.strip_prefix(&root).unwrap_or(&full);
+        if left_out.is_match(below) {
+            continue;
         }
-        if flag(&data, "truncated") {
-            let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
-            lines.push(format!(
-                "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
-            ));
-        }
-        Ok(lines.join("\n").into())
+        let slash = if text(entry, "type") == "dir" { "/" } else { "" };
+        let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
+        lines.push(format!("{}{name}{slash}", "  ".repeat(below.components().count())));
     }
+    if flag(&data, "truncated") {
+        let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
+        lines.push(format!(
+            "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
+        ));
+    }
+    Ok(lines.join("\n").into())
 }

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{Native, flag, list, native_request, number, shown, text};
-use super::tool::{Foreign, Pair, Said};
+use super::client::{LbxClient, flag, list, native_request, number, shown, text};
+use super::tool::{DialectTool, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::text::shell_words;
-use crate::tools::{Effect, bash, patch};
+use crate::tools::{bash, patch};
 
 /// What a command came to.
 struct Ran {
@@ -44,15 +44,15 @@ impl Ran {
     }
 
     /// A text about it; it is an error where the command failed.
-    fn said(&self, text: String) -> Said {
-        Said { text, is_error: self.exit_code != 0 || self.timed_out, ..Said::default() }
+    fn said(&self, text: String) -> ToolOutput {
+        ToolOutput { text, is_error: self.exit_code != 0 || self.timed_out, ..ToolOutput::default() }
     }
 }
 
 /// Runs a command.
 #[expect(clippy::cast_precision_loss, reason = "a tenth of a second is shown")]
 fn run(
-    lbx: &mut Native<'_>,
+    lbx: &mut LbxClient<'_>,
     command: &str,
     folder: Option<&String>,
     timeout_ms: Option<u64>,
@@ -88,7 +88,7 @@ struct Started {
 
 /// Starts a command that goes on when its call has ended.
 fn start(
-    lbx: &mut Native<'_>,
+    lbx: &mut LbxClient<'_>,
     command: &str,
     folder: Option<&String>,
     why: Option<&String>,
@@ -119,35 +119,30 @@ pub struct BashRequest {
 }
 
 /// `Bash` of the family `claude`.
-pub struct Bash;
+pub const BASH: DialectTool = tool!(
+    "Bash", Writes, bash, runs_commands: true,
+    fields: &[("timeout_ms", "timeout"), ("background", "run_in_background"), ("why", "description")]
+);
 
-impl Foreign for Bash {
-    const NAME: &'static str = "Bash";
-    const EFFECT: Effect = Effect::Writes;
-    const RUNS_COMMANDS: bool = true;
-    const FIELDS: &'static [Pair] =
-        &[("timeout_ms", "timeout"), ("background", "run_in_background"), ("why", "description")];
-    type Request = BashRequest;
-
-    fn run(lbx: &mut Native<'_>, request: BashRequest) -> Result<Said, Error> {
-        /// The longest time limit.
-        const TIME_MS_MAX: u64 = 600_000;
-        if request.run_in_background {
-            let started = start(lbx, &request.command, None, request.description.as_ref())?;
-            return Ok(format!("Command running in background with ID: {}", started.job).into());
-        }
-        let timeout = request.timeout.map(|limit| limit.min(TIME_MS_MAX));
-        let ran = run(lbx, &request.command, None, timeout, request.description.as_ref())?;
-        let output = ran.output();
-        Ok(match ran.exit_code {
-            _ if ran.timed_out => {
-                let limit = timeout.unwrap_or(120_000);
-                ran.said(format!("Command timed out after {limit}ms\n{output}"))
-            }
-            0 => output.into(),
-            code => ran.said(format!("Exit code {code}\n{output}")),
-        })
+/// Runs `Bash` of the family `claude`.
+fn bash(lbx: &mut LbxClient<'_>, request: BashRequest) -> Result<ToolOutput, Error> {
+    /// The longest time limit.
+    const TIME_MS_MAX: u64 = 600_000;
+    if request.run_in_background {
+        let started = start(lbx, &request.command, None, request.description.as_ref())?;
+        return Ok(format!("Command running in background with ID: {}", started.job).into());
     }
+    let timeout = request.timeout.map(|limit| limit.min(TIME_MS_MAX));
+    let ran = run(lbx, &request.command, None, timeout, request.description.as_ref())?;
+    let output = ran.output();
+    Ok(match ran.exit_code {
+        _ if ran.timed_out => {
+            let limit = timeout.unwrap_or(120_000);
+            ran.said(format!("Command timed out after {limit}ms\n{output}"))
+        }
+        0 => output.into(),
+        code => ran.said(format!("Exit code {code}\n{output}")),
+    })
 }
 
 /// Shows the state of a command in the background and the end of its output.
@@ -161,34 +156,28 @@ pub struct BashOutputRequest {
 }
 
 /// `BashOutput` of the family `claude`.
-pub struct BashOutput;
+pub const BASH_OUTPUT: DialectTool =
+    tool!("BashOutput", Reads, bash_output, runs_commands: true, fields: &[("job", "bash_id")]);
 
-impl Foreign for BashOutput {
-    const NAME: &'static str = "BashOutput";
-    const EFFECT: Effect = Effect::Reads;
-    const RUNS_COMMANDS: bool = true;
-    const FIELDS: &'static [Pair] = &[("job", "bash_id")];
-    type Request = BashOutputRequest;
-
-    fn run(lbx: &mut Native<'_>, request: BashOutputRequest) -> Result<Said, Error> {
-        /// Bytes of output that are shown.
-        const OUTPUT_BYTES: i64 = 24_576;
-        let asked = json!({ "job": request.bash_id, "offset": -OUTPUT_BYTES });
-        let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.bash_id, error))?;
-        let exit_code = data.get("exit_code").and_then(Value::as_i64);
-        let status = match (text(&data, "state"), exit_code) {
-            ("running", _) => "running",
-            ("ended", Some(0)) => "completed",
-            ("ended", _) if flag(&data, "stopped") => "killed",
-            _ => "failed",
-        };
-        let exit = exit_code.map(|code| format!("\n\n<exit_code>{code}</exit_code>")).unwrap_or_default();
-        let output = matching(text(&data, "output"), request.filter.as_deref())?;
-        let output = output.trim_end_matches('\n');
-        let is_part = number(&data, "offset") > 0 || flag(&data, "truncated");
-        let rest = if is_part { format!("\n\n{}", rest_of_output(&data)) } else { String::new() };
-        Ok(format!("<status>{status}</status>{exit}\n\n<stdout>\n{output}\n</stdout>{rest}").into())
-    }
+/// Runs `BashOutput` of the family `claude`.
+fn bash_output(lbx: &mut LbxClient<'_>, request: BashOutputRequest) -> Result<ToolOutput, Error> {
+    /// Bytes of output that are shown.
+    const OUTPUT_BYTES: i64 = 24_576;
+    let asked = json!({ "job": request.bash_id, "offset": -OUTPUT_BYTES });
+    let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.bash_id, error))?;
+    let exit_code = data.get("exit_code").and_then(Value::as_i64);
+    let status = match (text(&data, "state"), exit_code) {
+        ("running", _) => "running",
+        ("ended", Some(0)) => "completed",
+        ("ended", _) if flag(&data, "stopped") => "killed",
+        _ => "failed",
+    };
+    let exit = exit_code.map(|code| format!("\n\n<exit_code>{code}</exit_code>")).unwrap_or_default();
+    let output = matching(text(&data, "output"), request.filter.as_deref())?;
+    let output = output.trim_end_matches('\n');
+    let is_part = number(&data, "offset") > 0 || flag(&data, "truncated");
+    let rest = if is_part { format!("\n\n{}", rest_of_output(&data)) } else { String::new() };
+    Ok(format!("<status>{status}</status>{exit}\n\n<stdout>\n{output}\n</stdout>{rest}").into())
 }
 
 /// Words the error for a job that the session does not have.
@@ -219,20 +208,14 @@ pub struct KillShellRequest {
 }
 
 /// `KillShell` of the family `claude`.
-pub struct KillShell;
+pub const KILL_SHELL: DialectTool =
+    tool!("KillShell", Writes, kill_shell, runs_commands: true, fields: &[("job", "shell_id")]);
 
-impl Foreign for KillShell {
-    const NAME: &'static str = "KillShell";
-    const EFFECT: Effect = Effect::Writes;
-    const RUNS_COMMANDS: bool = true;
-    const FIELDS: &'static [Pair] = &[("job", "shell_id")];
-    type Request = KillShellRequest;
-
-    fn run(lbx: &mut Native<'_>, request: KillShellRequest) -> Result<Said, Error> {
-        let asked = json!({ "job": request.shell_id, "stop": true });
-        let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.shell_id, error))?;
-        Ok(format!("Successfully killed shell: {} ({})", request.shell_id, text(&data, "command")).into())
-    }
+/// Runs `KillShell` of the family `claude`.
+fn kill_shell(lbx: &mut LbxClient<'_>, request: KillShellRequest) -> Result<ToolOutput, Error> {
+    let asked = json!({ "job": request.shell_id, "stop": true });
+    let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.shell_id, error))?;
+    Ok(format!("Successfully killed shell: {} ({})", request.shell_id, text(&data, "command")).into())
 }
 
 /// What both shells of the family `codex` take: the command as words, or as a script.
@@ -255,7 +238,7 @@ pub struct ShellRequest<Command> {
 
 impl<Command> ShellRequest<Command> {
     /// Runs the command as a script.
-    fn run(&self, lbx: &mut Native<'_>, script: &str) -> Result<Said, Error> {
+    fn run(&self, lbx: &mut LbxClient<'_>, script: &str) -> Result<ToolOutput, Error> {
         if let Some(patch) = patch_of_script(script) {
             return apply_patch(lbx, patch, self.workdir.as_ref());
         }
@@ -270,51 +253,41 @@ impl<Command> ShellRequest<Command> {
 const CODEX_TIME_MS: u64 = 10_000;
 
 /// `shell` of the family `codex`.
-pub struct Shell;
+pub const SHELL: DialectTool = tool!(
+    "shell", Writes, shell, runs_commands: true,
+    about: Some("Runs a command, as a list of words, and returns its output, confined to the workspace.")
+);
 
-impl Foreign for Shell {
-    const NAME: &'static str = "shell";
-    const EFFECT: Effect = Effect::Writes;
-    const RUNS_COMMANDS: bool = true;
-    const ABOUT: Option<&'static str> =
-        Some("Runs a command, as a list of words, and returns its output, confined to the workspace.");
-    type Request = ShellRequest<Vec<String>>;
-
-    fn run(lbx: &mut Native<'_>, request: ShellRequest<Vec<String>>) -> Result<Said, Error> {
-        let script = match request.command.as_slice() {
-            // The confined shell is the one that these words ask for.
-            [shell, flag, script]
-                if ["bash", "sh", "/bin/bash", "/bin/sh"].contains(&shell.as_str())
-                    && ["-c", "-lc"].contains(&flag.as_str()) =>
-            {
-                script.clone()
-            }
-            [] => return Err(Error::invalid("command is empty").detail("field", "command")),
-            // A text where words are wanted is a script.
-            [script] if script.contains(char::is_whitespace) => script.clone(),
-            words => match patch_of_words(words) {
-                Some(patch) => return apply_patch(lbx, patch, request.workdir.as_ref()),
-                None => shell_words::join(words),
-            },
-        };
-        request.run(lbx, &script)
-    }
+/// Runs `shell` of the family `codex`.
+fn shell(lbx: &mut LbxClient<'_>, request: ShellRequest<Vec<String>>) -> Result<ToolOutput, Error> {
+    let script = match request.command.as_slice() {
+        // The confined shell is the one that these words ask for.
+        [shell, flag, script]
+            if ["bash", "sh", "/bin/bash", "/bin/sh"].contains(&shell.as_str())
+                && ["-c", "-lc"].contains(&flag.as_str()) =>
+        {
+            script.clone()
+        }
+        [] => return Err(Error::invalid("command is empty").detail("field", "command")),
+        // A text where words are wanted is a script.
+        [script] if script.contains(char::is_whitespace) => script.clone(),
+        words => match patch_of_words(words) {
+            Some(patch) => return apply_patch(lbx, patch, request.workdir.as_ref()),
+            None => shell_words::join(words),
+        },
+    };
+    request.run(lbx, &script)
 }
 
 /// `shell_command` of the family `codex`.
-pub struct ShellCommand;
+pub const SHELL_COMMAND: DialectTool = tool!(
+    "shell_command", Writes, shell_command, runs_commands: true,
+    about: Some("Runs a shell script and returns its output, confined to the workspace.")
+);
 
-impl Foreign for ShellCommand {
-    const NAME: &'static str = "shell_command";
-    const EFFECT: Effect = Effect::Writes;
-    const RUNS_COMMANDS: bool = true;
-    const ABOUT: Option<&'static str> =
-        Some("Runs a shell script and returns its output, confined to the workspace.");
-    type Request = ShellRequest<String>;
-
-    fn run(lbx: &mut Native<'_>, request: ShellRequest<String>) -> Result<Said, Error> {
-        request.run(lbx, &request.command)
-    }
+/// Runs `shell_command` of the family `codex`.
+fn shell_command(lbx: &mut LbxClient<'_>, request: ShellRequest<String>) -> Result<ToolOutput, Error> {
+    request.run(lbx, &request.command)
 }
 
 /// Runs a command to its end and returns its output, confined to the workspace.
@@ -329,25 +302,19 @@ pub struct ExecCommandRequest {
 }
 
 /// `exec_command` of the family `codex`.
-pub struct ExecCommand;
+pub const EXEC_COMMAND: DialectTool =
+    tool!("exec_command", Writes, exec_command, runs_commands: true, fields: &[("command", "cmd")]);
 
-impl Foreign for ExecCommand {
-    const NAME: &'static str = "exec_command";
-    const EFFECT: Effect = Effect::Writes;
-    const RUNS_COMMANDS: bool = true;
-    const FIELDS: &'static [Pair] = &[("command", "cmd")];
-    type Request = ExecCommandRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ExecCommandRequest) -> Result<Said, Error> {
-        if let Some(patch) = patch_of_script(&request.cmd) {
-            return apply_patch(lbx, patch, request.workdir.as_ref());
-        }
-        let ran = run(lbx, &request.cmd, request.workdir.as_ref(), None, None)?;
-        let said = json!({
-            "wall_time_seconds": ran.seconds, "exit_code": ran.exit_code, "output": ran.output()
-        });
-        Ok(ran.said(said.to_string()))
+/// Runs `exec_command` of the family `codex`.
+fn exec_command(lbx: &mut LbxClient<'_>, request: ExecCommandRequest) -> Result<ToolOutput, Error> {
+    if let Some(patch) = patch_of_script(&request.cmd) {
+        return apply_patch(lbx, patch, request.workdir.as_ref());
     }
+    let ran = run(lbx, &request.cmd, request.workdir.as_ref(), None, None)?;
+    let said = json!({
+        "wall_time_seconds": ran.seconds, "exit_code": ran.exit_code, "output": ran.output()
+    });
+    Ok(ran.said(said.to_string()))
 }
 
 /// Runs a shell command as `bash -c`, confined to the workspace.
@@ -368,32 +335,27 @@ pub struct RunShellCommandRequest {
 }
 
 /// `run_shell_command` of the family `gemini`.
-pub struct RunShellCommand;
+pub const RUN_SHELL_COMMAND: DialectTool = tool!(
+    "run_shell_command", Writes, run_shell_command, runs_commands: true,
+    fields: &[("workdir", "dir_path"), ("background", "is_background"), ("why", "description")]
+);
 
-impl Foreign for RunShellCommand {
-    const NAME: &'static str = "run_shell_command";
-    const EFFECT: Effect = Effect::Writes;
-    const RUNS_COMMANDS: bool = true;
-    const FIELDS: &'static [Pair] =
-        &[("workdir", "dir_path"), ("background", "is_background"), ("why", "description")];
-    type Request = RunShellCommandRequest;
-
-    fn run(lbx: &mut Native<'_>, request: RunShellCommandRequest) -> Result<Said, Error> {
-        let RunShellCommandRequest { command, description, dir_path, is_background } = request;
-        if is_background {
-            let Started { job, output_file } = start(lbx, &command, dir_path.as_ref(), description.as_ref())?;
-            return Ok(format!("Command moved to background (ID: {job}). Output: {output_file}").into());
-        }
-        let ran = run(lbx, &command, dir_path.as_ref(), None, description.as_ref())?;
-        let output = ran.output();
-        let mut lines = vec![format!("Output: {}", if output.is_empty() { "(empty)" } else { &output })];
-        if ran.timed_out {
-            lines.push("Error: the time limit ended the command".to_owned());
-        }
-        lines.push(format!("Exit Code: {}", ran.exit_code));
-        lines.extend(ran.signal.map(|signal| format!("Signal: {signal}")));
-        Ok(lines.join("\n").into())
+/// Runs `run_shell_command` of the family `gemini`.
+fn run_shell_command(lbx: &mut LbxClient<'_>, request: RunShellCommandRequest) -> Result<ToolOutput, Error> {
+    let RunShellCommandRequest { command, description, dir_path, is_background } = request;
+    if is_background {
+        let Started { job, output_file } = start(lbx, &command, dir_path.as_ref(), description.as_ref())?;
+        return Ok(format!("Command moved to background (ID: {job}). Output: {output_file}").into());
     }
+    let ran = run(lbx, &command, dir_path.as_ref(), None, description.as_ref())?;
+    let output = ran.output();
+    let mut lines = vec![format!("Output: {}", if output.is_empty() { "(empty)" } else { &output })];
+    if ran.timed_out {
+        lines.push("Error: the time limit ended the command".to_owned());
+    }
+    lines.push(format!("Exit Code: {}", ran.exit_code));
+    lines.extend(ran.signal.map(|signal| format!("Signal: {signal}")));
+    Ok(lines.join("\n").into())
 }
 
 /// Runs a shell command, confined to the workspace.
@@ -411,32 +373,25 @@ pub struct OpenCodeBashRequest {
 }
 
 /// `bash` of the family `opencode`.
-pub struct OpenCodeBash;
+pub const OPENCODE_BASH: DialectTool = tool!(
+    "bash", Writes, bash_of_opencode, runs_commands: true,
+    fields: &[("timeout_ms", "timeout"), ("why", "description")]
+);
 
-impl Foreign for OpenCodeBash {
-    const NAME: &'static str = "bash";
-    const EFFECT: Effect = Effect::Writes;
-    const RUNS_COMMANDS: bool = true;
-    const FIELDS: &'static [Pair] = &[("timeout_ms", "timeout"), ("why", "description")];
-    type Request = OpenCodeBashRequest;
-
-    fn run(lbx: &mut Native<'_>, request: OpenCodeBashRequest) -> Result<Said, Error> {
-        let OpenCodeBashRequest { command, timeout, workdir, description } = request;
-        let ran = run(lbx, &command, workdir.as_ref(), timeout, description.as_ref())?;
-        let output = ran.output();
-        let output = if output.is_empty() { "(no output)".to_owned() } else { output };
-        let note = match ran.exit_code {
-            _ if ran.timed_out => {
-                format!(
-                    "bash tool terminated command after exceeding timeout {} ms",
-                    timeout.unwrap_or(120_000)
-                )
-            }
-            0 => return Ok(output.into()),
-            code => format!("exit code {code}"),
-        };
-        Ok(format!("{output}\n\n<bash_metadata>\n{note}\n</bash_metadata>").into())
-    }
+/// Runs `bash` of the family `opencode`.
+fn bash_of_opencode(lbx: &mut LbxClient<'_>, request: OpenCodeBashRequest) -> Result<ToolOutput, Error> {
+    let OpenCodeBashRequest { command, timeout, workdir, description } = request;
+    let ran = run(lbx, &command, workdir.as_ref(), timeout, description.as_ref())?;
+    let output = ran.output();
+    let output = if output.is_empty() { "(no output)".to_owned() } else { output };
+    let note = match ran.exit_code {
+        _ if ran.timed_out => {
+            format!("bash tool terminated command after exceeding timeout {} ms", timeout.unwrap_or(120_000))
+        }
+        0 => return Ok(output.into()),
+        code => format!("exit code {code}"),
+    };
+    Ok(format!("{output}\n\n<bash_metadata>\n{note}\n</bash_metadata>").into())
 }
 
 /// Runs a bash command, confined to the workspace.
@@ -450,22 +405,16 @@ pub struct ExecuteBashRequest {
 }
 
 /// `execute_bash` of the family `q`.
-pub struct ExecuteBash;
+pub const EXECUTE_BASH: DialectTool = tool!("execute_bash", Writes, execute_bash, runs_commands: true);
 
-impl Foreign for ExecuteBash {
-    const NAME: &'static str = "execute_bash";
-    const EFFECT: Effect = Effect::Writes;
-    const RUNS_COMMANDS: bool = true;
-    type Request = ExecuteBashRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ExecuteBashRequest) -> Result<Said, Error> {
-        let ran = run(lbx, &request.command, None, None, request.summary.as_ref())?;
-        let said = native_request! {
-            "exit_status": ran.exit_code.to_string(), "stdout": ran.stdout, "stderr": ran.stderr,
-            "note": ran.rest
-        };
-        Ok(said.to_string().into())
-    }
+/// Runs `execute_bash` of the family `q`.
+fn execute_bash(lbx: &mut LbxClient<'_>, request: ExecuteBashRequest) -> Result<ToolOutput, Error> {
+    let ran = run(lbx, &request.command, None, None, request.summary.as_ref())?;
+    let said = native_request! {
+        "exit_status": ran.exit_code.to_string(), "stdout": ran.stdout, "stderr": ran.stderr,
+        "note": ran.rest
+    };
+    Ok(said.to_string().into())
 }
 
 /// The names under which models call it in a shell.
@@ -477,7 +426,11 @@ const BEGIN: &str = "*** Begin Patch";
 ///
 /// # Errors
 /// What `apply_patch` refuses.
-pub fn apply_patch(lbx: &mut Native<'_>, patch: &str, folder: Option<&String>) -> Result<Said, Error> {
+pub fn apply_patch(
+    lbx: &mut LbxClient<'_>,
+    patch: &str,
+    folder: Option<&String>,
+) -> Result<ToolOutput, Error> {
     let data = lbx.call_in::<patch::ApplyPatch>(folder.map(Path::new), json!({ "input": patch }))?;
     let mut said = "Success. Updated the following files:\n".to_owned();
     for file in list(&data, "files") {

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::client::Native;
+use super::client::LbxClient;
 use crate::error::{Error, ErrorKind, bounded};
 use crate::request;
-use crate::tools::{Effect, Image};
+use crate::tools::Image;
 
 /// The tools of one model family.
 pub struct Dialect {
@@ -18,7 +17,7 @@ pub struct Dialect {
     /// Whether a model family was trained on it: the name of such a tool alone then picks it.
     pub is_model_family: bool,
     /// Its tools, in the order in which clients see them.
-    pub tools: &'static [ForeignTool],
+    pub tools: &'static [DialectTool],
     /// Native tools that errors and warnings name, and what the family has for each.
     pub(super) names: &'static [Pair],
     /// Words an error as the family's own tool does.
@@ -32,8 +31,20 @@ impl Dialect {
     ///
     /// # Errors
     /// Those of the native calls, in the names of the family.
-    pub fn call(&self, tool: &ForeignTool, lbx: &mut Native<'_>, request: Value) -> Result<Said, Error> {
-        (tool.run)(lbx, request, self.names)
+    pub fn call(
+        &self,
+        tool: &DialectTool,
+        lbx: &mut LbxClient<'_>,
+        request: Value,
+    ) -> Result<ToolOutput, Error> {
+        // A request of the wrong form is refused in the family's names already.
+        let output = (tool.run)(lbx, request)?;
+        if output.is_ok() && lbx.outcome.warnings.is_empty() {
+            return output;
+        }
+        let names = tool.names(self.names, lbx.schemas());
+        lbx.outcome.warnings = lbx.outcome.warnings.iter().map(|warning| names.warning(warning)).collect();
+        output.map_err(|error| names.error(error))
     }
 
     /// An error in the family's words. They repeat what the request holds, which may be very long.
@@ -44,7 +55,7 @@ impl Dialect {
 
     /// Its tool of that name.
     #[must_use]
-    pub fn tool(&self, name: &str) -> Option<&'static ForeignTool> {
+    pub fn tool(&self, name: &str) -> Option<&'static DialectTool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 }
@@ -106,7 +117,7 @@ pub(super) fn refused(kind: ErrorKind, path: &str, words: impl Into<String>) -> 
 
 /// What a foreign tool answers.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct ToolOutput {
     /// The text that the model sees.
     pub text: String,
     /// Images, each a block of its own over MCP.
@@ -119,7 +130,7 @@ pub struct Said {
     pub is_error: bool,
 }
 
-impl From<String> for Said {
+impl From<String> for ToolOutput {
     fn from(text: String) -> Self {
         Self { text, ..Self::default() }
     }
@@ -172,91 +183,84 @@ impl Media {
     }
 }
 
-impl From<&str> for Said {
+impl From<&str> for ToolOutput {
     fn from(text: &str) -> Self {
         text.to_owned().into()
     }
 }
 
-/// One tool of a family.
-pub trait Foreign {
-    /// Its name in the family.
-    const NAME: &'static str;
-    /// What it may do.
-    const EFFECT: Effect;
-    /// The description that a model sees, where several tools share one shape of request.
-    const ABOUT: Option<&'static str> = None;
-    /// Whether it reads the files that its request names.
-    const READS_FILES: bool = false;
-    /// Whether it runs commands, which may take as long as they like.
-    const RUNS_COMMANDS: bool = false;
-    /// Native fields that its parameters call otherwise.
-    const FIELDS: &'static [Pair] = &[];
-    /// Its parameters; without [`Self::ABOUT`] the doc comment is the description that a model sees.
-    type Request: DeserializeOwned + JsonSchema + 'static;
-
-    /// Carries out a request by native calls.
-    ///
-    /// # Errors
-    /// Those of the native calls.
-    fn run(lbx: &mut Native<'_>, request: Self::Request) -> Result<Said, Error>;
-}
-
-/// A foreign tool with its types erased.
-pub struct ForeignTool {
-    /// Its name in the family.
+/// One tool of a family: a row of its table.
+pub struct DialectTool {
+    /// Name in the family.
     pub name: &'static str,
-    /// What it may do.
+    /// Effect on the workspace.
     pub effect: Effect,
-    /// Whether it reads the files that its request names.
+    /// True if it reads the files that its request names.
     pub reads_files: bool,
-    /// Whether it runs commands.
+    /// True if it runs commands, which may take as long as they like.
     pub runs_commands: bool,
     /// Native fields that its parameters call otherwise.
-    fields: &'static [Pair],
-    /// What [`Foreign::ABOUT`] says of it.
-    about: Option<&'static str>,
-    /// The JSON Schema of its request.
-    request_schema: fn() -> Value,
-    /// Carries out a request, with the names that the family has for native tools.
-    run: fn(&mut Native<'_>, Value, &'static [Pair]) -> Result<Said, Error>,
+    pub(super) fields: &'static [Pair],
+    /// Description that a model sees, if several tools share one shape of request; else the doc comment of the
+    /// request is the description.
+    pub(super) about: Option<&'static str>,
+    /// JSON Schema of its request.
+    pub(super) request_schema: fn() -> Value,
+    /// Parses a request, and carries it out by native calls.
+    pub(super) run: fn(&mut LbxClient<'_>, Value) -> Result<Result<ToolOutput, Error>, Error>,
 }
 
-/// Erases the types of a tool.
-pub(super) const fn foreign<T: Foreign>() -> ForeignTool {
-    ForeignTool {
-        name: T::NAME,
-        effect: T::EFFECT,
-        reads_files: T::READS_FILES,
-        runs_commands: T::RUNS_COMMANDS,
-        fields: T::FIELDS,
-        about: T::ABOUT,
-        request_schema: request::schema_of::<T::Request>,
-        run: run::<T>,
+/// Makes a row of a dialect's table from a name, an effect, the function that carries a request out, and those of the
+/// other fields that differ from the default.
+macro_rules! tool {
+    ($name:literal, $effect:ident, $run:path $(, $field:ident: $value:expr)*) => {
+        $crate::dialect::tool::DialectTool {
+            $($field: $value,)*
+            ..$crate::dialect::tool::DialectTool::new(
+                $name,
+                $crate::tools::Effect::$effect,
+                || $crate::dialect::tool::schema_of($run),
+                |lbx, request| Ok($run(lbx, $crate::request::parse(request)?)),
+            )
+        }
+    };
+}
+pub(super) use tool;
+
+/// Returns the schema of the request that a tool's function takes.
+pub(super) fn schema_of<R: JsonSchema + 'static>(
+    _: fn(&mut LbxClient<'_>, R) -> Result<ToolOutput, Error>,
+) -> Value {
+    request::schema_of::<R>()
+}
+
+impl DialectTool {
+    /// Makes a tool that neither reads the files of its request nor runs commands.
+    pub(super) const fn new(
+        name: &'static str,
+        effect: Effect,
+        request_schema: fn() -> Value,
+        run: fn(&mut LbxClient<'_>, Value) -> Result<Result<ToolOutput, Error>, Error>,
+    ) -> Self {
+        Self {
+            name,
+            effect,
+            reads_files: false,
+            runs_commands: false,
+            fields: &[],
+            about: None,
+            request_schema,
+            run,
+        }
     }
-}
 
-/// Carries out a request. What is wrong with its form is said in the family's names already.
-fn run<T: Foreign>(lbx: &mut Native<'_>, value: Value, tools: &'static [Pair]) -> Result<Said, Error> {
-    let request = request::parse::<T::Request>(value)?;
-    let said = T::run(lbx, request);
-    if said.is_ok() && lbx.outcome.warnings.is_empty() {
-        return said;
-    }
-    let names = foreign::<T>().names(tools, lbx.schemas());
-    let warnings = lbx.outcome.warnings.iter().map(|warning| names.warning(warning)).collect();
-    lbx.outcome.warnings = warnings;
-    said.map_err(|error| names.error(error))
-}
-
-impl ForeignTool {
-    /// How its caller calls what lbx has: `tools` are the native ones that the family knows, `native` the
+    /// Returns how its caller calls what lbx has: `tools` are the native ones that the family knows, `native` the
     /// schemas of what the native calls take and answer.
     pub(super) fn names(&self, tools: &'static [Pair], native: impl IntoIterator<Item = Value>) -> Names {
         Names::new(tools, self.fields, self.schema(), native)
     }
 
-    /// The JSON Schema of its request, with its description.
+    /// Returns the JSON Schema of its request, with its description.
     #[must_use]
     pub fn schema(&self) -> Value {
         let mut schema = (self.request_schema)();

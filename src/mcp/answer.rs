@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::app::options::Results;
 use crate::app::remote::Called;
-use crate::dialect::{Media, MediaKind, Said};
+use crate::dialect::{Media, MediaKind, ToolOutput};
 use crate::engine::CallNotes;
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
@@ -132,7 +132,7 @@ fn text(reply: &dyn Reply, outcome: &CallNotes) -> CallToolResult {
 
 /// The result of a model family's tool: its text, its images, and what the call should know besides.
 #[must_use]
-pub fn said(said: Said, outcome: &CallNotes, results: Results) -> CallToolResult {
+pub fn said(said: ToolOutput, outcome: &CallNotes, results: Results) -> CallToolResult {
     let mut blocks = Vec::new();
     if !said.text.is_empty() || said.images.is_empty() && said.media.is_empty() {
         blocks.push(ContentBlock::text(said.text));

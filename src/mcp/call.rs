@@ -16,8 +16,8 @@ use crate::app::call::{Ask, Call, Proposal, consent, consent_unseen};
 use crate::app::options::{Options, Results};
 use crate::app::remote::{Called, Remote};
 use crate::control::{Control, Progress};
-use crate::dialect::client::Native;
-use crate::dialect::{Dialect, ForeignTool};
+use crate::dialect::client::LbxClient;
+use crate::dialect::{Dialect, DialectTool};
 use crate::engine::CallNotes;
 use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
@@ -42,7 +42,7 @@ pub enum Target {
     /// A tool of lbx's own.
     Native(&'static ToolEntry),
     /// A tool of a model family.
-    Foreign(&'static Dialect, &'static ForeignTool),
+    Foreign(&'static Dialect, &'static DialectTool),
 }
 
 /// A call to be made.
@@ -101,14 +101,14 @@ impl ToolCall {
     }
 
     /// The result of a model family's tool.
-    fn foreign(self, dialect: &Dialect, tool: &ForeignTool, control: Control) -> CallToolResult {
+    fn foreign(self, dialect: &Dialect, tool: &DialectTool, control: Control) -> CallToolResult {
         let Self { arguments, root, options, results, ask, .. } = self;
         let request = Value::Object(arguments);
         let mut fields = request.clone();
         let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
         let said = options.with_call_fields_of(&mut fields).map(Options::for_a_family).and_then(|options| {
             let open = || workspace_of(&options, &root);
-            let mut lbx = Native::new(&open, &options, control).asking(ask.as_deref());
+            let mut lbx = LbxClient::new(&open, &options, control).asking(ask.as_deref());
             let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
             (outcome, tallies) = (lbx.outcome, lbx.tallies);
             said

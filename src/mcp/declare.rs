@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::wanted::{Wanted, served};
 use crate::app::options::Results;
-use crate::dialect::{Dialect, ForeignTool};
+use crate::dialect::{Dialect, DialectTool};
 use crate::request;
 use crate::tools::{Effect, ToolEntry};
 
@@ -24,7 +24,7 @@ pub fn foreign_tools(wanted: &Wanted, dialect: &Dialect) -> Vec<Tool> {
 }
 
 /// One tool of a model family.
-fn declare_foreign(tool: &ForeignTool) -> Tool {
+fn declare_foreign(tool: &DialectTool) -> Tool {
     let mut schema = object(request::advertised(tool.schema()));
     schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     schema

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::answer::RESULT_BYTES_MAX;
 use super::uri::{self, FILE, SNAPSHOT};
-use crate::dialect::client::Native;
+use crate::dialect::client::LbxClient;
 use crate::error::{Error, ErrorKind};
 use crate::request::quoted;
 use crate::tools::{diff, log, ls, read, session};
@@ -67,7 +67,7 @@ pub fn prompts() -> Vec<Prompt> {
 ///
 /// # Errors
 /// Where there is no such resource, or it cannot be read.
-pub fn read(lbx: &mut Native<'_>, name: &str) -> Result<ResourceContents, ErrorData> {
+pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<ResourceContents, ErrorData> {
     let json =
         |data: Value| ResourceContents::text(data.to_string(), name).with_mime_type("application/json");
     match name {
@@ -84,7 +84,7 @@ pub fn read(lbx: &mut Native<'_>, name: &str) -> Result<ResourceContents, ErrorD
 }
 
 /// A file of the workspace.
-fn file(lbx: &mut Native<'_>, name: &str, path: &str) -> Result<ResourceContents, Error> {
+fn file(lbx: &mut LbxClient<'_>, name: &str, path: &str) -> Result<ResourceContents, Error> {
     let read = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": FILE_BYTES_MAX }));
     match read {
         Ok(data) if data.get("truncated") == Some(&Value::Bool(true)) => Err(too_large(name)),
@@ -104,7 +104,7 @@ fn file(lbx: &mut Native<'_>, name: &str, path: &str) -> Result<ResourceContents
 }
 
 /// A file as it was in a snapshot: `rest` is its id and the path.
-fn in_snapshot(lbx: &mut Native<'_>, name: &str, rest: &str) -> Result<ResourceContents, Error> {
+fn in_snapshot(lbx: &mut LbxClient<'_>, name: &str, rest: &str) -> Result<ResourceContents, Error> {
     let missing = || Error::new(ErrorKind::NotFound, format!("there is no resource {name}"));
     let (id, path) = rest.split_once('/').ok_or_else(missing)?;
     let (id, path) = (uri::decoded(id), uri::decoded(path));
@@ -138,7 +138,7 @@ fn refused(name: &str, error: &Error) -> ErrorData {
 ///
 /// # Errors
 /// Where there is no such prompt.
-pub fn prompt(lbx: &mut Native<'_>, name: &str, from: Option<&str>) -> Result<GetPromptResult, ErrorData> {
+pub fn prompt(lbx: &mut LbxClient<'_>, name: &str, from: Option<&str>) -> Result<GetPromptResult, ErrorData> {
     let text = match name {
         "review" => {
             let asked = from.map_or_else(|| json!({}), |from| json!({ "from": from }));
@@ -175,7 +175,7 @@ pub fn takes(reference: &Reference, argument: &str) -> bool {
 
 /// What an argument of a resource may be, where `begun` is what it begins with.
 #[must_use]
-pub fn completions(lbx: &mut Native<'_>, argument: &str, begun: &str) -> CompletionInfo {
+pub fn completions(lbx: &mut LbxClient<'_>, argument: &str, begun: &str) -> CompletionInfo {
     let mut values = match argument {
         "path" => paths(lbx, begun),
         "id" | "from" => snapshots(lbx, begun),
@@ -190,7 +190,7 @@ pub fn completions(lbx: &mut Native<'_>, argument: &str, begun: &str) -> Complet
 }
 
 /// Paths of the workspace that begin so; folders end in a slash.
-fn paths(lbx: &mut Native<'_>, begun: &str) -> Vec<String> {
+fn paths(lbx: &mut LbxClient<'_>, begun: &str) -> Vec<String> {
     let (folder, name) = begun.rsplit_once('/').map_or((".", begun), |(folder, name)| (folder, name));
     let asked = json!({ "path": folder, "hidden": name.starts_with('.'), "limit": 0, "max_bytes": 0 });
     let Ok(data) = lbx.call::<ls::Ls>(asked) else { return Vec::new() };
@@ -203,7 +203,7 @@ fn paths(lbx: &mut Native<'_>, begun: &str) -> Vec<String> {
 }
 
 /// Ids of snapshots that begin so, the newest first.
-fn snapshots(lbx: &mut Native<'_>, begun: &str) -> Vec<String> {
+fn snapshots(lbx: &mut LbxClient<'_>, begun: &str) -> Vec<String> {
     let Ok(data) = lbx.call::<log::Log>(json!({ "limit": 1000, "max_bytes": 0 })) else { return Vec::new() };
     let list = data.get("snapshots").and_then(Value::as_array).cloned().unwrap_or_default();
     let ids = list.iter().filter_map(|snapshot| snapshot.get("id")?.as_str().map(str::to_owned));

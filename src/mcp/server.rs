@@ -23,7 +23,7 @@ use super::{answer, declare, library};
 use crate::app::options::{Options, Results, Settings};
 use crate::control::Control;
 use crate::dialect::Dialect;
-use crate::dialect::client::Native;
+use crate::dialect::client::LbxClient;
 use crate::engine::CallNotes;
 use crate::engine::sandbox::caches;
 use crate::engine::store::session::SessionId;
@@ -164,14 +164,14 @@ impl Server {
     async fn with_native<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
-        work: impl FnOnce(&mut Native<'_>) -> T + Send + 'static,
+        work: impl FnOnce(&mut LbxClient<'_>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
         let (root, options) = (self.root.of(context).await, self.options_of(context));
         let control = Control::default();
         let listening = control.clone();
         let mut running = tokio::task::spawn_blocking(move || {
             let open = || Ok(root.open()?.keeping(&options.kept));
-            work(&mut Native::new(&open, &options, listening))
+            work(&mut LbxClient::new(&open, &options, listening))
         });
         let done = tokio::select! {
             done = &mut running => done,

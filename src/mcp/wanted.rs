@@ -1,7 +1,7 @@
 //! Which tools clients may see, and which of them a server has (`--tools`).
 
 use crate::catalog::{self, TOOLS};
-use crate::dialect::{Dialect, ForeignTool};
+use crate::dialect::{Dialect, DialectTool};
 use crate::error::Error;
 use crate::tools::{Effect, ToolEntry};
 
@@ -71,7 +71,7 @@ impl Wanted {
 
     /// Whether the server has this tool of a model family.
     #[must_use]
-    pub fn has_foreign(&self, tool: &ForeignTool) -> bool {
+    pub fn has_foreign(&self, tool: &DialectTool) -> bool {
         match self {
             Self::All | Self::Core => true,
             Self::ReadOnly => tool.effect == Effect::Reads,

@@ -26,7 +26,6 @@ pub mod odd;
 pub mod omission;
 pub mod own;
 pub mod patch;
-pub mod pieces;
 pub mod replace;
 pub mod shell_words;
 pub mod sketch;

@@ -6,33 +6,46 @@
 mod texts;
 mod tools;
 
-use super::tool::{Dialect, Failure, foreign};
+use super::tool::{Dialect, Failure, tool};
 use crate::error::ErrorKind;
-use tools::{CreateDirectory, EditFile, MoveFile, WriteFile};
-use tools::{
-    DirectoryTree, GetFileInfo, ListAllowedDirectories, ListDirectory, ListDirectoryWithSizes, SearchFiles,
-};
-use tools::{ReadFile, ReadMediaFile, ReadMultipleFiles, ReadTextFile};
 
 /// The dialect.
 pub const FILESYSTEM: Dialect = Dialect {
     name: "mcp-filesystem",
     is_model_family: false,
     tools: &[
-        foreign::<ReadFile>(),
-        foreign::<ReadTextFile>(),
-        foreign::<ReadMediaFile>(),
-        foreign::<ReadMultipleFiles>(),
-        foreign::<WriteFile>(),
-        foreign::<EditFile>(),
-        foreign::<CreateDirectory>(),
-        foreign::<ListDirectory>(),
-        foreign::<ListDirectoryWithSizes>(),
-        foreign::<DirectoryTree>(),
-        foreign::<MoveFile>(),
-        foreign::<SearchFiles>(),
-        foreign::<GetFileInfo>(),
-        foreign::<ListAllowedDirectories>(),
+        tool!("read_file", Reads, tools::read_text, reads_files: true),
+        tool!("read_text_file", Reads, tools::read_text, reads_files: true),
+        tool!(
+            "read_media_file", Reads, tools::read_media_file, reads_files: true,
+            about: Some("Reads an image, an audio file or any other binary file, base64-encoded.")
+        ),
+        tool!("read_multiple_files", Reads, tools::read_multiple_files, reads_files: true),
+        tool!(
+            "write_file", Writes, tools::write_file,
+            fields: &[("max_bytes", "read_text_file"), ("binary", "read_media_file")]
+        ),
+        tool!(
+            "edit_file", Writes, tools::edit_file,
+            fields: &[("old_string", "oldText"), ("new_string", "newText"), ("dry_run", "dryRun")]
+        ),
+        tool!(
+            "create_directory", Adds, tools::create_directory,
+            about: Some("Creates a directory, and those on the way to it. One that exists is left alone.")
+        ),
+        tool!(
+            "list_directory", Reads, tools::list_directory,
+            about: Some("Lists a directory, with [FILE] or [DIR] before each name.")
+        ),
+        tool!("list_directory_with_sizes", Reads, tools::list_directory_with_sizes),
+        tool!("directory_tree", Reads, tools::directory_tree),
+        tool!("move_file", Writes, tools::move_file, fields: &[("from", "source"), ("to", "destination")]),
+        tool!("search_files", Reads, tools::search_files),
+        tool!(
+            "get_file_info", Reads, tools::get_file_info,
+            about: Some("Tells size, times, type and permissions of a file or directory.")
+        ),
+        tool!("list_allowed_directories", Reads, tools::list_allowed_directories),
     ],
     names: &[
         ("read", "read_text_file"),

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use similar::{DiffOp, DiffTag, group_diff_ops};
 
-use crate::dialect::client::{Facts, Native};
-use crate::dialect::tool::{Said, refused};
+use crate::dialect::client::{Facts, LbxClient};
+use crate::dialect::tool::{ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
 use crate::text::checked::peek;
 use crate::text::{content, escaped, lines, myers};
@@ -308,14 +308,14 @@ pub struct PathRequest {
 }
 
 /// A text as every one of these tools answers it: as a block, and structured.
-pub fn said(text: String) -> Said {
+pub fn said(text: String) -> ToolOutput {
     let structured = Some(json!({ "content": text }));
-    Said { text, structured, ..Said::default() }
+    ToolOutput { text, structured, ..ToolOutput::default() }
 }
 
 /// Words an error of a native call as the reference server does where it meets the same; `call` is the
 /// system call that fails there.
-pub fn worded(lbx: &Native<'_>, path: &str, call: &str, error: Error) -> Error {
+pub fn worded(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Error {
     let Ok(absolute) = lbx.absolute(path) else { return error };
     let absolute = normalized(&absolute);
     let absolute = absolute.display();
@@ -357,14 +357,14 @@ fn normalized(path: &Path) -> PathBuf {
 }
 
 /// The error for a path at which nothing stands.
-pub fn no_entry(lbx: &Native<'_>, path: &str, call: &str) -> Error {
+pub fn no_entry(lbx: &LbxClient<'_>, path: &str, call: &str) -> Error {
     let absolute = lbx.absolute(path).unwrap_or_else(|_| PathBuf::from(path));
     let words = format!("ENOENT: no such file or directory, {call} '{}'", absolute.display());
     refused(ErrorKind::NotFound, path, words)
 }
 
 /// Refuses a path whose folder does not exist: the reference server makes none on the way.
-pub fn must_have_parent(lbx: &Native<'_>, path: &str, call: &str) -> Result<(), Error> {
+pub fn must_have_parent(lbx: &LbxClient<'_>, path: &str, call: &str) -> Result<(), Error> {
     let absolute = lbx.absolute(path)?;
     let Some(parent) = absolute.parent() else { return Ok(()) };
     match lbx.is_folder(&parent.display().to_string()) {

@@ -11,13 +11,13 @@ use super::texts::{
     Listed, Node, PathRequest, collated, edit_diff, file_facts, file_uri, first_lines, last_lines, mime_of,
     must_have_parent, no_entry, said, size_text, worded,
 };
-use crate::dialect::client::{Native, list, relative_globs, shown_path, text};
-use crate::dialect::tool::{Foreign, Media, Pair, Said, refused};
+use crate::dialect::client::{LbxClient, list, relative_globs, shown_path, text};
+use crate::dialect::tool::{Media, ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{Effect, edit, ls, mkdir, r#move, read, write};
+use crate::tools::{edit, ls, mkdir, r#move, read, write};
 
 /// All of a file's text.
-fn whole(lbx: &mut Native<'_>, path: &str) -> Result<String, Error> {
+fn whole(lbx: &mut LbxClient<'_>, path: &str) -> Result<String, Error> {
     let data = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": 0 }));
     data.map(|data| text(&data, "content").to_owned()).map_err(|error| worded(lbx, path, "open", error))
 }
@@ -35,7 +35,7 @@ pub struct ReadTextRequest {
 }
 
 /// Reads the text that is wanted of a file.
-fn read_text(lbx: &mut Native<'_>, request: &ReadTextRequest) -> Result<Said, Error> {
+pub fn read_text(lbx: &mut LbxClient<'_>, request: ReadTextRequest) -> Result<ToolOutput, Error> {
     let path = &request.path;
     let (head, tail) = (request.head.filter(|lines| *lines > 0), request.tail.filter(|lines| *lines > 0));
     let asked = match (head, tail) {
@@ -58,52 +58,16 @@ fn read_text(lbx: &mut Native<'_>, request: &ReadTextRequest) -> Result<Said, Er
     }))
 }
 
-/// `read_file`.
-pub struct ReadFile;
-
-impl Foreign for ReadFile {
-    const NAME: &'static str = "read_file";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    type Request = ReadTextRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReadTextRequest) -> Result<Said, Error> {
-        read_text(lbx, &request)
-    }
-}
-
-/// `read_text_file`.
-pub struct ReadTextFile;
-
-impl Foreign for ReadTextFile {
-    const NAME: &'static str = "read_text_file";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    type Request = ReadTextRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReadTextRequest) -> Result<Said, Error> {
-        read_text(lbx, &request)
-    }
-}
-
-/// `read_media_file`.
-pub struct ReadMediaFile;
-
-impl Foreign for ReadMediaFile {
-    const NAME: &'static str = "read_media_file";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    const ABOUT: Option<&'static str> =
-        Some("Reads an image, an audio file or any other binary file, base64-encoded.");
-    type Request = PathRequest;
-
-    fn run(lbx: &mut Native<'_>, PathRequest { path }: PathRequest) -> Result<Said, Error> {
-        let base64 = lbx.base64_of(&path).map_err(|error| worded(lbx, &path, "open", error))?;
-        let uri = file_uri(&lbx.absolute(&path)?);
-        let media = Media { mime: mime_of(&path, &base64)?.to_owned(), base64, uri };
-        let structured = Some(json!({ "content": [media.as_block()] }));
-        Ok(Said { media: vec![media], structured, ..Said::default() })
-    }
+/// Runs `read_media_file`.
+pub fn read_media_file(
+    lbx: &mut LbxClient<'_>,
+    PathRequest { path }: PathRequest,
+) -> Result<ToolOutput, Error> {
+    let base64 = lbx.base64_of(&path).map_err(|error| worded(lbx, &path, "open", error))?;
+    let uri = file_uri(&lbx.absolute(&path)?);
+    let media = Media { mime: mime_of(&path, &base64)?.to_owned(), base64, uri };
+    let structured = Some(json!({ "content": [media.as_block()] }));
+    Ok(ToolOutput { media: vec![media], structured, ..ToolOutput::default() })
 }
 
 /// Reads several files; one that cannot be read does not stop the others.
@@ -114,30 +78,24 @@ pub struct ReadMultipleRequest {
     paths: Vec<String>,
 }
 
-/// `read_multiple_files`.
-pub struct ReadMultipleFiles;
-
-impl Foreign for ReadMultipleFiles {
-    const NAME: &'static str = "read_multiple_files";
-    const EFFECT: Effect = Effect::Reads;
-    const READS_FILES: bool = true;
-    type Request = ReadMultipleRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ReadMultipleRequest) -> Result<Said, Error> {
-        if request.paths.is_empty() {
-            return Err(Error::invalid("paths must name at least one file").detail("field", "paths"));
-        }
-        let one = |lbx: &mut Native<'_>, path: &String| match whole(lbx, path) {
-            Ok(content) => format!("{path}:\n{content}\n"),
-            Err(error) => format!("{path}: Error - {}", error.message()),
-        };
-        let files: Vec<String> = request.paths.iter().map(|path| one(lbx, path)).collect();
-        Ok(said(files.join("\n---\n")))
+/// Runs `read_multiple_files`.
+pub fn read_multiple_files(
+    lbx: &mut LbxClient<'_>,
+    request: ReadMultipleRequest,
+) -> Result<ToolOutput, Error> {
+    if request.paths.is_empty() {
+        return Err(Error::invalid("paths must name at least one file").detail("field", "paths"));
     }
+    let one = |lbx: &mut LbxClient<'_>, path: &String| match whole(lbx, path) {
+        Ok(content) => format!("{path}:\n{content}\n"),
+        Err(error) => format!("{path}: Error - {}", error.message()),
+    };
+    let files: Vec<String> = request.paths.iter().map(|path| one(lbx, path)).collect();
+    Ok(said(files.join("\n---\n")))
 }
 
 /// What a directory holds: names, and whether each is a directory.
-fn entries(lbx: &mut Native<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed>, Error> {
+fn entries(lbx: &mut LbxClient<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed>, Error> {
     match lbx.is_folder(path) {
         Ok(true) => {}
         Ok(false) if lbx.exists(path)? => {
@@ -159,21 +117,12 @@ fn entries(lbx: &mut Native<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed
     Ok(list(&data, "entries").iter().map(below).collect())
 }
 
-/// `list_directory`.
-pub struct ListDirectory;
-
-impl Foreign for ListDirectory {
-    const NAME: &'static str = "list_directory";
-    const EFFECT: Effect = Effect::Reads;
-    const ABOUT: Option<&'static str> = Some("Lists a directory, with [FILE] or [DIR] before each name.");
-    type Request = PathRequest;
-
-    fn run(lbx: &mut Native<'_>, request: PathRequest) -> Result<Said, Error> {
-        let entries = entries(lbx, &request.path, false)?;
-        let lines: Vec<String> =
-            entries.iter().map(|entry| format!("{} {}", entry.label(), entry.shown())).collect();
-        Ok(said(lines.join("\n")))
-    }
+/// Runs `list_directory`.
+pub fn list_directory(lbx: &mut LbxClient<'_>, request: PathRequest) -> Result<ToolOutput, Error> {
+    let entries = entries(lbx, &request.path, false)?;
+    let lines: Vec<String> =
+        entries.iter().map(|entry| format!("{} {}", entry.label(), entry.shown())).collect();
+    Ok(said(lines.join("\n")))
 }
 
 /// What the entries of a list are sorted by.
@@ -198,41 +147,36 @@ pub struct ListWithSizesRequest {
     sort_by: SortBy,
 }
 
-/// `list_directory_with_sizes`.
-pub struct ListDirectoryWithSizes;
-
-impl Foreign for ListDirectoryWithSizes {
-    const NAME: &'static str = "list_directory_with_sizes";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = ListWithSizesRequest;
-
-    fn run(lbx: &mut Native<'_>, request: ListWithSizesRequest) -> Result<Said, Error> {
-        let top = lbx.absolute(&request.path)?;
-        let entries = entries(lbx, &request.path, false)?;
-        let size = |entry: &Listed| lbx.size_of(&top.join(&entry.below).display().to_string()).unwrap_or(0);
-        let mut sized: Vec<(Listed, u64)> = entries
-            .into_iter()
-            .map(|entry| {
-                let bytes = size(&entry);
-                (entry, bytes)
-            })
-            .collect();
-        match request.sort_by {
-            SortBy::Name => sized.sort_by_cached_key(|(entry, _)| collated(&entry.shown())),
-            SortBy::Size => sized.sort_by_key(|(_, bytes)| Reverse(*bytes)),
-        }
-        let line = |(entry, bytes): &(Listed, u64)| {
-            let size = if entry.is_folder { String::new() } else { format!("{:>10}", size_text(*bytes)) };
-            format!("{} {:<30} {size}", entry.label(), entry.shown())
-        };
-        let mut lines: Vec<String> = sized.iter().map(line).collect();
-        let files = sized.iter().filter(|(entry, _)| !entry.is_folder);
-        let (count, bytes) = files.fold((0, 0), |(count, sum), (_, bytes)| (count + 1, sum + bytes));
-        lines.push(String::new());
-        lines.push(format!("Total: {count} files, {} directories", sized.len() - count));
-        lines.push(format!("Combined size: {}", size_text(bytes)));
-        Ok(said(lines.join("\n")))
+/// Runs `list_directory_with_sizes`.
+pub fn list_directory_with_sizes(
+    lbx: &mut LbxClient<'_>,
+    request: ListWithSizesRequest,
+) -> Result<ToolOutput, Error> {
+    let top = lbx.absolute(&request.path)?;
+    let entries = entries(lbx, &request.path, false)?;
+    let size = |entry: &Listed| lbx.size_of(&top.join(&entry.below).display().to_string()).unwrap_or(0);
+    let mut sized: Vec<(Listed, u64)> = entries
+        .into_iter()
+        .map(|entry| {
+            let bytes = size(&entry);
+            (entry, bytes)
+        })
+        .collect();
+    match request.sort_by {
+        SortBy::Name => sized.sort_by_cached_key(|(entry, _)| collated(&entry.shown())),
+        SortBy::Size => sized.sort_by_key(|(_, bytes)| Reverse(*bytes)),
     }
+    let line = |(entry, bytes): &(Listed, u64)| {
+        let size = if entry.is_folder { String::new() } else { format!("{:>10}", size_text(*bytes)) };
+        format!("{} {:<30} {size}", entry.label(), entry.shown())
+    };
+    let mut lines: Vec<String> = sized.iter().map(line).collect();
+    let files = sized.iter().filter(|(entry, _)| !entry.is_folder);
+    let (count, bytes) = files.fold((0, 0), |(count, sum), (_, bytes)| (count + 1, sum + bytes));
+    lines.push(String::new());
+    lines.push(format!("Total: {count} files, {} directories", sized.len() - count));
+    lines.push(format!("Combined size: {}", size_text(bytes)));
+    Ok(said(lines.join("\n")))
 }
 
 /// Shows a directory and all below it as JSON.
@@ -246,30 +190,22 @@ pub struct TreeRequest {
     exclude_patterns: Vec<String>,
 }
 
-/// `directory_tree`.
-pub struct DirectoryTree;
-
-impl Foreign for DirectoryTree {
-    const NAME: &'static str = "directory_tree";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = TreeRequest;
-
-    fn run(lbx: &mut Native<'_>, request: TreeRequest) -> Result<Said, Error> {
-        let forms = request.exclude_patterns.iter().flat_map(|pattern| {
-            let anywhere = !pattern.contains('*');
-            let further = [format!("**/{pattern}"), format!("**/{pattern}/**")];
-            std::iter::once(pattern.clone()).chain(further.into_iter().filter(move |_| anywhere))
-        });
-        let excluded = relative_globs(forms)?;
-        let mut top = Node::folder("");
-        // A folder comes before what it holds, so that what lies in one left out is left out, too.
-        for entry in entries(lbx, &request.path, true)? {
-            if !excluded.is_match(&entry.below) {
-                top.insert(&entry);
-            }
+/// Runs `directory_tree`.
+pub fn directory_tree(lbx: &mut LbxClient<'_>, request: TreeRequest) -> Result<ToolOutput, Error> {
+    let forms = request.exclude_patterns.iter().flat_map(|pattern| {
+        let anywhere = !pattern.contains('*');
+        let further = [format!("**/{pattern}"), format!("**/{pattern}/**")];
+        std::iter::once(pattern.clone()).chain(further.into_iter().filter(move |_| anywhere))
+    });
+    let excluded = relative_globs(forms)?;
+    let mut top = Node::folder("");
+    // A folder comes before what it holds, so that what lies in one left out is left out, too.
+    for entry in entries(lbx, &request.path, true)? {
+        if !excluded.is_match(&entry.below) {
+            top.insert(&entry);
         }
-        Ok(said(top.children_as_json()?))
     }
+    Ok(said(top.children_as_json()?))
 }
 
 /// Finds files and directories by a glob that their path below the directory must match.
@@ -285,50 +221,32 @@ pub struct SearchRequest {
     exclude_patterns: Vec<String>,
 }
 
-/// `search_files`.
-pub struct SearchFiles;
-
-impl Foreign for SearchFiles {
-    const NAME: &'static str = "search_files";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = SearchRequest;
-
-    fn run(lbx: &mut Native<'_>, request: SearchRequest) -> Result<Said, Error> {
-        let wanted = relative_globs([request.pattern.clone()])?;
-        let excluded = relative_globs(request.exclude_patterns)?;
-        let entries = entries(lbx, &request.path, true)?;
-        let top = lbx.real(&request.path)?;
-        let mut left_out: Vec<PathBuf> = Vec::new();
-        let mut found: Vec<String> = Vec::new();
-        for entry in entries {
-            let is_within = |folder: &PathBuf| entry.below.starts_with(folder);
-            if left_out.last().is_some_and(is_within) {
-                continue;
-            }
-            if excluded.is_match(&entry.below) {
-                left_out.push(entry.below);
-            } else if wanted.is_match(&entry.below) {
-                found.push(shown_path(&top.join(&entry.below)));
-            }
+/// Runs `search_files`.
+pub fn search_files(lbx: &mut LbxClient<'_>, request: SearchRequest) -> Result<ToolOutput, Error> {
+    let wanted = relative_globs([request.pattern.clone()])?;
+    let excluded = relative_globs(request.exclude_patterns)?;
+    let entries = entries(lbx, &request.path, true)?;
+    let top = lbx.real(&request.path)?;
+    let mut left_out: Vec<PathBuf> = Vec::new();
+    let mut found: Vec<String> = Vec::new();
+    for entry in entries {
+        let is_within = |folder: &PathBuf| entry.below.starts_with(folder);
+        if left_out.last().is_some_and(is_within) {
+            continue;
         }
-        Ok(said(if found.is_empty() { "No matches found".to_owned() } else { found.join("\n") }))
+        if excluded.is_match(&entry.below) {
+            left_out.push(entry.below);
+        } else if wanted.is_match(&entry.below) {
+            found.push(shown_path(&top.join(&entry.below)));
+        }
     }
+    Ok(said(if found.is_empty() { "No matches found".to_owned() } else { found.join("\n") }))
 }
 
-/// `get_file_info`.
-pub struct GetFileInfo;
-
-impl Foreign for GetFileInfo {
-    const NAME: &'static str = "get_file_info";
-    const EFFECT: Effect = Effect::Reads;
-    const ABOUT: Option<&'static str> =
-        Some("Tells size, times, type and permissions of a file or directory.");
-    type Request = PathRequest;
-
-    fn run(lbx: &mut Native<'_>, request: PathRequest) -> Result<Said, Error> {
-        let facts = lbx.facts(&request.path).map_err(|error| worded(lbx, &request.path, "stat", error))?;
-        Ok(said(file_facts(&facts)))
-    }
+/// Runs `get_file_info`.
+pub fn get_file_info(lbx: &mut LbxClient<'_>, request: PathRequest) -> Result<ToolOutput, Error> {
+    let facts = lbx.facts(&request.path).map_err(|error| worded(lbx, &request.path, "stat", error))?;
+    Ok(said(file_facts(&facts)))
 }
 
 /// Lists the directories that these tools may use.
@@ -336,18 +254,13 @@ impl Foreign for GetFileInfo {
 #[serde(deny_unknown_fields)]
 pub struct AllowedRequest {}
 
-/// `list_allowed_directories`.
-pub struct ListAllowedDirectories;
-
-impl Foreign for ListAllowedDirectories {
-    const NAME: &'static str = "list_allowed_directories";
-    const EFFECT: Effect = Effect::Reads;
-    type Request = AllowedRequest;
-
-    fn run(lbx: &mut Native<'_>, _request: AllowedRequest) -> Result<Said, Error> {
-        let root: &Path = &lbx.root()?;
-        Ok(said(format!("Allowed directories:\n{}", root.display())))
-    }
+/// Runs `list_allowed_directories`.
+pub fn list_allowed_directories(
+    lbx: &mut LbxClient<'_>,
+    _request: AllowedRequest,
+) -> Result<ToolOutput, Error> {
+    let root: &Path = &lbx.root()?;
+    Ok(said(format!("Allowed directories:\n{}", root.display())))
 }
 
 /// Creates a file, or replaces the content of one that was read.
@@ -360,22 +273,15 @@ pub struct WriteRequest {
     content: String,
 }
 
-/// `write_file`.
-pub struct WriteFile;
-
-impl Foreign for WriteFile {
-    const NAME: &'static str = "write_file";
-    const EFFECT: Effect = Effect::Writes;
-    // What the field of lbx does, these tools do.
-    const FIELDS: &'static [Pair] = &[("max_bytes", "read_text_file"), ("binary", "read_media_file")];
-    type Request = WriteRequest;
-
-    fn run(lbx: &mut Native<'_>, WriteRequest { path, content }: WriteRequest) -> Result<Said, Error> {
-        must_have_parent(lbx, &path, "open")?;
-        let asked = json!({ "path": path, "content": content });
-        lbx.call::<write::Write>(asked).map_err(|error| worded(lbx, &path, "open", error))?;
-        Ok(said(format!("Successfully wrote to {path}")))
-    }
+/// Runs `write_file`.
+pub fn write_file(
+    lbx: &mut LbxClient<'_>,
+    WriteRequest { path, content }: WriteRequest,
+) -> Result<ToolOutput, Error> {
+    must_have_parent(lbx, &path, "open")?;
+    let asked = json!({ "path": path, "content": content });
+    lbx.call::<write::Write>(asked).map_err(|error| worded(lbx, &path, "open", error))?;
+    Ok(said(format!("Successfully wrote to {path}")))
 }
 
 /// One edit of several.
@@ -401,58 +307,44 @@ pub struct EditRequest {
     dry_run: bool,
 }
 
-/// `edit_file`.
-pub struct EditFile;
-
-impl Foreign for EditFile {
-    const NAME: &'static str = "edit_file";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] =
-        &[("old_string", "oldText"), ("new_string", "newText"), ("dry_run", "dryRun")];
-    type Request = EditRequest;
-
-    fn run(lbx: &mut Native<'_>, EditRequest { path, edits, dry_run }: EditRequest) -> Result<Said, Error> {
-        let shown = lbx.absolute(&path)?.display().to_string();
-        let before = lbx.peek(&path).map_err(|error| worded(lbx, &path, "open", error))?;
-        let items: Vec<Value> = edits
-            .iter()
-            .map(|edit| json!({ "old_string": edit.old_text, "new_string": edit.new_text, "match": "flexible" }))
-            .collect();
-        let asked = json!({ "path": path, "edits": items, "dry_run": dry_run, "diff": true, "max_bytes": 0 });
-        let data = lbx.call::<edit::Edit>(asked).map_err(|error| match error.kind() {
-            ErrorKind::NoMatch => {
-                let at = error.details().get("edit").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1);
-                let edit = usize::try_from(at).ok().and_then(|at| edits.get(at));
-                let old = edit.map_or("", |edit| edit.old_text.as_str());
-                refused(ErrorKind::NoMatch, &path, format!("Could not find exact match for edit:\n{old}"))
-            }
-            _ => worded(lbx, &path, "open", error),
-        })?;
-        Ok(said(edit_diff(&shown, &before, text(&data, "diff"))))
-    }
+/// Runs `edit_file`.
+pub fn edit_file(
+    lbx: &mut LbxClient<'_>,
+    EditRequest { path, edits, dry_run }: EditRequest,
+) -> Result<ToolOutput, Error> {
+    let shown = lbx.absolute(&path)?.display().to_string();
+    let before = lbx.peek(&path).map_err(|error| worded(lbx, &path, "open", error))?;
+    let items: Vec<Value> = edits
+        .iter()
+        .map(|edit| json!({ "old_string": edit.old_text, "new_string": edit.new_text, "match": "flexible" }))
+        .collect();
+    let asked = json!({ "path": path, "edits": items, "dry_run": dry_run, "diff": true, "max_bytes": 0 });
+    let data = lbx.call::<edit::Edit>(asked).map_err(|error| match error.kind() {
+        ErrorKind::NoMatch => {
+            let at = error.details().get("edit").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1);
+            let edit = usize::try_from(at).ok().and_then(|at| edits.get(at));
+            let old = edit.map_or("", |edit| edit.old_text.as_str());
+            refused(ErrorKind::NoMatch, &path, format!("Could not find exact match for edit:\n{old}"))
+        }
+        _ => worded(lbx, &path, "open", error),
+    })?;
+    Ok(said(edit_diff(&shown, &before, text(&data, "diff"))))
 }
 
-/// `create_directory`.
-pub struct CreateDirectory;
-
-impl Foreign for CreateDirectory {
-    const NAME: &'static str = "create_directory";
-    const EFFECT: Effect = Effect::Adds;
-    const ABOUT: Option<&'static str> =
-        Some("Creates a directory, and those on the way to it. One that exists is left alone.");
-    type Request = PathRequest;
-
-    fn run(lbx: &mut Native<'_>, PathRequest { path }: PathRequest) -> Result<Said, Error> {
-        lbx.call::<mkdir::Mkdir>(json!({ "path": path })).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => {
-                let absolute = lbx.absolute(&path).unwrap_or_default();
-                let words = format!("EEXIST: file already exists, mkdir '{}'", absolute.display());
-                refused(ErrorKind::AlreadyExists, &path, words)
-            }
-            _ => worded(lbx, &path, "mkdir", error),
-        })?;
-        Ok(said(format!("Successfully created directory {path}")))
-    }
+/// Runs `create_directory`.
+pub fn create_directory(
+    lbx: &mut LbxClient<'_>,
+    PathRequest { path }: PathRequest,
+) -> Result<ToolOutput, Error> {
+    lbx.call::<mkdir::Mkdir>(json!({ "path": path })).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            let absolute = lbx.absolute(&path).unwrap_or_default();
+            let words = format!("EEXIST: file already exists, mkdir '{}'", absolute.display());
+            refused(ErrorKind::AlreadyExists, &path, words)
+        }
+        _ => worded(lbx, &path, "mkdir", error),
+    })?;
+    Ok(said(format!("Successfully created directory {path}")))
 }
 
 /// Moves or renames a file or directory; never overwrites.
@@ -465,51 +357,40 @@ pub struct MoveRequest {
     destination: String,
 }
 
-/// `move_file`.
-pub struct MoveFile;
-
-impl Foreign for MoveFile {
-    const NAME: &'static str = "move_file";
-    const EFFECT: Effect = Effect::Writes;
-    const FIELDS: &'static [Pair] = &[("from", "source"), ("to", "destination")];
-    type Request = MoveRequest;
-
-    fn run(lbx: &mut Native<'_>, request: MoveRequest) -> Result<Said, Error> {
-        let MoveRequest { source, destination } = request;
-        let target = lbx.absolute(&destination)?.display().to_string();
-        if lbx.exists(&source).is_ok_and(|exists| exists) && lbx.exists(&target).is_ok_and(|exists| exists) {
-            let words = format!("Destination already exists: {target}");
-            return Err(refused(ErrorKind::AlreadyExists, &destination, words));
-        }
-        let missing = |lbx: &Native<'_>| {
-            let from = lbx.absolute(&source).unwrap_or_default();
-            let words =
-                format!("ENOENT: no such file or directory, rename '{}' -> '{target}'", from.display());
-            refused(ErrorKind::NotFound, &source, words)
-        };
-        let into_itself =
-            |lbx: &Native<'_>| lbx.absolute(&source).is_ok_and(|from| Path::new(&target).starts_with(from));
-        must_have_parent(lbx, &destination, "rename").map_err(|_| missing(lbx))?;
-        lbx.call::<r#move::Move>(json!({ "from": source, "to": target })).map_err(|error| {
-            match error.kind() {
-                ErrorKind::NotFound => missing(lbx),
-                ErrorKind::AlreadyExists => {
-                    let words = format!("Destination already exists: {target}");
-                    refused(ErrorKind::AlreadyExists, &destination, words)
-                }
-                ErrorKind::OutsideWorkspace => {
-                    let is_source = lbx.exists(&source).is_err();
-                    worded(lbx, if is_source { &source } else { &destination }, "rename", error)
-                }
-                _ if into_itself(lbx) => {
-                    let from = lbx.absolute(&source).unwrap_or_default();
-                    let words =
-                        format!("EINVAL: invalid argument, rename '{}' -> '{target}'", from.display());
-                    refused(error.kind(), &destination, words)
-                }
-                _ => error,
-            }
-        })?;
-        Ok(said(format!("Successfully moved {source} to {destination}")))
+/// Runs `move_file`.
+pub fn move_file(lbx: &mut LbxClient<'_>, request: MoveRequest) -> Result<ToolOutput, Error> {
+    let MoveRequest { source, destination } = request;
+    let target = lbx.absolute(&destination)?.display().to_string();
+    if lbx.exists(&source).is_ok_and(|exists| exists) && lbx.exists(&target).is_ok_and(|exists| exists) {
+        let words = format!("Destination already exists: {target}");
+        return Err(refused(ErrorKind::AlreadyExists, &destination, words));
     }
+    let missing = |lbx: &LbxClient<'_>| {
+        let from = lbx.absolute(&source).unwrap_or_default();
+        let words = format!("ENOENT: no such file or directory, rename '{}' -> '{target}'", from.display());
+        refused(ErrorKind::NotFound, &source, words)
+    };
+    let into_itself =
+        |lbx: &LbxClient<'_>| lbx.absolute(&source).is_ok_and(|from| Path::new(&target).starts_with(from));
+    must_have_parent(lbx, &destination, "rename").map_err(|_| missing(lbx))?;
+    lbx.call::<r#move::Move>(json!({ "from": source, "to": target })).map_err(|error| {
+        match error.kind() {
+            ErrorKind::NotFound => missing(lbx),
+            ErrorKind::AlreadyExists => {
+                let words = format!("Destination already exists: {target}");
+                refused(ErrorKind::AlreadyExists, &destination, words)
+            }
+            ErrorKind::OutsideWorkspace => {
+                let is_source = lbx.exists(&source).is_err();
+                worded(lbx, if is_source { &source } else { &destination }, "rename", error)
+            }
+            _ if into_itself(lbx) => {
+                let from = lbx.absolute(&source).unwrap_or_default();
+                let words = format!("EINVAL: invalid argument, rename '{}' -> '{target}'", from.display());
+                refused(error.kind(), &destination, words)
+            }
+            _ => error,
+        }
+    })?;
+    Ok(said(format!("Successfully moved {source} to {destination}")))
 }

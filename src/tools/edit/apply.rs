@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::error::{Miss, Shas, Why};
 use super::find::{self, Body, Edited, Matched, MatchedPlaces, PLACES_MAX, Searched};
-use super::many;
 use super::step::{EditStep, TextToReplace, What};
 use crate::control::Control;
 use crate::sha256::Sha256;
@@ -21,6 +20,7 @@ use crate::tools::common::PLACES_LISTED;
 const TIME: Duration = Duration::from_secs(2);
 /// Edits that are done whatever time they take.
 const UNTIMED_STEPS: usize = 50;
+
 /// Applies all edits in order, each to the result of the one before.
 ///
 /// # Errors
@@ -31,24 +31,12 @@ pub fn apply<'a>(
     steps: &'a [EditStep],
     bytes_max: usize,
 ) -> Result<Edited<'a>, Box<Miss<'a>>> {
-    let edited = applied(file, steps, bytes_max)?;
-    must_fit(file.bytes_of(&edited.body), bytes_max)?;
-    Ok(edited)
-}
-
-/// The same, of whatever size.
-fn applied<'a>(
-    file: &'a View<'_>,
-    steps: &'a [EditStep],
-    bytes_max: usize,
-) -> Result<Edited<'a>, Box<Miss<'a>>> {
     let original = file.body.as_ref();
     let scopes =
         checked_scopes(file, steps).map_err(|(step, why)| Miss::of(step, Body::Borrowed(original), why))?;
-    match many::apply(original, steps, &scopes, bytes_max)? {
-        Some(edited) => Ok(edited),
-        None => one_by_one(original, steps, scopes, bytes_max),
-    }
+    let edited = one_by_one(original, steps, scopes, bytes_max)?;
+    must_fit(file.bytes_of(&edited.body), bytes_max)?;
+    Ok(edited)
 }
 
 /// The bytes to which each edit is narrowed, where all may be done.
