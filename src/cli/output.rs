@@ -1,6 +1,6 @@
 //! What goes out: one JSON object on stdout, or the payload alone.
 
-use std::io::{BufWriter, IsTerminal as _, Write, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

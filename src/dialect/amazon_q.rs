@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::{LbxClient, LinesShown, flag, list, native_request, number, shown, text, texts};
 use super::shell;
-use super::tool::{Dialect, Failure, ToolOutput, tool};
+use super::tool::{Dialect, Failure, ToolOutput, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Image, append, edit, grep, insert, ls, read, write};
 
@@ -124,7 +124,7 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
         }
         return Ok(String::new());
     }
-    let path = wanted(operation.path.as_ref(), "path")?;
+    let path = required(operation.path.as_deref(), "path", "path")?;
     match operation.mode {
         Mode::Line => {
             let (start, end) = (operation.start_line.unwrap_or(1), operation.end_line.unwrap_or(-1));
@@ -155,7 +155,7 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
             Ok(entries.join("\n"))
         }
         Mode::Search | Mode::Image => {
-            let pattern = wanted(operation.pattern.as_ref(), "pattern")?;
+            let pattern = required(operation.pattern.as_deref(), "pattern", "pattern")?;
             let asked = native_request! {
                 "path": path, "pattern": pattern, "literal": true, "ignore_case": true,
                 "context": operation.context_lines.unwrap_or(2)
@@ -232,38 +232,28 @@ fn fs_write(lbx: &mut LbxClient<'_>, request: FsWriteRequest) -> Result<ToolOutp
     let FsWriteRequest { command, path, file_text, old_str, new_str, insert_line, summary } = request;
     match command {
         Command::Create => {
-            let content = wanted(file_text.as_ref().or(new_str.as_ref()), "file_text")?;
+            let content = required(file_text.or(new_str), "file_text", "file_text")?;
             lbx.call::<write::Write>(native_request! { "path": path, "content": content, "why": summary })?;
         }
         Command::StrReplace => {
-            let old = wanted(old_str.as_ref(), "old_str")?;
+            let old = required(old_str, "old_str", "old_str")?;
             let new = new_str.unwrap_or_default();
             let asked =
                 native_request! { "path": path, "old_string": old, "new_string": new, "why": summary };
             lbx.call::<edit::Edit>(asked)?;
         }
         Command::Insert => {
-            let content = wanted(new_str.as_ref(), "new_str")?;
+            let content = required(new_str, "new_str", "new_str")?;
             let newline = if content.ends_with('\n') { "" } else { "\n" };
-            let line = insert_line.ok_or_else(|| missing("insert_line"))?;
+            let line = required(insert_line, "insert_line", "insert_line")?;
             let content = format!("{content}{newline}");
             let asked = native_request! { "path": path, "line": line, "content": content, "why": summary };
             lbx.call::<insert::Insert>(asked)?;
         }
         Command::Append => {
-            let content = wanted(new_str.as_ref(), "new_str")?;
+            let content = required(new_str, "new_str", "new_str")?;
             lbx.call::<append::Append>(native_request! { "path": path, "content": content, "why": summary })?;
         }
     }
     Ok(format!("The file {path} was written.").into())
-}
-
-/// A parameter that the command needs.
-fn wanted(value: Option<&String>, name: &str) -> Result<String, Error> {
-    value.cloned().ok_or_else(|| missing(name))
-}
-
-/// The error for a parameter that is missing.
-fn missing(name: &str) -> Error {
-    Error::invalid(format!("{name} is required for this command")).detail("field", name)
 }

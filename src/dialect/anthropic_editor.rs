@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::client::{
     LbxClient, LinesShown, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
 };
-use super::tool::{Dialect, Failure, ToolOutput, refused, tool};
+use super::tool::{Dialect, Failure, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{edit, insert, ls, read, undo, write};
 
@@ -125,16 +125,16 @@ fn run<C>(
     match command {
         Command::UndoEdit => undo(lbx, path),
         Command::View => view(lbx, path, request.view_range.as_deref()),
-        Command::Create => create(lbx, path, &wanted(request.file_text.as_deref(), "file_text")?),
+        Command::Create => create(lbx, path, wanted(request.file_text.as_deref(), "file_text")?),
         Command::StrReplace => {
             let old = wanted(request.old_str.as_deref(), "old_str")?;
-            replace(lbx, path, &old, new_str.as_deref().unwrap_or_default())
+            replace(lbx, path, old, new_str.as_deref().unwrap_or_default())
         }
         Command::Insert => {
-            let line = request.insert_line.ok_or_else(|| missing("insert_line"))?;
+            let line = wanted(request.insert_line, "insert_line")?;
             // The older form of the tool names it new_str.
             let text = wanted(insert_text.as_deref().or(new_str.as_deref()), "insert_text")?;
-            insert(lbx, path, line, &text)
+            insert(lbx, path, line, text)
         }
     }
 }
@@ -167,14 +167,9 @@ fn older_editor(lbx: &mut LbxClient<'_>, request: EditorRequest<OlderCommand>) -
     run(lbx, command, &request)
 }
 
-/// A parameter that the command needs.
-fn wanted(value: Option<&str>, name: &str) -> Result<String, Error> {
-    value.map(str::to_owned).ok_or_else(|| missing(name))
-}
-
-/// The error for a parameter that is missing.
-fn missing(name: &str) -> Error {
-    Error::invalid(format!("Parameter `{name}` is required for this command")).detail("field", name)
+/// Returns a parameter that the command needs.
+fn wanted<T>(value: Option<T>, name: &str) -> Result<T, Error> {
+    required(value, name, &format!("Parameter `{name}`"))
 }
 
 /// Shows a file or a directory.

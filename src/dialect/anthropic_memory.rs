@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{LbxClient, cat_n, first_replacement, list, number, shown_path, text};
-use super::tool::{Dialect, Failure, ToolOutput, refused, tool};
+use super::tool::{Dialect, Failure, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{delete, edit, insert, ls, r#move, read, write};
 
@@ -127,35 +127,30 @@ struct MemoryRequest {
     new_path: Option<String>,
 }
 
-impl MemoryRequest {
-    /// A parameter that the command needs.
-    fn wanted(value: Option<&String>, name: &str) -> Result<String, Error> {
-        value.cloned().ok_or_else(|| {
-            Error::invalid(format!("Parameter `{name}` is required for this command")).detail("field", name)
-        })
-    }
+/// Returns a parameter that the command needs.
+fn wanted<'v>(value: Option<&'v String>, name: &str) -> Result<&'v str, Error> {
+    required(value.map(String::as_str), name, &format!("Parameter `{name}`"))
 }
 
 /// Runs `memory`.
 fn memory(lbx: &mut LbxClient<'_>, request: MemoryRequest) -> Result<ToolOutput, Error> {
-    let wanted = MemoryRequest::wanted;
     if request.command == Command::Rename {
         let old = wanted(request.old_path.as_ref(), "old_path")?;
-        return rename(lbx, &old, &wanted(request.new_path.as_ref(), "new_path")?);
+        return rename(lbx, old, wanted(request.new_path.as_ref(), "new_path")?);
     }
     let path = wanted(request.path.as_ref(), "path")?;
     match request.command {
-        Command::View => view(lbx, &path, request.view_range.as_deref()),
-        Command::Create => create(lbx, &path, &wanted(request.file_text.as_ref(), "file_text")?),
+        Command::View => view(lbx, path, request.view_range.as_deref()),
+        Command::Create => create(lbx, path, wanted(request.file_text.as_ref(), "file_text")?),
         Command::StrReplace => {
             let old = wanted(request.old_str.as_ref(), "old_str")?;
-            replace(lbx, &path, &old, request.new_str.as_deref().unwrap_or_default())
+            replace(lbx, path, old, request.new_str.as_deref().unwrap_or_default())
         }
         Command::Insert => {
             let line = request.insert_line.unwrap_or(0);
-            insert(lbx, &path, line, &wanted(request.insert_text.as_ref(), "insert_text")?)
+            insert(lbx, path, line, wanted(request.insert_text.as_ref(), "insert_text")?)
         }
-        Command::Delete => delete(lbx, &path),
+        Command::Delete => delete(lbx, path),
         Command::Rename => Err(Error::internal("rename was handled before")),
     }
 }

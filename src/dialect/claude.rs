@@ -3,22 +3,20 @@
 //! Where lbx is stricter: a file changed by others since the read is refused by its bytes, not by its
 //! time; an `Edit` with an empty `old_string` creates a file and never overwrites one.
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
     LbxClient, LinesShown, counted, flag, last_asked, list, native_request, number, numbered, says_past_end,
-    shown, shown_lines, shown_path, text, texts,
+    shown, shown_lines, shown_path, text, texts, tree,
 };
 use super::notebook::{self, read_notebook};
 use super::shell;
 use super::tool::{Dialect, Failure, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
-use crate::tools::{edit, glob, grep, ls, read, write};
+use crate::tools::{edit, glob, grep, read, write};
 
 /// The dialect.
 pub const CLAUDE: Dialect = Dialect {
@@ -470,27 +468,5 @@ struct LsRequest {
 
 /// Runs `LS`.
 fn ls(lbx: &mut LbxClient<'_>, request: LsRequest) -> Result<ToolOutput, Error> {
-    let ignored = super::client::globs(request.ignore.as_deref().unwrap_or_default())?;
-    let asked = json!({ "path": request.path, "recursive": true, "limit": LS_LIMIT });
-    let data = lbx.call::<ls::Ls>(asked)?;
-    let root = lbx.absolute(&request.path)?;
-    let base = lbx.base()?;
-    let mut lines = vec![format!("- {}/", shown_path(&root))];
-    for entry in list(&data, "entries") {
-        let path = base.join(text(entry, "path"));
-        let below = path.strip_prefix(&root).unwrap_or(&path);
-        if ignored.is_match(below) {
-            continue;
-        }
-        let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
-        let slash = if text(entry, "type") == "dir" { "/" } else { "" };
-        lines.push(format!("{}- {name}{slash}", "  ".repeat(below.components().count())));
-    }
-    if flag(&data, "truncated") {
-        let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
-        lines.push(format!(
-            "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
-        ));
-    }
-    Ok(lines.join("\n").into())
+    tree(lbx, &request.path, request.ignore.as_deref(), LS_LIMIT, "- ").map(ToolOutput::from)
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-pub(super) use native_request;
 use serde_json::{Map, Value, json};
 
 use crate::app::call::{Ask, Call, Proposal, consent};
@@ -18,7 +17,7 @@ use crate::engine::store::calls::CallTally;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{Image, Tool, ToolEntry, entry_of, log, read};
+use crate::tools::{Image, Tool, ToolEntry, entry_of, log, ls, read};
 
 /// Opens the workspace of a call.
 pub type Opener<'a> = &'a dyn Fn() -> Result<Workspace, Error>;
@@ -288,13 +287,12 @@ impl<'a> LbxClient<'a> {
 const SNIPPET_CONTEXT: u64 = 4;
 
 /// A request for a native tool, without the fields that are absent.
-#[macro_export]
-#[doc(hidden)]
 macro_rules! native_request {
     ($($name:literal: $value:expr),* $(,)?) => {
         $crate::dialect::client::without_nulls(serde_json::json!({ $($name: $value),* }))
     };
 }
+pub(super) use native_request;
 
 /// An object without its null fields.
 pub fn without_nulls(value: Value) -> Value {
@@ -447,22 +445,50 @@ pub fn first_replacement(data: &Value) -> (u64, u64) {
     (line("start_line"), line("end_line"))
 }
 
+/// Returns a directory and all below it as a tree: `bullet` and a name a line, without what the globs of `ignore`
+/// match.
+///
+/// # Errors
+/// What `ls` refuses, or a pattern that is not a glob.
+pub fn tree(
+    lbx: &mut LbxClient<'_>,
+    path: &str,
+    ignore: Option<&[String]>,
+    limit: u64,
+    bullet: &str,
+) -> Result<String, Error> {
+    let ignored = globs(ignore.unwrap_or_default())?;
+    let data = lbx.call::<ls::Ls>(json!({ "path": path, "recursive": true, "limit": limit }))?;
+    let (root, base) = (lbx.absolute(path)?, lbx.base()?);
+    let mut lines = vec![format!("{bullet}{}/", shown_path(&root))];
+    for entry in list(&data, "entries") {
+        let path = base.join(text(entry, "path"));
+        let below = path.strip_prefix(&root).unwrap_or(&path);
+        if !ignored.is_match(below) {
+            let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
+            let slash = if text(entry, "type") == "dir" { "/" } else { "" };
+            lines.push(format!("{}{bullet}{name}{slash}", "  ".repeat(below.components().count())));
+        }
+    }
+    if flag(&data, "truncated") {
+        let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
+        lines.push(format!(
+            "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
+        ));
+    }
+    Ok(lines.join("\n"))
+}
+
 /// Globs that match a path or any part of it, as `ignore` lists of these families do.
 ///
 /// # Errors
 /// `invalid_request` for a pattern that is not a glob.
 pub fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
-    let mut set = globset::GlobSetBuilder::new();
-    for pattern in patterns {
+    let forms = patterns.iter().flat_map(|pattern| {
         let bare = pattern.trim_end_matches('/');
-        for form in [bare.to_owned(), format!("**/{bare}"), format!("**/{bare}/**")] {
-            let glob = globset::Glob::new(&form)
-                .map_err(|error| Error::invalid(format!("{pattern:?} is not a glob: {}", error.kind())))?;
-            set.add(glob);
-        }
-    }
-    set.build()
-        .map_err(|error| Error::invalid(format!("the globs cannot be used together: {}", error.kind())))
+        [bare.to_owned(), format!("**/{bare}"), format!("**/{bare}/**")].map(|form| (form, pattern.clone()))
+    });
+    glob_set(forms, false)
 }
 
 /// Globs that match a whole path, seen from a folder; `*` stays within a name.
@@ -470,9 +496,17 @@ pub fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
 /// # Errors
 /// `invalid_request` for a pattern that is not a glob.
 pub fn relative_globs(patterns: impl IntoIterator<Item = String>) -> Result<globset::GlobSet, Error> {
+    glob_set(patterns.into_iter().map(|pattern| (pattern.clone(), pattern)), true)
+}
+
+/// Compiles globs, each with the pattern that an error names.
+fn glob_set(
+    globs: impl Iterator<Item = (String, String)>,
+    is_literal_separator: bool,
+) -> Result<globset::GlobSet, Error> {
     let mut set = globset::GlobSetBuilder::new();
-    for pattern in patterns {
-        let glob = globset::GlobBuilder::new(&pattern).literal_separator(true).build();
+    for (glob, pattern) in globs {
+        let glob = globset::GlobBuilder::new(&glob).literal_separator(is_literal_separator).build();
         set.add(
             glob.map_err(|error| Error::invalid(format!("{pattern:?} is not a glob: {}", error.kind())))?,
         );

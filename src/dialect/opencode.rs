@@ -4,15 +4,13 @@
 //! Where lbx is stricter: an empty `oldString` creates a file and never overwrites one, and old text
 //! is matched exactly.
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, counted, flag, globs, list, native_request, number, numbered, says_past_end,
-    shown, shown_path, text, texts,
+    LbxClient, LinesShown, counted, flag, list, native_request, number, numbered, says_past_end, shown,
+    shown_path, text, texts, tree,
 };
 use super::shell;
 use super::tool::{Dialect, Failure, ToolOutput, tool};
@@ -316,25 +314,5 @@ struct ListRequest {
 /// Runs `list`.
 fn list_tree(lbx: &mut LbxClient<'_>, request: ListRequest) -> Result<ToolOutput, Error> {
     let path = request.path.as_deref().unwrap_or(".");
-    let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
-    let data = lbx.call::<ls::Ls>(json!({ "path": path, "recursive": true, "limit": LIMIT }))?;
-    let (root, base) = (lbx.absolute(path)?, lbx.base()?);
-    let mut lines = vec![format!("{}/", shown_path(&root))];
-    for entry in list(&data, "entries") {
-        let full = base.join(text(entry, "path"));
-        let below = full.strip_prefix(&root).unwrap_or(&full);
-        if left_out.is_match(below) {
-            continue;
-        }
-        let slash = if text(entry, "type") == "dir" { "/" } else { "" };
-        let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
-        lines.push(format!("{}{name}{slash}", "  ".repeat(below.components().count())));
-    }
-    if flag(&data, "truncated") {
-        let (shown, total) = (list(&data, "entries").len(), number(&data, "total"));
-        lines.push(format!(
-            "(These are the first {shown} of {total} entries. List a directory inside to see the rest.)"
-        ));
-    }
-    Ok(lines.join("\n").into())
+    tree(lbx, path, request.ignore.as_deref(), LIMIT, "").map(ToolOutput::from)
 }

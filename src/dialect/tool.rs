@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::client::LbxClient;
 use crate::error::{Error, ErrorKind, bounded};
 use crate::request;
-use crate::tools::Image;
+use crate::tools::{Effect, Image};
 
 /// The tools of one model family.
 pub struct Dialect {
@@ -113,6 +113,13 @@ const SAID: &str = "said";
 pub(super) fn refused(kind: ErrorKind, path: &str, words: impl Into<String>) -> Error {
     let words = bounded(words.into());
     Error::new(kind, words.clone()).at(path).detail(SAID, words)
+}
+
+/// Returns a parameter that a command needs; `subject` names it in the error.
+pub(super) fn required<T>(value: Option<T>, field: &str, subject: &str) -> Result<T, Error> {
+    value.ok_or_else(|| {
+        Error::invalid(format!("{subject} is required for this command")).detail("field", field)
+    })
 }
 
 /// What a foreign tool answers.

@@ -1,8 +1,7 @@
 //! From a JSON value to a type, with the field that did not fit.
 //!
-//! Serde code is compiled again for each deserializer that a type is read with. Requests are read with this
-//! one alone, which offers a type only what JSON in the form of its schema can hold: an object to a struct,
-//! a list to a list, a text to an enumeration.
+//! A type is offered only what JSON in the form of its schema can hold: an object to a struct, a text to an
+//! enumeration.
 
 use std::fmt::{self, Write as _};
 use std::iter::Enumerate;
@@ -10,10 +9,11 @@ use std::{mem, vec};
 
 use serde::de::value::{StrDeserializer, StringDeserializer};
 use serde::de::{
-    self, DeserializeSeed, Deserializer, Error as _, Expected, MapAccess, SeqAccess, Unexpected, Visitor,
+    self, Deserialize as _, DeserializeSeed, Deserializer, Error as _, Expected, MapAccess, SeqAccess,
+    Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
-use serde_json::{Map, Number, Value, map};
+use serde_json::{Value, map};
 
 /// The value of a field, or a whole request.
 pub struct FieldValue(pub Value);
@@ -23,9 +23,18 @@ impl<'de> Deserializer<'de> for FieldValue {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
         match self.0 {
-            Value::Array(list) => visitor.visit_seq(Items::of(list)),
-            Value::Object(fields) => visitor.visit_map(Fields::of(fields)),
-            single => visit_single(single, visitor),
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(value),
+            Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+                (Some(number), _) => visitor.visit_u64(number),
+                (None, Some(number)) => visitor.visit_i64(number),
+                (None, None) => visitor.visit_f64(number.as_f64().unwrap_or_default()),
+            },
+            Value::String(text) => visitor.visit_string(text),
+            Value::Array(list) => visitor.visit_seq(Items(list.into_iter().enumerate())),
+            Value::Object(fields) => {
+                visitor.visit_map(Fields { rest: fields.into_iter(), name: String::new(), value: None })
+            }
         }
     }
 
@@ -44,27 +53,13 @@ impl<'de> Deserializer<'de> for FieldValue {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        match self.0 {
-            Value::Array(list) => visitor.visit_seq(Items::of(list)),
-            other => Err(not_expected(other, &visitor)),
-        }
-    }
-
     fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, FieldError> {
         match self.0 {
-            // Whoever reads a tuple does not see that there is more.
+            // A visitor of a tuple does not see that there is more.
             Value::Array(list) if list.len() > length => {
                 Err(FieldError::invalid_length(list.len(), &visitor))
             }
-            value => Self(value).deserialize_seq(visitor),
-        }
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        match self.0 {
-            Value::Object(fields) => visitor.visit_map(Fields::of(fields)),
-            other => Err(not_expected(other, &visitor)),
+            value => Self(value).deserialize_any(visitor),
         }
     }
 
@@ -74,7 +69,11 @@ impl<'de> Deserializer<'de> for FieldValue {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, FieldError> {
-        self.deserialize_map(visitor)
+        match self.0 {
+            // Derived visitors would take the items for the fields in order.
+            Value::Array(_) => Err(FieldError::invalid_type(Unexpected::Seq, &visitor)),
+            value => Self(value).deserialize_any(visitor),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -83,88 +82,17 @@ impl<'de> Deserializer<'de> for FieldValue {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, FieldError> {
-        match self.0 {
-            Value::String(variant) => visitor.visit_enum(StringDeserializer::new(variant)),
-            other => Err(not_expected(other, &"string")),
-        }
-    }
-
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        visit_single(self.0, visitor)
-    }
-
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        visit_single(self.0, visitor)
-    }
-
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        visit_single(self.0, visitor)
-    }
-
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        visit_single(self.0, visitor)
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        visit_single(self.0, visitor)
+        String::deserialize(self).and_then(|variant| visitor.visit_enum(StringDeserializer::new(variant)))
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i128 u8 u16 u32 u128 f32 f64 char bytes byte_buf unit unit_struct tuple_struct identifier
-        ignored_any
-    }
-}
-
-/// Hands over a value that holds no others.
-fn visit_single<'de, V: Visitor<'de>>(value: Value, visitor: V) -> Result<V::Value, FieldError> {
-    match value {
-        Value::Null => visitor.visit_unit(),
-        Value::Bool(value) => visitor.visit_bool(value),
-        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(number), _) => visitor.visit_u64(number),
-            (None, Some(number)) => visitor.visit_i64(number),
-            (None, None) => visitor.visit_f64(number.as_f64().unwrap_or_default()),
-        },
-        Value::String(text) => visitor.visit_string(text),
-        other @ (Value::Array(_) | Value::Object(_)) => Err(not_expected(other, &visitor)),
-    }
-}
-
-/// The error of a value of another type.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "so that it is dropped here, and not in each caller's copy"
-)]
-fn not_expected(value: Value, expected: &dyn Expected) -> FieldError {
-    let found = match &value {
-        Value::Null => Unexpected::Unit,
-        Value::Bool(value) => Unexpected::Bool(*value),
-        Value::Number(number) => of_number(number),
-        Value::String(text) => Unexpected::Str(text),
-        Value::Array(_) => Unexpected::Seq,
-        Value::Object(_) => Unexpected::Map,
-    };
-    FieldError::invalid_type(found, expected)
-}
-
-/// A number as an error names it.
-fn of_number(number: &Number) -> Unexpected<'static> {
-    match (number.as_u64(), number.as_i64()) {
-        (Some(number), _) => Unexpected::Unsigned(number),
-        (None, Some(number)) => Unexpected::Signed(number),
-        (None, None) => Unexpected::Float(number.as_f64().unwrap_or_default()),
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        seq tuple_struct map identifier ignored_any
     }
 }
 
 /// The items of a list.
 struct Items(Enumerate<vec::IntoIter<Value>>);
-
-impl Items {
-    /// Those of a list.
-    fn of(list: Vec<Value>) -> Self {
-        Self(list.into_iter().enumerate())
-    }
-}
 
 impl<'de> SeqAccess<'de> for Items {
     type Error = FieldError;
@@ -174,10 +102,7 @@ impl<'de> SeqAccess<'de> for Items {
         seed: T,
     ) -> Result<Option<T::Value>, FieldError> {
         let Some((index, value)) = self.0.next() else { return Ok(None) };
-        match seed.deserialize(FieldValue(value)) {
-            Ok(item) => Ok(Some(item)),
-            Err(error) => Err(error.below(Step::Item(index))),
-        }
+        seed.deserialize(FieldValue(value)).map(Some).map_err(|error| error.below(Step::Item(index)))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -195,46 +120,20 @@ struct Fields {
     value: Option<Value>,
 }
 
-impl Fields {
-    /// Those of an object.
-    fn of(fields: Map<String, Value>) -> Self {
-        Self { rest: fields.into_iter(), name: String::new(), value: None }
-    }
-
-    /// The name of the next field, if there is one.
-    fn next_name(&mut self) -> Option<&str> {
-        let (name, value) = self.rest.next()?;
-        (self.name, self.value) = (name, Some(value));
-        Some(&self.name)
-    }
-
-    /// The value of the field that was asked for last.
-    fn next_value(&mut self) -> Result<FieldValue, FieldError> {
-        self.value.take().map(FieldValue).ok_or_else(|| FieldError::custom("value is missing"))
-    }
-
-    /// An error of the field that was asked for last.
-    fn unfit(&mut self, error: FieldError) -> FieldError {
-        error.below(Step::Field(mem::take(&mut self.name)))
-    }
-}
-
 impl<'de> MapAccess<'de> for Fields {
     type Error = FieldError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, FieldError> {
-        let Some(name) = self.next_name() else { return Ok(None) };
-        match seed.deserialize(StrDeserializer::<FieldError>::new(name)) {
-            Ok(key) => Ok(Some(key)),
-            Err(error) => Err(self.unfit(error)),
-        }
+        let Some((name, value)) = self.rest.next() else { return Ok(None) };
+        (self.name, self.value) = (name, Some(value));
+        let key = seed.deserialize(StrDeserializer::<FieldError>::new(&self.name));
+        key.map(Some).map_err(|error| error.below(Step::Field(mem::take(&mut self.name))))
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, FieldError> {
-        match seed.deserialize(self.next_value()?) {
-            Ok(value) => Ok(value),
-            Err(error) => Err(self.unfit(error)),
-        }
+        let value = self.value.take().ok_or_else(|| FieldError::custom("value is missing"))?;
+        let value = seed.deserialize(FieldValue(value));
+        value.map_err(|error| error.below(Step::Field(mem::take(&mut self.name))))
     }
 }
 

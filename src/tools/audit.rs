@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::common::PLACES_LISTED;
+use super::common::{PLACES_LISTED, fitting};
 use super::{Effect, Paint, Stdin, Text, Tool, targets};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -192,18 +192,10 @@ fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response
         0 => usize::MAX,
         limit => limit,
     };
-    let (mut shown, mut bytes) = (Vec::new(), 0);
-    for record in records.iter().rev().skip(offset).take(limit) {
-        let mut value = audit::as_value(record);
-        let size = value.to_string().len();
-        bytes += size;
-        if bytes_max > 0 && bytes > bytes_max && !shown.is_empty() {
-            break;
-        }
-        if bytes_max > 0 && size > bytes_max {
-            shorten_files(&mut value);
-        }
-        shown.push(value);
+    let wanted = records.iter().rev().skip(offset).take(limit).map(audit::as_value);
+    let mut shown = fitting(bytes_max, wanted, |value| value.to_string().len());
+    for value in shown.iter_mut().filter(|value| bytes_max > 0 && value.to_string().len() > bytes_max) {
+        shorten_files(value);
     }
     let next = offset + shown.len();
     let truncated = next < records.len();

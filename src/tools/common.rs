@@ -1,23 +1,27 @@
-//! What the changing tools share.
+//! Helpers of several tools: options, lists, bounds, refusals of files, and a change of one file.
 
 use std::borrow::Cow;
 use std::fmt::{Debug, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Text;
+use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::change::gate::{Needs, quoted};
 use crate::engine::change::numbered::NotFound;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::search::notes::Notes;
 use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, Unsupported, View, looks_binary};
@@ -59,6 +63,44 @@ impl ListEnd {
         if let Some(total) = self.total {
             text.note(format!("{listed} of {total} are listed"));
         }
+    }
+}
+
+/// Returns the first entries that fit into `bytes_max`, and at least one; 0 lifts the bound.
+pub fn fitting<T>(bytes_max: usize, entries: impl Iterator<Item = T>, bytes: impl Fn(&T) -> usize) -> Vec<T> {
+    let (mut listed, mut size) = (Vec::new(), 0_usize);
+    for entry in entries {
+        size = size.saturating_add(bytes(&entry));
+        if bytes_max > 0 && size > bytes_max && !listed.is_empty() {
+            break;
+        }
+        listed.push(entry);
+    }
+    listed
+}
+
+/// Returns what ends a search at its time limit, which is the policy's if the request names none; 0 lifts it.
+#[must_use]
+pub fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Control {
+    match timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
+        0 => engine.control.clone(),
+        limit => engine.control.clone().within(Duration::from_millis(limit)),
+    }
+}
+
+/// Warns of what a search noted, and of a path that is shown lossily.
+pub fn warn_of_search(engine: &mut Engine, mut notes: Notes, has_lossy_path: bool) {
+    let lossy = "a path is not valid UTF-8: its other bytes are shown as U+FFFD";
+    notes.extend(has_lossy_path.then(|| lossy.to_owned()));
+    notes.into_lines().into_iter().for_each(|note| engine.warn(note));
+}
+
+/// Returns how many lines came and went, or that they were not compared.
+#[must_use]
+pub fn amount_text(insertions: Option<usize>, deletions: Option<usize>) -> String {
+    match (insertions, deletions) {
+        (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
+        _ => "binary".to_owned(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::{search_control, warn_of_search};
 use super::grep::Sort;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
@@ -124,10 +125,7 @@ impl Tool for Glob {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let selection = request.selection(engine)?;
         let roots = roots(&engine.workspace, &request.path, Beginning::Folders)?;
-        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
-            0 => engine.control.clone(),
-            limit => engine.control.clone().within(Duration::from_millis(limit)),
-        };
+        let control = search_control(engine, request.timeout_ms);
         let workspace = &engine.workspace;
         let mut walk =
             Walk::new(workspace, roots.clone(), selection.clone(), control.clone()).reading_ahead();
@@ -153,10 +151,8 @@ impl Tool for Glob {
             notes.extend(empty.advice(|found| found.count() as u64));
             notes.extend(request.r#type.is_none().then(|| folders(&empty)).flatten());
         }
-        if paths.iter().any(|path| path.contains(char::REPLACEMENT_CHARACTER)) {
-            notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
-        }
-        notes.into_lines().into_iter().for_each(|note| engine.warn(note));
+        let is_lossy = paths.iter().any(|path| path.contains(char::REPLACEMENT_CHARACTER));
+        warn_of_search(engine, notes, is_lossy);
         Ok(Response { paths, total, truncated: next_offset.is_some(), next_offset })
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::{amount_text, fitting};
 use super::snapshot::Stat;
 use super::targets::{self, PathOrRevisions, Revisions, no_snapshot};
 use super::{Effect, Paint, Stdin, Text, Tool};
@@ -200,10 +201,8 @@ impl Tool for Log {
         }
         let bytes_max = engine.bytes_max(request.max_bytes);
         let found = log.snapshots.len();
-        let snapshots = within(
-            log.snapshots.iter().map(|snapshot| LoggedSnapshot::of(snapshot, request.stat)),
-            bytes_max,
-        );
+        let entries = log.snapshots.iter().map(|snapshot| LoggedSnapshot::of(snapshot, request.stat));
+        let snapshots = fitting(bytes_max, entries, LoggedSnapshot::size_bytes);
         let truncated = log.truncated || snapshots.len() < found;
         let next_offset = truncated.then(|| request.offset + snapshots.len());
         Ok(Response { snapshots, truncated, next_offset, graph: request.graph })
@@ -322,10 +321,7 @@ impl FileLines {
 
     /// One line of text.
     fn line(&self) -> String {
-        let amount = match (self.insertions, self.deletions) {
-            (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
-            _ => "binary".to_owned(),
-        };
+        let amount = amount_text(self.insertions, self.deletions);
         format!("{} | {amount}", escaped::name(&self.path))
     }
 }
@@ -361,20 +357,6 @@ fn pattern(text: &str) -> Result<regex::Regex, Error> {
 /// How many snapshots are listed where the request does not say: a person has a pager.
 fn limit_of(engine: &Engine) -> usize {
     if engine.is_for_a_person() { PERSON_LIMIT } else { engine.policy().size(Key::LogLimit) }
-}
-
-/// The first entries that fit into `bytes_max`, and at least one; 0 means no limit.
-fn within(entries: impl Iterator<Item = LoggedSnapshot>, bytes_max: usize) -> Vec<LoggedSnapshot> {
-    let mut size = 0;
-    let mut fitting = Vec::new();
-    for entry in entries {
-        size += entry.size_bytes();
-        if bytes_max > 0 && size > bytes_max && !fitting.is_empty() {
-            break;
-        }
-        fitting.push(entry);
-    }
-    fitting
 }
 
 /// Seconds since 1970 as RFC 3339.

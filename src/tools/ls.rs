@@ -1,12 +1,12 @@
 //! `ls`: what a folder holds.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rustix::fs::Stat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::{search_control, warn_of_search};
 use super::glob::ran_out;
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
@@ -184,10 +184,7 @@ impl Tool for Ls {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let roots = roots(&engine.workspace, &request.path, Beginning::Anything)?;
-        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
-            0 => engine.control.clone(),
-            limit => engine.control.clone().within(Duration::from_millis(limit)),
-        };
+        let control = search_control(engine, request.timeout_ms);
         let depth = request.depth.or((!request.recursive).then_some(1));
         let selection = Selection {
             hidden: request.hidden,
@@ -228,14 +225,12 @@ impl Tool for Ls {
         }
         let counted_max = if depth == Some(1) { COUNTED_FLAT_MAX } else { COUNTED_DEEP_MAX };
         let ignored = ignored(&walk, workspace, &control, counted_max);
-        let mut notes = std::mem::take(&mut walk.notes);
+        let notes = std::mem::take(&mut walk.notes);
         let (total, next_offset) = (page.seen(), page.next_offset());
         let entries = page.into_entries();
-        if entries.iter().any(|entry| entry.path.contains(char::REPLACEMENT_CHARACTER)) {
-            notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
-        }
         let largest = if next_offset.is_some() { sums.largest(workspace) } else { Vec::new() };
-        notes.into_lines().into_iter().for_each(|note| engine.warn(note));
+        let is_lossy = entries.iter().any(|entry| entry.path.contains(char::REPLACEMENT_CHARACTER));
+        warn_of_search(engine, notes, is_lossy);
         Ok(Response { entries, total, truncated: next_offset.is_some(), next_offset, largest, ignored })
     }
 

@@ -547,7 +547,7 @@ pub struct CommonField {
 }
 
 /// The options that requests may give as fields.
-const COMMON_FIELDS: [CommonField; 4] = [
+pub const COMMON_FIELDS: [CommonField; 4] = [
     CommonField { name: "workspace", scope: Scope::Process, kind: "string", description: "Workspace root" },
     CommonField { name: "sandbox", scope: Scope::Call, kind: "string", description: "Named workspace" },
     CommonField { name: "session", scope: Scope::Call, kind: "string", description: "Another session" },

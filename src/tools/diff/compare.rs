@@ -7,15 +7,16 @@ use super::Request;
 use crate::engine::Engine;
 use crate::engine::change::record::unreadable;
 use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
-use crate::engine::store::session;
-use crate::engine::store::state::State;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::peek;
 use crate::text::escaped;
 use crate::text::git_diff::{Amount, FileDiff, Side};
-use crate::tools::targets::{PathOrRevisions, Revisions, commit_named, path_must_be_known, path_or_revision};
+use crate::tools::common::amount_text;
+use crate::tools::targets::{
+    ChosenSession, PathOrRevisions, Revisions, commit_named, path_must_be_known, path_or_revision,
+};
 
 /// Files that are listed with their numbers.
 const FILES_LISTED_MAX: usize = 1000;
@@ -110,6 +111,16 @@ pub enum Action {
 }
 
 impl Action {
+    /// Returns what a delta does.
+    pub(crate) const fn of(delta: &Delta) -> Self {
+        match (&delta.before, &delta.after) {
+            (None, _) => Self::Create,
+            (_, None) => Self::Delete,
+            _ if delta.similarity.is_some() => Self::Rename,
+            _ => Self::Modify,
+        }
+    }
+
     /// Its letter, as git has it.
     #[must_use]
     pub const fn sign(self) -> char {
@@ -203,12 +214,7 @@ impl FileStat {
 
     /// The numbers of one file.
     fn of(delta: &Delta, amount: Amount) -> Self {
-        let action = match (&delta.before, &delta.after) {
-            (None, _) => Action::Create,
-            (_, None) => Action::Delete,
-            _ if delta.similarity.is_some() => Action::Rename,
-            _ => Action::Modify,
-        };
+        let action = Action::of(delta);
         let before = delta.before.as_ref().filter(|_| action == Action::Rename);
         Self {
             path: String::from_utf8_lossy(delta.path()).into_owned(),
@@ -221,10 +227,7 @@ impl FileStat {
 
     /// One line for a person.
     pub fn line(&self) -> String {
-        let amount = match (self.insertions, self.deletions) {
-            (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
-            _ => "binary".to_owned(),
-        };
+        let amount = amount_text(self.insertions, self.deletions);
         let name = self.from.as_ref().map_or_else(String::new, |from| format!("{} => ", escaped::name(from)));
         let sign = self.action.sign();
         format!("{sign} {name}{} ({amount})", escaped::name(&self.path))
@@ -246,29 +249,14 @@ pub struct Compared {
     pub changes: Vec<PathChange>,
 }
 
-/// Whose changes a diff without a snapshot shows.
-pub struct Who {
-    /// The caller's session.
-    pub session: String,
-    /// The number of its last change before it ended and began anew; 0 where it never did.
-    pub after: u64,
-    /// Whether the call itself names it.
-    pub is_named: bool,
-}
-
-impl Who {
-    /// The caller.
-    pub fn of(engine: &Engine) -> Result<Self, Error> {
-        let state = State::find(&engine.workspace)?;
-        let known = state.and_then(|state| session::peek(&state, engine.session()));
-        let after = known.and_then(|known| known.after()).map_or(0, |ended| ended.seq);
-        let is_named = engine.named_session().is_some();
-        Ok(Self { session: engine.session().to_string(), after, is_named })
-    }
-}
-
-/// What the request wants to see compared.
-pub fn compared(store: &Store, request: &Request, who: &Who) -> Result<Compared, Error> {
+/// Returns what the request wants to see compared; `caller` is the session whose changes a diff without a snapshot
+/// shows, and `is_named` is true if the call itself names it.
+pub fn compared(
+    store: &Store,
+    request: &Request,
+    caller: &ChosenSession,
+    is_named: bool,
+) -> Result<Compared, Error> {
     let broken = |error: SnapshotError| unreadable(&error);
     let named = |name: &Option<String>, field| {
         name.as_deref().map(|name| commit_named(store, name, field)).transpose()
@@ -276,12 +264,12 @@ pub fn compared(store: &Store, request: &Request, who: &Who) -> Result<Compared,
     let (of, from, to) =
         (named(&request.of, "of")?, named(&request.from, "from")?, named(&request.to, "to")?);
     if of.is_none() && from.is_none() && to.is_none() {
-        let session = Some(who.session.clone());
-        if let Some(changed) = store.changed_by(&who.session, who.after).map_err(broken)? {
+        let session = Some(caller.session.clone());
+        if let Some(changed) = store.changed_by(&caller.session, caller.after).map_err(broken)? {
             let (from, to) = (changed.before, Some(changed.last));
             return Ok(Compared { from, to, session, changes: changed.paths });
         }
-        if who.is_named {
+        if is_named {
             return Ok(Compared { session, ..Compared::default() });
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::targets::{self, lies_in_any, no_snapshot, path_must_be_known};
+use super::targets::{self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known};
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record::{self, unreadable};
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::counted::counted;
 pub use compare::{Action, Response, write};
-use compare::{Compared, FileStat, SessionDiff, Who, Window, compared};
+use compare::{Compared, FileStat, SessionDiff, Window, compared};
 
 /// Show what changed between two snapshots, in one of them, or in this session
 ///
@@ -101,13 +101,14 @@ impl Tool for Diff {
             return Ok(Response::of(&Compared::default(), 0));
         };
         let (request, places) = compare::settled(engine, &store, request)?;
-        let who = Who::of(engine)?;
-        if is_by_session(engine, &request, &store, &who)? {
+        let caller = targets::session_named(engine, engine.session())?;
+        let is_named = engine.named_session().is_some();
+        if is_by_session(engine, &request, &store, &caller)? {
             let response = by_session(engine, &store, &request, &places)?;
             warn_of_cut_lines(engine, &response);
             return Ok(response);
         }
-        let mut compared = compared(&store, &request, &who)?;
+        let mut compared = compared(&store, &request, &caller, is_named)?;
         compared.changes.retain(|change| lies_in_any(&change.path, &places));
         let deltas = store.deltas(&compared.changes).map_err(|error| unreadable(&error))?;
         let mut response = Response::of(&compared, deltas.len());
@@ -160,16 +161,21 @@ fn warn_of_cut_lines(engine: &mut Engine, response: &Response) {
 
 /// Whether what each session changed is shown: where that is asked for, and to a person who asks for
 /// nothing else and has no session of their own.
-fn is_by_session(engine: &Engine, request: &Request, store: &Store, who: &Who) -> Result<bool, Error> {
+fn is_by_session(
+    engine: &Engine,
+    request: &Request,
+    store: &Store,
+    caller: &ChosenSession,
+) -> Result<bool, Error> {
     let names_any = request.of.is_some() || request.from.is_some() || request.to.is_some();
     if request.by_session && names_any {
         return Err(Error::invalid("by_session cannot be combined with from, to and of: leave them out")
             .detail("field", "by_session"));
     }
-    if request.by_session || names_any || who.is_named || !engine.is_for_a_person() {
+    if request.by_session || names_any || engine.named_session().is_some() || !engine.is_for_a_person() {
         return Ok(request.by_session);
     }
-    let own = store.steps_of(&who.session, who.after).map_err(|error| unreadable(&error))?;
+    let own = store.steps_of(&caller.session, caller.after).map_err(|error| unreadable(&error))?;
     Ok(own.is_empty())
 }
 

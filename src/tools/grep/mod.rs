@@ -2,15 +2,13 @@
 
 mod request;
 
-use std::time::Duration;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::common::{search_control, warn_of_search};
 use super::{Effect, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::engine::policy::settings::Key;
 use crate::error::{Error, ErrorKind};
 use crate::search::basic;
 use crate::search::collect::{MatchDetail, Style};
@@ -83,10 +81,7 @@ impl Tool for Grep {
         let manner = request.manner(&patterns, engine.policy())?;
         let selection = request.selection(engine)?;
         let roots = roots(&engine.workspace, &request.path, Beginning::Searchable)?;
-        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
-            0 => engine.control.clone(),
-            limit => engine.control.clone().within(Duration::from_millis(limit)),
-        };
+        let control = search_control(engine, request.timeout_ms);
         let mut walk = Walk::new(&engine.workspace, roots.clone(), selection.clone(), control.clone());
         let search = Search {
             workspace: &engine.workspace,
@@ -116,16 +111,14 @@ impl Tool for Grep {
                 .into_iter()
                 .for_each(|note| notes.extend(Some(note)));
         }
-        if outcome.has_lossy_path() {
-            notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
-        }
-        notes.into_lines().into_iter().for_each(|note| engine.warn(note));
+        let is_lossy = outcome.has_lossy_path();
+        warn_of_search(engine, notes, is_lossy);
         Ok(Response::of(engine, &request, outcome))
     }
 
     fn text(response: &Response, text: &mut Text) {
         if !response.is_quiet {
-            text::write(response, text);
+            write(response, text);
         }
     }
 

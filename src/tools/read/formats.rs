@@ -56,7 +56,7 @@ struct Binary {
 }
 
 /// Reads a file that is not text.
-pub fn read(
+pub fn read_binary(
     engine: &mut Engine,
     place: &ResolvedPath,
     mut file: File,
@@ -169,7 +169,7 @@ pub struct CellRange {
 ///
 /// # Errors
 /// `invalid_request` for what is no notebook, or where there is no such cell.
-pub fn read(
+pub fn read_notebook(
     engine: &mut Engine,
     place: &ResolvedPath,
     file: &mut File,

@@ -39,12 +39,12 @@ pub fn read(
     let (mut file, stat) = engine.workspace.open_file(&place)?;
     let start = first_bytes(&file).map_err(|source| Error::io("read", place.shown(), source))?;
     if content::looks_binary(&start) {
-        return formats::read(engine, &place, file, &stat, &start, request, room);
+        return formats::read_binary(engine, &place, file, &stat, &start, request, room);
     }
     let spans = match selection {
         Selection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
             let wanted = formats::CellRange { cell: *cell, skip_bytes: *skip_bytes, room };
-            return formats::read(engine, &place, &mut file, &stat, wanted);
+            return formats::read_notebook(engine, &place, &mut file, &stat, wanted);
         }
         Selection::Cells(..) => Vec::new(),
         Selection::Lines(span) => vec![*span],
@@ -65,7 +65,7 @@ pub fn read(
     if let Selection::Cells(cell, skip_bytes) = selection {
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
         let wanted = formats::CellRange { cell: *cell, skip_bytes: *skip_bytes, room };
-        return formats::read(engine, &place, &mut file, &stat, wanted);
+        return formats::read_notebook(engine, &place, &mut file, &stat, wanted);
     }
     let parts = match selection {
         Selection::Around(line, lines_max) => {

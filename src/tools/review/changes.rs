@@ -127,12 +127,7 @@ fn of_delta(
     };
     let before = read(&delta.before, known.and_then(|file| file.before.as_ref()))?;
     let after = read(&delta.after, known.and_then(|file| file.after.as_ref()))?;
-    let action = match (&before, &after) {
-        (None, _) => Action::Create,
-        (_, None) => Action::Delete,
-        _ if delta.similarity.is_some() => Action::Rename,
-        _ => Action::Modify,
-    };
+    let action = Action::of(delta);
     let diff = FileDiff {
         old: before.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
         new: after.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
