@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use lbx::app::call::Call;
 use lbx::app::options::Options;
-use lbx::app::remote::Called;
+use lbx::app::remote::CallResult;
 use lbx::catalog;
 use lbx::control::Control;
-use lbx::dialect::client::Native;
-use lbx::dialect::{DIALECTS, ForeignTool};
+use lbx::dialect::client::LbxClient;
+use lbx::dialect::{DIALECTS, DialectTool};
 use lbx::error::ErrorKind;
 use lbx::mcp::message;
 use lbx::request;
@@ -76,13 +76,13 @@ pub fn dialects(data: &[u8]) {
     let Some(name) = line.get("tool").and_then(Value::as_str) else { return };
     let template: &Template = furnished();
     let request = line.get("request").cloned().unwrap_or_default();
-    let has_tool = |tool: &&ForeignTool| tool.name == name && !tool.runs_commands;
+    let has_tool = |tool: &&DialectTool| tool.name == name && !tool.runs_commands;
     for dialect in DIALECTS {
         let Some(tool) = dialect.tools.iter().find(has_tool) else { continue };
         template.put_back();
         let options: Options = Template::options();
         let open = || template.workspace();
-        let mut native = Native::new(&open, &options, Control::default());
+        let mut native = LbxClient::new(&open, &options, Control::default());
         if let Err(error) = dialect.call(tool, &mut native, request.clone()) {
             assert_ne!(error.kind(), ErrorKind::Internal, "{}: {}", tool.name, error.message());
             let _ = dialect.words_of(&error, &request);
@@ -91,10 +91,10 @@ pub fn dialects(data: &[u8]) {
 }
 
 /// A call of `tool` in the workspace of a template.
-pub fn call(template: &Template, tool: &'static ToolEntry, request: Value) -> Called {
+pub fn call(template: &Template, tool: &'static ToolEntry, request: Value) -> CallResult {
     let workspace = template.workspace().expect("the template's root is there");
     match Call::within(workspace, tool, &Template::options()) {
         Ok(call) => call.run_with(|engine| (tool.run_json)(engine, request)),
-        Err(error) => Called::refused(error),
+        Err(error) => CallResult::refused(error),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::options::Options;
-use super::remote::{Called, Remote};
+use super::remote::{CallResult, Remote};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
@@ -29,17 +29,17 @@ pub struct Call {
 impl Call {
     /// Makes the call of a JSON request, in the container that the options name where they name one.
     #[must_use]
-    pub fn make(tool: &'static ToolEntry, mut request: Value, options: &Options) -> Called {
+    pub fn make(tool: &'static ToolEntry, mut request: Value, options: &Options) -> CallResult {
         let called = options.with_fields_of(&mut request).and_then(|options| {
             Ok(match Remote::of(&options)? {
                 Some(remote) => remote.call(tool, &request, &options, &Control::default()),
                 None => Self { request, ..Self::new(tool, &options)? }.run(),
             })
         });
-        called.unwrap_or_else(Called::refused)
+        called.unwrap_or_else(CallResult::refused)
     }
 
-    /// A call by the options' session in their workspace.
+    /// Returns a call by the options' session in their workspace.
     ///
     /// # Errors
     /// Where there is no such workspace, session or sandbox.
@@ -48,7 +48,7 @@ impl Call {
         Self::within(workspace?, tool, options)
     }
 
-    /// A call by the options' session in a workspace that is known already.
+    /// Returns a call by the options' session in a workspace that is known already.
     ///
     /// # Errors
     /// Where there is no such session, or the policy is not as it should be.
@@ -77,7 +77,7 @@ impl Call {
         Ok(Self { tool, engine, request: Value::Null })
     }
 
-    /// The same call, listening to `control`.
+    /// Returns the same call, listening to `control`.
     #[must_use]
     pub fn controlled_by(mut self, control: Control) -> Self {
         self.engine.control = control;
@@ -86,20 +86,20 @@ impl Call {
 
     /// Makes the call with its JSON request.
     #[must_use]
-    pub fn run(mut self) -> Called {
+    pub fn run(mut self) -> CallResult {
         let (tool, request) = (self.tool, std::mem::take(&mut self.request));
         self.run_with(|engine| (tool.run_json)(engine, request))
     }
 
     /// Makes the call.
     #[must_use]
-    pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> Called {
+    pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
         let answered = without_panic(|| run(&mut self.engine));
         if self.tool.effect != Effect::Reads || self.engine.has_changed() {
             self.engine.audit(self.tool.name, answered.as_ref().err());
         }
         let (outcome, tally) = self.engine.finish(self.tool.name);
-        Called { answered, outcome, tally }
+        CallResult { answered, outcome, tally }
     }
 }
 
@@ -175,7 +175,7 @@ pub fn consent(ask: &Ask, change: &Proposal<'_>) -> Result<(), Error> {
 }
 
 impl Proposal<'_> {
-    /// What the change would do, as a person is shown it and as a tool answers it.
+    /// Returns what the change would do, as a person is shown it and as a tool answers it.
     ///
     /// # Errors
     /// What the change refuses.
@@ -188,7 +188,7 @@ impl Proposal<'_> {
     }
 }
 
-/// The text of a reply, and the differences that it has beside.
+/// Returns the text of a reply, and the differences that it has beside.
 fn shown(reply: &dyn Reply) -> Result<String, Error> {
     let mut text = Text::of_fields();
     reply.text(&mut text);
@@ -216,7 +216,7 @@ pub fn consent_unseen(ask: &Ask, tool: &'static ToolEntry, request: &Value) -> R
     }
 }
 
-/// A request as a person reads it: a command of several lines in several lines.
+/// Returns a request as a person reads it: a command of several lines in several lines.
 fn unescaped(request: &Value) -> String {
     let fields = request.as_object().into_iter().flatten();
     let line = |(name, value): (&String, &Value)| match value.as_str() {

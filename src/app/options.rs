@@ -43,7 +43,7 @@ pub struct Settings {
     pub results: Results,
     /// The tools that it has; all where nobody says.
     pub tools: Option<String>,
-    /// Whether a person must agree to each change.
+    /// True if a person must agree to each change.
     pub confirm: bool,
     /// The sandboxes that calls may name where the command line settles the workspace.
     pub sandboxes: Vec<String>,
@@ -95,7 +95,7 @@ pub struct Options {
     pub workspace: Option<PathBuf>,
     /// The session that was named.
     pub session: Option<String>,
-    /// Whether the call itself named it, rather than the environment.
+    /// True if the call itself named it, rather than the environment.
     pub is_session_named: bool,
     /// The named workspace.
     pub sandbox: Option<String>,
@@ -103,7 +103,7 @@ pub struct Options {
     pub sandboxes: Option<Vec<String>>,
     /// The model family whose tools are meant.
     pub dialect: Option<String>,
-    /// Whether a change without a snapshot counts as failed.
+    /// True if a change without a snapshot counts as failed.
     pub require_snapshot: bool,
     /// Where the policy comes from, the workspace's own file aside.
     pub policy: Sources,
@@ -111,15 +111,15 @@ pub struct Options {
     pub json: Option<OsString>,
     /// Whether to print the payload alone.
     pub text: bool,
-    /// Whether the environment asks for JSON, even of a tool that answers with text.
+    /// True if the environment asks for JSON, even of a tool that answers with text.
     pub json_output: bool,
-    /// Whether entries of a list end in NUL.
+    /// True if entries of a list end in NUL.
     pub null: bool,
     /// Whether to spread the JSON over lines.
     pub pretty: bool,
-    /// Whether the exit status tells the result.
+    /// True if the exit status tells the result.
     pub exit_status: bool,
-    /// Whether a person at a terminal reads the answer.
+    /// True if a person at a terminal reads the answer.
     pub person: bool,
     /// The harness that calls, where it named itself.
     pub harness: Option<String>,
@@ -130,7 +130,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The options in parsed arguments.
+    /// Returns the options in parsed arguments.
     ///
     /// # Errors
     /// `invalid_request`.
@@ -145,7 +145,7 @@ impl Options {
         Ok(Self::from_flags(flags))
     }
 
-    /// The options that matter for a refusal of arguments which could not be parsed.
+    /// Returns the options that matter for a refusal of arguments which could not be parsed.
     #[must_use]
     pub fn from_arguments(arguments: &[OsString]) -> Self {
         let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
@@ -154,7 +154,7 @@ impl Options {
         Self::from_flags(Flags { text, pretty: has("--pretty"), exit_status, ..Flags::default() })
     }
 
-    /// The options for a tool, which may have a form of answer of its own.
+    /// Returns the options for a tool, which may have a form of answer of its own.
     #[must_use]
     pub fn for_tool(&self, tool: &ToolEntry) -> Self {
         let text = self.text || (tool.text_by_default && !self.json_output && !self.pretty);
@@ -198,7 +198,7 @@ impl Options {
         }
     }
 
-    /// The same, for a process that makes many calls.
+    /// Returns the same, for a process that makes many calls.
     #[must_use]
     pub fn for_many_calls(self) -> Self {
         Self { kept: Kept::lasting(), ..self }
@@ -277,7 +277,7 @@ impl Options {
         }
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     ///
     /// # Errors
     /// `invalid_request` where the name given is none.
@@ -338,7 +338,7 @@ impl Options {
         Ok(())
     }
 
-    /// The same for a tool that needs no project: where nothing names a workspace, the current folder serves,
+    /// Returns the same for a tool that needs no project: where nothing names a workspace, the current folder serves,
     /// whatever it is.
     ///
     /// # Errors
@@ -350,14 +350,14 @@ impl Options {
         Ok(Workspace::open(&implied_root()?)?.keeping(&self.kept))
     }
 
-    /// Whether the environment asks for the payload alone.
+    /// Returns true if the environment asks for the payload alone.
     #[must_use]
     pub fn is_text_by_environment(&self) -> bool {
         std::env::var_os("LBX_OUTPUT").is_some_and(|form| form == "text")
     }
 }
 
-/// The folder that a call works in where nothing names a workspace.
+/// Returns the folder that a call works in where nothing names a workspace.
 ///
 /// # Errors
 /// The system's.
@@ -366,12 +366,12 @@ pub fn implied_root() -> Result<PathBuf, Error> {
     Ok(nearest_root(&current).map_or_else(|| current.clone(), Path::to_owned))
 }
 
-/// The current folder.
+/// Returns the current folder.
 fn current_folder() -> Result<PathBuf, Error> {
     std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))
 }
 
-/// A field that is text, or null.
+/// Returns a field that is text, or null.
 fn text_of(name: &str, value: Value) -> Result<Option<String>, Error> {
     match value {
         Value::Null => Ok(None),
@@ -383,7 +383,7 @@ fn text_of(name: &str, value: Value) -> Result<Option<String>, Error> {
     }
 }
 
-/// A field that is true or false, or null.
+/// Returns a field that is true or false, or null.
 fn flag_of(name: &str, value: &Value) -> Result<bool, Error> {
     match value {
         Value::Null => Ok(false),
@@ -420,7 +420,7 @@ struct Process {
 }
 
 impl Process {
-    /// The process with that id.
+    /// Returns the process with that id.
     #[expect(clippy::disallowed_methods, reason = "/proc")]
     fn of(id: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
@@ -432,7 +432,7 @@ impl Process {
     }
 }
 
-/// The session that a text names: `NAME@parent` is NAME with digits that stand for the client's process.
+/// Returns the session that a text names: `NAME@parent` is NAME with digits that stand for the client's process.
 #[must_use]
 pub fn resolved(session: String) -> String {
     match session.strip_suffix(MARK) {
@@ -447,7 +447,7 @@ pub fn is_of_client(session: &str) -> bool {
     session.ends_with(MARK)
 }
 
-/// The nearest process above this one that is no shell; the parent where all are.
+/// Returns the nearest process above this one that is no shell; the parent where all are.
 fn client() -> (u32, String) {
     let parent = std::os::unix::process::parent_id();
     let above = std::iter::successors(Process::of(parent), |process| Process::of(process.parent));

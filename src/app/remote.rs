@@ -49,7 +49,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The container that the options name; `None` where they name a folder of this machine, or nothing.
+    /// Returns the container that the options name; `None` where they name a folder of this machine, or nothing.
     ///
     /// # Errors
     /// `sandbox_not_found`, or the system's.
@@ -120,7 +120,7 @@ impl Remote {
             .map_err(|source| self.unreachable(&source.to_string()))
     }
 
-    /// The arguments as lbx takes them inside.
+    /// Returns the arguments as lbx takes them inside.
     fn arguments(&self, arguments: &[OsString], options: &Options) -> Vec<OsString> {
         let mut words = vec![OsString::from(&self.container.binary)];
         let has = |option: &str| {
@@ -154,18 +154,18 @@ impl Remote {
 
     /// Makes the call of a JSON request, and takes in its answer.
     #[must_use]
-    pub fn call(self, tool: &ToolEntry, request: &Value, options: &Options, control: &Control) -> Called {
-        self.answer(tool, request, options, control).unwrap_or_else(Called::refused)
+    pub fn call(self, tool: &ToolEntry, request: &Value, options: &Options, control: &Control) -> CallResult {
+        self.answer(tool, request, options, control).unwrap_or_else(CallResult::refused)
     }
 
-    /// The same, with what hinders it.
+    /// Returns the same, with what hinders it.
     fn answer(
         mut self,
         tool: &ToolEntry,
         request: &Value,
         options: &Options,
         control: &Control,
-    ) -> Result<Called, Error> {
+    ) -> Result<CallResult, Error> {
         let (mut status, mut stdout, mut said) = self.ask(tool, request, options, control)?;
         if status.is_some_and(|code| NOT_THERE.contains(&code)) && stdout.is_empty() {
             self.install()?;
@@ -205,7 +205,8 @@ impl Remote {
         Ok((output.status.code(), output.stdout, said))
     }
 
-    /// The words that call lbx inside with a JSON request: in the last of them where it is tied, else on stdin.
+    /// Returns the words that call lbx inside with a JSON request: in the last of them where it is tied, else on
+    /// stdin.
     fn words_of(&self, tool: &ToolEntry, text: &str, options: &Options, is_tied: bool) -> Vec<String> {
         let mut words = vec![self.container.binary.clone()];
         if is_tied {
@@ -224,7 +225,7 @@ impl Remote {
         words
     }
 
-    /// The refusal where nobody answers inside.
+    /// Returns the refusal where nobody answers inside.
     fn unreachable(&self, why: &str) -> Error {
         Error::new(ErrorKind::IoError, format!("no response from the sandbox {}: {why}", self.name))
             .suggest("Check that the container is running; `lbx sandbox list` shows how it is reached.")
@@ -264,12 +265,12 @@ fn ended(
     Ok(waiter.join().ok())
 }
 
-/// Whether an engine says by its exit status that the program is not there.
+/// Returns true if an engine says by its exit status that the program is not there.
 fn is_not_there(status: ExitStatus) -> bool {
     status.code().is_some_and(|code| NOT_THERE.contains(&code))
 }
 
-/// Whether a call that wrote nothing to stdout cannot have been answered. As text a refusal is on stderr
+/// Returns true if a call that wrote nothing to stdout cannot have been answered. As text a refusal is on stderr
 /// alone, and a command has any status.
 fn is_broken(status: ExitStatus, tool: &str, options: &Options) -> bool {
     let is_of_lbx = |code: i32| code < ENGINE_STATUS_MIN || options.exit_status || tool == Bash::NAME;
@@ -277,8 +278,8 @@ fn is_broken(status: ExitStatus, tool: &str, options: &Options) -> bool {
     !status.success() && !is_refusal
 }
 
-/// Whether a call of that tool takes nothing from stdin, so that its end can be told by that: a command
-/// for `bash`.
+/// Returns true if a call of that tool takes nothing from stdin, so that its end can be told by that: a command for
+/// `bash`.
 fn takes_no_stdin(tool: &str, words: &[OsString]) -> bool {
     let may_take = |word: &OsString| {
         let word = word.to_string_lossy();
@@ -288,7 +289,7 @@ fn takes_no_stdin(tool: &str, words: &[OsString]) -> bool {
     tool == Bash::NAME && has_arguments && !words.iter().any(may_take)
 }
 
-/// The settings that the environment of this side has, as flags: the container has another environment.
+/// Returns the settings that the environment of this side has, as flags: the container has another environment.
 fn of_environment(options: &Options) -> impl Iterator<Item = String> {
     let of = |setting: &Setting| {
         let (_, value) = options.policy.environment.iter().find(|(name, _)| *name == setting.variable())?;
@@ -297,8 +298,8 @@ fn of_environment(options: &Options) -> impl Iterator<Item = String> {
     SETTINGS.iter().filter_map(of).flatten()
 }
 
-/// An answer of lbx as the call that it was.
-fn called(mut answer: Map<String, Value>) -> Called {
+/// Returns an answer of lbx as the call that it was.
+fn called(mut answer: Map<String, Value>) -> CallResult {
     let warnings = answer.remove("warnings").and_then(|value| serde_json::from_value(value).ok());
     let snapshot = answer.remove("snapshot").and_then(|value| value.as_str().map(str::to_owned));
     let dry_run = answer.get("dry_run").and_then(Value::as_bool).unwrap_or(false);
@@ -310,10 +311,10 @@ fn called(mut answer: Map<String, Value>) -> Called {
         (None, Some(error)) => Err(refusal(&error)),
         (None, None) => Err(Error::internal("the container did not respond")),
     };
-    Called { answered, outcome, tally: None }
+    CallResult { answered, outcome, tally: None }
 }
 
-/// A refusal as it was told.
+/// Returns a refusal as it was told.
 fn refusal(told: &Value) -> Error {
     let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let kind = ErrorKind::ALL.into_iter().find(|kind| kind.name() == text("kind"));
@@ -379,7 +380,7 @@ pub enum Input {
 pub struct Relayed {
     /// Its exit status.
     pub status: ExitStatus,
-    /// Whether it wrote anything to stdout.
+    /// True if it wrote anything to stdout.
     pub has_answered: bool,
 }
 
@@ -442,7 +443,7 @@ fn pass_out(child: &mut Child) -> bool {
 }
 
 /// A call that was made.
-pub struct Called {
+pub struct CallResult {
     /// The answer or the refusal.
     pub answered: Answered,
     /// Warnings and snapshot.
@@ -451,8 +452,8 @@ pub struct Called {
     pub tally: Option<CallTally>,
 }
 
-impl Called {
-    /// A call that was refused before it began.
+impl CallResult {
+    /// Returns a call that was refused before it began.
     #[must_use]
     pub fn refused(error: Error) -> Self {
         Self { answered: Err(error), outcome: CallNotes::default(), tally: None }

@@ -17,7 +17,7 @@ use crate::tools::{Tool as _, ToolEntry};
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 64;
 
-/// The session whose change a person at a terminal wants to undo or redo; `None` for the caller's own.
+/// Returns the session whose change a person at a terminal wants to undo or redo; `None` for the caller's own.
 ///
 /// # Errors
 /// Fails if the person says no.

@@ -40,7 +40,7 @@ pub enum Named {
 }
 
 impl Named {
-    /// The name for the answer.
+    /// Returns the name for the answer.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ impl Named {
     }
 }
 
-/// Whether a link of that name stands for a tool.
+/// Returns true if a link of that name stands for a tool.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     find(name).is_some() || dialect::owner_of(name).is_some()
 }
 
-/// What the arguments name, without parsing them: only its part of the tree is built then.
+/// Returns what the arguments name, without parsing them: only its part of the tree is built then.
 #[must_use]
 pub fn named(arguments: &[OsString]) -> Named {
     match normalize_args::tool_index(arguments).and_then(|index| arguments.get(index)?.to_str()) {
@@ -70,8 +70,8 @@ pub fn named(arguments: &[OsString]) -> Named {
     }
 }
 
-/// The tool of that name: of the model family that was named, else lbx's own, else of the one family
-/// that has it.
+/// Returns the tool of that name: of the model family that was named, else lbx's own, else of the one family that has
+/// it.
 fn tool_named(name: &str, family: Option<&'static Dialect>) -> Named {
     let of_family = family.and_then(|family| Some(Named::Foreign(family, family.tool(name)?)));
     let own = || find(name).map(Named::Tool);
@@ -79,12 +79,12 @@ fn tool_named(name: &str, family: Option<&'static Dialect>) -> Named {
     of_family.or_else(own).or_else(of_any).unwrap_or(Named::Nothing)
 }
 
-/// The model family that the arguments or the environment name.
+/// Returns the model family that the arguments or the environment name.
 fn dialect_in(arguments: &[OsString]) -> Option<&'static Dialect> {
     dialect::find(&dialect_name(arguments)?)
 }
 
-/// The name of a model family in the arguments or the environment, whether there is one or not.
+/// Returns the name of a model family in the arguments or the environment, whether there is one or not.
 pub fn dialect_name(arguments: &[OsString]) -> Option<String> {
     let mut words = arguments.iter().map(|word| word.to_string_lossy());
     let mut name = None;
@@ -99,7 +99,7 @@ pub fn dialect_name(arguments: &[OsString]) -> Option<String> {
     name.map(std::borrow::Cow::into_owned).or_else(of_environment)
 }
 
-/// The tree for parsing: all of it, or the part that was named.
+/// Returns the tree for parsing: all of it, or the part that was named.
 #[must_use]
 pub fn command_for(named: &Named) -> Command {
     match named {
@@ -111,14 +111,14 @@ pub fn command_for(named: &Named) -> Command {
     }
 }
 
-/// The part of the tree that parses the calls of one tool.
+/// Returns the part of the tree that parses the calls of one tool.
 fn parser_of(tool: &ToolEntry) -> Command {
     let root = root();
     let tool = lenient(tool, &root);
     root.subcommand(tool)
 }
 
-/// The whole tree, as help, man pages and completions show it.
+/// Returns the whole tree, as help, man pages and completions show it.
 #[must_use]
 pub fn tree() -> Command {
     let root = root();
@@ -142,7 +142,7 @@ fn root() -> Command {
         .args_override_self(false)
 }
 
-/// One tool with its other names, below `root`, which has the global options.
+/// Returns one tool with its other names, below `root`, which has the global options.
 ///
 /// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
 /// rg), the tool's counts, and the option keeps its long name there.
@@ -156,7 +156,7 @@ fn of_tool(tool: &ToolEntry, root: &Command) -> Command {
     shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
 }
 
-/// The positional arguments of a command, as its usage shows them: without brackets where one must be there.
+/// Returns the positional arguments of a command, as its usage shows them: without brackets where one must be there.
 #[must_use]
 pub fn positionals(command: &Command) -> Vec<String> {
     let tool = find(command.get_name());
@@ -184,7 +184,7 @@ pub fn positionals(command: &Command) -> Vec<String> {
     shown.into_iter().map(word).collect()
 }
 
-/// A tool whose long text can come in more ways than as the value of its flag, with these told.
+/// Returns a tool whose long text can come in more ways than as the value of its flag, with these told.
 fn with_ways_of_text(tool: &ToolEntry, command: Command) -> Command {
     let Stdin::Bulk { field, .. } = tool.stdin else { return command };
     let is_shown =
@@ -198,7 +198,7 @@ fn with_ways_of_text(tool: &ToolEntry, command: Command) -> Command {
     })
 }
 
-/// One tool for parsing: what is missing may still come from stdin.
+/// Returns one tool for parsing: what is missing may still come from stdin.
 fn lenient(tool: &ToolEntry, root: &Command) -> Command {
     of_tool(tool, root).mut_args(|argument| argument.required(false))
 }
@@ -206,7 +206,7 @@ fn lenient(tool: &ToolEntry, root: &Command) -> Command {
 /// The words after the name of a model family's tool.
 pub const FOREIGN_WORDS: &str = "foreign-words";
 
-/// A tool of a model family: its request is JSON, given by `--json` or on stdin, or its required parameters
+/// Returns a tool of a model family: its request is JSON, given by `--json` or on stdin, or its required parameters
 /// in order.
 fn foreign(tool: &DialectTool) -> Command {
     let schema = tool.schema();
@@ -261,7 +261,7 @@ fn mcp() -> Command {
         )
 }
 
-/// What `mcp` was asked for.
+/// Returns what `mcp` was asked for.
 #[must_use]
 pub fn settings(matches: &mut ArgMatches) -> Settings {
     Settings {
@@ -272,7 +272,7 @@ pub fn settings(matches: &mut ArgMatches) -> Settings {
     }
 }
 
-/// Whether any argument of the tool itself was given; `parser` has parsed them.
+/// Returns true if any argument of the tool itself was given; `parser` has parsed them.
 #[must_use]
 pub fn has_tool_arguments(tool: &ToolEntry, parser: &Command, matches: &ArgMatches) -> bool {
     let own = parser.find_subcommand(tool.name).into_iter().flat_map(Command::get_arguments);
@@ -280,7 +280,7 @@ pub fn has_tool_arguments(tool: &ToolEntry, parser: &Command, matches: &ArgMatch
         .any(|argument| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine))
 }
 
-/// The arguments once more, with a field's text from stdin; `parser` is the tool's.
+/// Returns the arguments once more, with a field's text from stdin; `parser` is the tool's.
 ///
 /// # Errors
 /// `invalid_request`.

@@ -53,7 +53,7 @@ pub fn run(
     status
 }
 
-/// The refusal of an argument that a tool of a model family does not take.
+/// Returns the refusal of an argument that a tool of a model family does not take.
 #[must_use]
 pub fn argument(tool: &DialectTool, error: &clap::Error) -> Error {
     let Some(clap::error::ContextValue::String(given)) = error.get(clap::error::ContextKind::InvalidArg)
@@ -65,7 +65,7 @@ pub fn argument(tool: &DialectTool, error: &clap::Error) -> Error {
         .detail("argument", request::quoted(given).into_owned())
 }
 
-/// How a request is given.
+/// Returns how a request is given.
 fn ways(tool: &DialectTool) -> String {
     let names = required(tool);
     let example: Vec<String> = names.iter().map(|name| format!("\"{name}\":…")).collect();
@@ -78,14 +78,14 @@ fn ways(tool: &DialectTool) -> String {
     format!("Give the parameters as --json '{{{}}}'{in_order}.", example.join(","))
 }
 
-/// The parameters that a tool requires, in the order of its schema.
+/// Returns the parameters that a tool requires, in the order of its schema.
 fn required(tool: &DialectTool) -> Vec<String> {
     let schema = tool.schema();
     let names = schema.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The required parameters as words in order.
+/// Returns the required parameters as words in order.
 fn from_words(tool: &DialectTool, words: Vec<String>) -> Result<Value, Error> {
     let names = required(tool);
     if words.len() > names.len() {
@@ -95,7 +95,7 @@ fn from_words(tool: &DialectTool, words: Vec<String>) -> Result<Value, Error> {
     Ok(Value::Object(names.into_iter().zip(words.into_iter().map(Value::String)).collect()))
 }
 
-/// The request: `--json`, else the words, else JSON on stdin.
+/// Returns the request: `--json`, else the words, else JSON on stdin.
 fn request_of(tool: &DialectTool, words: Vec<String>, options: &Options) -> Result<Value, Error> {
     if let Some(json) = &options.json {
         if !words.is_empty() {
@@ -114,7 +114,7 @@ fn request_of(tool: &DialectTool, words: Vec<String>, options: &Options) -> Resu
     }
 }
 
-/// What a tool says, with a line for each image: only an MCP client can be shown one.
+/// Returns what a tool says, with a line for each image: only an MCP client can be shown one.
 fn text_of(said: &ToolOutput) -> String {
     let images = said.images.iter().map(|image| format!("[{} image, shown over MCP only]", image.mime));
     let media = said.media.iter().map(|media| format!("[{} file, shown over MCP only]", media.mime));
@@ -137,7 +137,7 @@ fn print(tool: &DialectTool, options: &Options, text: &str, outcome: &CallNotes)
     status
 }
 
-/// The options of a call that answers with text.
+/// Returns the options of a call that answers with text.
 fn as_text(options: &Options) -> Options {
     Options { text: !options.json_output && !options.pretty, ..options.clone() }
 }

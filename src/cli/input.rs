@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::output;
 use crate::app::call::Call;
 use crate::app::options::Options;
-use crate::app::remote::Called;
+use crate::app::remote::CallResult;
 use crate::catalog::{find, unknown_tool};
 use crate::envelope::Frame;
 use crate::error::Error;
@@ -44,13 +44,13 @@ pub fn read_stdin() -> Result<Input, Error> {
     }
 }
 
-/// Whether stdin is a device such as `/dev/null`, or is closed.
+/// Returns true if stdin is a device such as `/dev/null`, or is closed.
 fn is_null(stdin: &std::io::Stdin) -> bool {
     rustix::fs::fstat(stdin)
         .map_or(true, |stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
 }
 
-/// The text of `--json`: itself, stdin for `-`, a file for `@FILE`.
+/// Returns the text of `--json`: itself, stdin for `-`, a file for `@FILE`.
 ///
 /// # Errors
 /// `invalid_request` or the system's.
@@ -68,8 +68,8 @@ pub fn json_argument(argument: &OsStr) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The text of a flag: itself, or that of a file, which is returned too, for `@FILE`; `@@` is a plain `@` at the
-/// start.
+/// Returns the text of a flag: itself, or that of a file, which is returned too, for `@FILE`; `@@` is a plain `@` at
+/// the start.
 ///
 /// A text of several lines is never the name of a file: a patch may begin with `@@`, code with `@`.
 ///
@@ -136,11 +136,11 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
     let (tool, called) = match call {
         Ok((tool, request)) => match find(&tool) {
             Some(tool) => (tool.name.to_owned(), Call::make(tool, request, options)),
-            None => (request::quoted(&tool).into_owned(), Called::refused(unknown_tool(&tool))),
+            None => (request::quoted(&tool).into_owned(), CallResult::refused(unknown_tool(&tool))),
         },
-        Err(error) => ("batch".to_owned(), Called::refused(error)),
+        Err(error) => ("batch".to_owned(), CallResult::refused(error)),
     };
-    let Called { answered, outcome, tally } = called;
+    let CallResult { answered, outcome, tally } = called;
     let frame = Frame { tool: &tool, id: id.as_ref(), outcome: &outcome, pretty: false };
     let status = match answered.and_then(|reply| output::print_reply(reply.as_ref(), &frame)) {
         Ok(printed) => printed,
@@ -179,12 +179,12 @@ impl Line {
 /// The form of a line.
 const FORM: &str = "Send {\"tool\":\"read\",\"request\":{\"path\":\"…\"},\"id\":1}, one a line.";
 
-/// The refusal of a line.
+/// Returns the refusal of a line.
 fn refused(message: impl Into<String>) -> Error {
     Error::invalid(message).suggest(FORM)
 }
 
-/// The id in a line that has a field twice somewhere, which is still answered under that id.
+/// Returns the id in a line that has a field twice somewhere, which is still answered under that id.
 fn id_in(line: &[u8]) -> Option<Value> {
     serde_json::from_slice::<Value>(line).ok()?.as_object_mut()?.remove("id")
 }

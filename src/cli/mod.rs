@@ -82,7 +82,7 @@ fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> u8 {
         .unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(arguments), &error))
 }
 
-/// The same, with what is wrong about the arguments still to be told.
+/// Returns the same, with what is wrong about the arguments still to be told.
 fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
     let mut parser = commands::command_for(named);
     let (arguments, files) = match named {
@@ -130,7 +130,7 @@ fn patch_in_file(
     }))
 }
 
-/// The error for a word in the place of a tool's name; a dialect that does not exist comes first.
+/// Returns the error for a word in the place of a tool's name; a dialect that does not exist comes first.
 fn no_such_tool(arguments: &[OsString]) -> Error {
     let word = normalize_args::tool_index(arguments).and_then(|index| arguments.get(index));
     let name = word.map_or_else(String::new, |word| word.to_string_lossy().into_owned());
@@ -145,7 +145,7 @@ fn no_such_tool(arguments: &[OsString]) -> Error {
     }
 }
 
-/// The arguments, or those of help where a person at a terminal gave none.
+/// Returns the arguments, or those of help where a person at a terminal gave none.
 fn with_help_for_a_person(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.len() == 1 && output::has_person(&Options::from_arguments(&arguments)) {
         arguments.push(OsString::from("--help"));
@@ -153,7 +153,7 @@ fn with_help_for_a_person(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// The arguments of a link to lbx that bears a tool's name, as if the tool had been named.
+/// Returns the arguments of a link to lbx that bears a tool's name, as if the tool had been named.
 fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().and_then(|name| Path::new(name).file_name()).and_then(OsStr::to_str);
     let tool = name.and_then(|name| commands::is_name(name).then(|| OsString::from(name)));
@@ -279,7 +279,7 @@ fn request_of(
     }
 }
 
-/// A request without any argument: JSON on stdin; for `patch` also the patch itself.
+/// Returns a request without any argument: JSON on stdin; for `patch` also the patch itself.
 fn from_stdin(
     tool: &'static ToolEntry,
     parser: &mut Command,
@@ -303,7 +303,7 @@ fn from_stdin(
     request::read_json(&text).map(Source::Json)
 }
 
-/// A request by flags whose bulk text may be on stdin.
+/// Returns a request by flags whose bulk text may be on stdin.
 fn with_bulk(
     tool: &'static ToolEntry,
     parser: &mut Command,

@@ -24,7 +24,7 @@ const WITH_VALUE: [&str; 6] = ["--workspace", "--session", "--sandbox", "--set",
 /// What `rg --color` takes as a word of its own.
 const COLORS: [&str; 4] = ["never", "auto", "always", "ansi"];
 
-/// Where the tool's name stands among the arguments.
+/// Returns where the tool's name stands among the arguments.
 #[must_use]
 pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
     let mut words = arguments.iter().enumerate().skip(1);
@@ -38,7 +38,7 @@ pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
     None
 }
 
-/// The arguments of a call in the form that `parser` takes, and the files whose texts are among them.
+/// Returns the arguments of a call in the form that `parser` takes, and the files whose texts are among them.
 ///
 /// # Errors
 /// `invalid_request`: a flag that the tool does not have, or a text in a file that cannot be read.
@@ -68,7 +68,7 @@ pub fn arranged(
     }
 }
 
-/// The tool's own flag for another name of a field.
+/// Returns the tool's own flag for another name of a field.
 fn own_name(tool: &ToolEntry, name: &str) -> Result<String, Error> {
     let field = request::field_of(name, &(tool.request_schema)())
         .ok_or_else(|| suggest::flag(tool, &format!("--{name}")))?;
@@ -98,14 +98,14 @@ struct Flag {
     long: Vec<String>,
     /// Its short names.
     short: Vec<char>,
-    /// Whether the next word is its value.
+    /// True if the next word is its value.
     takes_next: bool,
-    /// Whether that value is a text, which may look like a flag.
+    /// True if that value is a text, which may look like a flag.
     is_text: bool,
 }
 
 impl ToolFlags {
-    /// The flags of `tool` and those of every tool, as `parser` knows them.
+    /// Returns the flags of `tool` and those of every tool, as `parser` knows them.
     fn of(tool: &ToolEntry, parser: &Command) -> Option<Self> {
         let own = parser.find_subcommand(tool.name)?;
         let flags = own.get_arguments().chain(parser.get_arguments()).filter(|flag| !flag.is_positional());
@@ -121,12 +121,12 @@ impl ToolFlags {
         })
     }
 
-    /// The flag of that long name.
+    /// Returns the flag of that long name.
     fn long(&self, name: &str) -> Option<&Flag> {
         self.flags.iter().find(|flag| flag.long.iter().any(|long| long == name))
     }
 
-    /// Whether the value of the last of these short flags is the next word.
+    /// Returns true if the value of the last of these short flags is the next word.
     fn short_takes_next(&self, letters: &str) -> bool {
         for (index, letter) in letters.char_indices() {
             if self.flags.iter().any(|flag| flag.takes_next && flag.short.contains(&letter)) {
@@ -138,7 +138,7 @@ impl ToolFlags {
 }
 
 impl Flag {
-    /// What clap knows of a flag.
+    /// Returns what clap knows of a flag.
     fn of(flag: &Arg) -> Self {
         let others = flag.get_all_aliases().unwrap_or_default();
         let letters = flag.get_all_short_aliases().unwrap_or_default();
@@ -243,8 +243,8 @@ impl Pass {
         Ok(inline.is_none() && value.is_some())
     }
 
-    /// The words with the positional fields in their places: the first one right after the tool's name,
-    /// any other at the end.
+    /// Returns the words with the positional fields in their places: the first one right after the tool's name, any
+    /// other at the end.
     fn put_together(self, index: usize) -> (Vec<OsString>, Vec<PathBuf>) {
         let mut words = self.words;
         let at = (index + 1).min(words.len());
@@ -254,13 +254,13 @@ impl Pass {
     }
 }
 
-/// Whether a word is a negative number: after a flag it is its value, though it looks like a flag.
+/// Returns true if a word is a negative number: after a flag it is its value, though it looks like a flag.
 fn is_negative(word: &OsStr) -> bool {
     let digits = word.as_bytes().strip_prefix(b"-").unwrap_or_default();
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// A flag with its value in one word, so that the value is one whatever it looks like.
+/// Returns a flag with its value in one word, so that the value is one whatever it looks like.
 fn joined(name: &str, value: &OsStr) -> OsString {
     let mut word = OsString::from(format!("--{name}="));
     word.push(value);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::app::call::Call;
 use crate::app::options::Options;
-use crate::app::remote::Called;
+use crate::app::remote::CallResult;
 use crate::catalog;
 use crate::control::{Control, Progress};
 use crate::engine::CallNotes;
@@ -28,8 +28,8 @@ const PIECE_BYTES: usize = 64 * 1024;
 
 /// Prints a call's answer and counts the call; answers the exit status.
 #[must_use]
-pub fn answer(tool: &str, options: &Options, called: Called) -> u8 {
-    let Called { answered, outcome, tally } = called;
+pub fn answer(tool: &str, options: &Options, called: CallResult) -> u8 {
+    let CallResult { answered, outcome, tally } = called;
     let status = print_answer(tool, options, &answered, &outcome);
     if let Some(tally) = tally {
         tally.close(take_printed());
@@ -90,7 +90,7 @@ pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
 /// Bytes that were printed and not asked for yet: a process prints one answer at a time.
 static PRINTED: AtomicUsize = AtomicUsize::new(0);
 
-/// How many bytes were printed since this was last asked.
+/// Returns how many bytes were printed since this was last asked.
 #[must_use]
 pub fn take_printed() -> usize {
     PRINTED.swap(0, Ordering::Relaxed)
@@ -132,19 +132,19 @@ pub fn print_line(json: &[u8]) -> u8 {
     print(&[json, b"\n"].concat())
 }
 
-/// What stands round the answer.
+/// Returns what stands round the answer.
 fn frame<'a>(tool: &'a str, options: &Options, outcome: &'a CallNotes) -> Frame<'a> {
     Frame { tool, id: None, outcome, pretty: options.pretty }
 }
 
-/// The exit status of an answer.
+/// Returns the exit status of an answer.
 fn status(reply: &dyn Reply, options: &Options) -> u8 {
     let of_result = if options.exit_status { reply.status() } else { 0 };
     let of_text = if options.text { reply.text_status() } else { 0 };
     first_of(of_result, of_text)
 }
 
-/// The first exit status that is a failure's.
+/// Returns the first exit status that is a failure's.
 #[must_use]
 pub fn first_of(one: u8, other: u8) -> u8 {
     if one == 0 { other } else { one }
@@ -208,7 +208,7 @@ pub fn say(line: &str) {
 /// through, do not clear the screen.
 const LESS: &str = "FRX";
 
-/// Whether a person reads what is printed.
+/// Returns true if a person reads what is printed.
 #[must_use]
 pub fn has_person(options: &Options) -> bool {
     let wants_json = options.json.is_some() || options.json_output || options.pretty;
@@ -218,7 +218,7 @@ pub fn has_person(options: &Options) -> bool {
         && std::io::stdin().is_terminal()
 }
 
-/// Whether a person may be at the terminal: agents name their session in the environment.
+/// Returns true if a person may be at the terminal: agents name their session in the environment.
 #[must_use]
 pub fn may_have_person(options: &Options) -> bool {
     let is_session_of_environment = options.session.is_some() && !options.is_session_named;
@@ -226,7 +226,7 @@ pub fn may_have_person(options: &Options) -> bool {
     !is_session_of_environment && !is_dumb
 }
 
-/// The reader of what is printed.
+/// Returns the reader of what is printed.
 #[must_use]
 pub fn reader(options: &Options) -> Reader {
     if has_person(options) {
@@ -257,12 +257,12 @@ pub fn page(text: &[u8]) -> bool {
     status.is_ok_and(|status| status.code() != Some(127))
 }
 
-/// The first word of a pager's command.
+/// Returns the first word of a pager's command.
 fn program(pager: &str) -> &str {
     pager.split_whitespace().find(|word| !word.contains('=')).unwrap_or(pager)
 }
 
-/// A variable of the environment that is set to something.
+/// Returns a variable of the environment that is set to something.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -285,12 +285,12 @@ struct Line {
     tool: &'static str,
     /// When the line may change next.
     next: Instant,
-    /// Whether there is anything on it.
+    /// True if there is anything on it.
     is_shown: bool,
 }
 
 impl ProgressLine {
-    /// A line for a call of `tool`, where a person waits at a terminal.
+    /// Returns a line for a call of `tool`, where a person waits at a terminal.
     #[must_use]
     pub fn of(tool: &'static str, options: &Options) -> Option<Self> {
         let is_watched = std::io::stderr().is_terminal() && may_have_person(options);
@@ -298,7 +298,7 @@ impl ProgressLine {
             .then(|| Self(Arc::new(Mutex::new(Line { tool, next: Instant::now() + QUIET, is_shown: false }))))
     }
 
-    /// A control that reports to this line.
+    /// Returns a control that reports to this line.
     #[must_use]
     pub fn control(&self) -> Control {
         let line = Arc::clone(&self.0);
@@ -331,7 +331,7 @@ impl Line {
     }
 }
 
-/// The text of the line.
+/// Returns the text of the line.
 fn text(tool: &str, progress: Progress, words: &str) -> String {
     let far = match progress.total {
         _ if !words.is_empty() => words.to_owned(),
@@ -384,7 +384,7 @@ pub fn run(tool: &'static ToolEntry, mut request: Value, options: &Options) -> u
     0
 }
 
-/// The first request, by the flags of the tool.
+/// Returns the first request, by the flags of the tool.
 #[must_use]
 pub fn request_of(matches: &ArgMatches) -> Value {
     let after = matches.try_get_one::<String>("after").ok().flatten();
@@ -392,13 +392,13 @@ pub fn request_of(matches: &ArgMatches) -> Value {
     json!({ "after": after, "all": all })
 }
 
-/// Each thing that landed, as a line of JSON.
+/// Returns each thing that landed, as a line of JSON.
 fn lines_of(value: &Value) -> Vec<u8> {
     let calls = value.get("calls").and_then(Value::as_array).into_iter().flatten();
     calls.flat_map(|call| format!("{}\n", escaped::lines(&call.to_string())).into_bytes()).collect()
 }
 
-/// Whether anybody still reads what is printed.
+/// Returns true if anybody still reads what is printed.
 fn is_read(stdout: &std::io::StdoutLock<'_>) -> bool {
     let mut waiting = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
     let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

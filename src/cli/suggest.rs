@@ -33,7 +33,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     ("patch", "-i", "Give the patch as `patch FILE`, in --patch, or on stdin."),
 ];
 
-/// The refusal of arguments that clap does not take: an unknown flag, a word too many, a missing value.
+/// Returns the refusal of arguments that clap does not take: an unknown flag, a word too many, a missing value.
 #[must_use]
 pub fn argument(tool: &ToolEntry, error: &clap::Error) -> Error {
     if error.kind() != clap::error::ErrorKind::UnknownArgument {
@@ -47,7 +47,7 @@ pub fn argument(tool: &ToolEntry, error: &clap::Error) -> Error {
     }
 }
 
-/// The refusal of an argument that has no value, or an empty one; `None` for any other fault.
+/// Returns the refusal of an argument that has no value, or an empty one; `None` for any other fault.
 fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     let argument = context(error, ContextKind::InvalidArg)?;
     let value = context(error, ContextKind::InvalidValue)?;
@@ -77,7 +77,7 @@ fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     })
 }
 
-/// The refusal of a value that the field does not take: a number out of its range, or a word that is none of
+/// Returns the refusal of a value that the field does not take: a number out of its range, or a word that is none of
 /// those there are. `None` for any other fault.
 fn bad_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     let argument = context(error, ContextKind::InvalidArg)?;
@@ -99,7 +99,7 @@ fn bad_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     )
 }
 
-/// The argument that the parser shows so: a flag with its value, or a positional one in brackets.
+/// Returns the argument that the parser shows so: a flag with its value, or a positional one in brackets.
 fn argument_named<'c>(command: &'c Command, shown: &str) -> Option<&'c Arg> {
     let bare = shown.trim_matches(['[', ']', '<', '>', '.']);
     let flag = shown.split(' ').next().and_then(|flag| flag.strip_prefix("--"));
@@ -112,7 +112,7 @@ fn argument_named<'c>(command: &'c Command, shown: &str) -> Option<&'c Arg> {
     }
 }
 
-/// What the parser has noted of an error under that name.
+/// Returns what the parser has noted of an error under that name.
 fn context(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text),
@@ -120,7 +120,7 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// The refusal of a word more than the tool takes.
+/// Returns the refusal of a word more than the tool takes.
 fn word(tool: &ToolEntry, given: &str) -> Error {
     let given = &*request::quoted(given);
     let command = (tool.command)();
@@ -135,7 +135,7 @@ fn word(tool: &ToolEntry, given: &str) -> Error {
     .detail("argument", given)
 }
 
-/// Where a word belongs that is one too many.
+/// Returns where a word belongs that is one too many.
 fn word_advice(tool: &ToolEntry) -> String {
     match tool.stdin {
         _ if tool.name == Bash::NAME => WHOLE_COMMAND.to_owned(),
@@ -146,13 +146,13 @@ fn word_advice(tool: &ToolEntry) -> String {
     }
 }
 
-/// A positional field as help shows it.
+/// Returns a positional field as help shows it.
 fn shown(field: &Arg) -> String {
     let name = field.get_id().as_str().to_uppercase();
     if field.is_required_set() { name } else { format!("[{name}]") }
 }
 
-/// The refusal of a flag that the tool does not have.
+/// Returns the refusal of a flag that the tool does not have.
 #[must_use]
 pub fn flag(tool: &ToolEntry, given: &str) -> Error {
     let text_elsewhere = bulk_advice(tool, given);
@@ -201,19 +201,19 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
         .detail("flag", given)
 }
 
-/// A field's name as a flag.
+/// Returns a field's name as a flag.
 #[must_use]
 pub fn kebab(field: &str) -> String {
     field.replace('_', "-")
 }
 
-/// Where a text of several lines belongs that begins like a flag, such as a diff.
+/// Returns where a text of several lines belongs that begins like a flag, such as a diff.
 fn bulk_advice(tool: &ToolEntry, given: &str) -> Option<String> {
     let Stdin::Bulk { field, .. } = tool.stdin else { return None };
     given.contains('\n').then(|| format!("Give the text on stdin or in --{}.", kebab(field)))
 }
 
-/// An argument as a flag; a positional one can be given so too.
+/// Returns an argument as a flag; a positional one can be given so too.
 fn flag_of(argument: &Arg) -> Option<String> {
     if argument.is_positional() {
         return None;

@@ -175,7 +175,7 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
     }
 }
 
-/// One entry of a directory.
+/// Returns one entry of a directory.
 fn entry(entry: &Value) -> String {
     let letter = match text(entry, "type") {
         "dir" => 'd',
@@ -185,7 +185,7 @@ fn entry(entry: &Value) -> String {
     format!("{letter}{} {} {}", text(entry, "mode"), number(entry, "size"), shown(entry))
 }
 
-/// One match with its context.
+/// Returns one match with its context.
 fn found(found: &Value) -> Value {
     let mut lines = texts(found, "before");
     lines.push(text(found, "text"));

@@ -238,7 +238,7 @@ fn insert(lbx: &mut LbxClient<'_>, path: &str, line: u64, text: &str) -> Result<
     edited(lbx, path, &data)
 }
 
-/// What is said of a file that was edited.
+/// Returns what is said of a file that was edited.
 fn edited(lbx: &mut LbxClient<'_>, path: &str, data: &Value) -> Result<ToolOutput, Error> {
     let shown = snippet(lbx, path, first_replacement(data))?;
     Ok(format!(

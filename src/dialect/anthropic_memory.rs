@@ -78,7 +78,7 @@ fn error_text(failure: &Failure<'_>) -> String {
     }
 }
 
-/// What is said of a path that leads out of the memory.
+/// Returns what is said of a path that leads out of the memory.
 fn escapes(path: &str) -> String {
     format!("Path {path} would escape {ROOT} directory")
 }
@@ -155,7 +155,7 @@ fn memory(lbx: &mut LbxClient<'_>, request: MemoryRequest) -> Result<ToolOutput,
     }
 }
 
-/// The path of a memory from the workspace root.
+/// Returns the path of a memory from the workspace root.
 fn below_root(lbx: &LbxClient<'_>, path: &str) -> Result<String, Error> {
     let rest = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let rest = rest.ok_or_else(|| invalid(path, format!("Path must start with {ROOT}, got: {path}")))?;
@@ -163,7 +163,7 @@ fn below_root(lbx: &LbxClient<'_>, path: &str) -> Result<String, Error> {
     Ok(lbx.root()?.join(rest.trim_start_matches('/')).display().to_string())
 }
 
-/// A request that this tool refuses, in its words.
+/// Returns a request that this tool refuses, in its words.
 fn invalid(path: &str, words: impl Into<String>) -> Error {
     refused(ErrorKind::InvalidRequest, path, words)
 }
@@ -182,8 +182,8 @@ fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<To
     Ok(format!("Here's the content of {path} with line numbers:\n{lines}").into())
 }
 
-/// Lines of a file with their numbers. What follows the last newline counts as a line, as in the family's
-/// own tool; so each file has at least one.
+/// Returns lines of a file with their numbers. What follows the last newline counts as a line, as in the family's own
+/// tool; so each file has at least one.
 fn lines(lbx: &mut LbxClient<'_>, real: &str, first: u64, last: Option<u64>) -> Result<String, Error> {
     let count = last.map(|last| (last + 1).saturating_sub(first));
     if count == Some(0) {
@@ -222,7 +222,7 @@ fn directory(lbx: &mut LbxClient<'_>, path: &str, real: &str) -> Result<ToolOutp
     Ok(lines.join("\n").into())
 }
 
-/// A size as `du -h` writes it.
+/// Returns a size as `du -h` writes it.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 fn size_text(bytes: u64) -> String {
     let units = ["B", "K", "M", "G"];

@@ -105,7 +105,7 @@ fn error_text(failure: &Failure<'_>) -> String {
     format!("<tool_use_error>{said}</tool_use_error>")
 }
 
-/// The text that was to be replaced, in the failing item of several.
+/// Returns the text that was to be replaced, in the failing item of several.
 fn old_string<'f>(failure: &'f Failure<'_>) -> &'f str {
     let item = failure.number("edit").and_then(|number| number.checked_sub(1)).unwrap_or(0);
     let edits = list(failure.request, "edits");
@@ -177,7 +177,7 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
     Ok(said.into())
 }
 
-/// An image as a block of its own; other binaries are refused.
+/// Returns an image as a block of its own; other binaries are refused.
 fn image(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     let images = lbx.image(path)?;
     if images.is_empty() {
@@ -206,7 +206,7 @@ fn write(lbx: &mut LbxClient<'_>, request: WriteRequest) -> Result<ToolOutput, E
     Ok(written(path, flag(&data, "created")))
 }
 
-/// What is said of a file that was written.
+/// Returns what is said of a file that was written.
 fn written(path: &str, created: bool) -> ToolOutput {
     if created {
         format!("File created successfully at: {path}").into()
@@ -433,7 +433,7 @@ fn content(data: &Value, with_numbers: bool) -> String {
     if lines.is_empty() { "No matches found".to_owned() } else { lines.join("\n") }
 }
 
-/// Paths of files with matches.
+/// Returns paths of files with matches.
 fn files(data: &Value) -> String {
     let files = texts(data, "files");
     if files.is_empty() {

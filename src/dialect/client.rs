@@ -36,9 +36,9 @@ pub struct Facts {
     pub modified: i64,
     /// When it was last read.
     pub accessed: i64,
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub is_folder: bool,
-    /// Whether it is a regular file.
+    /// True if it is a regular file.
     pub is_file: bool,
     /// Permission bits.
     pub mode: u32,
@@ -72,18 +72,18 @@ impl<'a> LbxClient<'a> {
         Self { open, options, control, outcome, tallies, called, images, ask: None }
     }
 
-    /// The same, which ask a person before each change.
+    /// Returns the same, which ask a person before each change.
     #[must_use]
     pub fn asking(self, ask: Option<&'a Ask>) -> Self {
         Self { ask, ..self }
     }
 
-    /// The schemas of what the tools called so far take and answer.
+    /// Returns the schemas of what the tools called so far take and answer.
     pub fn schemas(&self) -> impl Iterator<Item = Value> + '_ {
         self.called.iter().flat_map(|tool| [(tool.request_schema)(), (tool.response_schema)()])
     }
 
-    /// The data that the native tool answers.
+    /// Returns the data that the native tool answers.
     ///
     /// # Errors
     /// What the tool refuses.
@@ -91,7 +91,7 @@ impl<'a> LbxClient<'a> {
         self.call_entry(None, entry_of::<T>(), request)
     }
 
-    /// The same, with paths that count from a folder of the workspace, where one is given.
+    /// Returns the same, with paths that count from a folder of the workspace, where one is given.
     ///
     /// # Errors
     /// What the tool refuses, or where there is no such folder.
@@ -103,7 +103,7 @@ impl<'a> LbxClient<'a> {
         self.call_entry(folder, entry_of::<T>(), request)
     }
 
-    /// The same, with the types of the tool erased.
+    /// Returns the same, with the types of the tool erased.
     fn call_entry(
         &mut self,
         folder: Option<&Path>,
@@ -130,7 +130,7 @@ impl<'a> LbxClient<'a> {
         reply.value()
     }
 
-    /// The image in a file, as a block of its own; none where the file is something else.
+    /// Returns the image in a file, as a block of its own; none where the file is something else.
     ///
     /// # Errors
     /// What `read` refuses.
@@ -139,7 +139,7 @@ impl<'a> LbxClient<'a> {
         Ok(std::mem::take(&mut self.images))
     }
 
-    /// The bytes of a file, encoded, whatever they are.
+    /// Returns the bytes of a file, encoded, whatever they are.
     ///
     /// # Errors
     /// What `read` refuses.
@@ -152,8 +152,8 @@ impl<'a> LbxClient<'a> {
         Ok(base64.unwrap_or_else(|| STANDARD.encode(text("content").unwrap_or_default())))
     }
 
-    /// The text of a file that the caller is not shown, so that it does not count as read; what is not
-    /// UTF-8 in it is replaced.
+    /// Returns the text of a file that the caller is not shown, so that it does not count as read; what is not UTF-8
+    /// in it is replaced.
     ///
     /// # Errors
     /// Where there is no such file, or it is too large.
@@ -169,7 +169,7 @@ impl<'a> LbxClient<'a> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The real absolute path of what stands at `path`.
+    /// Returns the real absolute path of what stands at `path`.
     ///
     /// # Errors
     /// Where the path cannot be resolved.
@@ -179,7 +179,7 @@ impl<'a> LbxClient<'a> {
         Ok(workspace.root().join(place.path().as_path()).components().collect())
     }
 
-    /// What is known of the file or folder at `path`.
+    /// Returns what is known of the file or folder at `path`.
     ///
     /// # Errors
     /// `not_found`, or where the path cannot be resolved.
@@ -203,7 +203,7 @@ impl<'a> LbxClient<'a> {
         })
     }
 
-    /// The bytes of a file as it was in a snapshot.
+    /// Returns the bytes of a file as it was in a snapshot.
     ///
     /// # Errors
     /// `not_found` where there is no such snapshot, or no such file in it.
@@ -229,7 +229,7 @@ impl<'a> LbxClient<'a> {
         Ok(self.base()?.join(path).components().collect())
     }
 
-    /// The absolute path from which relative ones count.
+    /// Returns the absolute path from which relative ones count.
     ///
     /// # Errors
     /// Where the workspace cannot be opened.
@@ -240,7 +240,7 @@ impl<'a> LbxClient<'a> {
         Ok(base)
     }
 
-    /// The absolute path of the workspace root.
+    /// Returns the absolute path of the workspace root.
     ///
     /// # Errors
     /// Where the workspace cannot be opened.
@@ -248,7 +248,7 @@ impl<'a> LbxClient<'a> {
         Ok((self.open)()?.root().to_owned())
     }
 
-    /// Bytes that an answer has where nobody says.
+    /// Returns bytes that an answer has where nobody says.
     ///
     /// # Errors
     /// Where the workspace cannot be opened, or its policy is not as it should be.
@@ -256,7 +256,7 @@ impl<'a> LbxClient<'a> {
         Ok(Policy::load(&(self.open)()?, &self.options.policy)?.max_bytes())
     }
 
-    /// The size of what stands at `path`, in bytes; 0 where there is nothing.
+    /// Returns the size of what stands at `path`, in bytes; 0 where there is nothing.
     ///
     /// # Errors
     /// Where the path cannot be resolved.
@@ -265,7 +265,7 @@ impl<'a> LbxClient<'a> {
         Ok(place.stat().map_or(0, fs::size_of))
     }
 
-    /// Whether anything stands at `path`.
+    /// Returns true if anything stands at `path`.
     ///
     /// # Errors
     /// Where the path cannot be resolved.
@@ -273,7 +273,7 @@ impl<'a> LbxClient<'a> {
         Ok((self.open)()?.resolve(Path::new(path))?.stat().is_some())
     }
 
-    /// Whether a folder stands at `path`.
+    /// Returns true if a folder stands at `path`.
     ///
     /// # Errors
     /// Where the path cannot be resolved.
@@ -294,7 +294,7 @@ macro_rules! native_request {
 }
 pub(super) use native_request;
 
-/// An object without its null fields.
+/// Returns an object without its null fields.
 pub fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -304,27 +304,27 @@ pub fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// A text field of an answer.
+/// Returns a text field of an answer.
 pub fn text<'v>(data: &'v Value, field: &str) -> &'v str {
     data.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The path of an entry, as people see it.
+/// Returns the path of an entry, as people see it.
 pub fn shown(entry: &Value) -> Cow<'_, str> {
     escaped::name(text(entry, "path"))
 }
 
-/// An absolute path, as people see it.
+/// Returns an absolute path, as people see it.
 pub fn shown_path(path: &Path) -> String {
     escaped::name(&path.to_string_lossy()).into_owned()
 }
 
-/// The paths in a list of an answer, as people see them, one a line.
+/// Returns the paths in a list of an answer, as people see them, one a line.
 pub fn shown_lines(data: &Value, field: &str) -> String {
     texts(data, field).into_iter().map(escaped::name).collect::<Vec<_>>().join("\n")
 }
 
-/// A number field of an answer.
+/// Returns a number field of an answer.
 pub fn number(data: &Value, field: &str) -> u64 {
     data.get(field).and_then(Value::as_u64).unwrap_or_default()
 }
@@ -334,17 +334,17 @@ pub fn flag(data: &Value, field: &str) -> bool {
     data.get(field).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// A list of an answer; empty where it is absent.
+/// Returns a list of an answer; empty where it is absent.
 pub fn list<'v>(data: &'v Value, field: &str) -> &'v [Value] {
     data.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The texts in a list of an answer.
+/// Returns the texts in a list of an answer.
 pub fn texts<'v>(data: &'v Value, field: &str) -> Vec<&'v str> {
     list(data, field).iter().filter_map(Value::as_str).collect()
 }
 
-/// Each line of what `read` answered, with its number as `form` writes it.
+/// Returns each line of what `read` answered, with its number as `form` writes it.
 pub fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
     let first = number(data, "start_line");
     let lines = text(data, "content").lines().zip(first..);
@@ -364,7 +364,7 @@ pub struct LinesShown {
 }
 
 impl LinesShown {
-    /// Those of an answer.
+    /// Returns the lines that an answer shows.
     pub fn of(data: &Value) -> Self {
         let mut clipped: Vec<u64> = list(data, "clipped").iter().map(|line| number(line, "line")).collect();
         let cut = data.get("next_column").map(|_| number(data, "next_offset") + 1);
@@ -373,12 +373,12 @@ impl LinesShown {
         Self { first, last, total, clipped }
     }
 
-    /// A line of the file that is counted from its end where it is negative.
+    /// Returns a line of the file that is counted from its end where it is negative.
     pub fn line(&self, line: i64) -> u64 {
         u64::try_from(line).unwrap_or_else(|_| (self.total + 1).saturating_sub(line.unsigned_abs()))
     }
 
-    /// Whether lines are left out that were asked for: those up to `asked_last`, or all where that is none.
+    /// Returns true if lines are left out that were asked for: those up to `asked_last`, or all where that is none.
     pub fn stop_early(&self, asked_last: Option<u64>) -> bool {
         self.last < self.total && asked_last.is_none_or(|asked| self.last < asked)
     }
@@ -393,7 +393,7 @@ impl LinesShown {
         }
     }
 
-    /// What is left out of what was asked for, in sentences; `how` says how the family reads the rest.
+    /// Returns what is left out of what was asked for, in sentences; `how` says how the family reads the rest.
     pub fn left_out(&self, asked_last: Option<u64>, how: &str) -> Option<String> {
         let Self { first, last, total, .. } = self;
         let rest = self
@@ -411,17 +411,17 @@ pub fn says_past_end(lbx: &mut LbxClient<'_>, data: &Value) {
     lbx.outcome.warnings.retain(|known| *known != warning);
 }
 
-/// The last line of a request for so many lines from `first` on; none where it asks for all that fit.
+/// Returns the last line of a request for so many lines from `first` on; none where it asks for all that fit.
 pub fn last_asked(first: u64, limit: Option<u64>) -> Option<u64> {
     limit.filter(|limit| *limit > 0).map(|limit| first.saturating_add(limit - 1))
 }
 
-/// A number and its noun, in the plural where it is not one.
+/// Returns a number and its noun, in the plural where it is not one.
 pub fn counted(count: u64, noun: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { noun } else { plural })
 }
 
-/// The lines of a file round its first changed place, numbered as `cat -n` does.
+/// Returns the lines of a file round its first changed place, numbered as `cat -n` does.
 ///
 /// # Errors
 /// Where the file cannot be read again.
@@ -433,12 +433,12 @@ pub fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) -> Resu
     Ok(numbered(&data, cat_n))
 }
 
-/// A line as `cat -n` prints it.
+/// Returns a line as `cat -n` prints it.
 pub fn cat_n(number: u64, line: &str) -> String {
     format!("{number:6}\t{line}")
 }
 
-/// The lines of the first replacement in an answer of `edit`.
+/// Returns the lines of the first replacement in an answer of `edit`.
 pub fn first_replacement(data: &Value) -> (u64, u64) {
     let first = list(data, "replacements").first();
     let line = |field| first.map_or(1, |place| number(place, field));

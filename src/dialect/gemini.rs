@@ -140,7 +140,7 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
     ))
 }
 
-/// What is said before a part of a file; nothing before a whole one.
+/// Returns what is said before a part of a file; nothing before a whole one.
 fn part_shown(shown: &LinesShown) -> Option<String> {
     let LinesShown { first, last, total, .. } = *shown;
     let clipped = shown.clipped();
@@ -215,7 +215,7 @@ fn read_many_files(lbx: &mut LbxClient<'_>, request: ReadManyRequest) -> Result<
     Ok(blocks.join("\n\n").into())
 }
 
-/// The files that are read, the first of those that match, and the bound of the native answer that has room
+/// Returns the files that are read, the first of those that match, and the bound of the native answer that has room
 /// for their content. Of each file some lines are shown, and of a small one all; so there may be fewer.
 fn with_room<'p>(lbx: &LbxClient<'_>, paths: &'p [String]) -> Result<(&'p [String], usize), Error> {
     let bytes_max = lbx.max_bytes()?;
@@ -238,14 +238,14 @@ fn with_room<'p>(lbx: &LbxClient<'_>, paths: &'p [String]) -> Result<(&'p [Strin
     Ok((paths.get(..count).unwrap_or(paths), bytes_max.saturating_sub(headings) + said))
 }
 
-/// What is said of files that match and for which there was no room.
+/// Returns what is said of files that match and for which there was no room.
 fn not_read(paths: &[String]) -> Option<String> {
     let files = counted(paths.len() as u64, "matching file was", "matching files were");
     let first = escaped::name(paths.first()?);
     Some(format!("[WARNING: {files} not read, from {first} on. Name fewer files in one call.]"))
 }
 
-/// One file of several.
+/// Returns one file of several.
 fn block(file: &Value) -> String {
     let path = shown(file);
     if let Some(error) = file.get("error") {

@@ -35,7 +35,7 @@ pub const DIALECTS: &[Dialect] = &[
     amazon_q::Q,
 ];
 
-/// The dialect that the options name; `None` for lbx's own tools.
+/// Returns the dialect that the options name; `None` for lbx's own tools.
 ///
 /// # Errors
 /// `invalid_request` where there is no such dialect.
@@ -49,14 +49,13 @@ pub fn chosen(name: Option<&str>) -> Result<Option<&'static Dialect>, Error> {
     })
 }
 
-/// The dialect of that name.
+/// Returns the dialect of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Dialect> {
     DIALECTS.iter().find(|dialect| dialect.name == name)
 }
 
-/// The dialect that alone has a tool of that name, with the tool: among the model families, else among
-/// all.
+/// Returns the dialect that alone has a tool of that name, with the tool: among the model families, else among all.
 #[must_use]
 pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static DialectTool)> {
     let only = |is_wanted: fn(&Dialect) -> bool| {

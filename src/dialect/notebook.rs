@@ -53,7 +53,7 @@ enum CellType {
 }
 
 impl CellType {
-    /// The type as a notebook names it.
+    /// Returns the type as a notebook names it.
     const fn name(self) -> &'static str {
         match self {
             Self::Code => "code",
@@ -107,7 +107,7 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
     .into())
 }
 
-/// The text of a notebook with the edit made, and the id of the cell that it is about.
+/// Returns the text of a notebook with the edit made, and the id of the cell that it is about.
 fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Result<(String, String), Fault> {
     let format = notebook.get("nbformat").and_then(Value::as_u64).unwrap_or(FORMAT);
     if format < FORMAT {
@@ -145,20 +145,20 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
     }
 }
 
-/// Which cell has that id; a cell without one has its place, as `cell-0`.
+/// Returns which cell has that id; a cell without one has its place, as `cell-0`.
 fn place_of(id: &str, cells: &[Value]) -> Result<usize, Fault> {
     let by_id = cells.iter().position(|cell| cell.get("id").is_some_and(|own| own == id));
     let by_place = || id.strip_prefix("cell-")?.parse().ok().filter(|at| *at < cells.len());
     by_id.or_else(by_place).ok_or_else(|| Fault(format!("Cell with ID \"{id}\" not found in notebook.")))
 }
 
-/// Whether the cells of a notebook have ids: from nbformat 4.5 on.
+/// Returns true if the cells of a notebook have ids: from nbformat 4.5 on.
 fn has_ids(notebook: &Value) -> bool {
     let number = |field: &str| notebook.get(field).and_then(Value::as_u64).unwrap_or_default();
     (number("nbformat"), number("nbformat_minor")) >= (4, 5)
 }
 
-/// An id for a new cell, which nothing in the notebook has.
+/// Returns an id for a new cell, which nothing in the notebook has.
 fn new_id(notebook: &str, source: &str) -> String {
     /// Characters of an id.
     const CHARACTERS: usize = 8;
@@ -172,7 +172,7 @@ fn new_id(notebook: &str, source: &str) -> String {
     }
 }
 
-/// A cell with another source, and of another type where one is named. What code put out before is gone.
+/// Returns a cell with another source, and of another type where one is named. What code put out before is gone.
 fn replaced(cell: &str, notebook: &str, request: &NotebookEditRequest) -> Result<String, Fault> {
     let known = jsonc::get(cell, &["cell_type"])?;
     let kind = request.cell_type.map_or_else(
@@ -191,7 +191,7 @@ fn replaced(cell: &str, notebook: &str, request: &NotebookEditRequest) -> Result
     jsonc::remove(&cell, &["outputs"])
 }
 
-/// A cell with another source, written as the old one is: as one text, or as a list of lines.
+/// Returns a cell with another source, written as the old one is: as one text, or as a list of lines.
 fn with_source(cell: &str, notebook: &str, source: &str) -> Result<String, Fault> {
     let Some(span) = jsonc::span(cell, &["source"])? else {
         return jsonc::set(cell, &["source"], &lines_of(source));
@@ -206,7 +206,7 @@ fn with_source(cell: &str, notebook: &str, source: &str) -> Result<String, Fault
     Ok(spliced(cell, span, &new))
 }
 
-/// A new cell as JSON, laid out as the notebook is.
+/// Returns a new cell as JSON, laid out as the notebook is.
 fn new_cell(
     notebook: &str,
     spans: &[Range<usize>],
@@ -241,19 +241,19 @@ fn unit_of(notebook: &str) -> String {
     if unit.is_empty() { " ".to_owned() } else { unit }
 }
 
-/// A source as notebooks keep it: its lines, each with its ending.
+/// Returns a source as notebooks keep it: its lines, each with its ending.
 fn lines_of(source: &str) -> Value {
     source.split_inclusive('\n').collect()
 }
 
-/// The same over several lines, in a line that begins with `indent`.
+/// Returns the same over several lines, in a line that begins with `indent`.
 fn spread(source: &str, indent: &str, unit: &str) -> String {
     let lines: Vec<String> =
         source.split_inclusive('\n').map(|line| format!("{indent}{unit}{}", Value::from(line))).collect();
     if lines.is_empty() { "[]".to_owned() } else { format!("[\n{}\n{indent}]", lines.join(",\n")) }
 }
 
-/// A text with a part of it replaced; the part is one that was found in it.
+/// Returns a text with a part of it replaced; the part is one that was found in it.
 fn spliced(text: &str, span: Range<usize>, new: &str) -> String {
     let before = text.get(..span.start).unwrap_or_default();
     let after = text.get(span.end..).unwrap_or_default();
@@ -282,7 +282,7 @@ fn replace_lines(lbx: &mut LbxClient<'_>, path: &str, before: &str, after: &str)
     lbx.call::<edit::Edit>(asked).map(drop)
 }
 
-/// The cells of a notebook; `None` for what is not one.
+/// Returns the cells of a notebook; `None` for what is not one.
 ///
 /// # Errors
 /// What `read` refuses.
@@ -305,7 +305,7 @@ pub fn read_notebook(lbx: &mut LbxClient<'_>, path: &str) -> Result<Option<ToolO
     Ok(Some(said.into()))
 }
 
-/// A cell as `Read` shows it.
+/// Returns a cell as `Read` shows it.
 fn cell_as_text(cell: &Value) -> String {
     let place = cell.get("cell").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1);
     let own = text(cell, "id");
@@ -326,7 +326,7 @@ mod tests {
     /// A notebook as nbformat writes it.
     const NOTEBOOK: &str = "{\n \"cells\": [\n  {\n   \"cell_type\": \"markdown\",\n   \"id\": \"aa\",\n   \"metadata\": {},\n   \"source\": [\n    \"# Title\\n\",\n    \"text\"\n   ]\n  },\n  {\n   \"cell_type\": \"code\",\n   \"execution_count\": 3,\n   \"id\": \"bb\",\n   \"metadata\": {},\n   \"outputs\": [\n    {\"name\": \"stdout\", \"output_type\": \"stream\", \"text\": [\"1\\n\"]}\n   ],\n   \"source\": [\n    \"print(1)\"\n   ]\n  }\n ],\n \"metadata\": {},\n \"nbformat\": 4,\n \"nbformat_minor\": 5\n}\n";
 
-    /// The notebook after an edit, as a value and as text.
+    /// Returns the notebook after an edit, as a value and as text.
     fn after(notebook: &str, request: &Value) -> Result<(Value, String, String), String> {
         let mut whole = json!({ "notebook_path": "a.ipynb", "new_source": "" });
         whole.as_object_mut().unwrap().append(&mut request.as_object().unwrap().clone());

@@ -160,7 +160,7 @@ fn read_folder(
     Ok(framed(path, "directory", "entries", &entries.join("\n")))
 }
 
-/// The result in its tags.
+/// Returns the result in its tags.
 fn framed(path: &str, kind: &str, tag: &str, content: &str) -> ToolOutput {
     format!("<path>{path}</path>\n<type>{kind}</type>\n<{tag}>\n{content}\n</{tag}>").into()
 }

@@ -25,14 +25,14 @@ struct Ran {
     exit_code: i64,
     /// The signal that ended it.
     signal: Option<u64>,
-    /// Whether the time limit ended it.
+    /// True if the time limit ended it.
     timed_out: bool,
     /// How long it took, in seconds.
     seconds: f64,
 }
 
 impl Ran {
-    /// Both outputs, stdout first, and where the rest is.
+    /// Returns both outputs, stdout first, and where the rest is.
     fn output(&self) -> String {
         let mut output = String::new();
         let rest = self.rest.as_deref().unwrap_or_default();
@@ -43,7 +43,7 @@ impl Ran {
         output
     }
 
-    /// A text about it; it is an error where the command failed.
+    /// Returns a text about it; it is an error where the command failed.
     fn said(&self, text: String) -> ToolOutput {
         ToolOutput { text, is_error: self.exit_code != 0 || self.timed_out, ..ToolOutput::default() }
     }
@@ -72,7 +72,7 @@ fn run(
     })
 }
 
-/// Where the rest of an output is that is not shown whole.
+/// Returns where the rest of an output is that is not shown whole.
 fn rest_of_output(data: &Value) -> String {
     let (bytes, file) = (number(data, "output_bytes"), text(data, "output_file"));
     format!("[The output has {bytes} bytes. Read the rest in {file}]")
@@ -191,7 +191,7 @@ fn no_shell(id: &str, error: Error) -> Error {
     }
 }
 
-/// The lines that a regular expression matches; all of them without one.
+/// Returns the lines that a regular expression matches; all of them without one.
 fn matching(output: &str, filter: Option<&str>) -> Result<String, Error> {
     let Some(filter) = filter else { return Ok(output.to_owned()) };
     let pattern = Regex::new(filter)
@@ -444,7 +444,8 @@ pub fn apply_patch(
     Ok(said.into())
 }
 
-/// The patch that a shell is asked to apply: models call `apply_patch` there as well, where no such program is.
+/// Returns the patch that a shell is asked to apply: models call `apply_patch` there as well, where no such program
+/// is.
 pub fn patch_of_words(words: &[String]) -> Option<&str> {
     match words {
         [name, patch] if NAMES.contains(&name.as_str()) => Some(patch),
@@ -452,7 +453,7 @@ pub fn patch_of_words(words: &[String]) -> Option<&str> {
     }
 }
 
-/// The same for a script that is one call with the patch as a here-document, and does nothing else: whatever
+/// Returns the same for a script that is one call with the patch as a here-document, and does nothing else: whatever
 /// else it asks for would not be done.
 pub fn patch_of_script(script: &str) -> Option<&str> {
     let (call, document) = script.trim().split_once('\n')?;

@@ -14,7 +14,7 @@ use crate::tools::{Effect, Image};
 pub struct Dialect {
     /// The value of `--dialect`.
     pub name: &'static str,
-    /// Whether a model family was trained on it: the name of such a tool alone then picks it.
+    /// True if a model family was trained on it: the name of such a tool alone then picks it.
     pub is_model_family: bool,
     /// Its tools, in the order in which clients see them.
     pub tools: &'static [DialectTool],
@@ -47,13 +47,13 @@ impl Dialect {
         output.map_err(|error| names.error(error))
     }
 
-    /// An error in the family's words. They repeat what the request holds, which may be very long.
+    /// Returns an error in the family's words. They repeat what the request holds, which may be very long.
     #[must_use]
     pub fn words_of(&self, error: &Error, request: &Value) -> String {
         bounded((self.error_text)(&Failure { error, request }))
     }
 
-    /// Its tool of that name.
+    /// Returns its tool of that name.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&'static DialectTool> {
         self.tools.iter().find(|tool| tool.name == name)
@@ -69,19 +69,19 @@ pub(super) struct Failure<'a> {
 }
 
 impl Failure<'_> {
-    /// A field of the request that is text.
+    /// Returns a field of the request that is text.
     #[must_use]
     pub fn text(&self, field: &str) -> &str {
         self.request.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A number among the details.
+    /// Returns a number among the details.
     #[must_use]
     pub fn number(&self, detail: &str) -> Option<u64> {
         self.error.details().get(detail)?.as_u64()
     }
 
-    /// The lines of the places that matched, as a list in a sentence.
+    /// Returns the lines of the places that matched, as a list in a sentence.
     #[must_use]
     pub fn lines(&self) -> String {
         let places = self.error.details().get("places").and_then(Value::as_array);
@@ -89,7 +89,7 @@ impl Failure<'_> {
         lines.map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// What the family's own tool would say where the error has its words, else the native message and what
+    /// Returns what the family's own tool would say where the error has its words, else the native message and what
     /// to do next.
     #[must_use]
     pub fn words(&self) -> String {
@@ -99,7 +99,7 @@ impl Failure<'_> {
         )
     }
 
-    /// What the family's own tool would say, where the error has its words.
+    /// Returns what the family's own tool would say, where the error has its words.
     #[must_use]
     pub fn said(&self) -> Option<&str> {
         self.error.details().get(SAID).and_then(Value::as_str)
@@ -109,7 +109,7 @@ impl Failure<'_> {
 /// The detail of an error that holds what the family's own tool would say.
 const SAID: &str = "said";
 
-/// An error in the words of the family's own tool.
+/// Returns an error in the words of the family's own tool.
 pub(super) fn refused(kind: ErrorKind, path: &str, words: impl Into<String>) -> Error {
     let words = bounded(words.into());
     Error::new(kind, words.clone()).at(path).detail(SAID, words)
@@ -133,7 +133,7 @@ pub struct ToolOutput {
     pub media: Vec<Media>,
     /// What an MCP client gets as structured content.
     pub structured: Option<Value>,
-    /// Whether the tool failed, and the text says how: a command that did not succeed.
+    /// True if the tool failed, and the text says how: a command that did not succeed.
     pub is_error: bool,
 }
 
@@ -176,7 +176,7 @@ impl Media {
         }
     }
 
-    /// The file as a block of MCP: an image, a sound, or a resource.
+    /// Returns the file as a block of MCP: an image, a sound, or a resource.
     #[must_use]
     pub fn as_block(&self) -> Value {
         let Self { mime, base64, uri } = self;
@@ -294,7 +294,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Those of a family's tool with this schema of its request. `native` are the schemas of what its native
+    /// Returns the names of a family's tool with this schema of its request. `native` are the schemas of what its native
     /// calls take and answer.
     pub fn new(
         tools: &'static [Pair],
@@ -308,14 +308,14 @@ impl Names {
         Self { tools, fields, own, native: known }
     }
 
-    /// An error of a native call, for the family.
+    /// Returns an error of a native call, for the family.
     pub fn error(&self, error: Error) -> Error {
         let advice = |advice: &str| self.sentences(advice, |renamed| renamed.is_known);
         error.reworded(|message| self.renamed(message).text, advice)
     }
 
-    /// A warning of a native call, for the family. What is in backticks there may be a branch or a file: such a
-    /// sentence stays.
+    /// Returns a warning of a native call, for the family. What is in backticks there may be a branch or a file: such
+    /// a sentence stays.
     pub fn warning(&self, warning: &str) -> String {
         let known = self.sentences(warning, |renamed| !renamed.lacks_field);
         known.unwrap_or_else(|| self.renamed(warning).text)
@@ -328,7 +328,7 @@ impl Names {
         Some(known.trim_end().to_owned()).filter(|known| !known.is_empty())
     }
 
-    /// A text in the family's names; what the family has nothing for keeps its native one.
+    /// Returns a text in the family's names; what the family has nothing for keeps its native one.
     fn renamed(&self, text: &str) -> Renamed {
         let mut renamed =
             Renamed { text: String::with_capacity(text.len()), is_known: true, lacks_field: false };
@@ -379,7 +379,7 @@ impl Names {
             own.is_none() && (native.starts_with("details.") || self.native.contains(native));
     }
 
-    /// What the family calls a native tool or field.
+    /// Returns what the family calls a native tool or field.
     fn own_name<'n>(&'n self, native: &str) -> Option<&'n str> {
         let listed = self.fields.iter().chain(self.tools).find(|(name, _)| *name == native);
         listed.map(|(_, own)| *own).or_else(|| self.own.get(native).map(String::as_str))
@@ -390,19 +390,19 @@ impl Names {
 struct Renamed {
     /// The text.
     text: String,
-    /// Whether the family has all that it names.
+    /// True if the family has all that it names.
     is_known: bool,
-    /// Whether it names a native field that the family does not have.
+    /// True if it names a native field that the family does not have.
     lacks_field: bool,
 }
 
-/// Whether words in backticks name a tool or a field.
+/// Returns true if words in backticks name a tool or a field.
 fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// The sentences of a text, each with the blank after it.
+/// Returns the sentences of a text, each with the blank after it.
 fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let (mut rest, mut from) = (text, 0);
@@ -439,7 +439,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
 
-    /// The names of a family with `Look` and `Change`, in a call of the latter.
+    /// Returns the names of a family with `Look` and `Change`, in a call of the latter.
     fn names() -> Names {
         let own = json!({ "properties": { "file": {}, "occurrence": {}, "old": { "x-hidden": true } } });
         let native =

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::app::options::Results;
-use crate::app::remote::Called;
+use crate::app::remote::CallResult;
 use crate::dialect::{Media, MediaKind, ToolOutput};
 use crate::engine::CallNotes;
 use crate::envelope::Refusal;
@@ -20,8 +20,8 @@ pub const RESULT_BYTES_MAX: usize = 4_000_000 - 4_096;
 
 /// The result of a call.
 #[must_use]
-pub fn of(called: Called, results: Results) -> CallToolResult {
-    let Called { answered, outcome, tally } = called;
+pub fn of(called: CallResult, results: Results) -> CallToolResult {
+    let CallResult { answered, outcome, tally } = called;
     let result = of_call(answered, &outcome, results);
     if let Some(tally) = tally {
         tally.close(payload_bytes(&result));

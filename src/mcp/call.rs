@@ -14,7 +14,7 @@ use super::answer;
 use super::root::ChosenRoot;
 use crate::app::call::{Ask, Call, Proposal, consent, consent_unseen};
 use crate::app::options::{Options, Results};
-use crate::app::remote::{Called, Remote};
+use crate::app::remote::{CallResult, Remote};
 use crate::control::{Control, Progress};
 use crate::dialect::client::LbxClient;
 use crate::dialect::{Dialect, DialectTool};
@@ -92,7 +92,7 @@ impl ToolCall {
         match self.target {
             Target::Native(tool) => {
                 let (results, warning) = (self.results, self.root.warning.clone());
-                let mut called = self.called(tool, control).unwrap_or_else(Called::refused);
+                let mut called = self.called(tool, control).unwrap_or_else(CallResult::refused);
                 called.outcome.warnings.extend(warning);
                 answer::of(called, results)
             }
@@ -126,7 +126,7 @@ impl ToolCall {
     }
 
     /// What the call gives.
-    fn called(self, tool: &'static ToolEntry, control: Control) -> Result<Called, Error> {
+    fn called(self, tool: &'static ToolEntry, control: Control) -> Result<CallResult, Error> {
         let Self { arguments, root, options, results, ask, .. } = self;
         let mut request = Value::Object(arguments);
         let options = options.with_call_fields_of(&mut request)?;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::schema::{HIDDEN, plausible_fields};
 use crate::error::Error;
 
-/// What clap has to say of a request, as a refusal. What it suggests is left out: it knows spellings, and
-/// not what is meant.
+/// Returns what clap has to say of a request, as a refusal. What it suggests is left out: it knows spellings, and not
+/// what is meant.
 #[must_use]
 pub fn flag_error(error: &clap::Error) -> Error {
     let text = error.to_string();
@@ -28,18 +28,18 @@ pub fn flag_error(error: &clap::Error) -> Error {
         .on_command_line("`lbx TOOL --help` lists them; a request may also be given as --json '{…}'.")
 }
 
-/// The field that a request by flags lacks, where that is what clap says.
+/// Returns the field that a request by flags lacks, where that is what clap says.
 fn missing_field<'m>(error: &clap::Error, message: &'m str) -> Option<&'m str> {
     let is_missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
     message.rsplit_once("was not provided: ").map(|(_, field)| field).filter(|_| is_missing)
 }
 
-/// A field's name with that of the object it is in.
+/// Returns a field's name with that of the object it is in.
 pub(super) fn joined(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// The refusal of a field that there is not.
+/// Returns the refusal of a field that there is not.
 pub(super) fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
     let names: Vec<&str> = fields
         .iter()
@@ -54,7 +54,7 @@ pub(super) fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
         .detail("field", field)
 }
 
-/// The refusal of a value that is none of those allowed.
+/// Returns the refusal of a value that is none of those allowed.
 pub(super) fn not_among(value: &Value, allowed: &[Value], path: &str) -> Error {
     let names: Vec<String> =
         allowed.iter().filter_map(Value::as_str).map(|name| format!("\"{name}\"")).collect();
@@ -62,7 +62,7 @@ pub(super) fn not_among(value: &Value, allowed: &[Value], path: &str) -> Error {
         .detail("field", path)
 }
 
-/// The refusal of a value of the wrong type.
+/// Returns the refusal of a value of the wrong type.
 pub(super) fn wrong_type(value: &Value, schema: &Value, path: &str) -> Error {
     let (expected, got) = (describe(schema), shortened(value));
     if path.is_empty() {
@@ -73,14 +73,14 @@ pub(super) fn wrong_type(value: &Value, schema: &Value, path: &str) -> Error {
         .detail("expected", expected)
 }
 
-/// What a field of this schema takes, in words, where it takes whole numbers.
+/// Returns what a field of this schema takes, in words, where it takes whole numbers.
 #[must_use]
 pub fn number_of(field: &str, schema: &Value) -> Option<String> {
     let schema = schema.get("properties")?.get(field)?;
     schema.get("type").is_some_and(|kind| kind == "integer").then(|| describe(schema))
 }
 
-/// What a schema wants, in words.
+/// Returns what a schema wants, in words.
 pub(super) fn describe(schema: &Value) -> String {
     let of = |kind: &str| match kind {
         "integer" => {
@@ -108,21 +108,21 @@ pub(super) fn describe(schema: &Value) -> String {
     }
 }
 
-/// A value for a message, cut where it is long.
+/// Returns a value for a message, cut where it is long.
 #[must_use]
 pub fn shortened(value: &Value) -> String {
     const CHARACTERS_MAX: usize = 60;
     cut(&value.to_string(), CHARACTERS_MAX).into_owned()
 }
 
-/// What a caller wrote, as a message repeats it: cut where it is long.
+/// Returns what a caller wrote, as a message repeats it: cut where it is long.
 #[must_use]
 pub fn quoted(text: &str) -> Cow<'_, str> {
     const CHARACTERS_MAX: usize = 200;
     cut(text, CHARACTERS_MAX)
 }
 
-/// The beginning of a text, with a sign where it goes on.
+/// Returns the beginning of a text, with a sign where it goes on.
 pub(super) fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(characters_max) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),

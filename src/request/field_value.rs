@@ -156,13 +156,13 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// The same error, of a value which that step led to.
+    /// Returns the same error, of a value which that step led to.
     fn below(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
     }
 
-    /// The field, as in `edits[2].old_string`; `.` for the request itself.
+    /// Returns the field, as in `edits[2].old_string`; `.` for the request itself.
     #[must_use]
     pub fn path(&self) -> String {
         let mut path = String::new();

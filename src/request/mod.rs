@@ -28,7 +28,7 @@ pub use schema::{advertised, aliases, answer_schema_of, field_of, plausible, sch
 /// Size of one request, in bytes.
 pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 
-/// A request of type `T` from JSON.
+/// Returns a request of type `T` from JSON.
 ///
 /// # Errors
 /// `invalid_request` that names the field and what was expected.
@@ -37,20 +37,20 @@ pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result
     T::deserialize(FieldValue(value)).map_err(unfit)
 }
 
-/// A request in the form of its type's schema.
+/// Returns a request in the form of its type's schema.
 fn in_known_form(value: Value, id: TypeId, schema: fn() -> Value) -> Result<Value, Error> {
     in_form(value, &known_schema(id, schema), "")
 }
 
-/// The refusal of a field that its type cannot take.
+/// Returns the refusal of a field that its type cannot take.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 fn unfit(error: FieldError) -> Error {
     let field = error.path();
     Error::invalid(format!("field `{field}`: {}", cut(&error.to_string(), 1_000))).detail("field", field)
 }
 
-/// The schema of a type, generated once in the life of a process: a server parses thousands of requests,
-/// and generating the schema takes longer than a small read.
+/// Returns the schema of a type, generated once in the life of a process: a server parses thousands of requests, and
+/// generating the schema takes longer than a small read.
 fn known_schema(id: TypeId, schema: fn() -> Value) -> Arc<Value> {
     static KNOWN: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
@@ -61,7 +61,7 @@ fn known_schema(id: TypeId, schema: fn() -> Value) -> Arc<Value> {
     })
 }
 
-/// A request, or a part of it, in the form of its schema.
+/// Returns a request, or a part of it, in the form of its schema.
 fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
         let others = schema.get(VALUES).and_then(Value::as_array);
@@ -100,7 +100,7 @@ fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     }
 }
 
-/// The items of a list in form.
+/// Returns the items of a list in form.
 fn list_in_form(list: Vec<Value>, schema: &Value, path: &str) -> Result<Value, Error> {
     let Some(items) = schema.get("items") else {
         return Ok(Value::Array(list));
@@ -147,7 +147,7 @@ fn text_in_form(
     Err(wrong_type(&Value::String(text), schema, path))
 }
 
-/// The fields of an object in form, under their own names.
+/// Returns the fields of an object in form, under their own names.
 fn object_in_form(
     object: Map<String, Value>,
     schema: &Value,
@@ -194,7 +194,7 @@ fn object_in_form(
     Ok(known)
 }
 
-/// Whether a field of this name takes a list.
+/// Returns true if a field of this name takes a list.
 fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
     let kind = fields.get(name).and_then(|field| field.get("type"));
     kind.is_some_and(|kind| {
@@ -202,8 +202,8 @@ fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
     })
 }
 
-/// Whether a value is how clients that must fill every field say that an optional one is not given: strict function
-/// calling knows no other way.
+/// Returns true if a value is how clients that must fill every field say that an optional one is not given: strict
+/// function calling knows no other way.
 fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
     /// Fields whose text may well be empty: it deletes, or makes an empty file.
     const TEXTS: [&str; 10] = [
@@ -230,7 +230,7 @@ fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
     }
 }
 
-/// The integer that a number such as `2.0` or `1e2` stands for, where a float holds it exactly.
+/// Returns the integer that a number such as `2.0` or `1e2` stands for, where a float holds it exactly.
 fn whole_number(number: &serde_json::Number) -> Option<i64> {
     let value = number.as_f64().filter(|value| value.fract() == 0.0)?;
     // `{:.0}` writes a whole float with all its digits; those beyond an i64 do not parse.

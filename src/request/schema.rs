@@ -22,13 +22,13 @@ pub(super) const WORDS: &str = "x-words";
 /// Mark of a number for which 0 means nothing, though negative numbers mean something.
 pub(super) const NOT_ZERO: &str = "x-not-zero";
 
-/// The schema of a request, in one piece, without what a reader does not need.
+/// Returns the schema of a request, in one piece, without what a reader does not need.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
     request_schema(Described::of::<T>())
 }
 
-/// The schema of an answer, in which a field that may be left out is not required.
+/// Returns the schema of an answer, in which a field that may be left out is not required.
 #[must_use]
 pub fn answer_schema_of<T: JsonSchema>() -> Value {
     generate(SchemaSettings::draft2020_12().for_serialize(), Described::of::<T>())
@@ -45,7 +45,7 @@ struct Described {
 }
 
 impl Described {
-    /// That of `T`.
+    /// Returns the entry of `T`.
     fn of<T: JsonSchema>() -> Self {
         Self { name: T::schema_name, schema: T::json_schema }
     }
@@ -77,8 +77,9 @@ fn generate(settings: SchemaSettings, of: Described) -> Value {
     value
 }
 
-/// A schema as it is shown: without other names and values, without fields that are taken for the sake of habit, and
-/// with one type a field, since some model APIs take no more. What else a field takes is taken all the same.
+/// Returns a schema as it is shown: without other names and values, without fields that are taken for the sake of
+/// habit, and with one type a field, since some model APIs take no more. What else a field takes is taken all the
+/// same.
 #[must_use]
 pub fn advertised(mut schema: Value) -> Value {
     fn strip(value: &mut Value) {
@@ -106,7 +107,7 @@ pub fn advertised(mut schema: Value) -> Value {
     schema
 }
 
-/// The other names of each field of a schema.
+/// Returns the other names of each field of a schema.
 pub fn aliases(schema: &Value) -> impl Iterator<Item = (&str, Vec<&str>)> {
     let fields = schema.get("properties").and_then(Value::as_object);
     fields.into_iter().flatten().filter_map(|(name, field)| {
@@ -115,7 +116,7 @@ pub fn aliases(schema: &Value) -> impl Iterator<Item = (&str, Vec<&str>)> {
     })
 }
 
-/// The other names in the schema of one field.
+/// Returns the other names in the schema of one field.
 pub(super) fn aliases_of(field: &Value) -> impl Iterator<Item = &str> {
     field.get(ALIASES).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
@@ -175,14 +176,14 @@ fn merge(map: &mut Map<String, Value>, other: Value) {
     }
 }
 
-/// The constants of a `oneOf` that has nothing else.
+/// Returns the constants of a `oneOf` that has nothing else.
 fn constants_of(map: &Map<String, Value>) -> Option<Vec<Value>> {
     let choices = map.get("oneOf")?.as_array()?;
     choices.iter().map(|choice| choice.get("const").cloned()).collect()
 }
 
-/// The field that a name stands for, by what it is given: a text under a name that is one field's
-/// own and another's alias belongs to the one that takes text.
+/// Returns the field that a name stands for, by what it is given: a text under a name that is one field's own and
+/// another's alias belongs to the one that takes text.
 pub(super) fn field_for<'a>(given: &str, value: &Value, fields: &'a Map<String, Value>) -> Option<&'a str> {
     let name = field_named(given, fields).or_else(|| field_joined(given, fields))?;
     let takes_text = |field: &Value| field.get("type").is_some_and(|kind| kind == "string");
@@ -197,13 +198,13 @@ pub(super) fn field_for<'a>(given: &str, value: &Value, fields: &'a Map<String, 
     Some(name)
 }
 
-/// The field that a name stands for: itself, its camelCase spelling, or an alias.
+/// Returns the field that a name stands for: itself, its camelCase spelling, or an alias.
 fn field_named<'a>(given: &str, fields: &'a Map<String, Value>) -> Option<&'a str> {
     let snake = snake_case(given);
     find_field(fields, &|name| name == given || name == snake)
 }
 
-/// The field whose name this is without its separators.
+/// Returns the field whose name this is without its separators.
 fn field_joined<'a>(given: &str, fields: &'a Map<String, Value>) -> Option<&'a str> {
     let joined = snake_case(given).replace('_', "");
     find_field(fields, &|name| name.replace('_', "") == joined)
@@ -233,7 +234,7 @@ pub fn snake_case(name: &str) -> String {
     snake
 }
 
-/// The field that a name stands for in the requests of this schema, itself or an alias.
+/// Returns the field that a name stands for in the requests of this schema, itself or an alias.
 #[must_use]
 pub fn field_of(given: &str, schema: &Value) -> Option<String> {
     let fields = schema.get("properties")?.as_object()?;
@@ -255,8 +256,8 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("dir", "path"),
 ];
 
-/// The fields that an unknown name may stand for, the likeliest first: they share a word with
-/// it, or nearly all letters.
+/// Returns the fields that an unknown name may stand for, the likeliest first: they share a word with it, or nearly
+/// all letters.
 #[must_use]
 pub fn plausible(given: &str, schema: &Value) -> Vec<String> {
     let fields = schema.get("properties").and_then(Value::as_object);

@@ -107,7 +107,7 @@ fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End
     Ok(Response { diff, ..response })
 }
 
-/// The file's bytes with the text added.
+/// Returns the file's bytes with the text added.
 fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> Result<Vec<u8>, Error> {
     let shown = current.place().shown();
     if !current.exists() {

@@ -134,7 +134,7 @@ impl Tool for Audit {
     }
 }
 
-/// A record in one line, for a person.
+/// Returns a record in one line, for a person.
 fn line(record: &Value, text: &Text) -> String {
     let field =
         |name: &str| escaped::line(record.get(name).and_then(Value::as_str).unwrap_or_default()).into_owned();
@@ -167,7 +167,7 @@ fn line(record: &Value, text: &Text) -> String {
     parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ")
 }
 
-/// The refusal of a log whose chain is broken.
+/// Returns the refusal of a log whose chain is broken.
 fn not_whole(broken: &Broken) -> Error {
     let Broken { file, line, message } = broken;
     let message = format!("the audit log is not whole: {file}, line {line}: {message}");
@@ -185,7 +185,7 @@ fn shorten_files(record: &mut Value) {
     }
 }
 
-/// The part of the records that was asked for.
+/// Returns the part of the records that was asked for.
 fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response {
     let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(policy.max_bytes()));
     let limit = match request.limit.unwrap_or(policy.size(Key::AuditLimit)) {
@@ -278,7 +278,7 @@ impl Sum {
         self.duration_ms = self.duration_ms.saturating_add(counted.duration_ms);
     }
 
-    /// The sum in words.
+    /// Returns the sum in words.
     fn words(&self) -> String {
         let refused = if self.refused > 0 { format!(", {} refused", self.refused) } else { String::new() };
         format!(
@@ -291,7 +291,7 @@ impl Sum {
     }
 }
 
-/// Whether a path is lbx's own.
+/// Returns true if a path is lbx's own.
 fn is_state(path: &str) -> bool {
     path.strip_prefix(STATE_FOLDER).is_some_and(|rest| rest.starts_with('/'))
 }

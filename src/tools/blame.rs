@@ -167,7 +167,7 @@ impl Tool for Blame {
     }
 }
 
-/// The part of the answer that was asked for.
+/// Returns the part of the answer that was asked for.
 fn page(
     shown: String,
     path: &[u8],
@@ -207,13 +207,13 @@ fn page(
     Ok(Response { path: shown, total_lines, ranges, truncated: next_line.is_some(), next_line, texts })
 }
 
-/// A line for people.
+/// Returns a line for people.
 fn text_of(line: &[u8]) -> String {
     String::from_utf8_lossy(lines::without_ending(line)).into_owned()
 }
 
 impl Range {
-    /// One line with its origin.
+    /// Returns one line with its origin.
     fn of(line: usize, origin: Option<&Origin>, path: &[u8]) -> Self {
         let nobody = Self {
             start_line: line,
@@ -250,7 +250,7 @@ impl Range {
         RANGE_BYTES + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
 
-    /// Who it was, in the text form.
+    /// Returns who it was, in the text form.
     fn name(&self) -> String {
         let id: String = self.snapshot.iter().flat_map(|id| id.chars()).take(ID_DIGITS).collect();
         let time = self.time.as_deref().unwrap_or_default();

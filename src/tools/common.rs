@@ -136,7 +136,7 @@ pub struct ContentOptions {
 }
 
 impl ContentOptions {
-    /// The diffs that the answer holds; the policy bounds those that were asked for without a bound.
+    /// Returns the diffs that the answer holds; the policy bounds those that were asked for without a bound.
     #[must_use]
     pub fn diff_wanted(&self, policy: &Policy) -> DiffWanted {
         let default = if self.diff { policy.max_bytes() } else { DIFF_BYTES };
@@ -153,7 +153,7 @@ pub struct DiffWanted {
 }
 
 impl DiffWanted {
-    /// The diff of one file, if any is wanted.
+    /// Returns the diff of one file, if any is wanted.
     #[must_use]
     pub fn of(self, shown: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<String> {
         let bytes_max = self.bytes_max?;
@@ -166,7 +166,7 @@ impl DiffWanted {
     }
 }
 
-/// The text of a file; its bytes where they are none.
+/// Returns the text of a file; its bytes where they are none.
 fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body)
 }
@@ -180,7 +180,7 @@ pub fn decode(current: &Current) -> Result<Content, Error> {
     Content::decode(current.bytes().to_vec()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
 }
 
-/// The same without a copy of its bytes, where they need not be decoded.
+/// Returns the same without a copy of its bytes, where they need not be decoded.
 ///
 /// # Errors
 /// `unsupported_encoding`.
@@ -189,7 +189,7 @@ pub fn view(current: &Current) -> Result<View<'_>, Error> {
     View::of(current.bytes()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
 }
 
-/// The refusal of a file whose encoding could not be written back unchanged.
+/// Returns the refusal of a file whose encoding could not be written back unchanged.
 #[must_use]
 pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Error {
     Error::new(
@@ -245,7 +245,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
         ))
 }
 
-/// The line of a change in the snapshot log: from the root, whatever the caller's folder.
+/// Returns the line of a change in the snapshot log: from the root, whatever the caller's folder.
 #[must_use]
 pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
     match paths {
@@ -331,12 +331,12 @@ pub fn also_refused(error: Error, message: &str, more: &str, listed: impl Into<V
     error.add_to_message(&format!("; also, {message}{more}")).detail("refused", listed)
 }
 
-/// One refusal for programs.
+/// Returns one refusal for programs.
 fn refusal_json(error: &Error) -> Value {
     json!({ "path": error.path(), "kind": error.kind(), "message": error.message() })
 }
 
-/// The refusal of several files that were not read.
+/// Returns the refusal of several files that were not read.
 fn all_unread(paths: &[String]) -> Error {
     let shown = paths.get(..PLACES_LISTED).unwrap_or(paths);
     let mut names = shown.join(", ");
@@ -378,14 +378,14 @@ pub fn time_now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// A time in seconds since 1970 as RFC 3339, UTC.
+/// Returns a time in seconds since 1970 as RFC 3339, UTC.
 #[must_use]
 pub fn time_text(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// The bytes of a file, to see how a request is meant; `None` where they cannot be read.
+/// Returns the bytes of a file, to see how a request is meant; `None` where they cannot be read.
 #[must_use]
 pub fn bytes_at(workspace: &Workspace, place: &ResolvedPath) -> Option<Vec<u8>> {
     /// Most that is looked at.
@@ -423,8 +423,8 @@ impl<'e, 'r> FileChange<'e, 'r> {
         Ok(Self { change, tool, path, expected_sha256, options, replaced: None })
     }
 
-    /// Whether one of the session's last `changes` came of this very request and still stands; `what`
-    /// is what the request says beside the path and the SHA-256.
+    /// Returns true if one of the session's last `changes` came of this very request and still stands; `what` is what
+    /// the request says beside the path and the SHA-256.
     pub fn is_repeated(&mut self, what: impl Debug, changes: u64) -> Result<bool, Error> {
         let request = (self.tool, self.path, self.expected_sha256, what);
         Ok(self.change.repeated(Sha256::of(format!("{request:?}").as_bytes()), changes)?.is_some())
@@ -442,12 +442,12 @@ impl<'e, 'r> FileChange<'e, 'r> {
         Ok(current)
     }
 
-    /// The gate.
+    /// Returns the gate.
     pub fn prove(&mut self, current: Current, needs: Needs<'_>) -> Result<CheckedFile, Error> {
         self.change.prove(current, self.expected_sha256, needs)
     }
 
-    /// The gate of a change that needs no proof: one that is given is checked all the same.
+    /// Returns the gate of a change that needs no proof: one that is given is checked all the same.
     pub fn check(&mut self, current: Current) -> Result<CheckedFile, Error> {
         if self.expected_sha256.is_some() {
             return self.prove(current, Needs::Any);
@@ -480,7 +480,7 @@ const SHOWN_LINES: u64 = 40;
 /// Bytes of one of them.
 const LINE_BYTES: usize = 400;
 
-/// The lines_not_as_shown, with the present lines, which count as shown then.
+/// Returns the lines_not_as_shown, with the present lines, which count as shown then.
 pub fn lines_not_as_shown(
     change: &mut Change<'_>,
     current: &Current,
@@ -519,7 +519,7 @@ pub fn lines_not_as_shown(
         .detail("lines", numbered_lines(body, near))
 }
 
-/// Lines with their numbers, as `read` numbers them.
+/// Returns lines with their numbers, as `read` numbers them.
 pub fn numbered_lines(body: &[u8], (first, last): (u64, u64)) -> String {
     let mut text = String::new();
     let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(usize::MAX);

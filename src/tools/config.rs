@@ -68,7 +68,7 @@ pub struct StateShown {
 }
 
 impl StateShown {
-    /// That of a workspace; `None` where there can be none.
+    /// Returns the state of a workspace; `None` where there can be none.
     fn of(workspace: &Workspace) -> Result<Option<Self>, Error> {
         let found = State::source(workspace)?;
         Ok(found.map(|(origin, id)| {
@@ -81,7 +81,7 @@ impl StateShown {
         }))
     }
 
-    /// The same in words.
+    /// Returns the same in words.
     fn words(&self) -> String {
         let folder = self.folder.as_deref().unwrap_or("none yet");
         format!("state: {folder} (id: {})", self.file.as_deref().unwrap_or(self.from))
@@ -226,7 +226,7 @@ impl Tool for Config {
 }
 
 impl Shown {
-    /// The setting as a line of a policy file, with where it came from.
+    /// Returns the setting as a line of a policy file, with where it came from.
     fn line(&self) -> String {
         let loosened = if self.may_loosen { ", may be loosened" } else { "" };
         let (value, source) = (toml_of(&self.value), self.source.words());
@@ -245,7 +245,7 @@ impl Shown {
 }
 
 impl Source {
-    /// Where it came from.
+    /// Returns where it came from.
     fn of(policy: &Policy, origin: &SettingOrigin) -> Self {
         let at = |from, file: Option<String>, line| Self { from, file, line, variable: None };
         match origin {
@@ -264,7 +264,7 @@ impl Source {
         }
     }
 
-    /// The same in words.
+    /// Returns the same in words.
     fn words(&self) -> String {
         match (&self.file, self.line, &self.variable) {
             (Some(file), Some(line), _) => format!("{file}:{line}"),
@@ -274,12 +274,12 @@ impl Source {
     }
 }
 
-/// Whether a setting is the one of that name, or in the table of that name.
+/// Returns true if a setting is the one of that name, or in the table of that name.
 fn is_wanted(name: &str, key: &str) -> bool {
     name == key || name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The files that may hold the policy.
+/// Returns the files that may hold the policy.
 fn files(policy: &Policy) -> Vec<File> {
     let user = policy.user_file().map(|file| ("user", file));
     let all = user.into_iter().chain([("workspace", policy.workspace_file())]);
@@ -288,7 +288,7 @@ fn files(policy: &Policy) -> Vec<File> {
     all.chain(outer).collect()
 }
 
-/// A setting as answers show it.
+/// Returns a setting as answers show it.
 fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
     let part = |sourced: &Sourced| Part {
         value: json_of(&sourced.value),
@@ -333,7 +333,7 @@ fn unknown_variables(policy: &Policy) -> Vec<String> {
         .collect()
 }
 
-/// A value as JSON.
+/// Returns a value as JSON.
 fn json_of(value: &Value) -> Json {
     match value {
         Value::Text(text) => text.clone().into_owned().into(),
@@ -343,7 +343,7 @@ fn json_of(value: &Value) -> Json {
     }
 }
 
-/// A value as a policy file has it.
+/// Returns a value as a policy file has it.
 fn toml_of(value: &Json) -> String {
     match value {
         Json::String(text) => layers::quoted(text),
@@ -352,7 +352,7 @@ fn toml_of(value: &Json) -> String {
     }
 }
 
-/// A policy file with every setting as it is by default, each explained and commented out.
+/// Returns a policy file with every setting as it is by default, each explained and commented out.
 #[must_use]
 pub fn example() -> String {
     let mut lines = Vec::new();
@@ -370,7 +370,7 @@ pub fn example() -> String {
     lines.join("\n") + "\n"
 }
 
-/// A text in lines of at most 98 characters.
+/// Returns a text in lines of at most 98 characters.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -66,7 +66,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// The answer for what was deleted, in the order asked for.
+    /// Returns the answer for what was deleted, in the order asked for.
     fn of(engine: &Engine, request: &Request, mut deleted: Vec<Deleted>) -> Self {
         match deleted.pop() {
             Some(only) if deleted.is_empty() => Self::One(only),
@@ -183,7 +183,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     Ok((answer, place))
 }
 
-/// The answer to a request that this session has made before, as the change `entry`, and whose result stands.
+/// Returns the answer to a request that this session has made before, as the change `entry`, and whose result stands.
 fn repeated(change: &mut Change<'_>, request: &Request, entry: &JournalEntry) -> Result<Vec<Deleted>, Error> {
     let trash = trash::list_of(change.state())?;
     let answer = |path: &PathBuf| {

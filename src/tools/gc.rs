@@ -55,7 +55,7 @@ pub struct Response {
     pub packed: usize,
 }
 
-/// Whether there are none to tell of.
+/// Returns true if there are none to tell of.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 const fn is_none(count: &usize) -> bool {
     *count == 0

@@ -173,7 +173,7 @@ impl Tool for Glob {
 }
 
 impl Request {
-    /// Which entries are found.
+    /// Returns which entries are found.
     fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
         let kinds = match self.r#type {
             None => Kinds::LEAVES,
@@ -203,7 +203,7 @@ impl Request {
         })
     }
 
-    /// How much is shown.
+    /// Returns how much is shown.
     fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
@@ -213,7 +213,7 @@ impl Request {
     }
 }
 
-/// The folders of that name, where only files and symlinks were looked for and there are none.
+/// Returns the folders of that name, where only files and symlinks were looked for and there are none.
 fn folders(empty: &Empty<'_>) -> Option<String> {
     let selection = Selection { kinds: Kinds::FOLDERS, ..empty.selection.clone() };
     let control = empty.control.clone().within(FOLDERS_TIME);
@@ -224,7 +224,7 @@ fn folders(empty: &Empty<'_>) -> Option<String> {
         .then(|| format!("no file matches, but a folder does ({}); type dir finds folders", named.join(", ")))
 }
 
-/// The refusal of a walk that did not come to its end.
+/// Returns the refusal of a walk that did not come to its end.
 #[must_use]
 pub fn ran_out(found: u64) -> Error {
     Error::new(

@@ -103,8 +103,8 @@ impl Tool for Insert {
     }
 }
 
-/// The line after which the new ones come, found by the number under which it was shown; `None` where the file itself is
-/// the proof, or nothing of it was shown.
+/// Returns the line after which the new ones come, found by the number under which it was shown; `None` where the
+/// file itself is the proof, or nothing of it was shown.
 fn placed(
     change: &mut Change<'_>,
     current: &Current,
@@ -167,7 +167,7 @@ fn insert(
     })
 }
 
-/// The text with `lines` after line `line`, and the lines that they are now.
+/// Returns the text with `lines` after line `line`, and the lines that they are now.
 ///
 /// # Errors
 /// `too_large` where the file at the path that is shown would be.

@@ -232,7 +232,7 @@ impl Tool for Log {
 }
 
 impl LoggedSnapshot {
-    /// A snapshot as the answer has it.
+    /// Returns a snapshot as the answer has it.
     fn of(snapshot: &Snapshot, with_files: bool) -> Self {
         let stat = Stat::of(snapshot);
         let files = || snapshot.files.iter().map(FileLines::of).collect();
@@ -271,7 +271,7 @@ impl LoggedSnapshot {
         ENTRY_BYTES + texts.map(|text| text.len() + 3).sum::<usize>() + files
     }
 
-    /// One line for a person at a terminal.
+    /// Returns one line for a person at a terminal.
     fn painted(&self, text: &Text) -> String {
         let id: String = self.id.chars().take(ID_DIGITS).collect();
         let session = self.session.as_deref().unwrap_or("developer");
@@ -292,7 +292,7 @@ impl LoggedSnapshot {
         )
     }
 
-    /// What the commit says it does.
+    /// Returns what the commit says it does.
     fn title(&self) -> String {
         self.subject.clone().unwrap_or_else(|| match self.paths.as_slice() {
             [path] => format!("{}: {}", self.tool, escaped::name(path)),
@@ -300,7 +300,7 @@ impl LoggedSnapshot {
         })
     }
 
-    /// One line for a program.
+    /// Returns one line for a program.
     fn line(&self) -> String {
         let id: String = self.id.chars().take(ID_DIGITS).collect();
         let subject = self.title();
@@ -313,13 +313,13 @@ impl LoggedSnapshot {
 }
 
 impl FileLines {
-    /// One file as the answer has it.
+    /// Returns one file as the answer has it.
     fn of(file: &FileStat) -> Self {
         let path = String::from_utf8_lossy(&file.path).into_owned();
         Self { path, insertions: file.insertions, deletions: file.deletions }
     }
 
-    /// One line of text.
+    /// Returns one line of text.
     fn line(&self) -> String {
         let amount = amount_text(self.insertions, self.deletions);
         format!("{} | {amount}", escaped::name(&self.path))
@@ -331,7 +331,7 @@ impl FileLines {
 struct Columns(Vec<String>);
 
 impl Columns {
-    /// What is before the line of a snapshot, and before those that belong to it.
+    /// Returns what is before the line of a snapshot, and before those that belong to it.
     fn of(&mut self, entry: &LoggedSnapshot, text: &Text) -> (String, String) {
         let session = entry.session.clone().unwrap_or_default();
         let known = self.0.iter().position(|other| *other == session);
@@ -348,13 +348,13 @@ impl Columns {
     }
 }
 
-/// The pattern of a request.
+/// Returns the pattern of a request.
 fn pattern(text: &str) -> Result<regex::Regex, Error> {
     regex::Regex::new(text)
         .map_err(|error| Error::invalid(format!("field `grep`: {error}")).detail("field", "grep"))
 }
 
-/// How many snapshots are listed where the request does not say: a person has a pager.
+/// Returns how many snapshots are listed where the request does not say: a person has a pager.
 fn limit_of(engine: &Engine) -> usize {
     if engine.is_for_a_person() { PERSON_LIMIT } else { engine.policy().size(Key::LogLimit) }
 }
@@ -373,7 +373,7 @@ enum Since {
 }
 
 impl Since {
-    /// What `text` stands for.
+    /// Returns what `text` stands for.
     fn parse(store: &Store, text: &str) -> Result<Self, Error> {
         let now = SystemTime::now();
         let from = |duration: Duration| Self::Time(now.checked_sub(duration).unwrap_or(UNIX_EPOCH));
@@ -401,7 +401,7 @@ impl Since {
         })
     }
 
-    /// The time, where it is one.
+    /// Returns the time, where it is one.
     fn time(&self) -> Option<SystemTime> {
         match self {
             Self::Time(time) => Some(*time),
@@ -409,7 +409,7 @@ impl Since {
         }
     }
 
-    /// The snapshot, where it is one.
+    /// Returns the snapshot, where it is one.
     fn snapshot(&self) -> Option<&str> {
         match self {
             Self::Snapshot(id) => Some(id),
@@ -418,7 +418,7 @@ impl Since {
     }
 }
 
-/// A duration such as `2h` or `1h30m`; `None` for what is none.
+/// Returns a duration such as `2h` or `1h30m`; `None` for what is none.
 fn duration(text: &str) -> Option<Duration> {
     if text.is_empty() || text.len() > DURATION_CHARS_MAX {
         return None;
@@ -442,7 +442,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// The refusal of a `since` that is none of what it may be.
+/// Returns the refusal of a `since` that is none of what it may be.
 fn unknown_since(store: &Store, text: &str) -> Error {
     if text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return no_snapshot(text, "since", &store.near(text));

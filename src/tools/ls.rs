@@ -268,7 +268,7 @@ impl Tool for Ls {
 }
 
 impl Request {
-    /// How much is shown.
+    /// Returns how much is shown.
     fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
@@ -278,14 +278,14 @@ impl Request {
     }
 }
 
-/// What a folder holds, in words.
+/// Returns what a folder holds, in words.
 fn told(sum: &FolderSum, what: &str) -> String {
     let FolderSum { path, entries, at_least } = sum;
     let most = if *at_least { "at least " } else { "" };
     format!("{path}: {most}{}", counted(*entries, what))
 }
 
-/// One entry as answers show it.
+/// Returns one entry as answers show it.
 fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&Below>) -> ListedEntry {
     let stat: Option<Stat> = if long { found.stat().ok() } else { None };
     let path = found.path();
@@ -305,7 +305,7 @@ fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&Be
     }
 }
 
-/// What the ignore rules hid from `walk`, if anything; up to `counted_max` files are counted.
+/// Returns what the ignore rules hid from `walk`, if anything; up to `counted_max` files are counted.
 fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_max: u64) -> Option<Ignored> {
     let entries = walk.left_out.ignored;
     if entries == 0 {

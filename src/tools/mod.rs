@@ -76,8 +76,8 @@ pub enum Stdin {
 }
 
 impl Stdin {
-    /// The refusal of a request by flags; where the text is missing that may come on stdin, with how
-    /// it can be given.
+    /// Returns the refusal of a request by flags; where the text is missing that may come on stdin, with how it can
+    /// be given.
     fn explain(self, error: Error) -> Error {
         match self {
             Self::Bulk { field, .. }
@@ -140,7 +140,7 @@ pub trait Tool {
     /// The payload alone, for `--text`.
     fn text(response: &Self::Response, text: &mut Text);
 
-    /// The exit status under `--exit-status`.
+    /// Returns the exit status under `--exit-status`.
     fn status(_response: &Self::Response) -> u8 {
         0
     }
@@ -184,7 +184,7 @@ pub enum Paint {
 }
 
 impl Paint {
-    /// Its number in the escape sequence.
+    /// Returns its number in the escape sequence.
     const fn code(self) -> &'static str {
         match self {
             Self::Bold => "1",
@@ -196,7 +196,7 @@ impl Paint {
         }
     }
 
-    /// How a line of a diff is set off.
+    /// Returns how a line of a diff is set off.
     fn of_diff(line: &str) -> Option<Self> {
         match line.as_bytes() {
             [b'd', b'i', b'f', b'f', b' ', ..] | [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => {
@@ -218,7 +218,7 @@ pub enum Reader {
     Program,
     /// A person at a terminal, to which no text of others may speak.
     Person {
-        /// Whether words are set off by colour.
+        /// True if words are set off by colour.
         color: bool,
     },
 }
@@ -234,52 +234,52 @@ pub struct Text {
     pub notes: Vec<String>,
     /// What ends an entry of a list: LF, or NUL under `--null`.
     pub separator: u8,
-    /// Whether the reader gives fields in JSON, rather than flags.
+    /// True if the reader gives fields in JSON, rather than flags.
     names_fields: bool,
-    /// Whether what it says did not happen.
+    /// True if what it says did not happen.
     dry_run: bool,
     /// For whom it is.
     reader: Reader,
 }
 
 impl Text {
-    /// A text for the command line, whose entries end in LF, or in NUL.
+    /// Returns a text for the command line, whose entries end in LF, or in NUL.
     #[must_use]
     pub fn new(null: bool) -> Self {
         Self { separator: if null { 0 } else { b'\n' }, ..Self::default() }
     }
 
-    /// A text for a client that gives fields.
+    /// Returns a text for a client that gives fields.
     #[must_use]
     pub fn of_fields() -> Self {
         Self { names_fields: true, ..Self::new(false) }
     }
 
-    /// The same, of a call that only tried where `dry_run` is set.
+    /// Returns the same, of a call that only tried where `dry_run` is set.
     #[must_use]
     pub fn of_a_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
-    /// Whether what it says did not happen.
+    /// Returns true if what it says did not happen.
     #[must_use]
     pub const fn is_of_a_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// The same for that reader.
+    /// Returns the same for that reader.
     #[must_use]
     pub fn for_reader(self, reader: Reader) -> Self {
         Self { reader, ..self }
     }
 
-    /// Whether it is for a person at a terminal.
+    /// Returns true if it is for a person at a terminal.
     #[must_use]
     pub fn is_for_a_person(&self) -> bool {
         self.reader != Reader::Program
     }
 
-    /// A word, set off where the reader wants that.
+    /// Returns a word, set off where the reader wants that.
     #[must_use]
     pub fn paint(&self, paint: Paint, word: &str) -> String {
         match self.reader {
@@ -315,13 +315,13 @@ impl Text {
         self.line(&format!("{would}{line}"));
     }
 
-    /// A field with a value, as the reader gives it in the next request.
+    /// Returns a field with a value, as the reader gives it in the next request.
     #[must_use]
     pub fn option(&self, field: &str, value: impl std::fmt::Display) -> String {
         format!("{} {value}", self.switch(field))
     }
 
-    /// A field without a value, likewise.
+    /// Returns a field without a value, likewise.
     #[must_use]
     pub fn switch(&self, field: &str) -> String {
         if self.names_fields { field.to_owned() } else { format!("--{}", field.replace('_', "-")) }
@@ -360,7 +360,7 @@ pub trait Reply {
     /// Where it cannot be JSON, or `out` takes no more.
     fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()>;
 
-    /// The data alone.
+    /// Returns the data alone.
     ///
     /// # Errors
     /// `internal` where it cannot be JSON.
@@ -369,7 +369,7 @@ pub trait Reply {
     /// The payload alone.
     fn text(&self, text: &mut Text);
 
-    /// The exit status under `--exit-status`.
+    /// Returns the exit status under `--exit-status`.
     fn status(&self) -> u8;
 
     /// Exit status of a response that is printed as text.
@@ -420,7 +420,7 @@ pub struct ToolEntry {
     pub aliases: &'static [&'static str],
     /// The fields of the request that a list of tools shows to a model, with blanks between.
     pub listed: &'static str,
-    /// Whether it is among the few that most work needs.
+    /// True if it is among the few that most work needs.
     pub core: bool,
     /// What it does to the workspace.
     pub effect: Effect,
@@ -428,17 +428,17 @@ pub struct ToolEntry {
     pub stdin: Stdin,
     /// Fields whose value `-` stands for the bulk text on stdin.
     pub dash: &'static [&'static str],
-    /// Whether the bulk text alone on stdin, without any argument, is a request.
+    /// True if the bulk text alone on stdin, without any argument, is a request.
     pub takes_bulk_alone: bool,
-    /// Whether it answers with its text, where nobody asks for JSON.
+    /// True if it answers with its text, where nobody asks for JSON.
     pub text_by_default: bool,
-    /// Whether a person at a terminal is answered with its text.
+    /// True if a person at a terminal is answered with its text.
     pub for_people: bool,
-    /// Whether the command line goes on with it until it is interrupted.
+    /// True if the command line goes on with it until it is interrupted.
     pub follows: bool,
-    /// Whether MCP clients see it.
+    /// True if MCP clients see it.
     pub served: bool,
-    /// Whether it works only where the policy is as it should be.
+    /// True if it works only where the policy is as it should be.
     pub needs_policy: bool,
     /// The exit status of a refusal as text or under `--exit-status`, if it is not that of its kind.
     pub refused: Option<u8>,
@@ -455,7 +455,7 @@ pub struct ToolEntry {
 }
 
 impl ToolEntry {
-    /// What the tool does, for a person or a model that has only this text.
+    /// Returns what the tool does, for a person or a model that has only this text.
     #[must_use]
     pub fn description(&self) -> String {
         let command = (self.command)();
@@ -463,21 +463,21 @@ impl ToolEntry {
         about.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The first paragraphs of the description: what a model must know before it calls the tool. What
-    /// follows is for help and man pages.
+    /// Returns the first paragraphs of the description: what a model must know before it calls the tool. What follows
+    /// is for help and man pages.
     #[must_use]
     pub fn summary(&self) -> String {
         self.description().split("\n\n").take(2).collect::<Vec<_>>().join("\n")
     }
 
-    /// What the tool does, in one line.
+    /// Returns what the tool does, in one line.
     #[must_use]
     pub fn title(&self) -> String {
         (self.command)().get_about().map(ToString::to_string).unwrap_or_default()
     }
 }
 
-/// A tool with its types erased, by its type.
+/// Returns a tool with its types erased, by its type.
 #[must_use]
 pub const fn entry_of<T: Tool + 'static>() -> &'static ToolEntry {
     &const { entry::<T>() }
@@ -560,7 +560,7 @@ pub const COMMON_FIELDS: [CommonField; 4] = [
 ];
 
 impl CommonField {
-    /// Whether a call to a server may give it, where the tool has this effect.
+    /// Returns true if a call to a server may give it, where the tool has this effect.
     #[must_use]
     pub fn is_of_call(&self, effect: Effect) -> bool {
         match self.scope {
@@ -570,13 +570,13 @@ impl CommonField {
         }
     }
 
-    /// Whether a request on the command line may give it, where the tool has this effect.
+    /// Returns true if a request on the command line may give it, where the tool has this effect.
     #[must_use]
     pub fn is_of(&self, effect: Effect) -> bool {
         self.scope != Scope::Change || effect != Effect::Reads
     }
 
-    /// Its JSON Schema.
+    /// Returns its JSON Schema.
     #[must_use]
     pub fn schema(&self) -> Value {
         serde_json::json!({ "type": self.kind, "description": self.description })

@@ -127,7 +127,7 @@ impl Tool for Rewind {
     }
 }
 
-/// The snapshot that a request names, and how far the session had come there.
+/// Returns the snapshot that a request names, and how far the session had come there.
 fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     let Some(store) = record::find(engine)? else {
         return Err(no_snapshot(name, "id", &[]));
@@ -148,7 +148,7 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     }
 }
 
-/// What a session did since, the newest change first, its undos and redos as changes of their own.
+/// Returns what a session did since, the newest change first, its undos and redos as changes of their own.
 fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<JournalEntry>), Error> {
     let nothing = || {
         Error::new(

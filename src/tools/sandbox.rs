@@ -116,7 +116,7 @@ impl Tool for Sandbox {
     }
 }
 
-/// What a name is to stand for.
+/// Returns what a name is to stand for.
 fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
     let container = match (&request.container, &request.exec) {
         (Some(_), Some(_)) => {
@@ -136,7 +136,7 @@ fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
     }
 }
 
-/// A folder of this machine.
+/// Returns a folder of this machine.
 fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
     let root = root.ok_or_else(|| {
         Error::invalid("field `root` is missing: give the folder that the sandbox is for")
@@ -154,7 +154,7 @@ fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
     Ok(Known { root: root.to_owned(), container: None })
 }
 
-/// The files of a container, with lbx copied in.
+/// Returns the files of a container, with lbx copied in.
 fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
     let root = root.unwrap_or(container::ROOT);
     if !root.starts_with('/') {
@@ -164,7 +164,7 @@ fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
     Ok(Known { root: root.to_owned(), container: Some(container) })
 }
 
-/// A named workspace as answers show it.
+/// Returns a named workspace as answers show it.
 fn shown((name, sandbox): (String, Known)) -> Shown {
     let Known { root, container } = sandbox;
     let engine = container.as_ref().and_then(|container| container.engine.as_ref());

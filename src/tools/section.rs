@@ -219,7 +219,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// The answer.
+    /// Returns the answer.
     fn answer(self, path: String, sha256: Sha256, diff: Option<String>) -> Response {
         let is_applied = self.composed.already_applied;
         let new = &self.composed.new;
@@ -325,7 +325,7 @@ fn plan(
 }
 
 impl Planned {
-    /// What is to be done to a document.
+    /// Returns what is to be done to a document.
     fn new(header: String, document: &Document<'_>, composed: Composed, matched: Matched) -> Self {
         let counts = if composed.already_applied {
             diff::Counts::default()
@@ -336,7 +336,7 @@ impl Planned {
     }
 }
 
-/// The one header that is meant.
+/// Returns the one header that is meant.
 fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usize]) -> Result<usize, Error> {
     match (found, request.occurrence) {
         ([], _) => Err(no_match(shown, document, &request.header)),
@@ -398,7 +398,7 @@ fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -
     Ok(Planned::new(heading.as_written(), &document, composed, Matched::Created))
 }
 
-/// The header under which a new one is to stand, and the new one's name.
+/// Returns the header under which a new one is to stand, and the new one's name.
 fn parent<'r>(
     shown: &str,
     document: &Document<'_>,
@@ -416,7 +416,7 @@ fn parent<'r>(
     }
 }
 
-/// The text without the section's own header, which a caller may have put before it.
+/// Returns the text without the section's own header, which a caller may have put before it.
 fn without_own_header(change: &mut Change<'_>, text: &[u8], heading: &Heading) -> Vec<u8> {
     match compose::without_own_header(text, heading) {
         Some(rest) => {
@@ -456,7 +456,7 @@ fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<
     }
 }
 
-/// The refusal of a header that there is not, with those that there are.
+/// Returns the refusal of a header that there is not, with those that there are.
 fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
     let wanted = shortened(header);
     let look_alikes = find::look_alikes(document.text, document.terminator, header);
@@ -484,7 +484,7 @@ fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
         })
 }
 
-/// The refusal of a name that more than one header has.
+/// Returns the refusal of a name that more than one header has.
 fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]) -> Error {
     let lines: Vec<String> = found
         .iter()
@@ -530,7 +530,7 @@ fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
     found.iter().filter_map(place).collect()
 }
 
-/// The refusal of a text that would change what stands outside its section.
+/// Returns the refusal of a text that would change what stands outside its section.
 fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
     let error = match refused {
         Refused::Swallows(lost) => {
@@ -557,7 +557,7 @@ fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
     error.at(shown).detail("field", "content")
 }
 
-/// A header for a message, cut where it is long.
+/// Returns a header for a message, cut where it is long.
 fn shortened(header: &str) -> String {
     match header.char_indices().nth(HEADER_CHARACTERS) {
         Some((cut, _)) => format!("{}…", header.get(..cut).unwrap_or_default()),

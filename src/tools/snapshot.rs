@@ -125,7 +125,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// How much `snapshot` changed.
+    /// Returns how much `snapshot` changed.
     #[must_use]
     pub fn of(snapshot: &crate::engine::snapshot::Snapshot) -> Self {
         let files = &snapshot.files;
@@ -137,7 +137,7 @@ impl Stat {
     }
 }
 
-/// How much the snapshot `id` changed.
+/// Returns how much the snapshot `id` changed.
 fn stat_of(engine: &Engine, id: &str) -> Result<Stat, Error> {
     let store = record::find(engine)?;
     let found = store.map(|store| store.one(id)).transpose();
@@ -309,7 +309,7 @@ fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
     }
 }
 
-/// The developer's repository, where git waits for nothing.
+/// Returns the developer's repository, where git waits for nothing.
 fn own_repository(engine: &Engine) -> Result<Store, Error> {
     let store = record::find(engine)?.filter(|store| !store.is_private());
     let store = store.ok_or_else(|| {
@@ -323,7 +323,7 @@ fn own_repository(engine: &Engine) -> Result<Store, Error> {
     Ok(store)
 }
 
-/// The branch to commit on.
+/// Returns the branch to commit on.
 fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<String, Error> {
     let head = store.checked_out().map_err(|error| unreadable(&error))?;
     let onto = request.onto.clone();
@@ -347,13 +347,13 @@ fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<St
     }
 }
 
-/// The refusal where the branch has all of it.
+/// Returns the refusal where the branch has all of it.
 fn nothing_missing(session: &str, branch: &str) -> Error {
     let why = format!("{branch} already has everything that session {session} changed");
     Error::new(ErrorKind::NotFound, why).suggest("`diff` shows what the session changed.")
 }
 
-/// The developer.
+/// Returns the developer.
 fn author_of(store: &Store) -> Result<Author, Error> {
     store.developer().ok_or_else(|| {
         refused("git has no name and address for you")
@@ -361,12 +361,12 @@ fn author_of(store: &Store) -> Result<Author, Error> {
     })
 }
 
-/// A refusal of what git's state does not allow.
+/// Returns a refusal of what git's state does not allow.
 fn refused(why: &str) -> Error {
     Error::invalid(format!("no commit was made: {why}"))
 }
 
-/// The commits to be made.
+/// Returns the commits to be made.
 fn order<'a>(
     store: &Store,
     request: &SquashRequest,
@@ -419,7 +419,7 @@ fn order<'a>(
     Ok(order)
 }
 
-/// The whole message of the commit.
+/// Returns the whole message of the commit.
 fn message_of(request: &SquashRequest) -> String {
     let message = request.message.trim();
     match &request.co_author {
@@ -434,7 +434,7 @@ fn message_of(request: &SquashRequest) -> String {
     }
 }
 
-/// The refusal of changes that do not fit on the branch.
+/// Returns the refusal of changes that do not fit on the branch.
 fn conflict(branch: &str, conflicts: &[Overlap]) -> Error {
     let name = |overlap: &Overlap| escaped::name(&String::from_utf8_lossy(&overlap.path)).into_owned();
     let first = conflicts.first().map(|first| format!("{}: {}", name(first), first.why)).unwrap_or_default();

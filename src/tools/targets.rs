@@ -29,7 +29,8 @@ pub fn or_moved(engine: &Engine, error: Error) -> Error {
         .detail(MOVED_TO, to)
 }
 
-/// Where the session of the call has moved what was at a path, as answers show it, if that still stands there.
+/// Returns where the session of the call has moved what was at a path, as answers show it, if that still stands
+/// there.
 fn moved_from(engine: &Engine, shown: &str) -> Option<MovedPath> {
     let place = engine.workspace.resolve_entry(Path::new(shown)).ok()?;
     let state = State::find(&engine.workspace).ok()?.filter(|_| place.stat().is_none())?;
@@ -38,13 +39,13 @@ fn moved_from(engine: &Engine, shown: &str) -> Option<MovedPath> {
     Some(moved)
 }
 
-/// Whether a path is one of those places or lies below one; where none is named, every path does.
+/// Returns true if a path is one of those places or lies below one; where none is named, every path does.
 #[must_use]
 pub fn lies_in_any(path: &[u8], places: &[ResolvedPath]) -> bool {
     places.is_empty() || places.iter().any(|place| lies_in(path, place.path()))
 }
 
-/// Whether a path is `folder` or lies below it.
+/// Returns true if a path is `folder` or lies below it.
 #[must_use]
 pub fn lies_in(path: &[u8], folder: &WorkspacePath) -> bool {
     let rest = path.strip_prefix(folder.as_bytes());
@@ -59,7 +60,7 @@ pub enum PathOrRevisions {
     Revisions(Revisions),
 }
 
-/// What `path` names: what is there, else a revision, else what once was there.
+/// Returns what `path` names: what is there, else a revision, else what once was there.
 ///
 /// # Errors
 /// `not_found` for what is none of these.
@@ -134,19 +135,19 @@ pub enum Revisions {
 }
 
 impl Revisions {
-    /// Whether it names two commits.
+    /// Returns true if it names two commits.
     pub const fn is_range(&self) -> bool {
         matches!(self, Self::Between(..))
     }
 
-    /// The commit, or the first one.
+    /// Returns the commit, or the first one.
     pub fn into_first(self) -> String {
         match self {
             Self::Snapshot(id) | Self::Since(id) | Self::Between(id, _) => id,
         }
     }
 
-    /// What `text` stands for; `None` where it names no revision.
+    /// Returns what `text` stands for; `None` where it names no revision.
     fn of(store: &Store, text: &str) -> Result<Option<Self>, Error> {
         if let Some((from, to)) = text.split_once("..")
             && !from.is_empty()
@@ -168,7 +169,7 @@ impl Revisions {
     }
 }
 
-/// The commit that a request names.
+/// Returns the commit that a request names.
 ///
 /// # Errors
 /// `not_found` with near snapshots, or where the repository cannot be read.
@@ -179,7 +180,7 @@ pub fn commit_named(store: &Store, name: &str, field: &str) -> Result<String, Er
     Err(no_snapshot(name, field, &store.near(name)))
 }
 
-/// The refusal of a snapshot that there is not.
+/// Returns the refusal of a snapshot that there is not.
 #[must_use]
 pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
     let error = Error::new(ErrorKind::NotFound, format!("no such snapshot: {name}")).detail("field", field);
@@ -211,7 +212,8 @@ pub struct ChosenSession {
     pub after: u64,
 }
 
-/// What is to be said where the snapshots have changes of the caller's session that lbx's state knows nothing of.
+/// Returns what is to be said where the snapshots have changes of the caller's session that lbx's state knows nothing
+/// of.
 #[must_use]
 pub fn lost_state(engine: &Engine) -> Option<String> {
     let session = engine.session();
@@ -228,7 +230,7 @@ pub fn lost_state(engine: &Engine) -> Option<String> {
     })
 }
 
-/// The session of that name.
+/// Returns the session of that name.
 ///
 /// # Errors
 /// What the system says.
@@ -238,7 +240,7 @@ pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSessi
     Ok(ChosenSession { session: session.to_string(), after })
 }
 
-/// The session of the call; it must have changed something.
+/// Returns the session of the call; it must have changed something.
 ///
 /// # Errors
 /// `not_found`, with the sessions that have.
@@ -249,7 +251,7 @@ pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, 
     if has_changed { Ok(chosen) } else { Err(has_changed_nothing(store, &chosen.session)?) }
 }
 
-/// The session of the call, else the one that changed something last: for calls that only look.
+/// Returns the session of the call, else the one that changed something last: for calls that only look.
 ///
 /// # Errors
 /// `not_found` where none has.
@@ -266,7 +268,7 @@ pub fn current_or_newest_session(engine: &Engine, store: &Store) -> Result<Chose
     }
 }
 
-/// The sessions that changed something, the one that did so last first.
+/// Returns the sessions that changed something, the one that did so last first.
 ///
 /// # Errors
 /// Where the snapshots cannot be read.
@@ -313,7 +315,7 @@ pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(),
         .detail("near", near))
 }
 
-/// The refusal of a session that changed nothing.
+/// Returns the refusal of a session that changed nothing.
 fn has_changed_nothing(store: &Store, session: &str) -> Result<Error, Error> {
     let mut others = all_sessions(store)?;
     others.retain(|other| other != session);

@@ -164,7 +164,7 @@ fn list(engine: &Engine, request: &Request) -> Result<Response, Error> {
     })
 }
 
-/// The first entries that fit into an answer, and at least one.
+/// Returns the first entries that fit into an answer, and at least one.
 fn within<'e>(
     engine: &Engine,
     entries: impl Iterator<Item = &'e TrashEntry>,
@@ -257,12 +257,12 @@ fn keep_young(policy: &Policy, entries: &mut Vec<TrashEntry>) -> usize {
     all - entries.len()
 }
 
-/// A sum over entries, whose numbers are only what a file says.
+/// Returns a sum over entries, whose numbers are only what a file says.
 fn sum(entries: &[TrashEntry], of: impl Fn(&TrashEntry) -> u64) -> u64 {
     entries.iter().fold(0, |sum, entry| sum.saturating_add(of(entry)))
 }
 
-/// One entry as answers show it.
+/// Returns one entry as answers show it.
 fn listed(engine: &Engine, entry: &TrashEntry) -> TrashItem {
     TrashItem {
         trash_id: entry.id.clone(),
@@ -400,7 +400,7 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
     })
 }
 
-/// The entry of the trash that is meant.
+/// Returns the entry of the trash that is meant.
 fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry, Error> {
     let entries = trash::list_of(change.state())?;
     match (&request.trash_id, &request.path) {
@@ -416,7 +416,7 @@ fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry,
     }
 }
 
-/// The refusal of an entry that there is not, with the newest that there are.
+/// Returns the refusal of an entry that there is not, with the newest that there are.
 fn missing(name: &str, entries: &[TrashEntry], change: &mut Change<'_>) -> Error {
     /// Entries named.
     const NAMED: usize = 3;

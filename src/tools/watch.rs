@@ -125,7 +125,7 @@ impl Tool for Watch {
 }
 
 impl Call {
-    /// A call as the answer has it; its size is that of its snapshot.
+    /// Returns a call as the answer has it; its size is that of its snapshot.
     fn of(record: AuditRecord, store: Option<&Store>) -> Self {
         let snapshot =
             record.snapshot.as_deref().zip(store).and_then(|(id, store)| store.one(id).ok().flatten());
@@ -148,7 +148,7 @@ impl Call {
         }
     }
 
-    /// The call in one line, for a person.
+    /// Returns the call in one line, for a person.
     fn line(&self, text: &Text) -> String {
         let time = self.time.get(TIME_OF_DAY).unwrap_or(&self.time);
         let mut paths: Vec<String> =

@@ -148,7 +148,7 @@ impl Tool for Write {
 }
 
 impl Response {
-    /// The answer to a change of `current` to `bytes`, without the diff.
+    /// Returns the answer to a change of `current` to `bytes`, without the diff.
     #[must_use]
     pub fn of(current: &Current, bytes: &[u8]) -> Self {
         let counts = diff::counts(current.bytes(), bytes);
@@ -164,7 +164,7 @@ impl Response {
         }
     }
 
-    /// The answer where the file has these bytes already.
+    /// Returns the answer where the file has these bytes already.
     #[must_use]
     pub fn already_applied(current: &Current) -> Self {
         Self {
@@ -195,7 +195,7 @@ impl Response {
     }
 }
 
-/// The content with the line endings of the file that it replaces, where that was asked for.
+/// Returns the content with the line endings of the file that it replaces, where that was asked for.
 fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8> {
     if endings == Endings::AsIs || !current.exists() {
         return content;

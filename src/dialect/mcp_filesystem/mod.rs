@@ -1,7 +1,6 @@
 //! `mcp-filesystem`: the tools of the npm reference server `@modelcontextprotocol/server-filesystem`.
 //!
-//! `read`, `change` and `list` have the tools, `worded` what all of them say, `texts` the texts that take more
-//! than a line.
+//! `tools` has the tools, `texts` what they say.
 
 mod texts;
 mod tools;

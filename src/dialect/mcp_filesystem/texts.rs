@@ -29,17 +29,17 @@ const RULE: &str = "============================================================
 pub struct Listed {
     /// Its path, from the directory that was asked for.
     pub below: PathBuf,
-    /// Whether it is a directory.
+    /// True if it is a directory.
     pub is_folder: bool,
 }
 
 impl Listed {
-    /// What stands before its name in a list.
+    /// Returns what stands before its name in a list.
     pub fn label(&self) -> &'static str {
         if self.is_folder { "[DIR]" } else { "[FILE]" }
     }
 
-    /// Its path, as people see it.
+    /// Returns its path, as people see it.
     pub fn shown(&self) -> String {
         escaped::name(&self.below.to_string_lossy()).into_owned()
     }
@@ -58,7 +58,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// An empty directory.
+    /// Returns an empty directory.
     pub fn folder(name: &str) -> Self {
         Self { name: name.to_owned(), r#type: "directory", children: Some(Vec::new()) }
     }
@@ -85,7 +85,7 @@ impl Node {
         });
     }
 
-    /// What it holds, as JSON over several lines.
+    /// Returns what it holds, as JSON over several lines.
     ///
     /// # Errors
     /// `internal` where it cannot be JSON.
@@ -96,12 +96,12 @@ impl Node {
     }
 }
 
-/// The first lines of a file, without the newline that ends the last.
+/// Returns the first lines of a file, without the newline that ends the last.
 pub fn first_lines(content: &str) -> String {
     content.strip_suffix('\n').unwrap_or(content).to_owned()
 }
 
-/// The last `count` lines of the end of a file. What follows the last newline counts as a line.
+/// Returns the last `count` lines of the end of a file. What follows the last newline counts as a line.
 pub fn last_lines(end: &str, count: u64) -> String {
     let end = end.replace("\r\n", "\n");
     let lines: Vec<&str> = end.split('\n').collect();
@@ -109,7 +109,7 @@ pub fn last_lines(end: &str, count: u64) -> String {
     lines.get(skipped..).unwrap_or_default().join("\n")
 }
 
-/// A size with its unit.
+/// Returns a size with its unit.
 #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
 pub fn size_text(bytes: u64) -> String {
     let units = ["B", "KB", "MB", "GB", "TB"];
@@ -121,7 +121,7 @@ pub fn size_text(bytes: u64) -> String {
     format!("{:.2} {unit}", bytes as f64 / (1_u64 << (10 * step)) as f64)
 }
 
-/// A key that sorts names nearly as `localeCompare` does: signs, digits, letters; case decides last.
+/// Returns a key that sorts names nearly as `localeCompare` does: signs, digits, letters; case decides last.
 pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
     let class = |character: char| match character {
         character if character.is_alphabetic() => 2,
@@ -135,8 +135,8 @@ pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
     (lower.map(|character| (class(character), character)).collect(), swapped.collect())
 }
 
-/// The MIME type of a file. The bytes decide about images, since one image that is none would have a model's API
-/// refuse the whole conversation; the name decides about all else, as in the reference server.
+/// Returns the MIME type of a file. The bytes decide about images, since one image that is none would have a model's
+/// API refuse the whole conversation; the name decides about all else, as in the reference server.
 ///
 /// # Errors
 /// `binary_file` of a file that is named as an image and is none.
@@ -165,7 +165,7 @@ pub fn mime_of(path: &str, base64: &str) -> Result<&'static str, Error> {
     Ok(if is_image(found) || named == UNKNOWN { found } else { named })
 }
 
-/// The MIME type that the name of a file speaks for.
+/// Returns the MIME type that the name of a file speaks for.
 fn named_mime(path: &str) -> &'static str {
     let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     match extension.as_deref().unwrap_or_default() {
@@ -183,7 +183,7 @@ fn named_mime(path: &str) -> &'static str {
     }
 }
 
-/// An absolute path as a URI.
+/// Returns an absolute path as a URI.
 pub fn file_uri(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"#%<>?\\^`{}".contains(&byte);
     let path: String = path
@@ -195,7 +195,7 @@ pub fn file_uri(path: &Path) -> String {
     format!("file://{path}")
 }
 
-/// What is known of a file, a line each.
+/// Returns what is known of a file, a line each.
 pub fn file_facts(facts: &Facts) -> String {
     let lines = [
         format!("size: {}", facts.size),
@@ -209,7 +209,7 @@ pub fn file_facts(facts: &Facts) -> String {
     lines.join("\n")
 }
 
-/// A time as JavaScript writes a date, in UTC.
+/// Returns a time as JavaScript writes a date, in UTC.
 fn date(seconds: i64) -> String {
     let time = Timestamp::from_second(seconds).unwrap_or_default();
     time.strftime("%a %b %d %Y %H:%M:%S GMT+0000 (Coordinated Universal Time)").to_string()
@@ -227,7 +227,7 @@ fn show(shown: &mut String, sign: char, lines: &[&[u8]]) {
     }
 }
 
-/// The change of a file as the server shows it: a fenced diff with four lines of context. `diff` is the
+/// Returns the change of a file as the server shows it: a fenced diff with four lines of context. `diff` is the
 /// native one, from which the new text is told without reading the file again.
 pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
     let after = applied(before, diff);
@@ -260,7 +260,7 @@ pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
     format!("{fence}diff\n{shown}{fence}\n\n")
 }
 
-/// A text with the hunks of its own unified diff carried out.
+/// Returns a text with the hunks of its own unified diff carried out.
 fn applied(before: &str, diff: &str) -> String {
     let lines: Vec<&str> = before.split_inclusive('\n').collect();
     let (mut after, mut at) = (String::new(), 0);
@@ -307,7 +307,7 @@ pub struct PathRequest {
     pub path: String,
 }
 
-/// A text as every one of these tools answers it: as a block, and structured.
+/// Returns a text as every one of these tools answers it: as a block, and structured.
 pub fn said(text: String) -> ToolOutput {
     let structured = Some(json!({ "content": text }));
     ToolOutput { text, structured, ..ToolOutput::default() }
@@ -341,7 +341,7 @@ pub fn worded(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Erro
     }
 }
 
-/// A path without `.` and `..`, by its words alone.
+/// Returns a path without `.` and `..`, by its words alone.
 fn normalized(path: &Path) -> PathBuf {
     let mut parts = PathBuf::new();
     for part in path.components() {
@@ -356,7 +356,7 @@ fn normalized(path: &Path) -> PathBuf {
     parts
 }
 
-/// The error for a path at which nothing stands.
+/// Returns the error for a path at which nothing stands.
 pub fn no_entry(lbx: &LbxClient<'_>, path: &str, call: &str) -> Error {
     let absolute = lbx.absolute(path).unwrap_or_else(|_| PathBuf::from(path));
     let words = format!("ENOENT: no such file or directory, {call} '{}'", absolute.display());

@@ -16,7 +16,7 @@ use crate::dialect::tool::{Media, ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{edit, ls, mkdir, r#move, read, write};
 
-/// All of a file's text.
+/// Returns all of a file's text.
 fn whole(lbx: &mut LbxClient<'_>, path: &str) -> Result<String, Error> {
     let data = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": 0 }));
     data.map(|data| text(&data, "content").to_owned()).map_err(|error| worded(lbx, path, "open", error))
@@ -94,7 +94,7 @@ pub fn read_multiple_files(
     Ok(said(files.join("\n---\n")))
 }
 
-/// What a directory holds: names, and whether each is a directory.
+/// Returns what a directory holds: names, and whether each is a directory.
 fn entries(lbx: &mut LbxClient<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed>, Error> {
     match lbx.is_folder(path) {
         Ok(true) => {}

@@ -121,7 +121,7 @@ impl Action {
         }
     }
 
-    /// Its letter, as git has it.
+    /// Returns its letter, as git has it.
     #[must_use]
     pub const fn sign(self) -> char {
         match self {
@@ -134,7 +134,7 @@ impl Action {
 }
 
 impl Response {
-    /// An answer that has no diff yet.
+    /// Returns an answer that has no diff yet.
     pub(super) fn of(compared: &Compared, files: usize) -> Self {
         Self {
             from: compared.from.clone(),
@@ -204,7 +204,7 @@ impl Response {
 }
 
 impl FileStat {
-    /// How long its entry is.
+    /// Returns how long its entry is.
     pub fn size(&self) -> TextSize {
         /// Bytes beside its names.
         const SAID_BYTES: usize = 80;
@@ -212,7 +212,7 @@ impl FileStat {
         names.into_iter().flatten().fold(TextSize::plain(SAID_BYTES), |size, name| size.with(name))
     }
 
-    /// The numbers of one file.
+    /// Returns the numbers of one file.
     fn of(delta: &Delta, amount: Amount) -> Self {
         let action = Action::of(delta);
         let before = delta.before.as_ref().filter(|_| action == Action::Rename);
@@ -225,7 +225,7 @@ impl FileStat {
         }
     }
 
-    /// One line for a person.
+    /// Returns one line for a person.
     pub fn line(&self) -> String {
         let amount = amount_text(self.insertions, self.deletions);
         let name = self.from.as_ref().map_or_else(String::new, |from| format!("{} => ", escaped::name(from)));
@@ -305,14 +305,14 @@ pub struct Window {
     pub shown: usize,
     /// What is shown.
     pub out: Vec<u8>,
-    /// Whether a line did not fit any more.
+    /// True if a line did not fit any more.
     pub is_full: bool,
     /// Lines of which only the beginning is shown.
     pub cut_lines: usize,
 }
 
 impl Window {
-    /// A window from the line `offset` on.
+    /// Returns a window from the line `offset` on.
     pub fn new(offset: usize, room: AnswerRoom) -> Self {
         let (size, out) = (TextSize::default(), Vec::new());
         Self { offset, room, size, seen: 0, shown: 0, out, is_full: false, cut_lines: 0 }
@@ -349,7 +349,7 @@ impl Window {
     }
 }
 
-/// The request with revisions in the paths' place understood, and the paths that are left.
+/// Returns the request with revisions in the paths' place understood, and the paths that are left.
 ///
 /// Revisions come first, as under git: `A`, `A B`, `A..B`, each perhaps with paths behind.
 ///

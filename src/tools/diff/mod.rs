@@ -159,8 +159,8 @@ fn warn_of_cut_lines(engine: &mut Engine, response: &Response) {
     }
 }
 
-/// Whether what each session changed is shown: where that is asked for, and to a person who asks for
-/// nothing else and has no session of their own.
+/// Returns true if what each session changed is shown: where that is asked for, and to a person who asks for nothing
+/// else and has no session of their own.
 fn is_by_session(
     engine: &Engine,
     request: &Request,
@@ -179,7 +179,7 @@ fn is_by_session(
     Ok(own.is_empty())
 }
 
-/// What each session changed, the one that did so last first.
+/// Returns what each session changed, the one that did so last first.
 fn by_session(
     engine: &Engine,
     store: &Store,

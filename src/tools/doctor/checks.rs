@@ -31,7 +31,7 @@ const NAMESPACES_MAX: &str = "/proc/sys/user/max_user_namespaces";
 /// Bytes of a mebibyte.
 const MIB: u64 = 1 << 20;
 
-/// Everything that is looked at.
+/// Runs all checks.
 pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     let mut found = vec![versions(), workspace(engine)];
     found.extend(policy(engine));
@@ -60,7 +60,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     found
 }
 
-/// The clients that are set up in the workspace: the server of each is started as the client will.
+/// Starts the server of each client that is set up in the workspace, as the client will.
 fn clients(engine: &Engine) -> Vec<Finding> {
     let root = engine.workspace.root();
     let finding = |entry: init::Entry| {
@@ -85,7 +85,7 @@ fn clients(engine: &Engine) -> Vec<Finding> {
     init::entries(&engine.workspace).into_iter().map(finding).collect()
 }
 
-/// Which lbx runs on what.
+/// Returns which lbx runs on what.
 fn versions() -> Finding {
     let system = rustix::system::uname();
     let (name, release) = (system.sysname().to_string_lossy(), system.release().to_string_lossy());
@@ -93,7 +93,7 @@ fn versions() -> Finding {
     Finding::ok("version", format!("lbx {} on {name} {release} ({machine})", env!("CARGO_PKG_VERSION")))
 }
 
-/// Where the root is, and whether it can be written.
+/// Returns where the root is, and whether it can be written.
 fn workspace(engine: &Engine) -> Finding {
     let root = engine.workspace.root().display().to_string();
     let is_there = |name: &str| fs::stat_at(engine.workspace.root_fd(), name.as_ref()).is_ok();
@@ -115,7 +115,7 @@ fn workspace(engine: &Engine) -> Finding {
     }
 }
 
-/// The policy's files and variables.
+/// Returns the policy's files and variables.
 fn policy(engine: &Engine) -> Vec<Finding> {
     if let Some(fault) = engine.policy_fault() {
         return vec![Finding::of("policy", fault)];
@@ -144,7 +144,7 @@ fn policy(engine: &Engine) -> Vec<Finding> {
     found
 }
 
-/// Whose state it is.
+/// Returns whose state it is.
 fn identity(engine: &Engine) -> Option<Finding> {
     let (origin, id) = match State::source(&engine.workspace) {
         Ok(found) => found?,
@@ -201,7 +201,7 @@ fn stuck(state: &State) -> Option<Finding> {
     ))
 }
 
-/// Whether another call holds the workspace.
+/// Returns true if another call holds the workspace.
 fn lock(state: &State) -> Option<Finding> {
     match state.try_lock_workspace() {
         Ok(Some(_)) => None,
@@ -214,12 +214,12 @@ fn lock(state: &State) -> Option<Finding> {
     }
 }
 
-/// The processes that hold the workspace's lock, as far as the system tells.
+/// Returns the processes that hold the workspace's lock, as far as the system tells.
 fn holders(state: &State) -> String {
     state.lock_holders().iter().map(|holder| format!(" ({holder})")).collect()
 }
 
-/// What is known of the caller's session.
+/// Returns what is known of the caller's session.
 fn session(engine: &mut Engine, state: &State, fix: bool) -> Finding {
     let id = engine.session().clone();
     match session::look_at(state, &id) {
@@ -242,7 +242,7 @@ fn session(engine: &mut Engine, state: &State, fix: bool) -> Finding {
     }
 }
 
-/// Whether the audit log is whole.
+/// Returns true if the audit log is whole.
 fn audit_log(state: &State) -> Finding {
     let mut records = 0_usize;
     let mut count = |_: &audit::AuditRecord| {
@@ -260,7 +260,7 @@ fn audit_log(state: &State) -> Finding {
     }
 }
 
-/// What the state takes.
+/// Returns what the state takes.
 fn size(engine: &Engine, state: &State) -> Finding {
     let kept = match gc::collect(state, 0, true) {
         Ok(collected) => collected.kept,
@@ -275,7 +275,7 @@ fn size(engine: &Engine, state: &State) -> Finding {
     Finding::ok("size", message)
 }
 
-/// Where the snapshots go, and whether the newest ones are whole.
+/// Returns where the snapshots go, and whether the newest ones are whole.
 fn snapshots(engine: &mut Engine, fix: bool) -> Finding {
     if !engine.policy().has_snapshots() {
         return Finding::notice(
@@ -292,7 +292,7 @@ fn snapshots(engine: &mut Engine, fix: bool) -> Finding {
     }
 }
 
-/// What a damaged snapshot is told as.
+/// Returns what a damaged snapshot is told as.
 fn words_of(damage: &Damage, branch: &str) -> String {
     let which = if damage.is_older { "an older" } else { "the newest" };
     format!("{which} snapshot of {branch} is damaged: {}", damage.message)
@@ -356,7 +356,7 @@ fn locks_left(engine: &Engine, fix: bool) -> Option<Finding> {
     })
 }
 
-/// What of the developer's repository is damaged and is git's to repair.
+/// Returns what of the developer's repository is damaged and is git's to repair.
 fn repository(engine: &Engine) -> Option<Finding> {
     if !engine.policy().has_snapshots() {
         return None;
@@ -372,7 +372,7 @@ fn repository(engine: &Engine) -> Option<Finding> {
     }
 }
 
-/// One of the newest snapshots cannot be read: what a power failure leaves of objects that were not on disk.
+/// Reports a newest snapshot that cannot be read, as a power failure leaves it whose objects were not on disk.
 fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
     let message = words_of(damage, &store.branch());
     let fix = "Changes can be undone all the same. `lbx doctor --fix` repairs what can be proven";
@@ -398,7 +398,7 @@ fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
     Finding::problem("snapshots", message, format!("{fix}. By hand, in the workspace: {by_hand}."))
 }
 
-/// Where the snapshots go.
+/// Returns where the snapshots go.
 fn where_snapshots_go(engine: &Engine) -> Finding {
     match record::find(engine) {
         Ok(Some(store)) if store.warning().is_some() => Finding::notice(
@@ -440,7 +440,7 @@ fn damaged_changes(engine: &Engine, state: &State) -> Option<Finding> {
     ))
 }
 
-/// Whether there is room for changes.
+/// Returns true if there is room for changes.
 fn disk(engine: &Engine) -> Option<Finding> {
     let stat = rustix::fs::fstatvfs(engine.workspace.root_fd()).ok()?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
@@ -457,7 +457,7 @@ fn disk(engine: &Engine) -> Option<Finding> {
     Some(Finding::ok("disk", message))
 }
 
-/// Whether something may confine commands. Nothing is tried out: no tool but `bash` runs a program.
+/// Returns true if something may confine commands. Nothing is tried out: no tool but `bash` runs a program.
 fn backends() -> Finding {
     let has_bubblewrap = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| {
@@ -483,14 +483,14 @@ fn backends() -> Finding {
     Finding::ok("bash", format!("{found}; lbx bash --backends tries what can confine a command"))
 }
 
-/// The first few names of a list.
+/// Returns the first few names of a list.
 fn some_of(names: &[String]) -> String {
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
 }
 
-/// The paths outside that the policy names for commands, as far as they do not exist.
+/// Returns the paths outside that the policy names for commands, as far as they do not exist.
 fn named_paths(engine: &Engine) -> Option<Finding> {
     let home = hidden::home();
     let missing = |name: &str, key: Key, needs_folder: bool| {

@@ -64,32 +64,32 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding of that level.
+    /// Returns a finding of that level.
     fn new(check: &'static str, level: Level, message: impl Into<String>) -> Self {
         Self { check, level, message: message.into(), remedy: None, fixed: false }
     }
 
-    /// All is as it should be.
+    /// Returns a finding of what is as it should be.
     fn ok(check: &'static str, message: impl Into<String>) -> Self {
         Self::new(check, Level::Ok, message)
     }
 
-    /// It works, but not as well as it could.
+    /// Returns a finding of what works, but not as well as it could.
     fn notice(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..Self::new(check, Level::Notice, message) }
     }
 
-    /// It does not work.
+    /// Returns a finding of what does not work.
     fn problem(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..Self::new(check, Level::Problem, message) }
     }
 
-    /// What an error says, as a problem.
+    /// Returns what an error says, as a problem.
     fn of(check: &'static str, error: &Error) -> Self {
         Self::problem(check, error.message(), error.suggested_action())
     }
 
-    /// The finding as lines for a person.
+    /// Returns the finding as lines for a person.
     fn words(&self) -> String {
         let level = match self.level {
             _ if self.fixed => "fixed",

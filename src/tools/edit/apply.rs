@@ -39,7 +39,7 @@ pub fn apply<'a>(
     Ok(edited)
 }
 
-/// The bytes to which each edit is narrowed, where all may be done.
+/// Returns the bytes to which each edit is narrowed, where all may be done.
 fn checked_scopes<'a>(
     file: &View<'_>,
     steps: &'a [EditStep],
@@ -95,7 +95,7 @@ struct TextSoFar<'a> {
 }
 
 impl<'a> TextSoFar<'a> {
-    /// A text before the first of them.
+    /// Returns a text before the first of them.
     fn new(original: &'a [u8], scopes: Vec<Range<usize>>) -> Self {
         let edited = Edited {
             body: Body::Borrowed(original),
@@ -137,7 +137,7 @@ impl<'a> TextSoFar<'a> {
         Ok(())
     }
 
-    /// The text after the last of them.
+    /// Returns the text after the last of them.
     fn finish(self) -> Edited<'a> {
         let mut edited = self.edited;
         edited.ranges.sort_unstable_by_key(|range| (range.start, range.end));
@@ -146,7 +146,7 @@ impl<'a> TextSoFar<'a> {
     }
 }
 
-/// The lines of `body` that are not among those that replace them.
+/// Returns the lines of `body` that are not among those that replace them.
 fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> Vec<(u64, u64)> {
     let firsts = replace::line_ranges(body, places, places.len());
     let mut removed = Vec::new();
@@ -166,7 +166,7 @@ fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> V
     removed
 }
 
-/// The bytes to which an edit is narrowed; all of them where it names no lines.
+/// Returns the bytes to which an edit is narrowed; all of them where it names no lines.
 fn scope<'a>(body: &[u8], step: &'a EditStep) -> Result<Range<usize>, Why<'a>> {
     let Some(span) = step.lines else { return Ok(0..body.len()) };
     match line_range::bytes_of(body, span) {
@@ -204,7 +204,7 @@ fn guard<'a>(file: &View<'_>, step: &'a EditStep, scope: &Range<usize>) -> Resul
     Err(Why::OtherLines(scope.clone(), Shas { expected: expected.clone(), actual }))
 }
 
-/// Where ranges of a text are after replacements in it.
+/// Returns where ranges of a text are after replacements in it.
 fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) -> Vec<Range<usize>> {
     // Where a byte is then, before which `count` places were replaced: as far behind the last of them.
     let shifted = |offset: usize, count: usize| {
@@ -219,7 +219,7 @@ fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) 
     ranges.iter().map(move_one).collect()
 }
 
-/// The lines whose reading would do to know what the edits change: those of the first place of each.
+/// Returns the lines whose reading would do to know what the edits change: those of the first place of each.
 pub fn lines_needed(body: &[u8], steps: &[EditStep]) -> Option<(u64, u64)> {
     let mut ranges = Vec::new();
     for step in steps {
@@ -253,7 +253,7 @@ pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize
     later.filter(is_missing).filter_map(|step| step.named.number()).take(PLACES_LISTED).collect()
 }
 
-/// Where a text stands first.
+/// Returns where a text stands first.
 fn first_place(body: &[u8], wanted: &TextToReplace, lines: Option<LineSpan>) -> Option<Range<usize>> {
     let within = match lines {
         None => 0..body.len(),

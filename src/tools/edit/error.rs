@@ -74,12 +74,12 @@ impl From<Fault> for Box<Miss<'_>> {
 }
 
 impl<'a> Miss<'a> {
-    /// That of an edit.
+    /// Returns the miss of an edit.
     pub fn of(step: &EditStep, body: Body<'a>, why: Why<'a>) -> Box<Self> {
         Box::new(Self { named: step.named, lines: step.lines, body, why })
     }
 
-    /// The text that was looked for and is not in the file.
+    /// Returns the text that was looked for and is not in the file.
     pub fn missing_text(&self) -> Option<&[u8]> {
         match &self.why {
             Why::Text(_, Missed::TooMany(..), _) => None,
@@ -89,7 +89,7 @@ impl<'a> Miss<'a> {
         }
     }
 
-    /// The refusal, of the file at the path that is shown.
+    /// Returns the refusal, of the file at the path that is shown.
     pub fn error(&self, shown: &str) -> Error {
         let (named, body) = (self.named, &*self.body);
         let between = |lines: LineSpan| format!("lines {} to {}", lines.first, lines.last);
@@ -178,7 +178,7 @@ pub struct Text<'t> {
 }
 
 impl Text<'_> {
-    /// The refusal.
+    /// Returns the refusal.
     pub fn error(&self, missed: &Missed, scope: &Range<usize>) -> Error {
         match missed {
             Missed::TooMany(tier, places) => self.ambiguous(*tier, places),
@@ -188,7 +188,7 @@ impl Text<'_> {
         }
     }
 
-    /// The refusal of an edit whose old text is nowhere.
+    /// Returns the refusal of an edit whose old text is nowhere.
     fn no_match(&self, scope: &Range<usize>, outside: &[Range<usize>]) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         let message =
@@ -245,7 +245,7 @@ impl Text<'_> {
         error.suggest(hints.join(" "))
     }
 
-    /// The sentence that leads to the lines most like the text; these are no text where it is lossy.
+    /// Returns the sentence that leads to the lines most like the text; these are no text where it is lossy.
     fn nearest_lines(&self, near: &Nearest, is_lossy: bool) -> String {
         let (first, last) = (near.start_line, near.end_line);
         let lines = if first == last {
@@ -257,7 +257,7 @@ impl Text<'_> {
         format!("{lines} nearest{advice}. details.nearest shows what differs.")
     }
 
-    /// Where the text stands outside the lines to which the edit is narrowed.
+    /// Returns where the text stands outside the lines to which the edit is narrowed.
     fn outside(&self, places: &[Range<usize>]) -> Option<(String, Vec<Value>)> {
         let lines = self.lines?;
         let named = line_list(self.body, places)?;
@@ -266,7 +266,7 @@ impl Text<'_> {
         Some((hint, listed(self.body, places)))
     }
 
-    /// The refusal of a text that stands in another number of places than it may.
+    /// Returns the refusal of a text that stands in another number of places than it may.
     fn ambiguous(&self, tier: Option<Tier>, tally: &Tally) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         // Those that overlap cannot be replaced together; but where one alone could be, none is the one.
@@ -307,7 +307,7 @@ impl Text<'_> {
         }
     }
 
-    /// The refusal of a place by a number that is too high.
+    /// Returns the refusal of a place by a number that is too high.
     fn too_few(&self, tally: &Tally) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         let (places, count) = (&tally.first_apart, tally.apart);
@@ -325,7 +325,7 @@ impl Text<'_> {
             .detail("places", listed(body, places))
     }
 
-    /// The refusal of a new text that cannot be brought into the file's form.
+    /// Returns the refusal of a new text that cannot be brought into the file's form.
     fn unfit(&self, tier: Tier, place: &Range<usize>, why: &str) -> Error {
         let Self { body, shown, .. } = *self;
         let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
@@ -345,8 +345,8 @@ impl Text<'_> {
     }
 }
 
-/// Where the new text stands, which may mean that the edit was made before; the hint is for a text
-/// that is in one place and hardly there by chance.
+/// Returns where the new text stands, which may mean that the edit was made before; the hint is for a text that is in
+/// one place and hardly there by chance.
 fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, Vec<Value>)> {
     if wanted.new.trim().is_empty() {
         return None;
@@ -373,7 +373,7 @@ fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, V
     Some((hint, listed.into_iter().map(place).collect()))
 }
 
-/// The nearest region, for programs.
+/// Returns the nearest region, for programs.
 fn nearest_json(near: &Nearest) -> Value {
     json!({
         "start_line": near.start_line,
@@ -419,7 +419,7 @@ fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Opt
     Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
 }
 
-/// The line at which a text stands but for the case of its letters.
+/// Returns the line at which a text stands but for the case of its letters.
 fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<u64> {
     let folded = body.to_ascii_lowercase();
     let places = find::exact(&folded, &wanted.old.to_ascii_lowercase(), wanted.word, scope);
@@ -435,7 +435,7 @@ pub struct Shas {
     pub actual: Sha256,
 }
 
-/// The refusal of lines whose bytes are not those named.
+/// Returns the refusal of lines whose bytes are not those named.
 pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
     let message = format!("{lines} of {shown} do not have this range_sha256");
     let text = String::from_utf8_lossy(there);
@@ -454,7 +454,7 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
         .detail("content", text)
 }
 
-/// The refusal of a sketch.
+/// Returns the refusal of a sketch.
 pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
     let named = |part: &Which| {
         let (first, last) = part.lines;
@@ -489,7 +489,7 @@ pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
     }
 }
 
-/// The first places, each with its line and the one before it.
+/// Returns the first places, each with its line and the one before it.
 fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
     let terminator = lines::terminator(body);
     let lines = replace::line_ranges(body, places, PLACES_LISTED);
@@ -505,7 +505,7 @@ fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
     places.iter().zip(lines).map(place).collect()
 }
 
-/// The lines of the first places, in words; `None` where there are none.
+/// Returns the lines of the first places, in words; `None` where there are none.
 fn line_list(body: &[u8], places: &[Range<usize>]) -> Option<String> {
     let lines = replace::line_ranges(body, places, PLACES_LISTED);
     let mut numbers: Vec<String> = lines.iter().map(|lines| lines.0.to_string()).collect();
@@ -518,12 +518,12 @@ fn line_list(body: &[u8], places: &[Range<usize>]) -> Option<String> {
     }
 }
 
-/// The start of the line in which a byte lies.
+/// Returns the start of the line in which a byte lies.
 fn line_start(body: &[u8], offset: usize, terminator: u8) -> usize {
     memchr::memrchr(terminator, body.get(..offset).unwrap_or_default()).map_or(0, |at| at + 1)
 }
 
-/// The line that begins at `start`, shortened, its whitespace visible.
+/// Returns the line that begins at `start`, shortened, its whitespace visible.
 fn line_at(body: &[u8], start: usize, terminator: u8) -> String {
     let rest = body.get(start..).unwrap_or_default();
     let end = memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1);
@@ -538,7 +538,7 @@ const FILES_MAX: usize = 20;
 /// The largest file that is looked into, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The refusal of edits that miss, with what is known beyond the file's present text.
+/// Returns the refusal of edits that miss, with what is known beyond the file's present text.
 pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) -> Error {
     let error = miss.error(current.place().shown());
     let Some(old) = miss.missing_text() else { return error };
@@ -567,12 +567,12 @@ fn with_older_state(change: &Change<'_>, current: &Current, old: &[u8], error: E
     error.suggest(suggestion).detail("changed_since_read", true)
 }
 
-/// Whether a file's bytes have a text in them.
+/// Returns true if a file's bytes have a text in them.
 fn has(bytes: &[u8], old: &[u8]) -> bool {
     View::of(bytes).is_ok_and(|view| !replace::places(&view.body, old, false).is_empty())
 }
 
-/// Other files of that name which have the text; ignored and hidden ones are not looked at.
+/// Returns other files of that name which have the text; ignored and hidden ones are not looked at.
 fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<String> {
     let Some(name) = path.name() else { return Vec::new() };
     let selection = Selection { tracked: true, ..Selection::of(Kinds::FILES) };
@@ -589,7 +589,7 @@ fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<St
         .collect()
 }
 
-/// The bytes of a file that is not too large.
+/// Returns the bytes of a file that is not too large.
 fn bytes_of(engine: &Engine, path: &WorkspacePath) -> Option<Vec<u8>> {
     let (file, _) = engine.workspace.open_regular(path, "").ok()?;
     let mut bytes = Vec::new();

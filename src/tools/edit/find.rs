@@ -50,7 +50,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// That of some places, which ascend.
+    /// Counts places, which ascend.
     pub fn of(places: impl Iterator<Item = Range<usize>>) -> Self {
         let (mut first, mut first_apart) = (Vec::new(), Vec::new());
         let (mut all, mut apart, mut end) = (0, 0, 0);
@@ -92,13 +92,13 @@ pub fn find(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Resul
     }
 }
 
-/// The miss of a text that is nowhere within a range.
+/// Returns the miss of a text that is nowhere within a range.
 fn nowhere(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Missed {
     let all = 0..body.len();
     Missed::Nowhere(if *within == all { Vec::new() } else { exact(body, &wanted.old, wanted.word, &all) })
 }
 
-/// The first places at which a text stands exactly, within a range.
+/// Returns the first places at which a text stands exactly, within a range.
 pub fn exact(body: &[u8], text: &str, word: bool, within: &Range<usize>) -> Vec<Range<usize>> {
     let needle = replace::flat_needle(text.as_bytes(), body);
     Searched::of(body, within).each(&needle, word).take(PLACES_KEPT).collect()
@@ -113,12 +113,12 @@ pub struct Searched<'a> {
 }
 
 impl<'a> Searched<'a> {
-    /// That of `body`.
+    /// Flattens `body`, to be searched within a range.
     pub fn of(body: &'a [u8], within: &'a Range<usize>) -> Self {
         Self { flat: Flat::of(body), within }
     }
 
-    /// Every place at which a flattened text stands exactly.
+    /// Returns every place at which a flattened text stands exactly.
     pub fn each<'t>(&'t self, needle: &'t [u8], word: bool) -> impl Iterator<Item = Range<usize>> + 't {
         let within = self.within;
         replace::each_place(&self.flat, needle, word)
@@ -162,13 +162,13 @@ fn flexibly(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Resul
     }
 }
 
-/// The places at which the new text stands, exactly or as the edit may match.
+/// Returns the places at which the new text stands, exactly or as the edit may match.
 pub fn new_text(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Vec<Range<usize>> {
     places_of_new(body, wanted, within, None)
 }
 
-/// The same, where `old` is the tier by which the old text was found: where the new one differs more from what
-/// stands there, it is not the one that stands there.
+/// Returns the same, where `old` is the tier by which the old text was found: where the new one differs more from
+/// what stands there, it is not the one that stands there.
 fn places_of_new(
     body: &[u8],
     wanted: &TextToReplace,
@@ -184,7 +184,7 @@ fn places_of_new(
     found.map_or_else(Vec::new, |found| found.ranges)
 }
 
-/// What the first tier that finds the old text finds; its places are those of the file's own bytes.
+/// Returns what the first tier that finds the old text finds; its places are those of the file's own bytes.
 pub fn by_tier(body: &[u8], old: &str, new: &str, within: &Range<usize>) -> Option<flexible::TierMatch> {
     let flat = Flat::of(body);
     let old = replace::flat_needle(old.as_bytes(), body);
@@ -210,7 +210,7 @@ pub enum Body<'a> {
 }
 
 impl Body<'_> {
-    /// The text, to be kept.
+    /// Returns the text, to be kept.
     pub fn into_owned(self) -> Buffer {
         match self {
             Self::Borrowed(text) => text.to_vec().into(),
@@ -287,7 +287,7 @@ impl From<Tier> for Matched {
 }
 
 impl Matched {
-    /// What a person should be told of it, where it was not to be expected.
+    /// Returns what a person should be told of it, where it was not to be expected.
     #[must_use]
     pub const fn remark(self) -> &'static str {
         match self {

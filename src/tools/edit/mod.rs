@@ -104,7 +104,7 @@ fn digest(paths: &[&PathBuf], steps: &[EditStep], request: &Request) -> Sha256 {
     Sha256::of(format!("edit {paths:?} {steps:?} {proof:?}").as_bytes())
 }
 
-/// The answer to a request that this session has made before, and after which nothing has changed.
+/// Returns the answer to a request that this session has made before, and after which nothing has changed.
 fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], request: &Request) -> Result<Response, Error> {
     let mut edited = Vec::with_capacity(paths.len());
     for path in paths {
@@ -187,7 +187,7 @@ struct PlannedEdit {
     answer: FileEdited,
     /// Its new bytes; `None` where they are the old ones.
     bytes: Option<Buffer>,
-    /// Whether the file had changed since it was read.
+    /// True if the file had changed since it was read.
     rebased: bool,
     /// The bytes as they were then, where they are at hand.
     base: Option<Vec<u8>>,
@@ -198,7 +198,7 @@ struct PlannedEdit {
 }
 
 impl PlannedEdit {
-    /// The plan that comes of edits, whose file is that of `seen`.
+    /// Returns the plan that comes of edits, whose file is that of `seen`.
     fn of(seen: CheckedFile, outcome: ComputedEdit, shown: &str) -> Self {
         let ComputedEdit { mut answer, bytes, left_out, replaced } = outcome;
         shown.clone_into(&mut answer.path);
@@ -219,7 +219,7 @@ struct ComputedEdit {
 }
 
 impl ComputedEdit {
-    /// What the edited text of a file comes to.
+    /// Returns what the edited text of a file comes to.
     fn of(file: &View<'_>, edited: Edited<'_>, current: &Current, steps: &[EditStep]) -> Self {
         let replaced = rebase::replaced(file, steps, &edited);
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
@@ -229,7 +229,7 @@ impl ComputedEdit {
     }
 }
 
-/// The gate, and what the edits make of the file.
+/// Returns the gate, and what the edits make of the file.
 fn gate(
     change: &mut Change<'_>,
     current: Current,
@@ -305,7 +305,7 @@ fn gate(
     Ok(PlannedEdit::of(seen, outcome, &shown))
 }
 
-/// Names the cheapest read of several files: a search for the text to replace, which marks only its lines.
+/// Returns names the cheapest read of several files: a search for the text to replace, which marks only its lines.
 fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
     let unread = error.details().get("unread").and_then(Value::as_array);
     let [EditStep { what: What::Text(wanted), .. }] = steps else { return error };
@@ -330,7 +330,7 @@ fn with_others(error: Error, others: &[usize]) -> Error {
         .detail("also_missing", others.to_vec())
 }
 
-/// The refusal of a stale file.
+/// Returns the refusal of a stale file.
 fn current_stale(change: &Change<'_>, current: &Current, request: &Request) -> Error {
     let mark = change.mark(current.place().path()).map(|mark| mark.sha256);
     match request.expected_sha256.or(mark) {
@@ -387,7 +387,7 @@ pub struct LineRange {
 }
 
 impl Response {
-    /// The answer for one file alone, or for a list of them.
+    /// Returns the answer for one file alone, or for a list of them.
     #[must_use]
     pub fn of(engine: &Engine, mut edited: Vec<FileEdited>, request: &Request) -> Self {
         match edited.pop() {
@@ -402,7 +402,7 @@ impl Response {
 }
 
 impl FileEdited {
-    /// The answer to a request that was made before and whose result is in place.
+    /// Returns the answer to a request that was made before and whose result is in place.
     #[must_use]
     pub fn already_applied(current: &Current) -> Self {
         Self {
@@ -416,7 +416,7 @@ impl FileEdited {
         }
     }
 
-    /// The answer for one file.
+    /// Returns the answer for one file.
     pub fn of(shown: &str, sha256: Sha256, edited: &Edited<'_>, diff: Option<String>) -> Self {
         let listed = line_ranges(&edited.body, &edited.ranges, PLACES_LISTED);
         Self {

@@ -31,7 +31,7 @@ pub enum RebaseMiss<'b> {
 }
 
 impl RebaseMiss<'_> {
-    /// The same in words, of the file at the path that is shown.
+    /// Returns the same in words, of the file at the path that is shown.
     fn words(&self, shown: &str) -> String {
         match self {
             Self::NoBase => format!("lbx has no copy of the bytes of {shown} that the edit is based on"),
@@ -48,8 +48,8 @@ impl RebaseMiss<'_> {
     }
 }
 
-/// What the edits make of the file as it is now, where they do not touch what has changed; else why
-/// they cannot be carried over, in words.
+/// Returns what the edits make of the file as it is now, where they do not touch what has changed; else why they
+/// cannot be carried over, in words.
 ///
 /// The edits are applied to `base`, the bytes that the caller saw, and merged with the change since
 /// (three-way, by lines). Bytes that are not at hand prove nothing: whoever names them may have guessed.
@@ -69,13 +69,13 @@ pub fn rebase(
     })
 }
 
-/// The text of the bytes that the caller saw, where it can be compared with that of the file.
+/// Returns the text of the bytes that the caller saw, where it can be compared with that of the file.
 fn text_of<'b>(base: &'b [u8], file: &View<'_>) -> Result<View<'b>, RebaseMiss<'b>> {
     let text = View::of(base).ok().filter(|text| text.encoding == file.encoding && text.bom == file.bom);
     text.ok_or(RebaseMiss::OtherEncoding)
 }
 
-/// The edits of `text`, merged with the change since that made `file` of it.
+/// Returns the edits of `text`, merged with the change since that made `file` of it.
 fn carried_over<'b>(
     change: &Change<'_>,
     current: &Current,
@@ -98,7 +98,7 @@ fn carried_over<'b>(
     Ok(Edited { body: Body::Owned(merged.into()), count: ranges.len(), ranges, matched, left_out, removed })
 }
 
-/// Where `new` differs from `old`, line by line.
+/// Returns where `new` differs from `old`, line by line.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
     let old_lines: Vec<&[u8]> = crate::text::lines::all(old);
     let new_lines: Vec<&[u8]> = crate::text::lines::all(new);
@@ -209,7 +209,7 @@ pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Resul
     Ok(())
 }
 
-/// The lines that edits replace, where that is certain whatever else is alike in the file.
+/// Returns the lines that edits replace, where that is certain whatever else is alike in the file.
 pub fn replaced(file: &View<'_>, steps: &[EditStep], edited: &Edited<'_>) -> Option<Vec<ReplacedLines>> {
     let count = |range: &std::ops::Range<usize>| {
         edited.body.get(range.clone()).map_or(0, |text| if text.is_empty() { 0 } else { lines::count(text) })
@@ -232,7 +232,7 @@ pub fn replaced(file: &View<'_>, steps: &[EditStep], edited: &Edited<'_>) -> Opt
     }
 }
 
-/// The lines that gave way to those of the one range that is new.
+/// Returns the lines that gave way to those of the one range that is new.
 fn between(old: &[u8], new: &[u8], range: &std::ops::Range<usize>) -> Option<ReplacedLines> {
     let terminator = lines::terminator(old);
     let old_end = old.len().checked_sub(new.len().checked_sub(range.end)?)?;

@@ -125,7 +125,7 @@ pub struct Edits(pub Vec<EditItem>);
 impl FromStr for Edits {
     type Err = String;
 
-    /// The edits of a flag, read as those of a request are.
+    /// Returns the edits of a flag, read as those of a request are.
     fn from_str(text: &str) -> Result<Self, String> {
         #[derive(Deserialize, JsonSchema)]
         struct Given {
@@ -138,7 +138,7 @@ impl FromStr for Edits {
 }
 
 impl Request {
-    /// The edits, in order.
+    /// Returns the edits, in order.
     ///
     /// # Errors
     /// `invalid_request`.
@@ -179,7 +179,7 @@ impl Request {
             .collect()
     }
 
-    /// The sketch, which may have come on stdin.
+    /// Returns the sketch, which may have come on stdin.
     fn sketch(&self) -> Result<Option<String>, Error> {
         match (self.sketch.as_deref(), &self.blocks) {
             (Some("-"), Some(text)) => Ok(Some(text.clone())),
@@ -190,7 +190,7 @@ impl Request {
         }
     }
 
-    /// Whether the text on stdin is that of lines named by their numbers.
+    /// Returns true if the text on stdin is that of lines named by their numbers.
     fn takes_lines_from_stdin(&self) -> bool {
         self.blocks.is_some()
             && self.old_string.is_none()
@@ -239,7 +239,7 @@ impl Request {
         }
     }
 
-    /// The fields that say where and how, without the texts.
+    /// Returns the fields that say where and how, without the texts.
     fn item(&self) -> EditItem {
         EditItem {
             old_string: None,
@@ -255,7 +255,7 @@ impl Request {
         }
     }
 
-    /// The edit that the request's own fields describe.
+    /// Returns the edit that the request's own fields describe.
     fn single(&self) -> Result<EditItem, Error> {
         let missing = |field: &str| {
             Error::invalid(format!("field `{field}` is missing (or give several edits as `edits`)"))
@@ -280,7 +280,7 @@ impl Request {
         })
     }
 
-    /// The edits in SEARCH/REPLACE blocks.
+    /// Returns the edits in SEARCH/REPLACE blocks.
     fn items_of(&self, engine: &Engine, blocks: &str) -> Result<Vec<EditItem>, Error> {
         let text_of = |_: Option<&[u8]>| {
             let path = self.files().ok()?.into_iter().next()?;
@@ -306,7 +306,7 @@ impl Request {
         Ok(items.collect())
     }
 
-    /// The files, in order.
+    /// Returns the files, in order.
     ///
     /// # Errors
     /// `invalid_request`.

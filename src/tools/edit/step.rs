@@ -50,7 +50,7 @@ pub struct TextToReplace {
     pub word: bool,
     /// Which of its places are meant.
     pub count: Count,
-    /// Whether it may differ from the file in what never matters.
+    /// True if it may differ from the file in what never matters.
     pub flexible: bool,
 }
 
@@ -87,7 +87,7 @@ impl EditStep {
         Ok(step(What::Text(TextToReplace { old, new: item.new_string, word: item.word, count, flexible })))
     }
 
-    /// A sketch of all the file, or of some of its lines.
+    /// Returns a sketch of all the file, or of some of its lines.
     ///
     /// # Errors
     /// `invalid_request` for lines that there cannot be.
@@ -109,7 +109,7 @@ impl EditStep {
         matches!(self.what, What::Lines { .. })
     }
 
-    /// The new text, where it is all of what will stand there.
+    /// Returns the new text, where it is all of what will stand there.
     pub fn new_text(&self) -> Option<&str> {
         match &self.what {
             What::Text(wanted) => Some(&wanted.new),
@@ -181,7 +181,7 @@ pub enum Count {
 }
 
 impl EditItem {
-    /// The lines to which it is narrowed.
+    /// Returns the lines to which it is narrowed.
     ///
     /// # Errors
     /// `invalid_request` for lines that there cannot be.
@@ -204,7 +204,7 @@ impl EditItem {
         Ok(Some(LineSpan { first, last }))
     }
 
-    /// Which of several places are meant.
+    /// Returns which of several places are meant.
     ///
     /// # Errors
     /// `invalid_request` where that is said in two ways.
@@ -231,7 +231,7 @@ impl EditItem {
 pub struct Named(pub Option<(usize, usize)>);
 
 impl Named {
-    /// A refusal of the edit itself.
+    /// Returns a refusal of the edit itself.
     pub fn invalid(self, field: &str, message: &str) -> Error {
         let field = match self.0 {
             Some((number, _)) => format!("edits[{}].{field}", number - 1),
@@ -240,7 +240,7 @@ impl Named {
         Error::invalid(format!("{}{message}", self.prefix())).detail("field", field)
     }
 
-    /// A refusal of what was found in the file.
+    /// Returns a refusal of what was found in the file.
     pub fn refusal(self, kind: ErrorKind, message: &str, shown: &str) -> Error {
         self.of_several(Error::new(kind, format!("{}{message}", self.prefix())).at(shown))
     }
@@ -253,12 +253,12 @@ impl Named {
         }
     }
 
-    /// Its number among several edits, from 1.
+    /// Returns its number among several edits, from 1.
     pub fn number(self) -> Option<usize> {
         self.0.map(|(number, _)| number)
     }
 
-    /// Which of several edits this is, for a message.
+    /// Returns which of several edits this is, for a message.
     fn prefix(self) -> String {
         self.0.map(|(number, total)| format!("edit {number} of {total}: ")).unwrap_or_default()
     }

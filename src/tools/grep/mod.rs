@@ -128,7 +128,7 @@ impl Tool for Grep {
 }
 
 impl Response {
-    /// What came of a search, the shown lines marked as read.
+    /// Returns what came of a search, the shown lines marked as read.
     fn of(engine: &mut Engine, request: &Request, outcome: SearchResult) -> Self {
         let mut response = Self {
             matched: outcome.matched,
@@ -155,7 +155,7 @@ impl Response {
     }
 }
 
-/// The refusal of a search that did not come to its end.
+/// Returns the refusal of a search that did not come to its end.
 fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
     let how = if control.is_cancelled() { "was cancelled" } else { "ran out of time" };
     Error::new(
@@ -177,7 +177,7 @@ const FILES_MAX: usize = 5_000;
 const FLAGS_MAX: usize = 4;
 
 impl Request {
-    /// What may explain that nothing was found.
+    /// Returns what may explain that nothing was found.
     fn explain(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Vec<String> {
         let left_out = empty.advice(|found| {
             let files: Vec<WalkEntry> = found.filter(is_small).collect();
@@ -191,7 +191,7 @@ impl Request {
             .collect()
     }
 
-    /// That the globs select no file at all, which says nothing of the pattern.
+    /// Says that the globs select no file at all, which says nothing of the pattern.
     fn selected_nothing(&self, empty: &Empty<'_>) -> Option<String> {
         let globs: Vec<&str> =
             self.include.iter().map(String::as_str).filter(|glob| !glob.starts_with('!')).collect();
@@ -203,7 +203,7 @@ impl Request {
         Some(format!("include {} selects no file here{hint}", globs.join(", ")))
     }
 
-    /// That a pattern which was taken as a regular expression is in the files as it is written.
+    /// Says that a pattern which was taken as a regular expression is in the files as it is written.
     fn as_expression(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
         let [pattern] = patterns else { return None };
         if self.literal {
@@ -228,7 +228,7 @@ impl Request {
         })
     }
 
-    /// What a pattern in the basic syntax of `grep` would be here, where that explains the miss.
+    /// Returns what a pattern in the basic syntax of `grep` would be here, where that explains the miss.
     fn basic_syntax(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
         let [pattern] = patterns else { return None };
         if self.literal || !basic::is_likely(pattern) {
@@ -249,7 +249,7 @@ impl Request {
     }
 }
 
-/// How many of `files` have a match.
+/// Returns how many of `files` have a match.
 fn files_with_matches(
     manner: &Manner,
     empty: &Empty<'_>,

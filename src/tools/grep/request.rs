@@ -246,7 +246,7 @@ pub enum Sort {
 }
 
 impl Request {
-    /// The patterns; with `-e` the first positional argument is a path.
+    /// Returns the patterns; with `-e` the first positional argument is a path.
     pub(super) fn take_patterns(&mut self) -> Vec<String> {
         if self.regexps.is_empty() {
             return vec![self.pattern.clone()];
@@ -257,7 +257,7 @@ impl Request {
         std::mem::take(&mut self.regexps)
     }
 
-    /// What an answer holds.
+    /// Returns what an answer holds.
     pub(super) fn wanted(&self) -> MatchDetail {
         match self.output_mode.unwrap_or(OutputMode::Content) {
             _ if self.count || self.count_matches => MatchDetail::Number,
@@ -268,12 +268,12 @@ impl Request {
         }
     }
 
-    /// Whether each match of a line counts by itself.
+    /// Returns true if each match of a line counts by itself.
     fn is_each_match_wanted(&self) -> bool {
         self.only_matching || self.count_matches || self.output_mode == Some(OutputMode::CountMatches)
     }
 
-    /// How files are searched.
+    /// Returns how files are searched.
     pub(super) fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
         let Pattern { matcher, line_ending } = compile(patterns, &self.reading())?;
         let bytes_max = self.bytes_max(policy);
@@ -302,7 +302,7 @@ impl Request {
         })
     }
 
-    /// How the pattern is read.
+    /// Returns how the pattern is read.
     pub(super) fn reading(&self) -> Reading {
         Reading {
             literal: self.literal,
@@ -314,7 +314,7 @@ impl Request {
         }
     }
 
-    /// Bytes that one match may have; 0 for no bound.
+    /// Returns bytes that one match may have; 0 for no bound.
     fn bytes_max(&self, policy: &Policy) -> usize {
         match self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)) {
             0 => 0,
@@ -322,7 +322,7 @@ impl Request {
         }
     }
 
-    /// Which files are searched.
+    /// Returns which files are searched.
     pub(super) fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
         let [include, exclude] =
             [&self.include, &self.exclude].map(|globs| globs::all_with_names(&engine.workspace, globs));
@@ -336,7 +336,7 @@ impl Request {
         })
     }
 
-    /// How much is shown.
+    /// Returns how much is shown.
     pub(super) fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
@@ -346,7 +346,7 @@ impl Request {
     }
 }
 
-/// The lesser of two bounds, where 0 is none.
+/// Returns the lesser of two bounds, where 0 is none.
 const fn lesser(one: usize, other: usize) -> usize {
     match (one, other) {
         (0, bound) | (bound, 0) => bound,

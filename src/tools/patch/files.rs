@@ -44,7 +44,7 @@ pub struct Files<'e> {
 }
 
 impl<'e> Files<'e> {
-    /// The files of a patch, none looked at yet.
+    /// Returns the files of a patch, none looked at yet.
     ///
     /// # Errors
     /// `invalid_request` where an expectation is none.
@@ -75,7 +75,7 @@ impl<'e> Files<'e> {
         Ok(())
     }
 
-    /// Whether this session has applied the same patch before, and nothing has changed since.
+    /// Returns true if this session has applied the same patch before, and nothing has changed since.
     ///
     /// # Errors
     /// The system's.
@@ -83,7 +83,7 @@ impl<'e> Files<'e> {
         self.change.is_repeated(request)
     }
 
-    /// Those of `paths` at which nothing is because this session removed or moved what was there.
+    /// Returns the paths among `paths` at which nothing is because this session removed or moved what was there.
     ///
     /// # Errors
     /// The system's, where the history cannot be read.
@@ -103,7 +103,7 @@ impl<'e> Files<'e> {
         Ok(removed)
     }
 
-    /// The outcome of a patch that is known to stand, though its hunks alone do not tell.
+    /// Returns the outcome of a patch that is known to stand, though its hunks alone do not tell.
     ///
     /// # Errors
     /// `invalid_request` where its paths cannot be settled.
@@ -129,7 +129,7 @@ impl<'e> Files<'e> {
         Ok(paths.into_iter().map(applied).collect())
     }
 
-    /// The canonical path of a path of the patch.
+    /// Returns the canonical path of a path of the patch.
     ///
     /// # Errors
     /// As for any path.
@@ -141,7 +141,7 @@ impl<'e> Files<'e> {
         Ok(place.path().clone())
     }
 
-    /// The file at a path of the patch as it is; `None` where there is none.
+    /// Returns the file at a path of the patch as it is; `None` where there is none.
     ///
     /// # Errors
     /// As for any file that is changed.
@@ -201,7 +201,7 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// Whether the patch makes a file below `path`, which is one that it removes.
+    /// Returns true if the patch makes a file below `path`, which is one that it removes.
     fn has_coming_below(&self, path: &[u8]) -> bool {
         self.whole.leaving.contains(path) && has_below(&self.whole.coming, path)
     }
@@ -211,8 +211,8 @@ impl<'e> Files<'e> {
         has_below(&self.whole.leaving, path)
     }
 
-    /// Where `path` is below a file or symlink of the patch's own, which is gone before or comes
-    /// after; `None` where none is in the way.
+    /// Returns where `path` is below a file or symlink of the patch's own, which is gone before or comes after;
+    /// `None` where none is in the way.
     fn below_file(&mut self, path: &[u8]) -> Result<Option<WorkspacePath>, Error> {
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for slash in slashes {
@@ -321,7 +321,7 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// The gate for one file.
+    /// Returns the gate for one file.
     fn prove(
         &mut self,
         current: Current,
@@ -379,7 +379,7 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// The answer for a file of which all stands already.
+    /// Returns the answer for a file of which all stands already.
     fn already_applied(&mut self, outcome: &FileOutcome) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
         let sha256 = current.exists().then(|| current.sha256());
@@ -465,7 +465,7 @@ impl<'e> Files<'e> {
         Ok(patched(outcome, FileAction::Rename, &new, Some(old), Some(sha256), diff))
     }
 
-    /// A path of the patch as answers show it.
+    /// Returns a path of the patch as answers show it.
     fn shown(&mut self, path: &[u8]) -> Result<String, Error> {
         let canonical = self.canonical(path)?;
         Ok(self.change.engine().workspace.shown(&canonical))
@@ -510,7 +510,7 @@ impl<'e> Files<'e> {
     }
 }
 
-/// Where a path of a patch leads: from the current folder, else from the root where only that exists.
+/// Returns where a path of a patch leads: from the current folder, else from the root where only that exists.
 fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, ResolvedPath), Error> {
     let written = PathBuf::from(OsStr::from_bytes(path));
     let resolve = |path: &Path| match look {
@@ -528,19 +528,19 @@ fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, Re
     Ok((written, place))
 }
 
-/// Whether anything is at a path of a patch; what may not be looked at is refused later.
+/// Returns true if anything is at a path of a patch; what may not be looked at is refused later.
 pub fn stands(workspace: &Workspace, path: &[u8]) -> bool {
     locate(workspace, path, Look::Itself).is_ok_and(|(_, place)| place.stat().is_some())
 }
 
-/// The text of the file that a request or a block names, where it can be read.
+/// Returns the text of the file that a request or a block names, where it can be read.
 pub fn text_of(workspace: &Workspace, given: Option<&Path>, named: Option<&[u8]>) -> Option<Vec<u8>> {
     let path = given.map(|path| path.as_os_str().as_bytes()).or(named)?;
     let (_, place) = locate(workspace, path, Look::Through).ok()?;
     common::bytes_at(workspace, &place)
 }
 
-/// What a file must have: a SHA-256, or nothing at all.
+/// Returns what a file must have: a SHA-256, or nothing at all.
 fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
     if sha256.is_empty() {
         return Ok(None);
@@ -551,7 +551,7 @@ fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
     })
 }
 
-/// The new bytes of a file, in the encoding that it has.
+/// Returns the new bytes of a file, in the encoding that it has.
 ///
 /// # Errors
 /// `too_large` for the file at `shown`, before it is encoded.
@@ -611,7 +611,7 @@ fn with_execute_bits(old: Option<u32>, asked: u32) -> u32 {
     }
 }
 
-/// The answer for one file.
+/// Returns the answer for one file.
 fn patched(
     outcome: &FileOutcome,
     action: FileAction,

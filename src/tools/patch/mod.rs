@@ -200,7 +200,7 @@ pub fn run(
     Ok(Response { files: done, end: ListEnd::default() })
 }
 
-/// What the patch makes of the files; each that is looked at is reported.
+/// Returns what the patch makes of the files; each that is looked at is reported.
 fn composed(
     patch: &Patched<'_>,
     options: &PlanOptions,
@@ -242,7 +242,7 @@ fn planned(
     Ok((done, changed))
 }
 
-/// Every path that a request names, in its patch and beside it.
+/// Returns every path that a request names, in its patch and beside it.
 fn names(patch: &Patched<'_>, options: &PlanOptions, request: &Request) -> Vec<(&'static str, Vec<u8>)> {
     let in_patch = patch.files.iter().filter_map(|file| file.paths(options.strip));
     let in_patch = in_patch.flat_map(|paths| [paths.old, paths.new]).flatten();
@@ -254,7 +254,7 @@ fn names(patch: &Patched<'_>, options: &PlanOptions, request: &Request) -> Vec<(
     in_patch.chain(target).chain(expected).collect()
 }
 
-/// An outcome of a patch that this session has applied before, and after which nothing has changed.
+/// Returns an outcome of a patch that this session has applied before, and after which nothing has changed.
 fn as_applied(outcome: FileOutcome) -> FileOutcome {
     FileOutcome { action: Action::AlreadyApplied, ..outcome }
 }

@@ -73,7 +73,7 @@ impl Request {
         hasher.finish()
     }
 
-    /// How the patch is to be understood; no file may come to more than `bytes_max` bytes.
+    /// Returns how the patch is to be understood; no file may come to more than `bytes_max` bytes.
     pub(super) fn plan_options(&self, bytes_max: usize) -> Result<PlanOptions, Error> {
         let target = match &self.path {
             Some(path) if path.as_os_str().is_empty() => {
@@ -184,20 +184,20 @@ impl std::str::FromStr for ExpectedByPath {
 /// Refusals listed in an answer.
 const LISTED: usize = 20;
 
-/// The refusal of a text that is not a patch.
+/// Returns the refusal of a text that is not a patch.
 #[must_use]
 pub fn invalid(error: &ParseError) -> Error {
     Error::new(ErrorKind::PatchInvalid, format!("line {} of the patch: {}", error.line, error.message))
         .detail("line", error.line)
 }
 
-/// Whether a file that has changed since it was read could be the cause.
+/// Returns true if a file that has changed since it was read could be the cause.
 #[must_use]
 pub fn may_be_staleness(refusal: &Refusal) -> bool {
     matches!(&refusal.reason, RefusalReason::Conflict(conflict) if conflict.fault().is_none())
 }
 
-/// The refusal of a patch, with everything that is wrong with it.
+/// Returns the refusal of a patch, with everything that is wrong with it.
 #[must_use]
 pub fn refused(refusals: &[Refusal]) -> Error {
     let Some(first) = refusals.first() else {
@@ -224,7 +224,7 @@ pub fn refused(refusals: &[Refusal]) -> Error {
     }
 }
 
-/// The kind and message of one refusal.
+/// Returns the kind and message of one refusal.
 fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
     let line = refusal.patch_line;
     match &refusal.reason {
@@ -265,7 +265,7 @@ fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
     }
 }
 
-/// A path of another system's form, as this one writes it; nothing where it has that form.
+/// Returns a path of another system's form, as this one writes it; nothing where it has that form.
 fn with_slashes(path: &str) -> String {
     if !path.contains('\\') {
         return String::new();
@@ -275,7 +275,7 @@ fn with_slashes(path: &str) -> String {
     format!(": write it with slashes, {inner}")
 }
 
-/// One refusal for programs.
+/// Returns one refusal for programs.
 fn refusal_json(refusal: &Refusal) -> Value {
     let path = String::from_utf8_lossy(&refusal.path);
     let (kind, message) = describe(refusal, &path);
@@ -293,7 +293,7 @@ fn refusal_json(refusal: &Refusal) -> Value {
     }
 }
 
-/// The fate of one hunk for programs.
+/// Returns the fate of one hunk for programs.
 fn hunk_json(hunk: &HunkFate) -> Value {
     let mut fate = json!({ "hunk": hunk.number, "patch_line": hunk.patch_line });
     let Some(object) = fate.as_object_mut() else {

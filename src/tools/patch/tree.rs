@@ -43,7 +43,7 @@ impl ResultingTree {
         self.links.iter().try_for_each(|(path, target)| self.check_link(workspace, path, target))
     }
 
-    /// Whether the patch puts a file or symlink at `path`.
+    /// Returns true if the patch puts a file or symlink at `path`.
     fn stands(&self, path: &WorkspacePath) -> bool {
         self.files.contains(path) || self.links.contains_key(path)
     }
@@ -100,7 +100,7 @@ impl ResultingTree {
         true
     }
 
-    /// The target of the symlink that stands at `path` after the patch.
+    /// Returns the target of the symlink that stands at `path` after the patch.
     fn target_at(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<Vec<u8>> {
         if let Some(target) = self.links.get(path) {
             return Some(target.clone());
@@ -113,7 +113,7 @@ impl ResultingTree {
         if fs::is_symlink(&stat) { fs::target_of(&entry).ok() } else { None }
     }
 
-    /// The folders that are empty once the patch is applied, innermost first; never the root.
+    /// Returns the folders that are empty once the patch is applied, innermost first; never the root.
     ///
     /// # Errors
     /// The system's, where one of them cannot be listed.
@@ -146,7 +146,7 @@ impl ResultingTree {
     }
 }
 
-/// The folders that `path` lies in, the innermost first, without the root.
+/// Returns the folders that `path` lies in, the innermost first, without the root.
 fn ancestors(path: &WorkspacePath) -> impl Iterator<Item = WorkspacePath> {
     std::iter::successors(path.parent(), WorkspacePath::parent).filter(|folder| !folder.is_root())
 }
@@ -179,8 +179,8 @@ fn follow(
     true
 }
 
-/// Whether `leaving` has every file in `folder`, which the patch calls `written`; the folders in it
-/// and itself are added to `folders`, innermost first.
+/// Returns true if `leaving` has every file in `folder`, which the patch calls `written`; the folders in it and
+/// itself are added to `folders`, innermost first.
 ///
 /// # Errors
 /// The system's.
@@ -209,7 +209,7 @@ pub fn emptied(
     Ok(true)
 }
 
-/// The names in a folder; none where there is no folder.
+/// Returns the names in a folder; none where there is no folder.
 fn names_in(workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<OsString>, Error> {
     let Some(opened) = workspace.find_folder(folder)? else {
         return Ok(Vec::new());

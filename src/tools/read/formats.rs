@@ -128,7 +128,7 @@ impl Binary {
         Ok(Self { mime, pixels, magic, size })
     }
 
-    /// The refusal to show it as text.
+    /// Returns the refusal to show it as text.
     fn refused(&self, shown: &str) -> Error {
         let pixels =
             self.pixels.map_or_else(String::new, |(width, height)| format!(", {width}x{height} pixels"));
@@ -212,7 +212,7 @@ pub fn read_notebook(
     Ok(FileRead { notebook: Some(cells), raw, ..FileRead::new(place, sha256, bytes.len() as u64, stat) })
 }
 
-/// The cells of a notebook.
+/// Returns the cells of a notebook.
 fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
     if let Some(cells) = notebook.get("cells") {
         return Some(cells.as_array()?.iter().collect());
@@ -222,7 +222,7 @@ fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
     Some(sheets.iter().filter_map(|sheet| sheet.get("cells")?.as_array()).flatten().collect())
 }
 
-/// The cells from `first` to `last` as far as the bound goes; a first one that is longer is cut.
+/// Returns the cells from `first` to `last` as far as the bound goes; a first one that is longer is cut.
 fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: CellRange) -> NotebookRead {
     let CellRange { skip_bytes, room, .. } = wanted;
     let (mut cells, mut used) = (Vec::new(), TextSize::default());
@@ -263,7 +263,7 @@ fn without_start(text: &mut String, bytes: usize) -> usize {
     start
 }
 
-/// One cell.
+/// Returns one cell.
 fn cell_of(number: usize, value: &Value) -> NotebookCell {
     let outputs = value.get("outputs").and_then(Value::as_array).into_iter().flatten();
     NotebookCell {
@@ -285,7 +285,7 @@ fn joined(text: Option<&Value>) -> String {
     }
 }
 
-/// An output in short.
+/// Returns an output in short.
 fn output_of(output: &Value) -> String {
     let of = |field: &str| output.get(field).and_then(Value::as_str).unwrap_or_default();
     match of("output_type") {
@@ -310,7 +310,7 @@ fn output_of(output: &Value) -> String {
     }
 }
 
-/// A text cut where it is long.
+/// Returns a text cut where it is long.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(OUTPUT_CHARACTERS) {
         Some((cut, _)) => {
@@ -320,7 +320,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// A cell for a person.
+/// Returns a cell for a person.
 fn as_text(cell: &NotebookCell) -> Vec<u8> {
     let count = cell.execution_count.map(|count| format!(" [{count}]")).unwrap_or_default();
     let mut text = format!("==> cell {}: {}{count} <==\n{}", cell.cell, cell.r#type, cell.source);

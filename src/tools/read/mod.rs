@@ -162,14 +162,14 @@ impl Tool for Read {
 }
 
 impl Request {
-    /// Whether some lines were asked for, rather than whatever fits.
+    /// Returns true if some lines were asked for, rather than whatever fits.
     fn names_lines(&self) -> bool {
         let names = self.offset.is_some() || self.start_line.is_some();
         names || self.limit.is_some() || self.end_line.is_some() || self.around_line.is_some()
     }
 
-    /// What a path leads to. `a.rs:10-14` is what compilers and searches call lines 10 to 14 of `a.rs`:
-    /// where there is no file of that whole name, and the request names no lines, it means them.
+    /// Returns what a path leads to. `a.rs:10-14` is what compilers and searches call lines 10 to 14 of `a.rs`: where
+    /// there is no file of that whole name, and the request names no lines, it means them.
     fn place_of(&self, engine: &Engine, path: &Path) -> Result<(ResolvedPath, Option<Selection>), Error> {
         let place = engine.workspace.resolve(path)?;
         let names_lines = self.names_lines() || self.ranges.is_some() || self.cell.is_some();
@@ -188,13 +188,13 @@ impl Request {
         AnswerRoom::new(self.max_bytes.unwrap_or(policy.max_bytes()))
     }
 
-    /// How lines are shown.
+    /// Returns how lines are shown.
     const fn form(&self) -> Form {
         Form { line_numbers: self.line_numbers, visible: self.show_whitespace }
     }
 }
 
-/// A number of files with its verb.
+/// Returns a number of files with its verb.
 fn were(count: usize) -> String {
     format!("{} {}", counted(count, "file"), if count == 1 { "was" } else { "were" })
 }

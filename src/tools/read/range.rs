@@ -33,7 +33,7 @@ pub struct Span {
     pub end: Option<i64>,
     /// Lines at most.
     pub lines_max: u64,
-    /// Whether a very long first line is clipped for the sake of the others that are wanted.
+    /// True if a very long first line is clipped for the sake of the others that are wanted.
     pub clips_first: bool,
 }
 
@@ -44,18 +44,18 @@ pub struct Extent {
     pub skip_bytes: usize,
     /// Room for all of it.
     pub room: AnswerRoom,
-    /// Whether other lines are wanted besides these.
+    /// True if other lines are wanted besides these.
     pub has_others: bool,
 }
 
 impl Span {
-    /// Whether the number of lines in the file must be known first.
+    /// Returns true if the number of lines in the file must be known first.
     #[must_use]
     pub const fn is_relative(&self) -> bool {
         self.start < 0 || matches!(self.end, Some(..0))
     }
 
-    /// The lines in a file of `total` lines.
+    /// Returns the lines in a file of `total` lines.
     ///
     /// # Errors
     /// `invalid_request` where they end before they begin.
@@ -112,7 +112,7 @@ impl std::str::FromStr for Range {
     }
 }
 
-/// The file and the lines in a name such as `a.rs:10-14`, `a.rs:10` or `a.rs:10:5`.
+/// Returns the file and the lines in a name such as `a.rs:10-14`, `a.rs:10` or `a.rs:10:5`.
 pub fn lines_in_name(name: &str) -> Option<(&str, Selection)> {
     let (before, last) = name.rsplit_once(':')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -129,7 +129,7 @@ pub fn lines_in_name(name: &str) -> Option<(&str, Selection)> {
     Some((file, Selection::Lines(span)))
 }
 
-/// A number at the start of a text, and the rest.
+/// Returns a number at the start of a text, and the rest.
 fn number(text: &str) -> Option<(i64, &str)> {
     let text = text.strip_prefix(['L', 'l']).unwrap_or(text);
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -197,7 +197,7 @@ pub enum Selection {
 }
 
 impl Request {
-    /// What of the file is wanted.
+    /// Returns what of the file is wanted.
     ///
     /// # Errors
     /// `invalid_request` where fields contradict each other.
@@ -318,7 +318,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// and fewest, of a file that is said to be smaller.
 const PIECE_BYTES_MIN: usize = 4 << 10;
 
-/// The first bytes of a file, which stays at its start.
+/// Returns the first bytes of a file, which stays at its start.
 pub fn first_bytes(file: &File) -> std::io::Result<Vec<u8>> {
     let mut start = vec![0; BINARY_CHECK_BYTES];
     let mut length = 0;

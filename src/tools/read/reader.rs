@@ -86,7 +86,7 @@ fn within_ranges(room: AnswerRoom, count: usize) -> AnswerRoom {
     room.beside(TextSize::plain(SAID_BYTES * count.saturating_sub(FEW))).or_a_byte()
 }
 
-/// The answer with the parts that are shown.
+/// Returns the answer with the parts that are shown.
 fn answer(
     engine: &mut Engine,
     place: &ResolvedPath,
@@ -146,7 +146,7 @@ fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
     part.is_whole().then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
 }
 
-/// Lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
+/// Returns lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
 fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
     let mark_bytes = match text.encoding {
         Encoding::Bytes => return lines,
@@ -162,7 +162,7 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
     bytes
 }
 
-/// The warning that a file has fewer lines than were asked for.
+/// Returns the warning that a file has fewer lines than were asked for.
 #[must_use]
 pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
     format!("line {line} is past the end: {shown} has {}", counted(total_lines, "line"))
@@ -194,7 +194,7 @@ const WINDOW_LINES: u64 = 1000;
 /// Bytes that are looked at on either side.
 pub const WINDOW_BYTES: usize = 512 << 10;
 
-/// The lines to look at: those before the line, and those from it on.
+/// Returns the lines to look at: those before the line, and those from it on.
 #[must_use]
 pub fn window(line: u64) -> [Span; 2] {
     let number = |line: u64| i64::try_from(line).unwrap_or(i64::MAX);
@@ -216,8 +216,8 @@ pub struct Bounds {
     pub form: Form,
 }
 
-/// The block round `line`, as much of it as the bounds allow, the line itself above all; the others
-/// are clipped where they are very long.
+/// Returns the block round `line`, as much of it as the bounds allow, the line itself above all; the others are
+/// clipped where they are very long.
 #[must_use]
 pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
     let (lines, at) = looked_at(pass, line, bounds.room);
@@ -255,7 +255,7 @@ struct Line<'a> {
     clipped: Option<Clipped>,
 }
 
-/// The lines that are looked at, as they are shown, and which of them is the one that counts.
+/// Returns the lines that are looked at, as they are shown, and which of them is the one that counts.
 fn looked_at(pass: &Pass, line: u64, room: AnswerRoom) -> (Vec<Line<'_>>, usize) {
     let style = pass.sliced.line_ending;
     let (before, from) = match pass.sliced.parts.as_slice() {
@@ -281,7 +281,7 @@ fn looked_at(pass: &Pass, line: u64, room: AnswerRoom) -> (Vec<Line<'_>>, usize)
 }
 
 impl<'a> Line<'a> {
-    /// A line, clipped where it is a very long one; `known` says where it was clipped before.
+    /// Returns a line, clipped where it is a very long one; `known` says where it was clipped before.
     fn of(bytes: &'a [u8], number: u64, known: Option<Clipped>, room: AnswerRoom) -> Self {
         let is_clipped = room.is_bounded() && (known.is_some() || is_very_long(bytes, room));
         if !is_clipped {
@@ -296,7 +296,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The line alone, as much of it as the bound allows; `is_cut` where it is longer than `bytes`.
+/// Returns the line alone, as much of it as the bound allows; `is_cut` where it is longer than `bytes`.
 fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
     let length = longest_start(bytes, line, bounds.form, bounds.room);
     let cut_at = (is_cut || length < bytes.len()).then_some(length);
@@ -312,7 +312,7 @@ fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
     }
 }
 
-/// The lines round `at` within a block that the bounds allow: one below, one above, by turns.
+/// Returns the lines round `at` within a block that the bounds allow: one below, one above, by turns.
 fn grown(
     lines: &[Line<'_>],
     (first, last): (usize, usize),
@@ -402,19 +402,19 @@ pub fn read_several(
     }
 }
 
-/// Bytes that an answer says of a file beside its content.
+/// Returns bytes that an answer says of a file beside its content.
 #[must_use]
 pub fn said(path: &Path) -> usize {
     SAID_BYTES + path.as_os_str().len()
 }
 
-/// A file that could not be read.
+/// Returns a file that could not be read.
 fn refused(path: &Path, error: &Error) -> FileOrRefusal {
     let error = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
     FileOrRefusal::Refused { path: path.display().to_string(), error }
 }
 
-/// The refusal of a request of which no file could be read.
+/// Returns the refusal of a request of which no file could be read.
 fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error {
     if files.len() + not_read == 1 {
         return first;
@@ -447,7 +447,7 @@ struct Room {
 }
 
 impl Room {
-    /// All of the bound, less what is said of each file.
+    /// Returns all of the bound, less what is said of each file.
     fn new(engine: &Engine, paths: &[&PathBuf], room: AnswerRoom) -> Self {
         let (mut left, mut sizes) = (room, Vec::new());
         for (number, path) in paths.iter().enumerate() {
@@ -488,7 +488,7 @@ impl Room {
         self.left = self.left.beside(size);
     }
 
-    /// Whether nothing more can be said.
+    /// Returns true if nothing more can be said.
     fn is_full(&self) -> bool {
         self.overdrawn > OVERDRAFT_BYTES
     }

@@ -27,7 +27,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// A line as it is shown.
+    /// Returns a line as it is shown.
     #[must_use]
     pub fn of(self, line: &[u8], number: u64) -> String {
         let text =
@@ -51,20 +51,20 @@ pub struct Part {
     pub clipped: Vec<Clipped>,
     /// Where a cut fell inside its last line: bytes of that line before the cut.
     pub cut_at: Option<usize>,
-    /// Whether it ends because of a bound.
+    /// True if it ends because of a bound.
     pub stopped: bool,
     /// What is shown.
     pub text: String,
 }
 
 impl Part {
-    /// Its last line, one that was cut included; one less than its first where it has none.
+    /// Returns its last line, one that was cut included; one less than its first where it has none.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.first + self.ended_lines + u64::from(self.cut_at.is_some()) - 1
     }
 
-    /// The lines that are shown whole, as ranges.
+    /// Returns the lines that are shown whole, as ranges.
     #[must_use]
     pub fn seen(&self) -> Vec<(u64, u64)> {
         let mut from = self.first + u64::from(self.skipped > 0);
@@ -77,19 +77,19 @@ impl Part {
         seen
     }
 
-    /// Whether all of it is there, from the start of its first line on.
+    /// Returns true if all of it is there, from the start of its first line on.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.ended_lines > 0 && self.cut_at.is_none() && self.skipped == 0 && self.clipped.is_empty()
     }
 
-    /// Lines to pass over to go on after it.
+    /// Returns lines to pass over to go on after it.
     #[must_use]
     pub fn next_offset(&self) -> u64 {
         self.first + self.ended_lines - 1
     }
 
-    /// Whether it begins where the file does.
+    /// Returns true if it begins where the file does.
     #[must_use]
     pub fn is_start(&self) -> bool {
         self.first == 1 && self.skipped == 0
@@ -142,8 +142,8 @@ impl Part {
         used
     }
 }
-/// Bytes of the longest start of a line, shown as `number`, that is within a bound: whole
-/// characters, at least one.
+/// Returns bytes of the longest start of a line, shown as `number`, that is within a bound: whole characters, at
+/// least one.
 #[must_use]
 pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> usize {
     let is_within = |length: usize| {
@@ -165,7 +165,7 @@ pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> 
     end.unwrap_or(within).max(prefix_within(line, 1, 1))
 }
 
-/// The parts that were found, together within the bound; none after the first that is cut.
+/// Returns the parts that were found, together within the bound; none after the first that is cut.
 #[must_use]
 pub fn parts(pass: &Pass, form: Form, room: AnswerRoom) -> Vec<Part> {
     let (mut shown, mut used) = (Vec::new(), TextSize::default());
@@ -194,7 +194,7 @@ pub fn parts(pass: &Pass, form: Form, room: AnswerRoom) -> Vec<Part> {
     shown
 }
 
-/// The lines of a part.
+/// Returns the lines of a part.
 pub fn lines_of(bytes: &[u8], style: LineEnding) -> impl Iterator<Item = &[u8]> {
     let terminator = style.terminator();
     bytes.split_inclusive(move |&byte| byte == terminator)
@@ -220,7 +220,7 @@ pub enum Response {
     },
 }
 
-/// Whether there is none.
+/// Returns true if there is none.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 const fn is_zero(count: &usize) -> bool {
     *count == 0
@@ -388,7 +388,7 @@ impl From<&Clipped> for ClippedLine {
 }
 
 impl Response {
-    /// The files that were read.
+    /// Returns the files that were read.
     pub fn reads_mut(&mut self) -> Vec<&mut FileRead> {
         match self {
             Self::One(read) => vec![read.as_mut()],
@@ -404,7 +404,7 @@ impl Response {
 }
 
 impl FileRead {
-    /// The answer for a file of which nothing is shown yet.
+    /// Returns the answer for a file of which nothing is shown yet.
     #[must_use]
     pub fn new(place: &ResolvedPath, sha256: Sha256, size: u64, stat: &Stat) -> Self {
         Self {
@@ -426,7 +426,7 @@ impl FileRead {
         }
     }
 
-    /// Bytes of the file in the answer.
+    /// Returns bytes of the file in the answer.
     #[must_use]
     pub fn payload_size(&self) -> TextSize {
         let cells = if self.notebook.is_some() { self.raw.as_slice() } else { &[] };
@@ -437,7 +437,7 @@ impl FileRead {
 }
 
 impl TextRead {
-    /// Which parts of a text are shown.
+    /// Returns which parts of a text are shown.
     pub fn new(text: &Sliced, parts: &[Part], ends_where_asked: bool) -> Self {
         // A range past the end has no last line.
         let last = parts.iter().rfind(|part| part.last() >= part.first).or(parts.last());

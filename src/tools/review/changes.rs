@@ -35,7 +35,7 @@ pub struct Bytes<'a> {
     pub state: &'a State,
 }
 
-/// A change that a snapshot has; `entry` is what the journal has of it.
+/// Returns a change that a snapshot has; `entry` is what the journal has of it.
 ///
 /// # Errors
 /// Where a version cannot be read.
@@ -70,7 +70,7 @@ pub fn of_step(
     })
 }
 
-/// A change that only the journal has, as of files that git ignores.
+/// Returns a change that only the journal has, as of files that git ignores.
 pub fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChange {
     let undo = command(&entry.session, entry.seq);
     let files = entry.files.iter().map(|file| of_file(bytes, file, &undo, diffs));
@@ -100,12 +100,12 @@ pub fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> Reviewe
     }
 }
 
-/// The command that takes a change back.
+/// Returns the command that takes a change back.
 fn command(session: &str, seq: u64) -> String {
     format!("lbx undo --session {session} --seq {seq}")
 }
 
-/// One file as the snapshots have it.
+/// Returns one file as the snapshots have it.
 fn of_delta(
     bytes: &Bytes<'_>,
     delta: &Delta,
@@ -151,7 +151,7 @@ fn of_delta(
     })
 }
 
-/// One file as the journal has it.
+/// Returns one file as the journal has it.
 fn of_file(bytes: &Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File {
     let read = |version: Option<&Version>| {
         version.map(|version| {
@@ -192,12 +192,12 @@ fn of_file(bytes: &Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File
     }
 }
 
-/// One side of a diff, as the journal has it.
+/// Returns one side of a diff, as the journal has it.
 fn side<'a>(side: Option<&'a (&'static str, Option<Vec<u8>>)>, path: &'a [u8]) -> Option<Side<'a>> {
     side.map(|(mode, bytes)| Side { path, mode, id: NO_ID, bytes: bytes.as_deref().unwrap_or_default() })
 }
 
-/// A file of which only the diff and its numbers are filled in.
+/// Returns a file of which only the diff and its numbers are filled in.
 fn shown(diff: &FileDiff<'_>, wanted: bool) -> File {
     let mut out = Vec::new();
     let amount = diff.write(&mut out);
@@ -218,14 +218,14 @@ fn shown(diff: &FileDiff<'_>, wanted: bool) -> File {
     }
 }
 
-/// The command that takes back one file of a change.
+/// Returns the command that takes back one file of a change.
 fn with_path(undo: &str, path: &str) -> String {
     format!("{undo} --path {}", quoted(path))
 }
 
 impl Bytes<'_> {
-    /// The bytes of a version as they were on disk, where a snapshot stores them otherwise and they are
-    /// at hand: a hunk then has the number that `undo` counts.
+    /// Returns the bytes of a version as they were on disk, where a snapshot stores them otherwise and they are at
+    /// hand: a hunk then has the number that `undo` counts.
     fn on_disk(&self, file: Option<&FileEntry>, version: Option<&Version>, stored: Vec<u8>) -> Vec<u8> {
         match (file, version) {
             (Some(file), Some(version)) if Sha256::of(&stored) != version.sha256 => {

@@ -184,7 +184,7 @@ pub fn write(engine: &Engine, path: &Path, response: &Response) -> Result<String
     Ok(shown)
 }
 
-/// Whether a file is new, or an older page.
+/// Returns true if a file is new, or an older page.
 fn is_replaceable(file: &mut std::fs::File) -> std::io::Result<bool> {
     use std::io::Read as _;
     let size = file.metadata()?;
@@ -196,7 +196,7 @@ fn is_replaceable(file: &mut std::fs::File) -> std::io::Result<bool> {
     Ok(beginning.is_empty() || beginning == BEGINNING)
 }
 
-/// The page of a story in the workspace `name`.
+/// Returns the page of a story in the workspace `name`.
 fn page(response: &Response, name: &str) -> Result<String, Error> {
     let story = serde_json::json!({ "workspace": name, "story": response });
     let story = serde_json::to_string(&story)
@@ -240,12 +240,12 @@ fn harmless(json: &str) -> String {
     out
 }
 
-/// A text as markup shows it.
+/// Returns a text as markup shows it.
 fn markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A part of the page as its policy names it.
+/// Returns a part of the page as its policy names it.
 fn hash(text: &str) -> String {
     let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!("'sha256-{digest}'")

@@ -68,7 +68,7 @@ impl<'a> Story<'a> {
         Ok(Self { bytes, chosen, steps, unseen, entries, taken_back, refused, read })
     }
 
-    /// The story from the change `offset` on, as much of it as has room, and at least one change.
+    /// Returns the story from the change `offset` on, as much of it as has room, and at least one change.
     ///
     /// # Errors
     /// Where a version cannot be read.
@@ -105,7 +105,7 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// The changes in the order in which they are told.
+    /// Returns the changes in the order in which they are told.
     fn order(&self) -> Vec<StoryItem<'_>> {
         let mut items: Vec<StoryItem<'_>> = self.steps.iter().map(StoryItem::Step).collect();
         for entry in &self.unseen {
@@ -116,7 +116,7 @@ impl<'a> Story<'a> {
         items
     }
 
-    /// One change.
+    /// Returns one change.
     fn change(&self, item: &StoryItem<'_>, diffs: bool) -> Result<ReviewedChange, Error> {
         let entry = self.entries.get(&item.seq());
         let mut change = match item {
@@ -130,7 +130,7 @@ impl<'a> Story<'a> {
         Ok(change)
     }
 
-    /// The numbers of the session.
+    /// Returns the numbers of the session.
     fn totals(&self) -> Result<Totals, Error> {
         let own = self.steps.iter().filter(|step| !step.snapshot.session.is_empty()).count();
         let undone = self.taken_back.values().filter(|(whole, _)| whole.is_some()).count();
@@ -165,7 +165,7 @@ enum StoryItem<'a> {
 }
 
 impl StoryItem<'_> {
-    /// Its number in the session; 0 where it has none.
+    /// Returns its number in the session; 0 where it has none.
     fn seq(&self) -> u64 {
         match self {
             Self::Step(step) => step.snapshot.seq,
@@ -174,7 +174,7 @@ impl StoryItem<'_> {
     }
 }
 
-/// What became of the changes of a session: which one took each back, and which took a part of it.
+/// Returns what became of the changes of a session: which one took each back, and which took a part of it.
 fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenBack {
     let mut taken = TakenBack::new();
     let mut parts: BTreeMap<u64, &JournalEntry> = BTreeMap::new();
@@ -229,7 +229,7 @@ fn forget_part(taken: &mut TakenBack, by: u64) {
     }
 }
 
-/// The files that a session read and never changed, as far as it still knows them.
+/// Returns the files that a session read and never changed, as far as it still knows them.
 fn only_read(
     state: &State,
     chosen: &ChosenSession,
@@ -250,7 +250,7 @@ fn only_read(
     read.into_iter().collect()
 }
 
-/// The calls of a session that were refused, the oldest first.
+/// Returns the calls of a session that were refused, the oldest first.
 fn refused(state: &State, session: &str) -> Result<Vec<Refused>, Error> {
     let (mut records, _) =
         audit::read(state, &mut |record| record.session == session && record.outcome != "ok")?;

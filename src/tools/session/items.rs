@@ -51,7 +51,7 @@ impl ReadState {
     /// Every state, in the order in which a status lists them.
     pub const ALL: [Self; 5] = [Self::Fresh, Self::Stale, Self::Gone, Self::Compacted, Self::Unread];
 
-    /// Its name in a status.
+    /// Returns its name in a status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fresh => "fresh",
@@ -68,7 +68,7 @@ impl ReadState {
 pub struct PathStatus {
     /// The path from where the caller is.
     pub path: String,
-    /// Whether that is the whole truth.
+    /// True if that is the whole truth.
     pub is_utf8: bool,
     /// How what was seen stands to what is.
     pub state: ReadState,
@@ -88,7 +88,7 @@ pub struct Changed {
 }
 
 impl PathStatus {
-    /// What is said of the path: the lines that were seen, and what became of it.
+    /// Returns what is said of the path: the lines that were seen, and what became of it.
     pub fn suffix(&self) -> String {
         let lines = self.lines.as_ref().map(|lines| format!(":{lines}")).unwrap_or_default();
         let Some(change) = &self.change else {
@@ -130,7 +130,7 @@ pub struct Items {
 }
 
 impl Items {
-    /// The paths of the caller's session at or below any of `within`; all where that is empty.
+    /// Returns the paths of the caller's session at or below any of `within`; all where that is empty.
     ///
     /// # Errors
     /// What the system says.
@@ -164,22 +164,22 @@ impl Items {
         Ok(Self { session, name, entries, net, paths, has_state: state.is_some() })
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// How many changes the session made.
+    /// Returns how many changes the session made.
     pub fn changes(&self) -> usize {
         self.entries.len()
     }
 
-    /// When the first and the last change were made.
+    /// Returns when the first and the last change were made.
     pub fn times(&self) -> Option<(String, String)> {
         Some((time_text(self.entries.first()?.time), time_text(self.entries.last()?.time)))
     }
 
-    /// The paths from `offset` on, as many as fit into `bytes_max`, one at least.
+    /// Returns the paths from `offset` on, as many as fit into `bytes_max`, one at least.
     ///
     /// # Errors
     /// `timeout` where the caller has lost its patience.
@@ -203,7 +203,7 @@ impl Items {
         Ok(items)
     }
 
-    /// One path.
+    /// Returns one path.
     fn item(&self, look: &mut Look<'_>, path: &WorkspacePath) -> PathStatus {
         let mark = self.session.mark(path);
         let (state, lines) = match mark {
@@ -220,7 +220,7 @@ impl Items {
         }
     }
 
-    /// The calls of the session that were refused; `None` where none was.
+    /// Returns the calls of the session that were refused; `None` where none was.
     ///
     /// # Errors
     /// What the system says.
@@ -257,7 +257,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// How a mark stands to its file, and the lines that were seen where not all were.
+    /// Returns how a mark stands to its file, and the lines that were seen where not all were.
     fn at_mark(&mut self, mark: &Mark) -> (ReadState, Option<String>) {
         let shown = self.engine.workspace.shown(&mark.path);
         let ranges = Some(ranges(mark)).filter(|ranges| !ranges.is_empty());
@@ -286,7 +286,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a change comes to anything: where others changed the path in between, its bytes tell.
+    /// Returns true if a change comes to anything: where others changed the path in between, its bytes tell.
     fn is_change(&mut self, change: &NetChange) -> bool {
         if !matches!(change.before, Side::Apart(_)) {
             return true;
@@ -295,7 +295,7 @@ impl Look<'_> {
         before.is_none() || before != self.bytes_of(&change.path, &change.after)
     }
 
-    /// What became of a path.
+    /// Returns what became of a path.
     fn at_change(&mut self, change: &NetChange) -> Changed {
         let what = match (&change.from, &change.before, &change.after) {
             (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.shown(from))),
@@ -319,7 +319,7 @@ impl Look<'_> {
         Changed { counts, what }
     }
 
-    /// The text on one side of a change; `None` where it is too large, or not at hand.
+    /// Returns the text on one side of a change; `None` where it is too large, or not at hand.
     fn bytes_of(&mut self, path: &WorkspacePath, side: &Side) -> Option<Vec<u8>> {
         let bytes = match side {
             Side::Nothing => Vec::new(),
@@ -337,7 +337,7 @@ impl Look<'_> {
         Some(body_of(bytes))
     }
 
-    /// The bytes of a version: those on disk where they are the same, else those kept.
+    /// Returns the bytes of a version: those on disk where they are the same, else those kept.
     fn version(&self, path: &WorkspacePath, version: &Version) -> Option<Vec<u8>> {
         if version.size > COUNTED_BYTES_MAX {
             return None;
@@ -346,14 +346,14 @@ impl Look<'_> {
         on_disk.or_else(|| self.engine.find_version(self.state.as_ref()?, path, version.sha256))
     }
 
-    /// The bytes of a regular file that is not too large.
+    /// Returns the bytes of a regular file that is not too large.
     fn read(&self, path: &WorkspacePath) -> Option<Vec<u8>> {
         let (file, stat) = self.engine.workspace.open_regular(path, "").ok()?;
         fs::read_to_end(file, fs::size_of(&stat), COUNTED_BYTES_MAX).ok()
     }
 }
 
-/// The lines that were seen, as `FIRST-LAST,…`.
+/// Returns the lines that were seen, as `FIRST-LAST,…`.
 fn ranges(mark: &Mark) -> String {
     let all = mark.lines.ranges();
     let range = |&(first, last): &(u64, u64)| {
@@ -366,7 +366,7 @@ fn ranges(mark: &Mark) -> String {
     shown.join(",")
 }
 
-/// The text of a file; its bytes where they are none.
+/// Returns the text of a file; its bytes where they are none.
 fn body_of(bytes: Vec<u8>) -> Vec<u8> {
     match Content::decode(bytes.clone()) {
         Ok(content) => content.body,
@@ -374,7 +374,7 @@ fn body_of(bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// The SHA-256 of a file of any size.
+/// Returns the SHA-256 of a file of any size.
 fn hash(mut file: std::fs::File) -> Option<Sha256> {
     use std::io::Read as _;
     let mut hasher = crate::sha256::Hasher::default();
@@ -392,8 +392,8 @@ fn hash(mut file: std::fs::File) -> Option<Sha256> {
 /// What stands between two entries in braces; a list of lines holds commas without a blank.
 const SEPARATOR: &str = ", ";
 
-/// The entries by folder, such as `src/a/{x.rs:1-10, y.rs +1 -1}`; in the order of the items, which is
-/// that of their paths. A name with a brace or a comma in it would be misread: then each is named whole.
+/// Returns the entries by folder, such as `src/a/{x.rs:1-10, y.rs +1 -1}`; in the order of the items, which is that
+/// of their paths. A name with a brace or a comma in it would be misread: then each is named whole.
 #[must_use]
 pub fn entries(items: &[&PathStatus]) -> Vec<String> {
     if items.iter().any(|item| item.path.contains(['{', '}', ',']) || item.path.contains(escaped::is_active))
@@ -409,7 +409,7 @@ pub fn entries(items: &[&PathStatus]) -> Vec<String> {
 /// The components of a path, and what is said of it.
 type Parts<'a> = (Vec<&'a str>, String);
 
-/// The entries of paths that share their first `depth` components, without these.
+/// Returns the entries of paths that share their first `depth` components, without these.
 fn level(paths: &[&Parts<'_>], depth: usize) -> Vec<String> {
     let is_below = |path: &Parts<'_>| path.0.len() > depth + 1;
     paths
@@ -431,8 +431,8 @@ fn level(paths: &[&Parts<'_>], depth: usize) -> Vec<String> {
         .collect()
 }
 
-/// The words for as many of a page's items as fit, and how many these are. The paragraph at the beginning
-/// is always there, and so is the first item; the refused calls go before any other item does.
+/// Returns the words for as many of a page's items as fit, and how many these are. The paragraph at the beginning is
+/// always there, and so is the first item; the refused calls go before any other item does.
 pub fn within(
     engine: &Engine,
     items: &Items,
@@ -456,7 +456,7 @@ pub fn within(
     (of(count, None), count)
 }
 
-/// The words for a page of items, of which `left` more are not shown.
+/// Returns the words for a page of items, of which `left` more are not shown.
 fn text(
     engine: &Engine,
     items: &Items,
@@ -502,7 +502,7 @@ fn text(
     lines.join("\n") + "\n"
 }
 
-/// What a reader has to know.
+/// Returns what a reader has to know.
 fn paragraph(engine: &Engine, items: &Items) -> String {
     let (session, root) = (engine.session(), engine.workspace.root().display());
     let ways = "the tool diff shows what it changed, undo reverts the last change";

@@ -71,7 +71,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Its name.
+    /// Returns its name.
     const fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
@@ -236,7 +236,7 @@ impl Request {
         Ok(())
     }
 
-    /// The bound on the lists.
+    /// Returns the bound on the lists.
     fn bytes_max(&self, engine: &Engine) -> usize {
         match self.max_bytes.unwrap_or(engine.policy().max_bytes()) {
             0 => usize::MAX,
@@ -279,7 +279,7 @@ impl Response {
 }
 
 impl ListedSession {
-    /// One line for a person.
+    /// Returns one line for a person.
     fn line(&self) -> String {
         let counts = match (self.read, self.changes) {
             (Some(read), Some(changes)) => format!("{read} read\t{}", counted(changes, "change")),
@@ -290,7 +290,7 @@ impl ListedSession {
     }
 }
 
-/// The caller's session, with a warning where its state was damaged.
+/// Returns the caller's session, with a warning where its state was damaged.
 fn load(engine: &mut Engine, state: Option<&State>) -> Result<Arc<SessionState>, Error> {
     let Some(state) = state else {
         return Ok(Arc::default());
@@ -301,13 +301,13 @@ fn load(engine: &mut Engine, state: Option<&State>) -> Result<Arc<SessionState>,
     Ok(session)
 }
 
-/// The paths of a request, from the root.
+/// Returns the paths of a request, from the root.
 fn places(engine: &Engine, request: &Request) -> Result<Vec<WorkspacePath>, Error> {
     let resolve = |path: &PathBuf| Ok(engine.workspace.resolve(path)?.path().clone());
     request.paths.iter().map(resolve).collect()
 }
 
-/// What was read, changed and refused.
+/// Returns what was read, changed and refused.
 fn status(
     engine: &mut Engine,
     state: Option<&State>,
@@ -346,7 +346,7 @@ fn status(
 /// kilobyte; a longer one names each folder once.
 const FLAT_BYTES_MAX: usize = 950;
 
-/// The same in words.
+/// Returns the same in words.
 fn brief(
     engine: &mut Engine,
     state: Option<&State>,
@@ -366,7 +366,7 @@ fn brief(
     Ok(answer)
 }
 
-/// Every session of the workspace.
+/// Returns every session of the workspace.
 fn list(
     engine: &Engine,
     state: Option<&State>,

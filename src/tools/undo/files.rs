@@ -69,7 +69,7 @@ pub struct Planner<'p, 'c> {
 }
 
 impl<'p, 'c> Planner<'p, 'c> {
-    /// Nothing planned yet.
+    /// Returns a planner that has planned nothing yet.
     pub fn new(
         change: &'p mut Change<'c>,
         history: &'p History,
@@ -79,7 +79,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         Self { change, history, manner, pieces, paths: Vec::new(), unchanged: Vec::new() }
     }
 
-    /// The paths concerned, and the files that only get another name.
+    /// Returns the paths concerned, and the files that only get another name.
     pub fn into_parts(self) -> (Vec<WorkspacePath>, Vec<Piece>) {
         (self.paths, self.unchanged)
     }
@@ -144,7 +144,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         Ok(())
     }
 
-    /// The file at a path, as this session has left it.
+    /// Returns the file at a path, as this session has left it.
     fn look_at(&mut self, path: &WorkspacePath, left: Option<&Version>) -> Result<Current, Error> {
         self.change.look_beneath_left(path, left.map(|left| left.mode)).map_err(|error| match error.kind() {
             ErrorKind::IsADirectory | ErrorKind::NotARegularFile => {
@@ -160,7 +160,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         })
     }
 
-    /// The bytes of a version, which a backup has.
+    /// Returns the bytes of a version, which a backup has.
     fn bytes_of(&self, path: &WorkspacePath, version: &Version) -> Result<Vec<u8>, Error> {
         let made = self.manner.texts.get(&version.sha256).cloned();
         made.or_else(|| self.change.bytes_seen(path, version.sha256)).ok_or_else(|| {
@@ -177,7 +177,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         })
     }
 
-    /// The file with the change taken back and what came since kept.
+    /// Returns the file with the change taken back and what came since kept.
     fn merged(
         &mut self,
         current: &Current,
@@ -211,7 +211,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         Ok(merged)
     }
 
-    /// The refusal of a file in which what is taken back and what came later touch the same lines.
+    /// Returns the refusal of a file in which what is taken back and what came later touch the same lines.
     fn overlap(&self, current: &Current, from: &Version, base: &[u8], target: &[u8]) -> Error {
         let (left, back) = match self.manner.single {
             Some(seq) => (format!("after change {seq}"), format!("without change {seq}")),
@@ -224,7 +224,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             .detail("conflicts", shown)
     }
 
-    /// The refusal of a file that has changed since; `can_merge` if both changes might be kept.
+    /// Returns the refusal of a file that has changed since; `can_merge` if both changes might be kept.
     fn stale(&self, current: &Current, from: Option<&Version>, can_merge: bool) -> Error {
         let shown = &self.change.shown_original(current.place().path());
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
@@ -259,7 +259,7 @@ impl<'p, 'c> Planner<'p, 'c> {
     }
 }
 
-/// What a file holds; `None` where there is none.
+/// Returns what a file holds; `None` where there is none.
 fn version(current: &Current) -> Option<Version> {
     let size = current.bytes().len() as u64;
     current.mode().map(|mode| Version { sha256: current.sha256(), size, mode, identity: None })

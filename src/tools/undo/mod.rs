@@ -77,7 +77,7 @@ pub struct Steps {
     pub options: ChangeOptions,
 }
 
-/// One step.
+/// Returns one step.
 const fn one() -> usize {
     1
 }
@@ -148,7 +148,7 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     Ok(Response { undone: listed, end })
 }
 
-/// The changes to take back or do again, in that order.
+/// Returns the changes to take back or do again, in that order.
 fn entries(
     change: &mut Change<'_>,
     steps: usize,

@@ -58,8 +58,8 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
     Ok(Response { undone: vec![undone], end: ListEnd::default() })
 }
 
-/// The change `seq` of the caller's session, with its files under the names that later changes of the
-/// session gave them.
+/// Returns the change `seq` of the caller's session, with its files under the names that later changes of the session
+/// gave them.
 fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), Error> {
     let session = change.engine().session().as_str().to_owned();
     let Some(state) = change.state() else {
@@ -83,7 +83,7 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
     Ok((history, entry))
 }
 
-/// The refusal of a change that the session has not made.
+/// Returns the refusal of a change that the session has not made.
 fn no_change(engine: &Engine, seq: u64, newest: Option<u64>) -> Error {
     let (session, there) = (
         engine.session(),

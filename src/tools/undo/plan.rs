@@ -38,8 +38,8 @@ pub fn plan(
     conflicts.into_error().map_or(planned, Err)
 }
 
-/// The same, for a caller that shows every file in the way: those go into `conflicts`, and where there
-/// is one, what is planned is not to be carried out.
+/// Returns the same, for a caller that shows every file in the way: those go into `conflicts`, and where there is
+/// one, what is planned is not to be carried out.
 ///
 /// # Errors
 /// What concerns no single file.
@@ -99,7 +99,7 @@ pub fn plan_beside(
     Ok(paths)
 }
 
-/// What the files come to by taking the entries back or doing them again, and the texts that this merged.
+/// Returns what the files come to by taking the entries back or doing them again, and the texts that this merged.
 ///
 /// # Errors
 /// Changes that do not fit together, or a file that cannot be looked at.
@@ -144,7 +144,7 @@ fn replayed(
     Ok((outcome, texts.into_inner()))
 }
 
-/// A change taken back in a text that has others' changes since; `None` where both touch the same lines.
+/// Returns a change taken back in a text that has others' changes since; `None` where both touch the same lines.
 fn blended(
     now: &Version,
     from: &Version,
@@ -165,13 +165,13 @@ fn blended(
     Some((text, version))
 }
 
-/// The permission bits of a folder.
+/// Returns the permission bits of a folder.
 fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
     let opened = fs::open_beneath(workspace.root_fd(), folder, fs::LOOK).ok()?;
     rustix::fs::fstat(&opened).ok().map(|stat| fs::mode_of(&stat))
 }
 
-/// The refusal of a file that others changed between two of the changes.
+/// Returns the refusal of a file that others changed between two of the changes.
 fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Interleaved) -> Error {
     let shown = workspace.shown(path);
     let message = format!("{shown} was changed by someone else between these changes");
@@ -189,8 +189,8 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
     }
 }
 
-/// The folders that are to go in the end where they are empty, by the names they have by then:
-/// another folder may have come under a name that one of them had.
+/// Returns the folders that are to go in the end where they are empty, by the names they have by then: another folder
+/// may have come under a name that one of them had.
 pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
     let stays = |folder: &&WorkspacePath| outcome.pieces.standing(folder).as_ref() == Some(*folder);
     vacant.extend(outcome.ousted.iter().filter(stays).cloned());
@@ -205,7 +205,7 @@ pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<Wo
     vacant
 }
 
-/// The outcome without the folders that would move only to vanish, which then vanish where they are.
+/// Returns the outcome without the folders that would move only to vanish, which then vanish where they are.
 ///
 /// # Errors
 /// The system's.
@@ -272,12 +272,12 @@ pub fn clear_the_way(
     Ok(())
 }
 
-/// Whether a folder stands at a path.
+/// Returns true if a folder stands at a path.
 fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> Result<bool, Error> {
     Ok(moves::kind(workspace, path)? == Some(Kind::Folder))
 }
 
-/// Whether a folder stands at a path and holds something besides folders that go.
+/// Returns true if a folder stands at a path and holds something besides folders that go.
 pub fn is_occupied(workspace: &Workspace, path: &WorkspacePath, going: &[WorkspacePath]) -> bool {
     let names = workspace.open_folder(path).map(|opened| fs::names_in(&opened));
     let stays = |name: &std::ffi::OsString| !going.contains(&path.join(name));
@@ -294,7 +294,7 @@ pub fn innermost_first(folders: &mut Vec<WorkspacePath>) {
 struct Leaving(BTreeSet<WorkspacePath>);
 
 impl Leaving {
-    /// What leaves in an outcome.
+    /// Returns what leaves in an outcome.
     fn of(outcome: &ReplayResult) -> Self {
         let gone = outcome.gone.iter().filter_map(|gone| gone.real.clone());
         let elsewhere = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
@@ -303,7 +303,7 @@ impl Leaving {
         Self(gone.chain(elsewhere).chain(moved).collect())
     }
 
-    /// Whether what stands at a path leaves.
+    /// Returns true if what stands at a path leaves.
     fn has(&self, real: &WorkspacePath) -> bool {
         self.0.contains(real)
     }
@@ -367,7 +367,7 @@ pub struct Conflicts {
 }
 
 impl Conflicts {
-    /// Whether nothing is in the way.
+    /// Returns true if nothing is in the way.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.errors.is_empty()
@@ -394,7 +394,7 @@ impl Conflicts {
         }
     }
 
-    /// The refusal of all of them; `None` where there are none.
+    /// Returns the refusal of all of them; `None` where there are none.
     #[must_use]
     pub fn into_error(self) -> Option<Error> {
         let others = |first: &str| self.paths.iter().filter(|path| *path != first).cloned().collect();
@@ -410,7 +410,7 @@ impl Conflicts {
         Some(first.add_to_message(&addition).detail("paths", self.paths.into_iter().collect::<Vec<_>>()))
     }
 
-    /// All of them, for an answer.
+    /// Returns all of them, for an answer.
     #[must_use]
     pub fn into_list(self) -> Vec<Conflict> {
         self.errors.into_iter().map(|error| Conflict::of(&error)).collect()
@@ -418,7 +418,7 @@ impl Conflicts {
 }
 
 impl Conflict {
-    /// What an error says of its file.
+    /// Returns what an error says of its file.
     fn of(error: &Error) -> Self {
         Self {
             path: error.path().unwrap_or_default().to_owned(),
@@ -438,12 +438,12 @@ impl Conflict {
     }
 }
 
-/// Whether an error says that one file is in the way.
+/// Returns true if an error says that one file is in the way.
 fn is_of_one_file(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::StaleFile | ErrorKind::NotFound) && error.path().is_some()
 }
 
-/// The refusal of changes that move what is not there, or to where something is.
+/// Returns the refusal of changes that move what is not there, or to where something is.
 pub fn conflict_error(change: &Change<'_>, conflict: &ReplayConflict) -> Error {
     let (path, what, suggestion) = match conflict {
         ReplayConflict::Missing(path) if is_state(path) => (

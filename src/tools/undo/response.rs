@@ -50,7 +50,7 @@ impl fmt::Display for Undone {
     }
 }
 
-/// A change as answers show it.
+/// Returns a change as answers show it.
 pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
     let named = entry.files.iter().map(|file| &file.path).chain(moved);
@@ -81,7 +81,7 @@ pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
     }
 }
 
-/// Where something in the trash was, as people know it.
+/// Returns where something in the trash was, as people know it.
 fn original(engine: &Engine, path: &WorkspacePath) -> Option<String> {
     let state = State::find(&engine.workspace).ok()??;
     trash::original(&state, path).map(|path| engine.workspace.shown(&path))
@@ -94,7 +94,7 @@ pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
     }
 }
 
-/// Whether a change touches a path or anything below it.
+/// Returns true if a change touches a path or anything below it.
 pub fn touches(entry: &JournalEntry, path: &WorkspacePath) -> bool {
     let files = entry.files.iter().map(|file| &file.path);
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
@@ -104,7 +104,7 @@ pub fn touches(entry: &JournalEntry, path: &WorkspacePath) -> bool {
         .any(|touched| touched.is_within(path) || path.is_within(touched))
 }
 
-/// The folders that a change makes, removes or gives other permission bits.
+/// Returns the folders that a change makes, removes or gives other permission bits.
 fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
     let removed = entry.removed.iter().map(|folder| &folder.path);
     let modes = entry.modes.iter().filter(|folder| folder.is_change()).map(|folder| &folder.path);
@@ -119,7 +119,8 @@ pub struct Other {
     pub change: Undone,
 }
 
-/// The next change of the session that changed something last, where the caller's own has none to undo or redo.
+/// Returns the next change of the session that changed something last, where the caller's own has none to undo or
+/// redo.
 ///
 /// # Errors
 /// Fails if the snapshots or the journal cannot be read.
