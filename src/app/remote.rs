@@ -349,18 +349,6 @@ impl Reply for Answer {
         text.out.extend_from_slice(json.as_bytes());
         text.out.push(b'\n');
     }
-
-    fn status(&self) -> u8 {
-        0
-    }
-
-    fn text_status(&self) -> u8 {
-        0
-    }
-
-    fn take_images(&mut self) -> Vec<crate::tools::Image> {
-        Vec::new()
-    }
 }
 
 /// Bytes that pass at once.

@@ -26,8 +26,7 @@ use crate::panics;
 use crate::request;
 use crate::tools::sandbox::Sandbox;
 use crate::tools::{Stdin, Tool as _, ToolEntry};
-use commands::Asked;
-use commands::Named;
+use commands::{Asked, Named};
 use input::Input;
 use output::ProgressLine;
 
@@ -41,13 +40,10 @@ pub type Serve = fn(&Options, &Settings) -> Result<(), Error>;
 /// `lbx mcp`. Answers the exit status.
 #[must_use]
 pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
-    if let Some(status) = crate::engine::sandbox::run_internal(&arguments) {
-        return status;
-    }
-    if let Some(status) = crate::engine::store::tied::run_internal(&arguments) {
-        return status;
-    }
-    if let Some(status) = crate::engine::store::container::run_internal(&arguments) {
+    let internal = crate::engine::sandbox::run_internal(&arguments)
+        .or_else(|| crate::engine::store::tied::run_internal(&arguments))
+        .or_else(|| crate::engine::store::container::run_internal(&arguments));
+    if let Some(status) = internal {
         return status;
     }
     // A panic is answered as `internal`; its own words are of no use to the caller.
@@ -61,10 +57,9 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
         Asked::Page(page) => return output::print(page.as_bytes()),
     };
     let named = commands::named(&arguments);
-    let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments, serve));
-    ran.unwrap_or_else(|panic| {
-        output::refuse(named.name(), &Options::from_arguments(&arguments), &panics::error_of(panic.as_ref()))
-    })
+    let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments, serve))
+        .unwrap_or_else(|panic| Err(panics::error_of(panic.as_ref())));
+    ran.unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(&arguments), &error))
 }
 
 /// Lets a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, which is answered, where
@@ -77,13 +72,7 @@ fn outlive_size_limits() {
 }
 
 /// Parses the arguments and carries out what they ask for.
-fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> u8 {
-    parsed_and_run(named, arguments, serve)
-        .unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(arguments), &error))
-}
-
-/// Returns the same, with what is wrong about the arguments still to be told.
-fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
+fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
     let mut parser = commands::command_for(named);
     let (arguments, files) = match named {
         Named::Tool(tool) => normalize_args::arranged(tool, &parser, arguments.to_vec())?,

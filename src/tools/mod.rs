@@ -370,13 +370,19 @@ pub trait Reply {
     fn text(&self, text: &mut Text);
 
     /// Returns the exit status under `--exit-status`.
-    fn status(&self) -> u8;
+    fn status(&self) -> u8 {
+        0
+    }
 
-    /// Exit status of a response that is printed as text.
-    fn text_status(&self) -> u8;
+    /// Returns the exit status of a response that is printed as text.
+    fn text_status(&self) -> u8 {
+        0
+    }
 
     /// Takes out the images.
-    fn take_images(&mut self) -> Vec<Image>;
+    fn take_images(&mut self) -> Vec<Image> {
+        Vec::new()
+    }
 }
 
 /// The answer of the tool `T`.

@@ -293,7 +293,6 @@ fn plan(
         }
     };
     let found = find::find(&headings, &request.header, request.level);
-    let document_at = |at| document(Some(at));
     if found.is_empty() && request.create {
         if !request.allow_omission {
             common::must_leave_nothing_out(&text, b"", "content", shown)?;
@@ -301,7 +300,7 @@ fn plan(
         return create(shown, document(headings.len().checked_sub(1)), request, &text);
     }
     let at = the_one(shown, &document(None), request, &found)?;
-    let document = document_at(at);
+    let document = document(Some(at));
     let Some(heading) = headings.get(at) else {
         return Err(Error::internal("a header was found and lost"));
     };

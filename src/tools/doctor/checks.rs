@@ -15,6 +15,7 @@ use crate::engine::store::id::Origin;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::store::{audit, session};
 use crate::engine::workspace::fs;
+use crate::error::Error;
 use crate::text::counted::counted;
 use crate::text::escaped;
 use crate::tools::init::{self, Started};
@@ -37,22 +38,26 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     found.extend(policy(engine));
     let state = State::find(&engine.workspace);
     match &state {
-        Ok(_) => found.extend(identity(engine)),
+        Ok(_) => found.extend(of("state", identity(engine))),
         // It hinders the other look as well, and is told once.
         Err(error) => found.push(Finding::of("state", error)),
     }
     if let Ok(Some(state)) = &state {
-        found.extend([unfinished(engine, state, fix), stuck(state), lock(state)].into_iter().flatten());
-        found.extend(damaged_changes(engine, state));
-        found.extend([session(engine, state, fix), audit_log(state), size(engine, state)]);
+        found.extend(unfinished(engine, state, fix));
+        found.extend(of("journal", stuck(state)));
+        found.extend(of("lock", lock(state)));
+        found.extend(of("journal", damaged_changes(engine, state)));
+        found.extend(of("session", session(engine, state, fix)));
+        found.extend(of("audit", audit_log(state)));
+        found.extend(of("size", size(engine, state)));
     }
     if let Some(lost) = lost_state(engine) {
         let remedy = "`lbx log` shows the snapshots. `.lbx` survives `git clean -xdf -e .lbx`.";
         found.push(Finding::notice("state", lost, remedy));
     }
-    found.push(snapshots(engine, fix));
+    found.extend(of("snapshots", snapshots(engine, fix)));
     found.extend(locks_left(engine, fix));
-    found.extend(repository(engine));
+    found.extend(of("repository", repository(engine)));
     found.extend(disk(engine));
     found.push(backends());
     found.extend(named_paths(engine));
@@ -83,6 +88,11 @@ fn clients(engine: &Engine) -> Vec<Finding> {
         }
     };
     init::entries(&engine.workspace).into_iter().map(finding).collect()
+}
+
+/// Returns what a check found, or the error that ended it.
+fn of(check: &'static str, found: Result<impl Into<Option<Finding>>, Error>) -> Option<Finding> {
+    found.map_or_else(|error| Some(Finding::of(check, &error)), Into::into)
 }
 
 /// Returns which lbx runs on what.
@@ -145,13 +155,10 @@ fn policy(engine: &Engine) -> Vec<Finding> {
 }
 
 /// Returns whose state it is.
-fn identity(engine: &Engine) -> Option<Finding> {
-    let (origin, id) = match State::source(&engine.workspace) {
-        Ok(found) => found?,
-        Err(error) => return Some(Finding::of("state", &error)),
-    };
+fn identity(engine: &Engine) -> Result<Option<Finding>, Error> {
+    let Some((origin, id)) = State::source(&engine.workspace)? else { return Ok(None) };
     let folder = id.map_or_else(|| "none yet".to_owned(), |id| format!("{STATE_FOLDER}/{id}"));
-    Some(match origin {
+    Ok(Some(match origin {
         Origin::Environment => Finding::ok("state", format!("{folder} (id from LBX_STATE_ID)")),
         Origin::User(file) => Finding::ok("state", format!("{folder} (id from {})", file.display())),
         Origin::Derived => Finding::notice(
@@ -159,7 +166,7 @@ fn identity(engine: &Engine) -> Option<Finding> {
             format!("{folder} (id derived from machine and user: the home folder cannot be written)"),
             "Another account of this machine could work the id out. Make the home folder writable, or set LBX_STATE_ID to 32 random hexadecimal digits.",
         ),
-    })
+    }))
 }
 
 /// Changes that a killed call left half done.
@@ -178,16 +185,13 @@ fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> 
 }
 
 /// Changes that could neither be completed nor taken back.
-fn stuck(state: &State) -> Option<Finding> {
-    let named = |folder: std::sync::Arc<_>| names_in(&folder).map(Some);
-    let names = match state.find_folder(STUCK_FOLDER).and_then(|folder| folder.map_or(Ok(None), named)) {
-        Ok(names) => names.unwrap_or_default(),
-        Err(error) => return Some(Finding::of("journal", &error)),
-    };
+fn stuck(state: &State) -> Result<Option<Finding>, Error> {
+    let folder = state.find_folder(STUCK_FOLDER)?;
+    let names = folder.map(|folder| names_in(&folder)).transpose()?.unwrap_or_default();
     if names.is_empty() {
-        return None;
+        return Ok(None);
     }
-    Some(Finding::notice(
+    Ok(Some(Finding::notice(
         "journal",
         format!(
             "{} of earlier calls could not be settled: {}",
@@ -198,97 +202,82 @@ fn stuck(state: &State) -> Option<Finding> {
             "Compare the bytes in {} with your files, keep what you need, then remove them there.",
             state.shown(STUCK_FOLDER)
         ),
-    ))
+    )))
 }
 
 /// Returns true if another call holds the workspace.
-fn lock(state: &State) -> Option<Finding> {
-    match state.try_lock_workspace() {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(Finding::notice(
-            "lock",
-            format!("another call is changing the workspace{}", holders(state)),
-            "Wait for it. Where it hangs, end that process: the lock ends with it, and the next call settles what it left.",
-        )),
-        Err(error) => Some(Finding::of("lock", &error)),
+fn lock(state: &State) -> Result<Option<Finding>, Error> {
+    if state.try_lock_workspace()?.is_some() {
+        return Ok(None);
     }
-}
-
-/// Returns the processes that hold the workspace's lock, as far as the system tells.
-fn holders(state: &State) -> String {
-    state.lock_holders().iter().map(|holder| format!(" ({holder})")).collect()
+    let holders: String = state.lock_holders().iter().map(|holder| format!(" ({holder})")).collect();
+    Ok(Some(Finding::notice(
+        "lock",
+        format!("another call is changing the workspace{holders}"),
+        "Wait for it. Where it hangs, end that process: the lock ends with it, and the next call settles what it left.",
+    )))
 }
 
 /// Returns what is known of the caller's session.
-fn session(engine: &mut Engine, state: &State, fix: bool) -> Finding {
+fn session(engine: &mut Engine, state: &State, fix: bool) -> Result<Finding, Error> {
     let id = engine.session().clone();
-    match session::look_at(state, &id) {
-        Ok((known, None)) => {
-            Finding::ok("session", format!("{id}: {} read", counted(known.marks().len(), "file")))
-        }
-        Ok((_, Some(warning))) => {
-            let message = format!("{id}: {warning}");
-            let again = "Read the files again that you mean to change.";
-            if !fix {
-                let later = "The next change sets the damaged file aside; lbx doctor --fix does it now.";
-                return Finding::notice("session", message, format!("{again} {later}"));
-            }
-            match session::update(state, &id, |_| {}) {
-                Ok(_) => Finding { fixed: true, ..Finding::notice("session", message, again) },
-                Err(error) => Finding::of("session", &error),
-            }
-        }
-        Err(error) => Finding::of("session", &error),
+    let (known, warning) = session::look_at(state, &id)?;
+    let Some(warning) = warning else {
+        return Ok(Finding::ok("session", format!("{id}: {} read", counted(known.marks().len(), "file"))));
+    };
+    let message = format!("{id}: {warning}");
+    let again = "Read the files again that you mean to change.";
+    if !fix {
+        let later = "The next change sets the damaged file aside; lbx doctor --fix does it now.";
+        return Ok(Finding::notice("session", message, format!("{again} {later}")));
     }
+    session::update(state, &id, |_| {})?;
+    Ok(Finding { fixed: true, ..Finding::notice("session", message, again) })
 }
 
-/// Returns true if the audit log is whole.
-fn audit_log(state: &State) -> Finding {
+/// Checks that the audit log is whole.
+fn audit_log(state: &State) -> Result<Finding, Error> {
     let mut records = 0_usize;
     let mut count = |_: &audit::AuditRecord| {
         records += 1;
         false
     };
-    match audit::read(state, &mut count) {
-        Ok((_, None)) => Finding::ok("audit", format!("{}, the chain is whole", counted(records, "record"))),
-        Ok((_, Some(broken))) => Finding::problem(
+    let (_, broken) = audit::read(state, &mut count)?;
+    Ok(match broken {
+        None => Finding::ok("audit", format!("{}, the chain is whole", counted(records, "record"))),
+        Some(broken) => Finding::problem(
             "audit",
             format!("{}:{}: {}", broken.file, broken.line, broken.message),
             "Somebody altered the log, or a disk lost a part of it: compare it with the snapshots (lbx log).",
         ),
-        Err(error) => Finding::of("audit", &error),
-    }
+    })
 }
 
 /// Returns what the state takes.
-fn size(engine: &Engine, state: &State) -> Finding {
-    let kept = match gc::collect(state, 0, true) {
-        Ok(collected) => collected.kept,
-        Err(error) => return Finding::of("size", &error),
-    };
+fn size(engine: &Engine, state: &State) -> Result<Finding, Error> {
+    let kept = gc::collect(state, 0, true)?.kept;
     let message =
         format!("{} MiB in {} for undo and restore", kept.bytes.div_ceil(MIB), counted(kept.files, "file"));
     let most = engine.policy().number(Key::KeepBytes);
     if most > 0 && kept.bytes > most {
-        return Finding::notice("size", message, "lbx gc frees what the policy does not keep.");
+        return Ok(Finding::notice("size", message, "lbx gc frees what the policy does not keep."));
     }
-    Finding::ok("size", message)
+    Ok(Finding::ok("size", message))
 }
 
 /// Returns where the snapshots go, and whether the newest ones are whole.
-fn snapshots(engine: &mut Engine, fix: bool) -> Finding {
+fn snapshots(engine: &mut Engine, fix: bool) -> Result<Finding, Error> {
     if !engine.policy().has_snapshots() {
-        return Finding::notice(
+        return Ok(Finding::notice(
             "snapshots",
             "the policy has switched them off: no commit shows a change, and what bash changes cannot be undone unless it is a transaction",
             "Remove snapshot.enabled = false from the policy; lbx config shows the file.",
-        );
+        ));
     }
-    match record::damage(engine) {
-        Ok(None) => where_snapshots_go(engine),
-        Ok(Some((_, damage))) if fix => repaired(engine, &damage),
-        Ok(Some((store, damage))) => damaged(engine, &store, &damage),
-        Err(error) => Finding::of("snapshots", &error),
+    match record::damage(engine)? {
+        None => where_snapshots_go(engine),
+        Some((_, damage)) if fix => repaired(engine, &damage),
+        Some((store, damage)) => Ok(damaged(engine, &store, &damage)),
     }
 }
 
@@ -299,12 +288,9 @@ fn words_of(damage: &Damage, branch: &str) -> String {
 }
 
 /// Damaged snapshots, repaired as far as can be proven.
-fn repaired(engine: &mut Engine, damage: &Damage) -> Finding {
+fn repaired(engine: &mut Engine, damage: &Damage) -> Result<Finding, Error> {
     let branch = engine.policy().branch().to_owned();
-    let done = match record::repair(engine) {
-        Ok(done) => done,
-        Err(error) => return Finding::of("snapshots", &error),
-    };
+    let done = record::repair(engine)?;
     let kept = State::find(&engine.workspace).ok().flatten().map(|state| state.shown(DAMAGED_FOLDER));
     let mut said = Vec::new();
     if done.moved_out > 0 {
@@ -322,7 +308,7 @@ fn repaired(engine: &mut Engine, damage: &Damage) -> Finding {
         said.extend(kept.map(|kept| format!("what was replaced is kept in {kept}")));
     }
     let said = said.iter().map(|text| capital(text) + ".").collect::<Vec<_>>().join(" ");
-    match &done.left {
+    Ok(match &done.left {
         None => Finding { fixed: true, ..Finding::problem("snapshots", words_of(damage, &branch), said) },
         Some(left) if left.is_older => {
             let newer = "The snapshots after it are whole, and changes can be undone; `lbx log` ends there.";
@@ -332,7 +318,7 @@ fn repaired(engine: &mut Engine, damage: &Damage) -> Finding {
             let none = "No whole snapshot is known, so the branch was left as it is: move its file aside, and the next change begins it anew. Changes can be undone all the same.";
             Finding::problem("snapshots", words_of(left, &branch), format!("{said} {none}").trim())
         }
-    }
+    })
 }
 
 /// `text` with a capital letter.
@@ -357,19 +343,18 @@ fn locks_left(engine: &Engine, fix: bool) -> Option<Finding> {
 }
 
 /// Returns what of the developer's repository is damaged and is git's to repair.
-fn repository(engine: &Engine) -> Option<Finding> {
+fn repository(engine: &Engine) -> Result<Option<Finding>, Error> {
     if !engine.policy().has_snapshots() {
-        return None;
+        return Ok(None);
     }
-    match record::damage_of_git(engine) {
-        Ok(found) if found.is_empty() => None,
-        Ok(found) => Some(Finding::problem(
+    let found = record::damage_of_git(engine)?;
+    Ok((!found.is_empty()).then(|| {
+        Finding::problem(
             "repository",
             found.join("; "),
             "Ask the user to repair it with git: `git fsck` names what is damaged, the files in .git/logs name earlier values of references, and without .git/index `git reset` makes a new one.",
-        )),
-        Err(error) => Some(Finding::of("repository", &error)),
-    }
+        )
+    }))
 }
 
 /// Reports a newest snapshot that cannot be read, as a power failure leaves it whose objects were not on disk.
@@ -399,37 +384,31 @@ fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
 }
 
 /// Returns where the snapshots go.
-fn where_snapshots_go(engine: &Engine) -> Finding {
-    match record::find(engine) {
-        Ok(Some(store)) if store.warning().is_some() => Finding::notice(
+fn where_snapshots_go(engine: &Engine) -> Result<Finding, Error> {
+    Ok(match record::find(engine)? {
+        Some(store) if store.warning().is_some() => Finding::notice(
             "snapshots",
             store.warning().unwrap_or_default(),
             "Snapshots are made all the same; repair or allow what this names to have them beside your own commits.",
         ),
-        Ok(Some(store)) if store.is_private() => Finding::ok(
+        Some(store) if store.is_private() => Finding::ok(
             "snapshots",
             format!("{} in a repository of lbx's own, since the workspace has none", store.branch()),
         ),
-        Ok(Some(store)) => {
-            Finding::ok("snapshots", format!("{} in the workspace's repository", store.branch()))
-        }
-        Ok(None) => Finding::ok("snapshots", "none yet"),
-        Err(error) => Finding::of("snapshots", &error),
-    }
+        Some(store) => Finding::ok("snapshots", format!("{} in the workspace's repository", store.branch())),
+        None => Finding::ok("snapshots", "none yet"),
+    })
 }
 
 /// Changes of the caller's session whose record cannot be read: an undo skips them.
-fn damaged_changes(engine: &Engine, state: &State) -> Option<Finding> {
+fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Error> {
     let session = engine.session().as_str();
-    let damaged = match journal::damaged_history(state, session, CHANGES_LOOKED_AT) {
-        Ok(damaged) => damaged,
-        Err(error) => return Some(Finding::of("journal", &error)),
-    };
+    let damaged = journal::damaged_history(state, session, CHANGES_LOOKED_AT)?;
     if damaged.is_empty() {
-        return None;
+        return Ok(None);
     }
     let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
-    Some(Finding::notice(
+    Ok(Some(Finding::notice(
         "journal",
         format!(
             "the records of {} of session {session} are damaged: {}",
@@ -437,7 +416,7 @@ fn damaged_changes(engine: &Engine, state: &State) -> Option<Finding> {
             some_of(&numbers)
         ),
         "Undo skips them. `lbx log` finds their snapshots, and `lbx diff` shows what they changed.",
-    ))
+    )))
 }
 
 /// Returns true if there is room for changes.

@@ -295,44 +295,30 @@ fn refusal_json(refusal: &Refusal) -> Value {
 
 /// Returns the fate of one hunk for programs.
 fn hunk_json(hunk: &HunkFate) -> Value {
-    let mut fate = json!({ "hunk": hunk.number, "patch_line": hunk.patch_line });
-    let Some(object) = fate.as_object_mut() else {
-        return fate;
+    let (number, patch_line) = (hunk.number, hunk.patch_line);
+    let (fate, line) = match &hunk.fate {
+        Fate::Applies { line, .. } => ("applies", line),
+        Fate::AlreadyApplied { line } => ("already_applied", line),
+        Fate::Fails(failure) => return failure_json(number, patch_line, failure),
     };
-    match &hunk.fate {
-        Fate::Applies { line, .. } => {
-            object.insert("fate".to_owned(), "applies".into());
-            object.insert("line".to_owned(), (*line).into());
-        }
-        Fate::AlreadyApplied { line } => {
-            object.insert("fate".to_owned(), "already_applied".into());
-            object.insert("line".to_owned(), (*line).into());
-        }
-        Fate::Fails(failure) => {
-            object.insert("fate".to_owned(), "fails".into());
-            add_failure(object, failure);
-        }
-    }
-    fate
+    json!({ "hunk": number, "patch_line": patch_line, "fate": fate, "line": line })
 }
 
-/// Why a hunk fails, for programs.
-fn add_failure(object: &mut serde_json::Map<String, Value>, failure: &Failure) {
-    object.insert("reason".to_owned(), failure.reason.to_string().into());
+/// Returns a hunk that fails, and why, for programs.
+fn failure_json(number: usize, patch_line: usize, failure: &Failure) -> Value {
+    let mut fate = json!({
+        "hunk": number, "patch_line": patch_line, "fate": "fails", "reason": failure.reason.to_string()
+    });
+    let Some(object) = fate.as_object_mut() else { return fate };
     if let Reason::Ambiguous { lines } = &failure.reason {
         object.insert("lines".to_owned(), lines.clone().into());
     }
     if let Some(near) = &failure.nearest {
-        object.insert(
-            "nearest".to_owned(),
-            json!({
-                "line": near.line,
-                "equal_lines": near.equal.0,
-                "of_lines": near.equal.1,
-                "differs_at": near.differs_at,
-                "expected": near.wanted,
-                "found": near.found,
-            }),
-        );
+        let nearest = json!({
+            "line": near.line, "equal_lines": near.equal.0, "of_lines": near.equal.1,
+            "differs_at": near.differs_at, "expected": near.wanted, "found": near.found
+        });
+        object.insert("nearest".to_owned(), nearest);
     }
+    fate
 }

@@ -214,14 +214,5 @@ fn names_in(workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<OsStrin
     let Some(opened) = workspace.find_folder(folder)? else {
         return Ok(Vec::new());
     };
-    let io = |errno| Error::io("list", workspace.shown(folder), errno);
-    let mut names = Vec::new();
-    for entry in rustix::fs::Dir::new(opened).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name != "." && name != ".." {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(names)
+    fs::names_in(&opened).map_err(|errno| Error::io("list", workspace.shown(folder), errno))
 }
