@@ -144,7 +144,8 @@ fn edit_file(
         Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
     };
     let plan = gate(change, current, &file, &placed, request, all_found)?;
-    let PlannedEdit { seen, answer, bytes, rebased, base, left_out, replaced } = plan;
+    let PlannedEdit { seen, computed, rebased, base } = plan;
+    let ComputedEdit { answer, bytes, left_out, replaced } = computed;
     let Some(bytes) = bytes else {
         return Ok((answer, None));
     };
@@ -183,27 +184,12 @@ fn must_leave_nothing_out(file: &View<'_>, steps: &[EditStep], shown: &str) -> R
 struct PlannedEdit {
     /// The file.
     seen: CheckedFile,
-    /// The answer, but for what is known only once the bytes are.
-    answer: FileEdited,
-    /// Its new bytes; `None` where they are the old ones.
-    bytes: Option<Buffer>,
+    /// What the edits make of it.
+    computed: ComputedEdit,
     /// True if the file had changed since it was read.
     rebased: bool,
     /// The bytes as they were then, where they are at hand.
     base: Option<Vec<u8>>,
-    /// Lines that a sketch leaves out.
-    left_out: Vec<(usize, usize)>,
-    /// The lines that are replaced, where that is certain.
-    replaced: Option<Vec<ReplacedLines>>,
-}
-
-impl PlannedEdit {
-    /// Returns the plan that comes of edits, whose file is that of `seen`.
-    fn of(seen: CheckedFile, outcome: ComputedEdit, shown: &str) -> Self {
-        let ComputedEdit { mut answer, bytes, left_out, replaced } = outcome;
-        shown.clone_into(&mut answer.path);
-        Self { seen, answer, bytes, rebased: false, base: None, left_out, replaced }
-    }
 }
 
 /// What edits make of a text.
@@ -229,7 +215,7 @@ impl ComputedEdit {
     }
 }
 
-/// Returns the gate, and what the edits make of the file.
+/// Passes the gate, and returns what the edits make of the file.
 fn gate(
     change: &mut Change<'_>,
     current: Current,
@@ -251,9 +237,8 @@ fn gate(
         let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
         let edited = apply::apply(file, steps, change.policy().file_bytes());
         let edited = edited.map_err(|miss| error::explained(change, &current, &miss))?;
-        let outcome = ComputedEdit::of(file, edited, &current, steps);
-        let plan = PlannedEdit::of(current.without_proof(), outcome, &shown);
-        return Ok(PlannedEdit { rebased: true, base, ..plan });
+        let computed = ComputedEdit::of(file, edited, &current, steps);
+        return Ok(PlannedEdit { seen: current.without_proof(), computed, rebased: true, base });
     }
     // What the policy lets through needs no rebase; a sha256 that was given always counts.
     let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
@@ -262,9 +247,8 @@ fn gate(
         let rebased = rebase::rebase(change, &current, file, steps, base.as_deref(), request.expected_sha256);
         match rebased {
             Ok(edited) if request.rebase => {
-                let outcome = ComputedEdit::of(file, edited, &current, &[]);
-                let plan = PlannedEdit::of(current.without_proof(), outcome, &shown);
-                return Ok(PlannedEdit { rebased: true, base, ..plan });
+                let computed = ComputedEdit::of(file, edited, &current, &[]);
+                return Ok(PlannedEdit { seen: current.without_proof(), computed, rebased: true, base });
             }
             Ok(_) => {
                 let error = current_stale(change, &current, request).detail("rebase", true);
@@ -301,11 +285,11 @@ fn gate(
     } else {
         change.prove_more(seen, request.expected_sha256, Needs::Lines(&edited.removed))?
     };
-    let outcome = ComputedEdit::of(file, edited, seen.current(), steps);
-    Ok(PlannedEdit::of(seen, outcome, &shown))
+    let computed = ComputedEdit::of(file, edited, seen.current(), steps);
+    Ok(PlannedEdit { seen, computed, rebased: false, base: None })
 }
 
-/// Returns names the cheapest read of several files: a search for the text to replace, which marks only its lines.
+/// Names the cheapest read of several files: a search for the text to replace, which marks only its lines.
 fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
     let unread = error.details().get("unread").and_then(Value::as_array);
     let [EditStep { what: What::Text(wanted), .. }] = steps else { return error };

@@ -1,7 +1,6 @@
-//! An edit of a file that has changed since it was read, elsewhere.
+//! Edits of a file that has changed since it was read: carried over by a merge, or by the numbers of shown lines.
 
 use super::apply;
-use super::error::Miss;
 use super::find::{Body, Edited};
 use super::step::{EditStep, What};
 use crate::engine::change::numbered::NotFound;
@@ -14,39 +13,6 @@ use crate::text::line_range::LineSpan;
 use crate::text::merge::{self, Alike, Conflict};
 use crate::text::{line_diff, lines};
 use crate::tools::common;
-
-/// Why the edits of a stale file cannot be carried over to the file as it is now.
-#[derive(Debug)]
-pub enum RebaseMiss<'b> {
-    /// The bytes that the edits are based on are not at hand.
-    NoBase,
-    /// The file has another encoding than those bytes.
-    OtherEncoding,
-    /// The edits do not apply to those bytes.
-    Edit(Box<Miss<'b>>),
-    /// The edits and the change since cannot be merged.
-    Merge(Conflict),
-    /// A sketch removes lines of those bytes that the caller has not been shown.
-    NotShown,
-}
-
-impl RebaseMiss<'_> {
-    /// Returns the same in words, of the file at the path that is shown.
-    fn words(&self, shown: &str) -> String {
-        match self {
-            Self::NoBase => format!("lbx has no copy of the bytes of {shown} that the edit is based on"),
-            Self::OtherEncoding => format!("{shown} has another encoding than it had when you read it"),
-            Self::Edit(miss) => miss.error(shown).message().to_owned(),
-            Self::Merge(Conflict::SameLines) => {
-                format!("others have changed the edited lines of {shown}, or lines next to them")
-            }
-            Self::Merge(conflict @ Conflict::TooMuch) => conflict.error(shown).message().to_owned(),
-            Self::NotShown => {
-                format!("the sketch removes lines of {shown} that you have not been shown")
-            }
-        }
-    }
-}
 
 /// Returns what the edits make of the file as it is now, where they do not touch what has changed; else why they
 /// cannot be carried over, in words.
@@ -61,37 +27,25 @@ pub fn rebase(
     base: Option<&[u8]>,
     expected: Option<Sha256>,
 ) -> Result<Edited<'static>, String> {
-    let text = base.ok_or(RebaseMiss::NoBase).and_then(|base| text_of(base, file));
-    let rebased = text.as_ref().map_err(|miss| miss.words(current.place().shown()));
-    rebased.and_then(|text| {
-        carried_over(change, current, file, steps, text, expected)
-            .map_err(|miss| miss.words(current.place().shown()))
-    })
-}
-
-/// Returns the text of the bytes that the caller saw, where it can be compared with that of the file.
-fn text_of<'b>(base: &'b [u8], file: &View<'_>) -> Result<View<'b>, RebaseMiss<'b>> {
+    let shown = current.place().shown();
+    let base =
+        base.ok_or_else(|| format!("lbx has no copy of the bytes of {shown} that the edit is based on"))?;
     let text = View::of(base).ok().filter(|text| text.encoding == file.encoding && text.bom == file.bom);
-    text.ok_or(RebaseMiss::OtherEncoding)
-}
-
-/// Returns the edits of `text`, merged with the change since that made `file` of it.
-fn carried_over<'b>(
-    change: &Change<'_>,
-    current: &Current,
-    file: &View<'_>,
-    steps: &'b [EditStep],
-    text: &'b View<'_>,
-    expected: Option<Sha256>,
-) -> Result<Edited<'static>, RebaseMiss<'b>> {
-    let edited = apply::apply(text, steps, change.policy().file_bytes()).map_err(RebaseMiss::Edit)?;
-    let merged =
-        merge::merge(&text.body, &file.body, &edited.body, Alike::Conflict).map_err(RebaseMiss::Merge)?;
+    let text = text.ok_or_else(|| format!("{shown} has another encoding than it had when you read it"))?;
+    let edited = apply::apply(&text, steps, change.policy().file_bytes())
+        .map_err(|miss| miss.error(shown).message().to_owned())?;
+    let merged = merge::merge(&text.body, &file.body, &edited.body, Alike::Conflict);
+    let merged = merged.map_err(|conflict| match conflict {
+        Conflict::SameLines => {
+            format!("others have changed the edited lines of {shown}, or lines next to them")
+        }
+        Conflict::TooMuch => conflict.error(shown).message().to_owned(),
+    })?;
     let is_shown = |&(first, last): &(u64, u64)| {
         change.mark(current.place().path()).is_some_and(|mark| mark.lines.contain(first, last))
     };
     if expected.is_none() && !edited.removed.iter().all(is_shown) {
-        return Err(RebaseMiss::NotShown);
+        return Err(format!("the sketch removes lines of {shown} that you have not been shown"));
     }
     let ranges = changed_ranges(&file.body, &merged);
     let Edited { matched, left_out, removed, .. } = edited;
@@ -100,8 +54,8 @@ fn carried_over<'b>(
 
 /// Returns where `new` differs from `old`, line by line.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
-    let old_lines: Vec<&[u8]> = crate::text::lines::all(old);
-    let new_lines: Vec<&[u8]> = crate::text::lines::all(new);
+    let old_lines: Vec<&[u8]> = lines::all(old);
+    let new_lines: Vec<&[u8]> = lines::all(new);
     let mut starts = vec![0];
     starts.extend(new_lines.iter().scan(0, |end, line| {
         *end += line.len();
