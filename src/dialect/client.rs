@@ -295,7 +295,7 @@ macro_rules! native_request {
 pub(super) use native_request;
 
 /// Returns an object without its null fields.
-pub fn without_nulls(value: Value) -> Value {
+pub(super) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())
@@ -305,54 +305,54 @@ pub fn without_nulls(value: Value) -> Value {
 }
 
 /// Returns a text field of an answer.
-pub fn text<'v>(data: &'v Value, field: &str) -> &'v str {
+pub(super) fn text<'v>(data: &'v Value, field: &str) -> &'v str {
     data.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the path of an entry, as people see it.
-pub fn shown(entry: &Value) -> Cow<'_, str> {
+pub(super) fn shown(entry: &Value) -> Cow<'_, str> {
     escaped::name(text(entry, "path"))
 }
 
 /// Returns an absolute path, as people see it.
-pub fn shown_path(path: &Path) -> String {
+pub(super) fn shown_path(path: &Path) -> String {
     escaped::name(&path.to_string_lossy()).into_owned()
 }
 
 /// Returns the paths in a list of an answer, as people see them, one a line.
-pub fn shown_lines(data: &Value, field: &str) -> String {
+pub(super) fn shown_lines(data: &Value, field: &str) -> String {
     texts(data, field).into_iter().map(escaped::name).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns a number field of an answer.
-pub fn number(data: &Value, field: &str) -> u64 {
+pub(super) fn number(data: &Value, field: &str) -> u64 {
     data.get(field).and_then(Value::as_u64).unwrap_or_default()
 }
 
 /// A field that is true or false.
-pub fn flag(data: &Value, field: &str) -> bool {
+pub(super) fn flag(data: &Value, field: &str) -> bool {
     data.get(field).and_then(Value::as_bool).unwrap_or_default()
 }
 
 /// Returns a list of an answer; empty where it is absent.
-pub fn list<'v>(data: &'v Value, field: &str) -> &'v [Value] {
+pub(super) fn list<'v>(data: &'v Value, field: &str) -> &'v [Value] {
     data.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Returns the texts in a list of an answer.
-pub fn texts<'v>(data: &'v Value, field: &str) -> Vec<&'v str> {
+pub(super) fn texts<'v>(data: &'v Value, field: &str) -> Vec<&'v str> {
     list(data, field).iter().filter_map(Value::as_str).collect()
 }
 
 /// Returns each line of what `read` answered, with its number as `form` writes it.
-pub fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
+pub(super) fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
     let first = number(data, "start_line");
     let lines = text(data, "content").lines().zip(first..);
     lines.map(|(line, number)| form(number, line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Which lines of a file an answer of `read` shows.
-pub struct LinesShown {
+pub(super) struct LinesShown {
     /// The first.
     pub first: u64,
     /// The last; one less than the first where there is none.
@@ -405,19 +405,19 @@ impl LinesShown {
 }
 
 /// Takes back the warning of `read` that the lines wanted are past the end: the family's own text says so.
-pub fn says_past_end(lbx: &mut LbxClient<'_>, data: &Value) {
+pub(super) fn says_past_end(lbx: &mut LbxClient<'_>, data: &Value) {
     let LinesShown { first, total, .. } = LinesShown::of(data);
     let warning = read::past_end(first, text(data, "path"), total);
     lbx.outcome.warnings.retain(|known| *known != warning);
 }
 
 /// Returns the last line of a request for so many lines from `first` on; none where it asks for all that fit.
-pub fn last_asked(first: u64, limit: Option<u64>) -> Option<u64> {
+pub(super) fn last_asked(first: u64, limit: Option<u64>) -> Option<u64> {
     limit.filter(|limit| *limit > 0).map(|limit| first.saturating_add(limit - 1))
 }
 
 /// Returns a number and its noun, in the plural where it is not one.
-pub fn counted(count: u64, noun: &str, plural: &str) -> String {
+pub(super) fn counted(count: u64, noun: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { noun } else { plural })
 }
 
@@ -425,7 +425,7 @@ pub fn counted(count: u64, noun: &str, plural: &str) -> String {
 ///
 /// # Errors
 /// Where the file cannot be read again.
-pub fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
+pub(super) fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
     let start = changed.0.saturating_sub(SNIPPET_CONTEXT).max(1);
     let end = changed.1.max(changed.0).saturating_add(SNIPPET_CONTEXT);
     let data =
@@ -434,12 +434,12 @@ pub fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) -> Resu
 }
 
 /// Returns a line as `cat -n` prints it.
-pub fn cat_n(number: u64, line: &str) -> String {
+pub(super) fn cat_n(number: u64, line: &str) -> String {
     format!("{number:6}\t{line}")
 }
 
 /// Returns the lines of the first replacement in an answer of `edit`.
-pub fn first_replacement(data: &Value) -> (u64, u64) {
+pub(super) fn first_replacement(data: &Value) -> (u64, u64) {
     let first = list(data, "replacements").first();
     let line = |field| first.map_or(1, |place| number(place, field));
     (line("start_line"), line("end_line"))
@@ -450,7 +450,7 @@ pub fn first_replacement(data: &Value) -> (u64, u64) {
 ///
 /// # Errors
 /// What `ls` refuses, or a pattern that is not a glob.
-pub fn tree(
+pub(super) fn tree(
     lbx: &mut LbxClient<'_>,
     path: &str,
     ignore: Option<&[String]>,
@@ -483,7 +483,7 @@ pub fn tree(
 ///
 /// # Errors
 /// `invalid_request` for a pattern that is not a glob.
-pub fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
+pub(super) fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
     let forms = patterns.iter().flat_map(|pattern| {
         let bare = pattern.trim_end_matches('/');
         [bare.to_owned(), format!("**/{bare}"), format!("**/{bare}/**")].map(|form| (form, pattern.clone()))
@@ -495,7 +495,7 @@ pub fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
 ///
 /// # Errors
 /// `invalid_request` for a pattern that is not a glob.
-pub fn relative_globs(patterns: impl IntoIterator<Item = String>) -> Result<globset::GlobSet, Error> {
+pub(super) fn relative_globs(patterns: impl IntoIterator<Item = String>) -> Result<globset::GlobSet, Error> {
     glob_set(patterns.into_iter().map(|pattern| (pattern.clone(), pattern)), true)
 }
 

@@ -196,6 +196,9 @@ impl From<&str> for ToolOutput {
     }
 }
 
+/// Parses a request, and carries it out by native calls. The outer error is one of the request's form.
+pub(super) type Run = fn(&mut LbxClient<'_>, Value) -> Result<Result<ToolOutput, Error>, Error>;
+
 /// One tool of a family: a row of its table.
 pub struct DialectTool {
     /// Name in the family.
@@ -213,8 +216,8 @@ pub struct DialectTool {
     pub(super) about: Option<&'static str>,
     /// JSON Schema of its request.
     pub(super) request_schema: fn() -> Value,
-    /// Parses a request, and carries it out by native calls.
-    pub(super) run: fn(&mut LbxClient<'_>, Value) -> Result<Result<ToolOutput, Error>, Error>,
+    /// Carries out a request.
+    pub(super) run: Run,
 }
 
 /// Makes a row of a dialect's table from a name, an effect, the function that carries a request out, and those of the
@@ -247,7 +250,7 @@ impl DialectTool {
         name: &'static str,
         effect: Effect,
         request_schema: fn() -> Value,
-        run: fn(&mut LbxClient<'_>, Value) -> Result<Result<ToolOutput, Error>, Error>,
+        run: Run,
     ) -> Self {
         Self {
             name,

@@ -67,7 +67,11 @@ impl ListEnd {
 }
 
 /// Returns the first entries that fit into `bytes_max`, and at least one; 0 lifts the bound.
-pub fn fitting<T>(bytes_max: usize, entries: impl Iterator<Item = T>, bytes: impl Fn(&T) -> usize) -> Vec<T> {
+pub(super) fn fitting<T>(
+    bytes_max: usize,
+    entries: impl Iterator<Item = T>,
+    bytes: impl Fn(&T) -> usize,
+) -> Vec<T> {
     let (mut listed, mut size) = (Vec::new(), 0_usize);
     for entry in entries {
         size = size.saturating_add(bytes(&entry));
@@ -80,8 +84,7 @@ pub fn fitting<T>(bytes_max: usize, entries: impl Iterator<Item = T>, bytes: imp
 }
 
 /// Returns what ends a search at its time limit, which is the policy's if the request names none; 0 lifts it.
-#[must_use]
-pub fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Control {
+pub(super) fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Control {
     match timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
         0 => engine.control.clone(),
         limit => engine.control.clone().within(Duration::from_millis(limit)),
@@ -89,15 +92,14 @@ pub fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Control {
 }
 
 /// Warns of what a search noted, and of a path that is shown lossily.
-pub fn warn_of_search(engine: &mut Engine, mut notes: Notes, has_lossy_path: bool) {
+pub(super) fn warn_of_search(engine: &mut Engine, mut notes: Notes, has_lossy_path: bool) {
     let lossy = "a path is not valid UTF-8: its other bytes are shown as U+FFFD";
     notes.extend(has_lossy_path.then(|| lossy.to_owned()));
     notes.into_lines().into_iter().for_each(|note| engine.warn(note));
 }
 
 /// Returns how many lines came and went, or that they were not compared.
-#[must_use]
-pub fn amount_text(insertions: Option<usize>, deletions: Option<usize>) -> String {
+pub(super) fn amount_text(insertions: Option<usize>, deletions: Option<usize>) -> String {
     match (insertions, deletions) {
         (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
         _ => "binary".to_owned(),
@@ -395,7 +397,7 @@ pub fn bytes_at(workspace: &Workspace, place: &ResolvedPath) -> Option<Vec<u8>> 
 }
 
 /// A change of one file in progress, by a tool.
-pub struct FileChange<'e, 'r> {
+pub(super) struct FileChange<'e, 'r> {
     /// The change itself.
     pub change: Change<'e>,
     /// The tool.
@@ -481,7 +483,7 @@ const SHOWN_LINES: u64 = 40;
 const LINE_BYTES: usize = 400;
 
 /// Returns the lines_not_as_shown, with the present lines, which count as shown then.
-pub fn lines_not_as_shown(
+pub(super) fn lines_not_as_shown(
     change: &mut Change<'_>,
     current: &Current,
     body: &[u8],
@@ -520,7 +522,7 @@ pub fn lines_not_as_shown(
 }
 
 /// Returns lines with their numbers, as `read` numbers them.
-pub fn numbered_lines(body: &[u8], (first, last): (u64, u64)) -> String {
+pub(super) fn numbered_lines(body: &[u8], (first, last): (u64, u64)) -> String {
     let mut text = String::new();
     let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(usize::MAX);
     for (number, line) in (first..=last).zip(lines::lines(body).skip(skipped)) {
