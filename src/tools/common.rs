@@ -477,12 +477,13 @@ impl<'e, 'r> FileChange<'e, 'r> {
     }
 }
 
-/// Lines that a lines_not_as_shown shows.
+/// Lines that a refusal shows.
 const SHOWN_LINES: u64 = 40;
 /// Bytes of one of them.
 const LINE_BYTES: usize = 400;
 
-/// Returns the lines_not_as_shown, with the present lines, which count as shown then.
+/// Returns the refusal of lines that are named by number and are not as they were shown; it has the present lines, which
+/// count as shown then.
 pub(super) fn lines_not_as_shown(
     change: &mut Change<'_>,
     current: &Current,
