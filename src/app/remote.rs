@@ -15,7 +15,6 @@ use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::store::calls::CallTally;
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
-use crate::engine::store::tied;
 use crate::engine::workspace::children;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
@@ -112,7 +111,7 @@ impl Remote {
     fn relay(&self, arguments: &[OsString], options: &Options, is_tied: bool) -> Result<Relayed, Error> {
         let mut words = self.arguments(arguments, options);
         if is_tied {
-            words.insert(1, OsString::from(tied::WORD));
+            words.insert(1, OsString::from(container::KILL_WITH_PARENT));
         }
         let input = if is_tied { Input::Tie } else { Input::Own };
         container::command(&self.container, &words)
@@ -210,7 +209,7 @@ impl Remote {
     fn words_of(&self, tool: &ToolEntry, text: &str, options: &Options, is_tied: bool) -> Vec<String> {
         let mut words = vec![self.container.binary.clone()];
         if is_tied {
-            words.push(tied::WORD.to_owned());
+            words.push(container::KILL_WITH_PARENT.to_owned());
         }
         if let Some(session) = &options.session {
             words.extend(["--session".to_owned(), session.clone()]);

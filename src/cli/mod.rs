@@ -41,7 +41,7 @@ pub type Serve = fn(&Options, &Settings) -> Result<(), Error>;
 #[must_use]
 pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     let internal = crate::engine::sandbox::run_internal(&arguments)
-        .or_else(|| crate::engine::store::tied::run_internal(&arguments))
+        .or_else(|| crate::engine::store::container::run_tied(&arguments))
         .or_else(|| crate::engine::store::container::run_internal(&arguments));
     if let Some(status) = internal {
         return status;

@@ -24,11 +24,10 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use journal::bundle::Bundles;
 use policy::Policy;
-use store::audit::{AuditFile, Durable};
+use store::audit::{self, AuditFile, Durable};
 use store::calls::{CallKey, CallSum, CallTally};
-use store::session::{Lines, Mark, SessionId, SessionState};
+use store::session::{self, Lines, Mark, SessionId, SessionState};
 use store::state::State;
-use store::{audit, session, shown};
 use workspace::Workspace;
 use workspace::fs;
 use workspace::path::WorkspacePath;
@@ -420,11 +419,14 @@ impl Engine {
         let seen = std::mem::take(&mut self.seen);
         for mark in seen.iter().filter(|mark| !is_known(mark)) {
             // Without a copy the caller reads again once another program has changed the file.
-            let _ = shown::keep(&state, self.workspace.root_fd(), mark);
+            let _ = session::keep_shown(&state, self.workspace.root_fd(), mark);
             let known = session.mark(&mark.path).filter(|known| known.sha256 != mark.sha256);
             let kept = known.map(Mark::as_earlier).unwrap_or_default();
             let left = known.into_iter().flat_map(Mark::versions);
-            shown::forget(&state, left.filter(|left| !kept.iter().any(|version| version.sha256 == *left)));
+            session::forget_shown(
+                &state,
+                left.filter(|left| !kept.iter().any(|version| version.sha256 == *left)),
+            );
         }
         let later = session::update(&state, &self.session, |session| {
             seen.into_iter().for_each(|mark| session.add_mark(mark));

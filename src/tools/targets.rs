@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::engine::change::record::{self, unreadable};
-use crate::engine::history::moved::{self, MovedPath};
+use crate::engine::history::stacks::{self, MovedPath};
 use crate::engine::snapshot::{Query, Store};
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::{STATE_FOLDER, State};
@@ -34,7 +34,7 @@ pub fn or_moved(engine: &Engine, error: Error) -> Error {
 fn moved_from(engine: &Engine, shown: &str) -> Option<MovedPath> {
     let place = engine.workspace.resolve_entry(Path::new(shown)).ok()?;
     let state = State::find(&engine.workspace).ok()?.filter(|_| place.stat().is_none())?;
-    let moved = moved::moved_from(&state, engine.session().as_str(), place.path()).ok()??;
+    let moved = stacks::moved_from(&state, engine.session().as_str(), place.path()).ok()??;
     engine.workspace.place_of(&moved.to).ok()?.stat()?;
     Some(moved)
 }

@@ -12,10 +12,9 @@ use super::folders::Ways;
 use super::planned::Planned;
 use super::stage::{New, Original, Stage, Staged};
 use crate::apart::Apart;
-use crate::engine::journal::backup;
+use crate::engine::journal::backup::{self, InlineBackup};
 use crate::engine::journal::bundle::Bundle;
-use crate::engine::journal::kept::{self, Kept};
-use crate::engine::journal::pending::Pending;
+use crate::engine::journal::bundle::PendingBackup;
 use crate::engine::snapshot::LARGE_BYTES;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
@@ -32,9 +31,9 @@ pub struct Aside {
     /// New bytes, by the number of their file.
     pub staged: BTreeMap<usize, Staged>,
     /// Old bytes of larger files, and of many.
-    pub backups: Vec<Pending>,
+    pub backups: Vec<PendingBackup>,
     /// Those of a few small ones, which the journal entry holds.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<InlineBackup>,
     /// How many bytes these are.
     kept_bytes: usize,
     /// What the caller should know.
@@ -52,9 +51,11 @@ impl Aside {
         if self.kept.iter().any(|kept| kept.sha256 == sha256) {
             return Ok(());
         }
-        if bytes.len() <= kept::FILE_BYTES_MAX && self.kept_bytes + bytes.len() <= kept::ALL_BYTES_MAX {
+        if bytes.len() <= backup::INLINE_BYTES_MAX
+            && self.kept_bytes + bytes.len() <= backup::INLINE_TOTAL_BYTES_MAX
+        {
             self.kept_bytes += bytes.len();
-            self.kept.push(Kept::new(sha256, bytes));
+            self.kept.push(InlineBackup::new(sha256, bytes));
             return Ok(());
         }
         let of = of.and_then(|of| Some((of.opened.as_deref()?, &of.stat)));
@@ -65,7 +66,7 @@ impl Aside {
     /// Removes everything again.
     pub fn discard(&self) {
         self.staged.values().for_each(Staged::discard);
-        self.backups.iter().for_each(Pending::discard);
+        self.backups.iter().for_each(PendingBackup::discard);
     }
 }
 

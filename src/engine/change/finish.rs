@@ -10,11 +10,11 @@ use super::record::{self, StandingChange};
 use super::run::{ChangedFolders, Ground};
 use super::{Change, across};
 use crate::engine::history::replay::Direction;
-use crate::engine::journal::waiting;
+use crate::engine::journal;
 use crate::engine::snapshot::{AllAhead, Published};
-use crate::engine::store::session::Mark;
+use crate::engine::store::audit;
+use crate::engine::store::session::{self, Mark};
 use crate::engine::store::state::State;
-use crate::engine::store::{audit, session, shown};
 use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::sync;
 use crate::error::Error;
@@ -62,7 +62,7 @@ impl Change<'_> {
             ));
         } else {
             across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, true);
-            waiting::forget_beside(state, &self.entry.id, &self.entry.steps);
+            journal::forget_beside(state, &self.entry.id, &self.entry.steps);
             Ground { workspace: &self.engine.workspace, state }.discard_written(&self.entry.steps);
         }
         outcome
@@ -150,7 +150,7 @@ impl Change<'_> {
         let (seq, request) = (self.entry.seq, self.entry.request);
         // The numbers of these count in the new version from now on.
         let known = set.iter().filter_map(|mark| self.session.mark(&mark.path));
-        shown::forget(state, known.flat_map(Mark::versions));
+        session::forget_shown(state, known.flat_map(Mark::versions));
         let updated = session::update(state, self.engine.session(), |session| {
             session.note_change(seq, request);
             session.exchange_marks(&forgotten, set);

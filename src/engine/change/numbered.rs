@@ -3,8 +3,7 @@
 use super::line_numbers::{EarlierBytes, body_of, numbers_in};
 use super::planned::{After, CallerKnowledge, Planned};
 use super::{Change, Current};
-use crate::engine::store::session::{Lines, Mark, Numbers};
-use crate::engine::store::shown;
+use crate::engine::store::session::{self, Lines, Mark, Numbers};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
@@ -144,7 +143,7 @@ impl Change<'_> {
         path: &WorkspacePath,
         sha256: Sha256,
     ) -> Option<Vec<u8>> {
-        self.engine.find_version(state, path, sha256).or_else(|| shown::find(state, sha256))
+        self.engine.find_version(state, path, sha256).or_else(|| session::find_shown(state, sha256))
     }
 
     /// The earlier versions of the files that change, as far as the numbers of their lines need them.

@@ -10,7 +10,7 @@ use rustix::fs::Stat;
 use super::aside::Aside;
 use super::stage::Staged;
 use crate::engine::journal::PendingEntry;
-use crate::engine::snapshot::Ready;
+use crate::engine::snapshot::PreparedSnapshot;
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State};
 use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::path::WorkspacePath;
@@ -27,7 +27,7 @@ pub(super) struct Prepared {
     /// The journal entry.
     pub(super) entry: Option<PendingEntry>,
     /// The change's snapshot, where that need not wait until the change stands.
-    pub(super) snapshot: Option<Ready>,
+    pub(super) snapshot: Option<PreparedSnapshot>,
     /// What moves by that snapshot, as it was read, by path.
     pub(super) about_to_move: Vec<(WorkspacePath, Stat)>,
     /// The file system that the state is on, where its kind is known.
@@ -64,7 +64,7 @@ impl Prepared {
             return Ok(());
         }
         if is_small {
-            sync::begin(files.iter().copied().chain(self.snapshot.iter().flat_map(Ready::files)));
+            sync::begin(files.iter().copied().chain(self.snapshot.iter().flat_map(PreparedSnapshot::files)));
         }
         let synced = self.sync_each(&files, &staging, &grown);
         synced.map_err(|source| Error::io("sync", STATE_FOLDER, source))?;

@@ -14,12 +14,12 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AllAhead, AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange,
-    IgnoreQuery, Ignored, Known, LeftOut, Ready, Reason, Recorded, Repaired, RepositoryPaths, Scan, SeenFile,
-    SnapshotError, Store, Unrecorded,
+    IgnoreQuery, Ignored, Known, LeftOut, PreparedSnapshot, Reason, Recorded, Repaired, RepositoryPaths,
+    Scan, SeenFile, SnapshotError, Store, Unrecorded,
 };
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::{Mark, SessionState, WITHHELD_MAX};
 use crate::engine::store::state::{STATE_FOLDER, State};
-use crate::engine::store::unique::unique_name;
 use crate::engine::store::{audit, session};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -95,7 +95,7 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
 /// Writes the commit of a change that is about to be made, so that it can be synced together with the
 /// change; `None` where that must wait until the change stands, or fails: [`record`] then says why.
 #[must_use]
-pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<Ready> {
+pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedSnapshot> {
     if !engine.policy().has_snapshots() {
         return None;
     }

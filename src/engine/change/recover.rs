@@ -21,7 +21,6 @@ use crate::engine::journal::backup;
 use crate::engine::journal::progress;
 use crate::engine::journal::progress::{Observed, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
-use crate::engine::journal::waiting;
 use crate::engine::journal::{FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version};
 use crate::engine::policy::protected_links::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
@@ -529,7 +528,7 @@ fn move_aside(
         }
     }
     if let Some(staging) = state.find_folder(STAGING_FOLDER)? {
-        journal::remove(&staging, &waiting::note_name(id_of(name)));
+        journal::remove(&staging, &journal::note_name(id_of(name)));
     }
     if let Some(entry) = entry {
         entry.spend_number(state)?;
@@ -566,7 +565,7 @@ fn beside(workspace: &Workspace, state: &State, id: &str) -> Vec<(std::os::fd::O
     let Ok(Some(staging)) = state.find_folder(STAGING_FOLDER) else {
         return found;
     };
-    for folder in waiting::read_note(staging.as_fd(), id) {
+    for folder in journal::read_note(staging.as_fd(), id) {
         let Ok(opened) = workspace.open_folder(&folder) else { continue };
         for name in names_in(&opened).unwrap_or_default() {
             if name.starts_with(&prefix)

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, staging_folder};
-use crate::engine::journal::waiting::{note_name, read_note};
+use crate::engine::journal::{note_name, read_note};
 use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;

@@ -1,7 +1,5 @@
 //! The history: what each session's changes come to, and what undo and redo make of them.
 
-pub mod account;
-pub mod moved;
-pub mod own;
 pub mod replay;
+pub mod session_diff;
 pub mod stacks;

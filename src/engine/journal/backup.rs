@@ -1,9 +1,9 @@
 //! Every old version of a file, under the SHA-256 of its bytes.
 //!
-//! A backup is a copy of the very bytes that were hashed, or shares their blocks where the file system can
-//! do that; a hard link would change under a late writer. It does not depend on git, so that ignored files are
-//! as safe as any. The old bytes of a small file are in the change's entry of the journal alone, and become
-//! a backup where that goes.
+//! A backup is a copy of the very bytes that were hashed, or shares their blocks where the file system can; a hard link
+//! would change under a late writer. It does not depend on git, so that ignored files are as safe as any. The old bytes
+//! of a small file are inline in the journal entry of the change, where one sync makes both durable; they become a
+//! backup when the entry is removed.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,15 +11,16 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
-use super::bundle::Bundles;
-use super::pending::Pending;
-use super::places::BACKUPS_FOLDER;
-use crate::engine::journal::kept::{self, Kept};
-use crate::engine::store::state::{STATE_FOLDER, State};
-use crate::engine::store::unique::unique_name;
+use super::bundle::{Bundles, PendingBackup};
+use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
+use crate::engine::store::lock::unique_name;
+use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::error::Error;
 use crate::sha256::{Hasher, Sha256};
@@ -54,7 +55,7 @@ impl<'s> Folders<'s> {
     ///
     /// # Errors
     /// What the system says; then nothing is left behind.
-    pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<Pending, Error> {
+    pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<PendingBackup, Error> {
         self.prepare_of(sha256, bytes, None)
     }
 
@@ -68,7 +69,7 @@ impl<'s> Folders<'s> {
         sha256: Sha256,
         bytes: &[u8],
         of: Option<(&File, &Stat)>,
-    ) -> Result<Pending, Error> {
+    ) -> Result<PendingBackup, Error> {
         let (folder, name) = place_of(sha256);
         let folder = self.open(folder)?;
         let name = OsString::from(name);
@@ -80,7 +81,7 @@ impl<'s> Folders<'s> {
                     Ok(Some((file, stat)))
                         if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) =>
                     {
-                        return Ok(Pending::found(file, folder, name));
+                        return Ok(PendingBackup::found(file, folder, name));
                     }
                     // What is no file cannot be replaced by one.
                     Ok(None) => set_aside(folder.as_fd(), &name),
@@ -96,7 +97,7 @@ impl<'s> Folders<'s> {
         let file = file.map_err(|errno| io(errno.into()))?;
         let is_shared = of.map_or(Ok(false), |of| share(&file, of, bytes));
         let written = is_shared.and_then(|shared| if shared { Ok(()) } else { fs::write_all(&file, bytes) });
-        let pending = Pending::new(file, folder, name);
+        let pending = PendingBackup::new(file, folder, name);
         match written {
             Ok(()) => Ok(pending),
             Err(source) => {
@@ -121,7 +122,7 @@ impl<'s> Folders<'s> {
 ///
 /// # Errors
 /// What the system says.
-pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k Kept>) -> Result<(), Error> {
+pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k InlineBackup>) -> Result<(), Error> {
     let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
     let mut folders = Folders::new(state);
     for one in kept {
@@ -156,7 +157,7 @@ pub fn find_in(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<O
     }
     match bundles.find(state, sha256)? {
         Some(bytes) => Ok(Some(bytes)),
-        None => kept::kept_bytes(state, sha256),
+        None => inline_bytes(state, sha256),
     }
 }
 
@@ -271,4 +272,140 @@ fn place_of(sha256: Sha256) -> (String, String) {
     let hex = sha256.to_hex();
     let (first, rest) = hex.split_at(2);
     (format!("{BACKUPS_FOLDER}/{first}"), rest.to_owned())
+}
+
+/// Old bytes of one file that an entry holds at most; those of larger ones are in the backups.
+pub const INLINE_BYTES_MAX: usize = 16 << 10;
+/// The same, of all its files.
+pub const INLINE_TOTAL_BYTES_MAX: usize = 64 << 10;
+
+/// Old bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InlineBackup {
+    /// Their SHA-256.
+    pub sha256: Sha256,
+    /// They themselves, in base64.
+    base64: String,
+}
+
+impl InlineBackup {
+    /// Those whose SHA-256 is `sha256`.
+    #[must_use]
+    pub fn new(sha256: Sha256, bytes: &[u8]) -> Self {
+        Self { sha256, base64: STANDARD.encode(bytes) }
+    }
+
+    /// The bytes, where they have that SHA-256.
+    #[must_use]
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        STANDARD.decode(&self.base64).ok().filter(|bytes| Sha256::of(bytes) == self.sha256)
+    }
+}
+
+/// The bytes with that SHA-256 that an entry of the journal holds; `None` where none does.
+///
+/// # Errors
+/// What the system says.
+pub fn inline_bytes(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+    // That of this very call may have come since the others were looked at.
+    for place in entries_in(state, OPEN_FOLDER)? {
+        if let Some(bytes) = bytes_in(state, &place, sha256)? {
+            return Ok(Some(bytes));
+        }
+    }
+    match state.in_call(|holders: &mut Holders| holders.of(state, sha256))? {
+        Some(place) => bytes_in(state, &place, sha256),
+        None => Ok(None),
+    }
+}
+
+/// Where an entry is.
+#[derive(Debug, Clone)]
+struct Place {
+    /// The folder.
+    folder: String,
+    /// Its name there.
+    name: String,
+}
+
+/// Which entry holds which bytes, as far as a call has looked: at the newest entries first, at each once.
+#[derive(Debug, Default)]
+struct Holders {
+    /// The entries found so far, by the SHA-256 of what they hold.
+    known: BTreeMap<Sha256, Place>,
+    /// Those yet to be looked at, the newest last; `None` before the first look.
+    waiting: Option<Vec<Place>>,
+}
+
+impl Holders {
+    /// The newest entry that holds the bytes with that SHA-256.
+    fn of(&mut self, state: &State, sha256: Sha256) -> Result<Option<Place>, Error> {
+        let waiting = match &mut self.waiting {
+            Some(waiting) => waiting,
+            None => self.waiting.insert(entries(state)?),
+        };
+        while !self.known.contains_key(&sha256) {
+            let Some(place) = waiting.pop() else { return Ok(None) };
+            for kept in backups_in(state, &place)?.into_iter().filter(|kept| kept.bytes().is_some()) {
+                self.known.entry(kept.sha256).or_insert_with(|| place.clone());
+            }
+        }
+        Ok(self.known.get(&sha256).cloned())
+    }
+}
+
+/// The entries of all that is done or stuck, the newest last: their names say which is the newer one.
+fn entries(state: &State) -> Result<Vec<Place>, Error> {
+    let mut all = entries_in(state, STUCK_FOLDER)?;
+    if let Some(done) = state.find_folder(DONE_FOLDER)? {
+        for session in names_in(&done)? {
+            all.extend(entries_in(state, &format!("{DONE_FOLDER}/{session}"))?);
+        }
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+/// The entries in a folder of the journal.
+fn entries_in(state: &State, folder: &str) -> Result<Vec<Place>, Error> {
+    let Some(opened) = state.find_folder(folder)? else { return Ok(Vec::new()) };
+    let names = names_in(&opened)?;
+    Ok(names.into_iter().map(|name| Place { folder: folder.to_owned(), name }).collect())
+}
+
+/// The bytes with that SHA-256 in the entry at a place.
+fn bytes_in(state: &State, place: &Place, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+    let found = backups_in(state, place)?;
+    Ok(found.iter().filter(|kept| kept.sha256 == sha256).find_map(InlineBackup::bytes))
+}
+
+/// What the entry at a place holds.
+fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> {
+    /// The one field that matters here.
+    #[derive(Deserialize)]
+    struct Holder {
+        /// What the entry holds.
+        #[serde(default)]
+        kept: Vec<InlineBackup>,
+    }
+    let Some(folder) = state.find_folder(&place.folder)? else { return Ok(Vec::new()) };
+    // What cannot be read holds nothing.
+    let bytes = fs::read_at(folder.as_fd(), place.name.as_ref(), ENTRY_BYTES_MAX).ok().flatten();
+    let bytes = bytes.filter(|bytes| memchr::memmem::find(bytes, b"\"kept\"").is_some());
+    let holder = bytes.and_then(|bytes| serde_json::from_slice::<Holder>(&bytes).ok());
+    Ok(holder.map_or_else(Vec::new, |holder| holder.kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_only_under_their_own_hash() {
+        let bytes = b"old\n\xff\0";
+        assert_eq!(InlineBackup::new(Sha256::of(bytes), bytes).bytes().unwrap(), bytes);
+        assert_eq!(InlineBackup::new(Sha256::of(b"other"), bytes).bytes(), None);
+        let damaged = InlineBackup { base64: "?".to_owned(), ..Kept::new(Sha256::of(bytes), bytes) };
+        assert_eq!(damaged.bytes(), None);
+    }
 }

@@ -6,16 +6,18 @@
 //! the table leads to counts only where it has the digest.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io;
+use std::io::{BufWriter, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-use super::pending::Pending;
-use super::places::BACKUPS_FOLDER;
+use super::steps::BACKUPS_FOLDER;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
@@ -59,7 +61,7 @@ impl<'b> Bundle<'b> {
     ///
     /// # Errors
     /// What the system says; then nothing is left behind.
-    pub fn write(&self, state: &State, id: &str) -> Result<Option<Pending>, Error> {
+    pub fn write(&self, state: &State, id: &str) -> Result<Option<PendingBackup>, Error> {
         if self.parts.is_empty() {
             return Ok(None);
         }
@@ -67,7 +69,7 @@ impl<'b> Bundle<'b> {
         let folder = state.folder(&folder())?;
         let file = fs::create_at(folder.as_fd(), OsStr::new(id), 0o600).map_err(|errno| io(errno.into()))?;
         let written = self.write_to(&file);
-        let pending = Pending::new(file, folder, id.into());
+        let pending = PendingBackup::new(file, folder, id.into());
         match written {
             Ok(()) => Ok(Some(pending)),
             Err(source) => {
@@ -270,6 +272,40 @@ fn part<const LENGTH: usize>(file: &File, start: u64) -> io::Result<[u8; LENGTH]
     let mut bytes = [0; LENGTH];
     file.read_exact_at(&mut bytes, start)?;
     Ok(bytes)
+}
+
+/// A backup that is written, and is to be synced before anything relies on it. Until then its hash
+/// tells whether it is whole.
+#[derive(Debug)]
+pub struct PendingBackup {
+    /// Its bytes, to be synced.
+    pub file: File,
+    /// The folder it is in, which others share.
+    pub folder: Arc<OwnedFd>,
+    /// Its name there.
+    name: OsString,
+    /// Whether it was not there before.
+    is_new: bool,
+}
+
+impl PendingBackup {
+    /// One that was not there before.
+    pub(super) fn new(file: File, folder: Arc<OwnedFd>, name: OsString) -> Self {
+        Self { file, folder, name, is_new: true }
+    }
+
+    /// One that was there before.
+    pub(super) fn found(file: File, folder: Arc<OwnedFd>, name: OsString) -> Self {
+        Self { file, folder, name, is_new: false }
+    }
+
+    /// Removes one that is not needed after all.
+    pub fn discard(&self) {
+        if self.is_new {
+            // Best effort: its name tells what it is.
+            let _ = fs::unlink_at(&*self.folder, &self.name, AtFlags::empty());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! An entry of the journal: one change, and its file while the change is made.
+//! An entry of the journal: one change, its file, its number in the session's history, and its staged bytes.
 
 use std::ffi::OsStr;
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::kept::Kept;
-use super::numbers::{history_folder, history_name, spend};
-use super::places::{self, DONE_FOLDER, ENTRY_BYTES_MAX, HELD_FOLDER, OPEN_FOLDER};
-use super::sides::{FileEntry, FolderEntry, MoveEntry, Version};
-use super::steps::{Location, Outline, Step};
-use super::waiting;
+use super::backup::InlineBackup;
+use super::steps::{
+    self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
+    MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,
+};
 use crate::engine::store::audit::AuditFile;
 use crate::engine::store::session::{SEQ_MAX, SessionId};
-use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State, names_in};
 use crate::engine::store::trash;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
@@ -98,7 +98,7 @@ pub struct JournalEntry {
     pub merged: Vec<WorkspacePath>,
     /// Old bytes of small files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kept: Vec<Kept>,
+    pub kept: Vec<InlineBackup>,
     /// What it does, in order.
     pub steps: Vec<Step>,
     /// The folders that get other permission bits once all steps are done.
@@ -172,7 +172,7 @@ impl JournalEntry {
             Location::File(path) => !path.is_root(),
             Location::State(path) => is_below(path, trash::FOLDER) || is_below(path, HELD_FOLDER),
         };
-        let waits = |at: &Location| waiting::is_staged_by(at, &self.id);
+        let waits = |at: &Location| is_staged_by(at, &self.id);
         let is_id = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         is_id(&self.id)
             && self.name() == name
@@ -207,7 +207,7 @@ impl JournalEntry {
         let mut file =
             fs::create_at(folder.as_fd(), OsStr::new(&temporary), 0o600).map_err(|errno| io(errno.into()))?;
         if let Err(source) = file.write_all(&bytes) {
-            places::remove(&folder, &temporary);
+            steps::remove(&folder, &temporary);
             return Err(io(source));
         }
         Ok(PendingEntry { file, folder, temporary })
@@ -302,6 +302,160 @@ pub struct PendingEntry {
 impl PendingEntry {
     /// Removes one that is not needed after all.
     pub fn discard(&self) {
-        places::remove(&self.folder, &self.temporary);
+        steps::remove(&self.folder, &self.temporary);
+    }
+}
+
+/// How the name of a number ends that was given, though its change is not in the history.
+const GIVEN: &str = ".given";
+/// Digits of a number in the name of an entry, at least.
+const NUMBER_DIGITS: usize = 8;
+
+/// The folder of a session's history.
+pub(super) fn history_folder(session: &str) -> String {
+    format!("{DONE_FOLDER}/{session}")
+}
+
+/// The name of the change `seq` in a session's history, so that names sort as numbers do.
+pub(super) fn history_name(seq: u64) -> String {
+    format!("{seq:0NUMBER_DIGITS$}.lbx")
+}
+
+/// The number of the change that [`history_name`] gives this name; none of any other name.
+fn change_in(name: &[u8]) -> Option<u64> {
+    let digits = name.strip_suffix(b".lbx")?;
+    // All of a history are looked at: to compare each with the name of its number would take longer.
+    let is_padded =
+        digits.len() == NUMBER_DIGITS || (digits.len() > NUMBER_DIGITS && !digits.starts_with(b"0"));
+    if !is_padded || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok().filter(|seq| *seq < SEQ_MAX)
+}
+
+/// Notes that a number was given.
+pub(super) fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
+    match fs::create_at(done.as_fd(), format!("{seq:0NUMBER_DIGITS$}{GIVEN}").as_ref(), 0o600) {
+        Ok(_) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sees to it that no number of a folder of the history is given again, though its newest entry may
+/// go.
+///
+/// # Errors
+/// What the system says.
+pub fn keep_numbers(done: &OwnedFd) -> Result<(), Error> {
+    let last = names_in(done)?.iter().filter_map(|name| number_in(name)).max();
+    let Some(last) = last else {
+        return Ok(());
+    };
+    spend(done, last).map_err(|errno| Error::io("write the history in", STATE_FOLDER, errno))
+}
+
+/// The number of the next change of a session, which was never given; `last` is the newest that the
+/// session itself knows of.
+///
+/// # Errors
+/// What the system says.
+pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error> {
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(last + 1);
+    };
+    let is_given = |seq: u64| {
+        [history_name(seq), format!("{seq:0NUMBER_DIGITS$}{GIVEN}")]
+            .iter()
+            .any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
+    };
+    // Its file may have been lost, or could not be written.
+    if last == 0 || is_given(last + 1) {
+        let given = names_in(&folder)?;
+        let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
+        return Ok(last.max(newest) + 1);
+    }
+    Ok(last + 1)
+}
+
+/// The number that a name in a session's history stands for.
+fn number_in(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".lbx").or_else(|| name.strip_suffix(GIVEN))?;
+    digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
+}
+
+/// The sessions that have a history.
+///
+/// # Errors
+/// What the system says.
+pub fn sessions(state: &State) -> Result<Vec<String>, Error> {
+    state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| names_in(&folder))
+}
+
+/// The numbers of the changes in a session's history, ascending.
+///
+/// # Errors
+/// What the system says.
+pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(Vec::new());
+    };
+    let names = fs::names_in(&folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| change_in(name.as_bytes())).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Whether bytes of the change `id` may wait at a location.
+#[must_use]
+pub fn is_staged_by(at: &Location, id: &str) -> bool {
+    let Some(name) = at.path().name().and_then(std::ffi::OsStr::to_str) else {
+        return false;
+    };
+    let own = match at {
+        Location::State(_) if at.parent() == Some(staging_folder()) => Some(name),
+        Location::State(_) => None,
+        Location::File(_) => name.strip_prefix(BESIDE_PREFIX),
+    };
+    own.is_some_and(|name| name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-')))
+}
+
+/// The name of the note for the change `id`.
+#[must_use]
+pub fn note_name(id: &str) -> String {
+    format!("{id}.beside")
+}
+
+/// Removes the note of a change that stands, where there is one: nothing waits for it any more.
+pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
+    let waits_beside = |at: &Location| matches!(at, Location::File(_)) && is_waiting(at);
+    let mut places = steps.iter().flat_map(|step| step.locations().chain(step.staged()));
+    if places.any(waits_beside)
+        && let Ok(Some(staging)) = state.find_folder(STAGING_FOLDER)
+    {
+        steps::remove(&staging, &note_name(id));
+    }
+}
+
+/// The folders in which files of the change `id` may wait beside their targets.
+#[must_use]
+pub fn read_note(staging: BorrowedFd<'_>, id: &str) -> Vec<WorkspacePath> {
+    let note = fs::read_at(staging, note_name(id).as_ref(), 1 << 20);
+    note.ok().flatten().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_has_one_name() {
+        for number in [0, 1, 12_345_678, 99_999_999, 100_000_000, SEQ_MAX - 1] {
+            assert_eq!(change_in(history_name(number).as_bytes()), Some(number));
+        }
+        let above = history_name(SEQ_MAX);
+        let others = ["1.lbx", "+0000001.lbx", "000000001.lbx", "0000000x.lbx", "00000001", ".lbx"];
+        for other in others.into_iter().chain(["00000001.given", "99999999999999999999999.lbx", &above]) {
+            assert_eq!(change_in(other.as_bytes()), None, "{other}");
+        }
     }
 }

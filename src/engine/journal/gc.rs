@@ -14,13 +14,14 @@ use rustix::fs::AtFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::kept::Kept;
+use super::backup::InlineBackup;
 use super::{backup, bundle};
 use crate::engine::journal;
 use crate::engine::journal::{BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
+use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::store::state::names_in;
-use crate::engine::store::{session, shown, trash};
+use crate::engine::store::trash;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -308,7 +309,7 @@ impl Collector<'_> {
     /// Makes backups of what an entry holds and others need.
     fn save_needed(&self, folder: &OwnedFd, name: &str) -> Result<(), Error> {
         let Some(entry) = journal::read_entry(self.state, folder, name)? else { return Ok(()) };
-        let is_needed = |kept: &&Kept| self.needed.versions.contains(&kept.sha256.to_hex());
+        let is_needed = |kept: &&InlineBackup| self.needed.versions.contains(&kept.sha256.to_hex());
         backup::spread(self.state, entry.kept.iter().filter(is_needed))
     }
 
@@ -430,7 +431,7 @@ impl Collector<'_> {
             let gone = self.file(&top, &name, is_old);
             self.done.removed.temporary.join(gone);
         }
-        let Some(folder) = self.state.find_folder(shown::FOLDER)? else { return Ok(()) };
+        let Some(folder) = self.state.find_folder(session::SHOWN_FOLDER)? else { return Ok(()) };
         for name in names_in(&folder)? {
             let is_old = self.is_old_file(&folder, &name);
             let gone = self.file(&folder, &name, is_old);

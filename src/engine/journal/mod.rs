@@ -12,14 +12,8 @@ pub mod backup;
 pub mod bundle;
 mod entry;
 pub mod gc;
-pub mod kept;
-mod numbers;
-pub mod pending;
-mod places;
 pub mod progress;
-mod sides;
 pub mod steps;
-pub mod waiting;
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,12 +24,16 @@ use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use entry::VERSION;
-pub use entry::{FolderMode, JournalEntry, PendingEntry, TakenBack};
-pub use numbers::{history, keep_numbers, next_number, sessions};
-use numbers::{history_folder, history_name};
-use places::ENTRY_BYTES_MAX;
-pub use places::{BACKUPS_FOLDER, DONE_FOLDER, HELD_FOLDER, OPEN_FOLDER, STUCK_FOLDER, remove};
-pub use sides::{FileEntry, FolderEntry, MoveEntry, Version};
+pub use entry::{
+    FolderMode, JournalEntry, PendingEntry, TakenBack, forget_beside, history, keep_numbers, next_number,
+    note_name, read_note, sessions,
+};
+use entry::{history_folder, history_name};
+use steps::ENTRY_BYTES_MAX;
+pub use steps::{
+    BACKUPS_FOLDER, DONE_FOLDER, FileEntry, FolderEntry, HELD_FOLDER, MoveEntry, OPEN_FOLDER, STUCK_FOLDER,
+    Version, remove,
+};
 
 /// How the name of a file among the open entries ends that marks the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";

@@ -1,20 +1,98 @@
-//! What a change does, step by step: in order, each with an inverse. Pure.
+//! The steps of a change, in order, each with an inverse. Pure.
 //!
-//! Applying a change runs its steps; rolling it back runs their inverses from the end. What the
-//! change comes to, path by path, is derived from them ([`Outline`]).
+//! Applying a change runs its steps; rolling it back runs their inverses from the end. The net effect, path by path, is
+//! derived from them ([`Outline`]).
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::places::HELD_FOLDER;
-use super::sides::{FileEntry, FolderEntry, MoveEntry, Version};
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER};
 use crate::engine::store::trash;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::sha256::Sha256;
+
+/// Size of an entry: a patch over some 100,000 files.
+pub const ENTRY_BYTES_MAX: u64 = 64 << 20;
+/// Where the entries of unfinished changes are.
+pub const OPEN_FOLDER: &str = "journal/open";
+/// Where those of finished changes are, in a folder a session.
+pub const DONE_FOLDER: &str = "journal/done";
+/// Where things wait between two names.
+pub const HELD_FOLDER: &str = "journal/held";
+/// Where those are that neither could be completed nor rolled back.
+pub const STUCK_FOLDER: &str = "journal/stuck";
+/// Where the backups are.
+pub const BACKUPS_FOLDER: &str = "backups";
+
+/// Removes a file of the state, if it can be.
+pub fn remove(folder: &OwnedFd, name: &str) {
+    // Best effort: whatever is left is removed by the next change.
+    let _ = fs::unlink_at(folder, name, rustix::fs::AtFlags::empty());
+}
+
+/// A file on one side of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256,
+    /// Their number.
+    pub size: u64,
+    /// Its permission bits; of a symlink, whose bytes are its target, the type bits.
+    pub mode: u32,
+    /// Owner and attributes, where the change deletes it and a new file would have others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+}
+
+/// What a change does to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The canonical path.
+    pub path: WorkspacePath,
+    /// The file before; `None` where there was none.
+    pub before: Option<Version>,
+    /// The file after; `None` where it is deleted.
+    pub after: Option<Version>,
+}
+
+/// A file or folder that gets another name, whole: to or from the trash, or within the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoveEntry {
+    /// Its canonical path before.
+    pub from: WorkspacePath,
+    /// Its canonical path after.
+    pub to: WorkspacePath,
+    /// Where it waits between the two, where its new name is free only once other things have moved.
+    pub via: Option<WorkspacePath>,
+}
+
+impl MoveEntry {
+    /// A move straight to the new name.
+    #[must_use]
+    pub fn new(from: WorkspacePath, to: WorkspacePath) -> Self {
+        Self { from, to, via: None }
+    }
+}
+
+/// A folder, with what it is besides its name where a new folder would be another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderEntry<P> {
+    /// The folder.
+    pub path: P,
+    /// Its permission bits.
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// Its owner and attributes.
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+}
 
 /// How a file that has to wait beside its target is named.
 pub const BESIDE_PREFIX: &str = ".lbx-tmp-";

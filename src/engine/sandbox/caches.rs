@@ -25,7 +25,7 @@ use super::outside::{Network, Outside, is_toolchain};
 use crate::clock::seconds_now;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{State, make_folder};
-use crate::engine::store::unique::unique_name;
+use crate::engine::store::lock::unique_name;
 use crate::engine::workspace::links::Follower;
 use crate::engine::workspace::{Workspace, fs, removal};
 use crate::error::Error;

@@ -111,7 +111,7 @@ impl Temporary {
     #[expect(clippy::disallowed_methods, reason = "a new folder with a name that nobody knows")]
     pub fn new() -> SetupResult<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let path = std::env::temp_dir().join(crate::engine::store::unique::unique_name("lbx"));
+        let path = std::env::temp_dir().join(crate::engine::store::lock::unique_name("lbx"));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
         doing(made, "cannot make a folder for temporary files")?;
         Ok(Self(path))

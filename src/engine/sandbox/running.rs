@@ -19,9 +19,9 @@ use std::time::Duration;
 use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::lock::{self, Asked, Lock};
 use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
-use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;

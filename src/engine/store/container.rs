@@ -3,11 +3,16 @@
 //! lbx's own static binary is copied in once; every call then runs it there, on the files there. It is
 //! checked by its SHA-256 after the copy, and copied again when this lbx is another one.
 
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::sandboxes::Container;
 use super::state::STATE_FOLDER;
@@ -264,7 +269,7 @@ impl Aside {
     )]
     fn make(bytes: &[u8], to: &str) -> std::io::Result<Self> {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-        let folder = std::env::temp_dir().join(super::unique::unique_name("lbx"));
+        let folder = std::env::temp_dir().join(super::lock::unique_name("lbx"));
         std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
         let (parent, name) = to.rsplit_once('/').unwrap_or_default();
         let (sent, place) = match parent.strip_suffix(STATE_FOLDER) {
@@ -337,6 +342,42 @@ fn bytes_at(path: &std::ffi::OsStr) -> std::io::Result<Vec<u8>> {
 /// The error where this program cannot read itself.
 fn unreadable(source: std::io::Error) -> Error {
     Error::io("read", SELF, source)
+}
+
+/// The first word of the arguments of a tied call; the call's own follow.
+pub const KILL_WITH_PARENT: &str = "__tied";
+/// Exit status where the call could not be started, or was ended.
+const FAILED: u8 = 125;
+
+/// Watches over a tied call where the arguments say so; answers its exit status. `None` for the
+/// arguments of a user.
+#[must_use]
+pub fn run_tied(arguments: &[OsString]) -> Option<u8> {
+    let [own, word, call @ ..] = arguments else { return None };
+    if word != KILL_WITH_PARENT {
+        return None;
+    }
+    // Not every place has a /proc; it was called by its whole path.
+    let status = watched(Command::new(SELF).args(call)).or_else(|_| watched(Command::new(own).args(call)));
+    Some(status.unwrap_or(FAILED))
+}
+
+/// Runs a call until it ends, or until nothing more can come on stdin.
+fn watched(call: &mut Command) -> io::Result<u8> {
+    /// Set once the call has ended: its number may be another's then.
+    static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+    let mut child = children::spawn(call.stdin(Stdio::null()))?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    std::thread::spawn(move || {
+        // However it ends, nobody is there any more.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        if let Some(pid) = pid.filter(|_| !HAS_ENDED.load(Ordering::SeqCst)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    let status = child.wait()?;
+    HAS_ENDED.store(true, Ordering::SeqCst);
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
-use super::unique::unique_name;
+use super::lock::unique_name;
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;

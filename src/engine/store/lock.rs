@@ -1,17 +1,18 @@
-//! Locks: advisory (`flock`), so that they die with their holder.
+//! Locks, and names that no other call uses.
 //!
-//! Nobody reads what is in a lock's file: each holder that had to wait sets its time, by which those who
-//! still wait see that it goes from hand to hand. Whatever else stands in its place is set aside.
+//! Locks are advisory (`flock`), so that they die with their holder. Nobody reads a lock's file: each holder that had to
+//! wait sets its time, by which those who still wait see that the lock changes hands. Anything else in its place is set
+//! aside.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
-use super::unique::unique_name;
 use crate::engine::workspace::fs;
 
 /// Tries to get hold of a lock whose file others remove or set aside meanwhile.
@@ -245,11 +246,34 @@ fn is_contended(source: &std::io::Error) -> bool {
         || source.kind() == std::io::ErrorKind::Interrupted
 }
 
+/// A name that no other call uses: the process, a counter and the clock.
+#[must_use]
+pub fn unique_name(prefix: &str) -> String {
+    static NAMES: AtomicU64 = AtomicU64::new(0);
+    let nanos = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() & 0xffff_ffff_ffff);
+    let count = NAMES.fetch_add(1, Ordering::Relaxed);
+    format!("{prefix}-{nanos:012x}-{:x}-{count:x}", crate::engine::workspace::fs::process_id())
+}
+
+/// Whether a name is one that [`unique_name`] makes, after its prefix.
+#[must_use]
+pub fn is_unique(name: &str) -> bool {
+    let is_hex = |part: &str| {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        (1..=16).contains(&part.len()) && part.bytes().all(is_digit)
+    };
+    let parts: Vec<&str> = name.split('-').collect();
+    parts.len() == 3
+        && parts.iter().all(|part| is_hex(part))
+        && parts.first().is_some_and(|nanos| nanos.len() == 12)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
+    use std::time::SystemTime;
 
     #[test]
     fn a_lock_that_was_free_keeps_its_time() {

@@ -7,8 +7,5 @@ pub mod id;
 pub mod lock;
 pub mod sandboxes;
 pub mod session;
-pub mod shown;
 pub mod state;
-pub mod tied;
 pub mod trash;
-pub mod unique;

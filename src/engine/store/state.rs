@@ -17,8 +17,8 @@ use rustix::fs::{AtFlags, CWD, Mode};
 use rustix::io::Errno;
 
 pub use super::lock::Lock;
+use super::lock::unique_name;
 use super::lock::{Asked, Holder};
-use super::unique::unique_name;
 use super::{id, lock};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;

@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
+use super::lock::{is_unique, unique_name};
 use super::session::SessionId;
 use super::state::{State, path_in};
-use super::unique::{is_unique, unique_name};
 use crate::engine::store::state::names_in;
 use crate::engine::workspace::contents::Digest;
 use crate::engine::workspace::fs;

@@ -18,8 +18,8 @@ use crate::engine::sandbox::capture::Log;
 use crate::engine::sandbox::outside::Network;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::run::{Sink, Stream};
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
-use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::Refused;
 use crate::engine::Engine;
-use crate::engine::history::account::{self, NetChange, Side};
-use crate::engine::history::own::Before;
-use crate::engine::journal::{self, JournalEntry, Version};
+use crate::engine::history::session_diff::{self, Before, NetChange, Side};
+use crate::engine::journal;
+use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::store::audit;
 use crate::engine::store::session::{Mark, SessionState};
 use crate::engine::store::state::State as Lbx;
@@ -152,7 +152,7 @@ impl Items {
         let is_wanted =
             |path: &&WorkspacePath| within.is_empty() || within.iter().any(|folder| path.is_within(folder));
         let mut look = Look { engine, state: Lbx::find(&engine.workspace)?, bytes: 0 };
-        let net: BTreeMap<WorkspacePath, NetChange> = account::net(&entries)
+        let net: BTreeMap<WorkspacePath, NetChange> = session_diff::net(&entries)
             .into_iter()
             .filter(|change| look.is_change(change))
             .map(|change| (change.path.clone(), change))

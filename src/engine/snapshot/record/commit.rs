@@ -1,4 +1,9 @@
-//! A change as commits on the branch.
+//! A change as commits on the branch: prepared beside their places, then published; and which paths git ignores.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::sync::Arc;
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
@@ -6,13 +11,16 @@ use gix::bstr::ByteSlice as _;
 use super::change::{CommitInfo, FileChange, LeftOut, Recorded};
 use super::folder;
 use super::prepare::{Prepared, Preparer};
-use super::ready::{Made, Ready, Written};
-use crate::engine::snapshot::store::branch::Moved;
-use crate::engine::snapshot::store::chain::{Chain, EXTERNAL, Stamp, seconds};
-use crate::engine::snapshot::store::error::SnapshotError;
-use crate::engine::snapshot::store::excluded::is_secret;
-use crate::engine::snapshot::store::tree::TreeEdit;
-use crate::engine::snapshot::store::{Store, objects, pruning, reflog, refs, tree};
+use super::secrets::is_secret;
+use crate::engine::snapshot::store::branch::{Moved, RefUpdate};
+use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, EXTERNAL, seconds};
+use crate::engine::snapshot::store::dir::Dir;
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::objects::{self, Aside, Packed};
+use crate::engine::snapshot::store::refs::{self, LogLine};
+use crate::engine::snapshot::store::tree::{self, TreeEdit};
+use crate::engine::snapshot::store::{Store, pruning};
+use crate::engine::workspace::file_system::FileSystem;
 use crate::text::counted::counted;
 
 impl Store {
@@ -39,38 +47,38 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::record`].
-    pub fn prepare(self, change: &CommitInfo<'_>) -> Result<Ready, SnapshotError> {
+    pub fn prepare(self, change: &CommitInfo<'_>) -> Result<PreparedSnapshot, SnapshotError> {
         let made = self.make(change)?;
         let written = made.newest.map(|newest| self.write(newest, &made)).transpose()?;
-        Ok(Ready { store: self, tip: made.tip, written, recorded: made.recorded })
+        Ok(PreparedSnapshot { store: self, tip: made.tip, written, recorded: made.recorded })
     }
 
     /// Writes the objects of commits aside, and `newest` as the branch's new value.
-    fn write(&self, newest: ObjectId, made: &Made) -> Result<Written, SnapshotError> {
+    fn write(&self, newest: ObjectId, made: &NewCommits) -> Result<WrittenSnapshot, SnapshotError> {
         if made.tip.is_none() {
             self.branch.check_room(&self.repo)?;
         }
         let log = self.log_line(newest, made.seconds)?;
         let objects = objects::write_aside(&self.repo, &made.packed)?;
         let value = self.branch.write_value(&self.repo, newest)?;
-        Ok(Written { objects, value, log })
+        Ok(WrittenSnapshot { objects, value, log })
     }
 
     /// Makes the commits of a change, in memory.
-    fn make(&self, change: &CommitInfo<'_>) -> Result<Made, SnapshotError> {
+    fn make(&self, change: &CommitInfo<'_>) -> Result<NewCommits, SnapshotError> {
         pruning::wait_for_its_end(&self.repo);
         let tip = self.branch.tip(&self.repo)?;
         let head = refs::head_target(&self.repo)?;
         self.branch.check_free(&self.repo, head.as_ref())?;
         self.branch.check_ours(&self.repo, tip)?;
-        let stamp = Stamp {
+        let stamp = CommitMeta {
             session: change.session,
             seq: change.seq,
             seconds: seconds(change.time),
             gate: change.gate,
             harness: self.harness.as_deref(),
         };
-        let mut chain = Chain::begin(&self.repo, tip, head.as_ref(), stamp)?;
+        let mut chain = CommitBuilder::begin(&self.repo, tip, head.as_ref(), stamp)?;
         let prepared = prepared(self, &chain, change)?;
         self.commit_external(&mut chain, &prepared.external)?;
         let external = chain.newest();
@@ -88,14 +96,14 @@ impl Store {
             withheld: prepared.withheld,
         };
         let (newest, seconds) = (chain.newest(), stamp.seconds);
-        Ok(Made { tip, newest, seconds, packed: prepared.packed, recorded })
+        Ok(NewCommits { tip, newest, seconds, packed: prepared.packed, recorded })
     }
 
     /// What is said where the branch is missing, and git's log of it is there: whoever deletes a branch with git
     /// deletes that too.
     fn lost_branch(&self, tip: Option<ObjectId>) -> Option<String> {
         let was_at =
-            tip.is_none().then(|| reflog::values(&self.repo, &self.branch.loose()))?.into_iter().next()?;
+            tip.is_none().then(|| refs::log_values(&self.repo, &self.branch.loose()))?.into_iter().next()?;
         let name = self.branch.short_name();
         Some(format!(
             "the snapshot branch `{name}` was missing and begins anew; its log says that it was at {was_at}: `git branch NAME {was_at}` keeps the earlier snapshots"
@@ -103,7 +111,11 @@ impl Store {
     }
 
     /// Commits what others changed on the paths of a change.
-    fn commit_external(&self, chain: &mut Chain<'_>, edits: &[TreeEdit<'_>]) -> Result<(), SnapshotError> {
+    fn commit_external(
+        &self,
+        chain: &mut CommitBuilder<'_>,
+        edits: &[TreeEdit<'_>],
+    ) -> Result<(), SnapshotError> {
         let subject = match edits {
             [] => return Ok(()),
             [edit] => format!("external: {}", edit.path.to_str_lossy()),
@@ -119,7 +131,7 @@ impl Store {
 /// large ones into what this answers.
 fn prepared<'a>(
     store: &Store,
-    chain: &Chain<'_>,
+    chain: &CommitBuilder<'_>,
     change: &CommitInfo<'a>,
 ) -> Result<Prepared<'a>, SnapshotError> {
     let paths = change.files.iter().map(|file| file.path);
@@ -140,4 +152,229 @@ fn prepared<'a>(
         }
     }
     Ok(Prepared { withheld: preparer.withheld.found, ..preparer.done })
+}
+
+/// The commits of a change, in memory.
+pub(super) struct NewCommits {
+    /// The newest snapshot before them.
+    pub(super) tip: Option<ObjectId>,
+    /// The newest of them, where there are any.
+    pub(super) newest: Option<ObjectId>,
+    /// When the change was made, in seconds since 1970.
+    pub(super) seconds: i64,
+    /// Large blobs.
+    pub(super) packed: Vec<Packed>,
+    /// What became of the change.
+    pub(super) recorded: Recorded,
+}
+
+/// A snapshot whose objects and whose branch value are written aside. Dropped, they are removed.
+pub struct PreparedSnapshot {
+    /// Where it goes.
+    pub(super) store: Store,
+    /// The newest snapshot before it.
+    pub(super) tip: Option<ObjectId>,
+    /// What is written; `None` where nothing of the change enters.
+    pub(super) written: Option<WrittenSnapshot>,
+    /// What became of the change.
+    pub(super) recorded: Recorded,
+}
+
+/// What is written of a snapshot.
+pub(super) struct WrittenSnapshot {
+    /// The objects.
+    pub(super) objects: Aside,
+    /// The branch's new value.
+    pub(super) value: RefUpdate,
+    /// What the branch's log will say.
+    pub(super) log: LogLine,
+}
+
+impl PreparedSnapshot {
+    /// Its files, so that the disk begins with them.
+    pub fn files(&self) -> impl Iterator<Item = &File> {
+        self.written.iter().flat_map(|it| it.objects.files().chain([&it.value.file]))
+    }
+
+    /// Whether all that is written is on a file system.
+    #[must_use]
+    pub fn is_on(&self, file_system: &FileSystem) -> bool {
+        self.written.as_ref().is_none_or(|written| written.objects.is_on(file_system))
+    }
+
+    /// Makes what is written durable.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&self) -> Result<(), SnapshotError> {
+        let Some(written) = &self.written else {
+            return Ok(());
+        };
+        written.objects.sync().doing(|| "the new objects cannot be synced".into())?;
+        written.value.file.sync_all().doing(|| "the branch's new value cannot be synced".into())
+    }
+
+    /// Gives the objects their names and moves the branch; `None` where someone else has moved it
+    /// meanwhile. What was written must be durable.
+    ///
+    /// # Errors
+    /// What the system says; the branch has not moved then.
+    pub fn publish(mut self) -> Result<Option<Published>, SnapshotError> {
+        let mut branch = None;
+        if let Some(written) = &mut self.written {
+            written.objects.put().doing(|| "the new objects cannot be named".into())?;
+            branch = self.store.branch.move_to(&self.store.repo, self.tip, &written.value, &written.log)?;
+            if branch.is_none() {
+                return Ok(None);
+            }
+            // A `git prune` that began before the branch moved may take them still.
+            if let Some(tip) = self.tip.filter(|_| written.objects.is_lost()) {
+                let newest = written.value.to();
+                self.store.branch.move_back(&self.store.repo, newest, tip, &written.log)?;
+                return Ok(None);
+            }
+        }
+        Ok(Some(Published { ready: self, branch }))
+    }
+}
+
+impl Drop for PreparedSnapshot {
+    fn drop(&mut self) {
+        if let Some(written) = &self.written {
+            written.value.discard(&self.store.repo);
+        }
+    }
+}
+
+impl fmt::Debug for PreparedSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready").field("store", &self.store).field("tip", &self.tip).finish_non_exhaustive()
+    }
+}
+
+/// A snapshot that has its names, which are still to be synced.
+#[derive(Debug)]
+pub struct Published {
+    /// What it was before.
+    ready: PreparedSnapshot,
+    /// The folder of the branch, where that moved.
+    branch: Option<Arc<Dir>>,
+}
+
+impl Published {
+    /// What became of the change.
+    pub fn take_recorded(&mut self) -> Recorded {
+        std::mem::take(&mut self.ready.recorded)
+    }
+
+    /// Whether all names are on a file system.
+    #[must_use]
+    pub fn is_on(&self, file_system: &FileSystem) -> bool {
+        self.ready.is_on(file_system) && self.branch.as_ref().is_none_or(|branch| file_system.holds(branch))
+    }
+
+    /// Packs objects where they are many, once the names are durable.
+    pub fn tidy(&self) {
+        if self.branch.is_some() {
+            self.ready.store.tidy();
+        }
+    }
+
+    /// Makes the names durable: those of the objects before that of the branch. `file_system` is that of
+    /// the state.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&self, file_system: Option<&FileSystem>) -> Result<(), SnapshotError> {
+        let (Some(branch), Some(written)) = (&self.branch, &self.ready.written) else {
+            return Ok(());
+        };
+        if !file_system.is_some_and(|it| it.keeps_order() && self.is_on(it)) {
+            written.objects.sync_names().doing(|| "the new objects cannot be synced".into())?;
+        }
+        branch.sync().doing(|| format!("cannot sync `{}`", branch.path().display()))
+    }
+}
+
+/// A path that may be ignored.
+#[derive(Debug, Clone, Copy)]
+pub struct IgnoreQuery<'a> {
+    /// The path from the root.
+    pub path: &'a [u8],
+    /// True if it is a folder.
+    pub is_folder: bool,
+    /// Its new bytes if it is a rule file, such as `.gitignore`.
+    pub rules: Option<&'a [u8]>,
+}
+
+/// The answer for an ignored path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ignored {
+    /// Length of the outermost ignored folder that holds the path, in bytes; the whole path if no folder
+    /// is ignored.
+    pub folder_bytes: usize,
+}
+
+impl Store {
+    /// Finds out which paths git ignores: untracked, and matched by a rule. `None` for the others.
+    ///
+    /// Rules that come with the paths count as well, as they will once the paths are in place.
+    ///
+    /// # Errors
+    /// Fails if the repository or its rules cannot be read.
+    pub fn ignored(&self, queries: &[IgnoreQuery<'_>]) -> Result<Vec<Option<Ignored>>, SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        let head = refs::head_target(&self.repo)?;
+        let stamp = CommitMeta { session: "", seq: 0, seconds: 0, gate: None, harness: None };
+        let chain = CommitBuilder::begin(&self.repo, tip, head.as_ref(), stamp)?;
+        let paths = queries.iter().map(|query| query.path);
+        let mut preparer = Preparer::new(&self.repo, &chain, paths, self.takes())?;
+        for query in queries {
+            if let Some(bytes) = query.rules {
+                preparer.rules.learn(query.path, bytes)?;
+            }
+        }
+        let mut folders = BTreeMap::new();
+        queries.iter().map(|query| classify(&mut preparer, query, &mut folders)).collect()
+    }
+}
+
+/// Classifies one path; `folders` remembers the folders on the way.
+fn classify<'a>(
+    preparer: &mut Preparer<'_, '_>,
+    query: &IgnoreQuery<'a>,
+    folders: &mut BTreeMap<&'a [u8], bool>,
+) -> Result<Option<Ignored>, SnapshotError> {
+    let found = preparer.look_up(query.path)?;
+    if preparer.is_in_head(query.path, found)? {
+        return Ok(None);
+    }
+    let ignored = ignored_at(preparer, query, folders)?;
+    Ok(ignored.filter(|_| !preparer.is_in_index(query.path)))
+}
+
+/// Asks the rules about a path; `folders` as in [`classify`].
+fn ignored_at<'a>(
+    preparer: &mut Preparer<'_, '_>,
+    query: &IgnoreQuery<'a>,
+    folders: &mut BTreeMap<&'a [u8], bool>,
+) -> Result<Option<Ignored>, SnapshotError> {
+    let slashes = query.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    for end in slashes {
+        let Some(folder) = query.path.get(..end) else { continue };
+        let is_ignored = match folders.get(folder) {
+            Some(known) => *known,
+            None => preparer.rules.ignores_folder(folder)?,
+        };
+        folders.insert(folder, is_ignored);
+        if is_ignored {
+            return Ok(Some(Ignored { folder_bytes: end }));
+        }
+    }
+    let is_ignored = if query.is_folder {
+        preparer.rules.ignores_folder(query.path)?
+    } else {
+        preparer.rules.ignores(query.path)?
+    };
+    Ok(is_ignored.then_some(Ignored { folder_bytes: query.path.len() }))
 }

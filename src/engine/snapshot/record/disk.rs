@@ -1,24 +1,26 @@
-//! Reading files and folders of the work tree without following a link on the way.
+//! Reads files and folders of the work tree without following a link, and judges by stat data if a file is unchanged.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
+use std::io::Read as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
-use gix::index::entry::Stat;
+use gix::index::Entry;
+use gix::index::entry::{self, Stat};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::change::FileState;
-use super::names::RULE_FILES;
-use super::racy::{self, FileLook};
 use crate::buffer::Buffer;
+use crate::engine::snapshot::store::tree::RULE_FILES;
 use crate::engine::workspace::fs::{is_unchanged, size_of};
 use crate::engine::workspace::listing::{ListedName, Listing};
 use crate::engine::workspace::rule_bounds;
-use crate::engine::workspace::survey::{Survey, SurveyedFolder, names_of};
+use crate::engine::workspace::survey::{Moment, Survey, SurveyedFolder, Thing, names_of};
 
 /// A file as it was read.
 #[derive(Debug)]
@@ -120,7 +122,7 @@ impl Root {
         match FileType::from_raw_mode(stat.st_mode as RawMode) {
             FileType::Symlink => {
                 let target = readlinkat(&folder, last, Vec::new())?.into_bytes();
-                Ok(Some(Looked { stat: racy::noted(&stat), file: OnDisk::Symlink(target) }))
+                Ok(Some(Looked { stat: noted(&stat), file: OnDisk::Symlink(target) }))
             }
             FileType::RegularFile => self.read_file(&folder, last, at_hand.get(path)).map(Some),
             _ => Ok(None),
@@ -135,7 +137,7 @@ impl Root {
         if FileType::from_raw_mode(stat.st_mode as RawMode) != FileType::RegularFile {
             return Err(Errno::NOENT);
         }
-        let looked = |file| Looked { stat: racy::noted(&stat), file };
+        let looked = |file| Looked { stat: noted(&stat), file };
         let size = size_of(&stat);
         if size > self.file_bytes_max {
             return Ok(looked(OnDisk::TooLarge(size)));
@@ -276,4 +278,124 @@ pub fn in_order(one: &[u8], one_is_folder: bool, other: &[u8], other_is_folder: 
 /// How folders are opened.
 fn folder_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+/// How far the clock that files are stamped by may lag behind: two of its slowest usual ticks.
+const TICK_MAX: Duration = Duration::from_millis(20);
+/// The same where it counts in seconds, or in two of them.
+const COARSE_TICK_MAX: i64 = 2;
+/// Nanoseconds in a second.
+const NANOSECONDS: i128 = 1_000_000_000;
+
+/// Judges stat data that were noted by a scan.
+///
+/// A file that was written within the last tick before the scan may have been written again
+/// within it, and no stat data would tell; such data prove nothing. The time of the last change of
+/// the inode counts as well as that of the content, since the latter can be put back.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    /// When the scan began, in nanoseconds since 1970.
+    began: i128,
+    /// Whether the bit to execute counts.
+    modes: bool,
+}
+
+impl Clock {
+    /// For data of a scan that began at this second and nanosecond.
+    pub fn new(seconds: i64, nanoseconds: u32, modes: bool) -> Self {
+        Self { began: i128::from(seconds) * NANOSECONDS + i128::from(nanoseconds), modes }
+    }
+
+    /// Whether noted data prove nothing, since the file was written too late for that.
+    pub fn is_racy(&self, noted: &Stat) -> bool {
+        [noted.mtime, noted.ctime].iter().any(|time| {
+            if time.nsecs == 0 {
+                return i128::from(i64::from(time.secs) + COARSE_TICK_MAX) * NANOSECONDS >= self.began;
+            }
+            let stamped = i128::from(time.secs) * NANOSECONDS + i128::from(time.nsecs);
+            stamped + i128::try_from(TICK_MAX.as_nanos()).unwrap_or_default() >= self.began
+        })
+    }
+
+    /// Whether a file still is what the index has, by what the file system says of it.
+    pub fn is_same(&self, entry: &Entry, on_disk: &FileLook) -> bool {
+        let kind = FileType::from_raw_mode(on_disk.mode as RawMode);
+        let is_kind = match entry.mode {
+            entry::Mode::SYMLINK => kind == FileType::Symlink,
+            entry::Mode::FILE | entry::Mode::FILE_EXECUTABLE => {
+                let is_executable = on_disk.mode & 0o100 != 0;
+                kind == FileType::RegularFile
+                    && (!self.modes || is_executable == (entry.mode == entry::Mode::FILE_EXECUTABLE))
+            }
+            _ => return true, // no file, and none of ours to look at
+        };
+        let now = on_disk.stat;
+        let is_as_noted = entry.stat.size == now.size
+            && entry.stat.mtime == now.mtime
+            && entry.stat.ctime == now.ctime
+            && entry.stat.ino == now.ino
+            && (entry.stat.uid, entry.stat.gid) == (now.uid, now.gid);
+        is_kind && is_as_noted && !self.is_racy(&entry.stat)
+    }
+}
+
+/// What is known of a file that nobody has opened.
+#[derive(Debug, Clone, Copy)]
+pub struct FileLook {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// The rest, as an index notes it.
+    pub stat: Stat,
+}
+
+impl FileLook {
+    /// What the file system says now.
+    pub fn now(stat: &rustix::fs::Stat) -> Self {
+        Self { mode: stat.st_mode, size_bytes: size_of(stat), stat: noted(stat) }
+    }
+
+    /// What a survey found. The device is not known, and no index is compared by it.
+    pub fn surveyed(thing: &Thing) -> Self {
+        let time = |(seconds, nanoseconds): Moment| gix::index::entry::stat::Time {
+            secs: low(seconds.cast_unsigned()),
+            nsecs: low(nanoseconds.cast_unsigned()),
+        };
+        let (uid, gid) = thing.owner();
+        let stat = Stat {
+            mtime: time(thing.modified()),
+            ctime: time(thing.changed()),
+            dev: 0,
+            ino: low(thing.inode()),
+            uid,
+            gid,
+            size: low(thing.size()),
+        };
+        Self { mode: thing.mode(), size_bytes: thing.size(), stat }
+    }
+}
+
+/// The lower 32 bits of a number, as git keeps it.
+fn low(number: u64) -> u32 {
+    u32::try_from(number & 0xffff_ffff).unwrap_or_default()
+}
+
+/// Stat data as an index notes them: numbers cut to 32 bits, as git does.
+pub fn noted(stat: &rustix::fs::Stat) -> Stat {
+    /// The lower 32 bits of a number, whatever its type on this system.
+    macro_rules! low {
+        ($number:expr) => {
+            ($number & 0xffff_ffff).try_into().unwrap_or_default()
+        };
+    }
+    Stat {
+        mtime: gix::index::entry::stat::Time { secs: low!(stat.st_mtime), nsecs: low!(stat.st_mtime_nsec) },
+        ctime: gix::index::entry::stat::Time { secs: low!(stat.st_ctime), nsecs: low!(stat.st_ctime_nsec) },
+        dev: low!(stat.st_dev),
+        ino: low!(stat.st_ino),
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        size: low!(stat.st_size),
+    }
 }

@@ -9,10 +9,10 @@ use rustix::io::Errno;
 
 use super::change::{FileState, FolderChange, LeftOut, Reason};
 use super::disk::{AtHand, OnDisk, Root, ScannedFolder};
-use super::names::{RULE_FILES, is_name, is_too_deep, may_enter};
 use super::prepare::Preparer;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
+use crate::engine::snapshot::store::tree::{RULE_FILES, is_name, is_too_deep, may_enter};
 use crate::engine::workspace::listing::Listing;
 
 /// Most files of one folder that enter; what is beyond enters with the next full scan.

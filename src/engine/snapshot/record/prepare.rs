@@ -13,21 +13,17 @@ use gix::objs::tree::EntryKind;
 
 use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
-use super::names::{is_name, is_too_deep};
 use super::rules::Rules;
-use super::withheld::{self, Withheld};
+use super::secrets::{self, Excluded, Withheld, content, is_secret};
 use crate::apart::Apart;
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
 use crate::engine::snapshot::store::ahead::AllAhead;
-use crate::engine::snapshot::store::chain::{Chain, tree_of};
+use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::excluded::{Excluded, is_secret};
 use crate::engine::snapshot::store::large::LARGE_BYTES;
-use crate::engine::snapshot::store::objects;
-use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
+use crate::engine::snapshot::store::objects::{self, Packed, blob_compressed};
 use crate::engine::snapshot::store::repo::Repo;
-use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
-use crate::engine::snapshot::store::trees::Trees;
+use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
 use crate::sha256::Sha256;
 
 /// Bytes of new blobs that may wait in memory while more are read.
@@ -64,7 +60,7 @@ enum HeadTrees {
 
 impl HeadTrees {
     /// Those that `chain` began at.
-    fn of(chain: &Chain<'_>) -> Self {
+    fn of(chain: &CommitBuilder<'_>) -> Self {
         chain.head_then().map_or(Self::None, |commit| Self::Unread(commit, chain.tree()))
     }
 
@@ -144,9 +140,9 @@ impl<'r> Preparer<'r, '_> {
     /// Nothing is prepared on top of `chain` yet; rules are wanted for `paths`.
     pub fn new<'p>(
         repo: &'r Repo,
-        chain: &Chain<'_>,
+        chain: &CommitBuilder<'_>,
         paths: impl Iterator<Item = &'p [u8]>,
-        (file_bytes_max, excluded, withheld): (u64, &'r Excluded, &withheld::Source),
+        (file_bytes_max, excluded, withheld): (u64, &'r Excluded, &secrets::Source),
     ) -> Result<Self, SnapshotError> {
         let rules = Rules::new(repo, chain.tree(), paths)?;
         let modes = modes_count(repo);
@@ -568,4 +564,43 @@ fn size_bytes(state: FileState<'_>) -> u64 {
 /// The id of the blob found, where one is there.
 pub fn blob_id(found: Lookup) -> Option<ObjectId> {
     found.entry().filter(|found| found.is_file() || found.kind == EntryKind::Link).map(|found| found.id)
+}
+
+impl Preparer<'_, '_> {
+    /// Returns true if a new file has the bytes of a file that stays out. `found` is what the newest snapshot has at
+    /// its path. Bytes that the repository has already are no secret.
+    pub(super) fn is_withheld(
+        &mut self,
+        path: &[u8],
+        [before, after]: [Option<FileState<'_>>; 2],
+        found: Lookup,
+    ) -> Result<bool, SnapshotError> {
+        if found.entry().is_some() || self.is_in_head(path, found)? {
+            return Ok(false);
+        }
+        let mut is_withheld = false;
+        for bytes in [before, after].into_iter().flatten().filter_map(content) {
+            is_withheld |= self.has_withheld(path, bytes)?;
+        }
+        if is_withheld {
+            self.withheld.note([before, after]);
+        }
+        Ok(is_withheld)
+    }
+
+    /// Returns true if these bytes, found at `path`, stay out under every name.
+    fn has_withheld(&mut self, path: &[u8], bytes: &[u8]) -> Result<bool, SnapshotError> {
+        let others = self.withheld.others(self.repo.root(), path, bytes.len() as u64);
+        if others.is_empty() && self.withheld.is_empty() {
+            return Ok(false);
+        }
+        let digest = Sha256::of(bytes);
+        let mut is_withheld = self.withheld.holds(&digest);
+        for other in others.iter().filter(|other| other.sha256 == digest) {
+            let found = self.look_up(&other.path)?;
+            is_withheld |= self.stays_out(&other.path, found)?.is_some();
+        }
+        let id = || gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes);
+        Ok(is_withheld && !self.repo.holds(id().doing(|| "cannot hash a file".into())?)?)
+    }
 }

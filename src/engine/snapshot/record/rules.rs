@@ -1,4 +1,5 @@
-//! Git's rules for paths: what is ignored, how line endings are stored. No program is run.
+//! Git's rules for paths: which are ignored, how line endings are stored, and obstacles to judging one. No program is
+//! run.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,16 +18,14 @@ use gix::worktree::stack::state::{attributes, ignore};
 use gix::worktree::{Stack, stack};
 
 use super::change::Reason;
-use super::names::{RULE_FILES, folders, joined};
-use super::obstacles::Obstacles;
+use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::ordinary;
+use crate::engine::snapshot::store::preflight;
 use crate::engine::snapshot::store::repo::Repo;
-use crate::engine::snapshot::store::settings;
-use crate::engine::snapshot::store::settings::users_file;
+use crate::engine::snapshot::store::settings::{self, users_file};
 use crate::engine::snapshot::store::trail::{Trails, next_end};
-use crate::engine::snapshot::store::tree::Lookup;
-use crate::engine::snapshot::store::trees::Trees;
+use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
+use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::rule_bounds;
 use crate::text::visible::short_path;
 
@@ -240,7 +239,7 @@ fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attr
     let mut collection = MetadataCollection::default();
     let globals = gix::attrs::Search::new_globals(files, buffer, &mut collection).doing(doing)?;
     let info = repo.common().path().join(INFO_ATTRIBUTES);
-    let info = ordinary::rules(repo.common(), INFO_ATTRIBUTES)?.map(|_| info);
+    let info = preflight::rules(repo.common(), INFO_ATTRIBUTES)?.map(|_| info);
     let source = attributes::Source::WorktreeThenIdMapping;
     Ok(stack::state::Attributes::new(globals, info, source, collection))
 }
@@ -258,7 +257,7 @@ fn ignored_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Ignore,
             gix::glob::search::pattern::List::from_file(file, None, true, buffer, parse).doing(doing)?;
         globals.patterns.extend(list);
     }
-    if let Some(bytes) = ordinary::rules(repo.common(), INFO_EXCLUDE)? {
+    if let Some(bytes) = preflight::rules(repo.common(), INFO_EXCLUDE)? {
         let path = repo.common().path().join(INFO_EXCLUDE);
         globals.add_patterns_buffer(&bytes, path, None, parse).doing(doing)?;
     }
@@ -324,4 +323,87 @@ fn committed_rules<'p>(
     }
     index.sort_entries();
     Ok(index)
+}
+
+/// Looks at the folders on the way to paths, each about once.
+#[derive(Debug)]
+pub struct Obstacles<'r> {
+    /// The work tree.
+    root: &'r Dir,
+    /// What was found on the way to the last paths.
+    seen: Trails<FolderFinding>,
+}
+
+/// What was found of one folder, and of those on the way to it.
+#[derive(Debug, Clone)]
+enum FolderFinding {
+    /// The rule files that count in it have so many bytes.
+    Rules(u64),
+    /// Nothing in it can be judged.
+    Barred(Reason),
+}
+
+impl<'r> Obstacles<'r> {
+    /// Nothing is known of the work tree yet.
+    pub fn new(root: &'r Dir) -> Self {
+        Self { root, seen: Trails::default() }
+    }
+
+    /// Why `path` can have no rules, where something on its way forbids it.
+    ///
+    /// A nested repository has rules and snapshots of its own. A rule file that is a FIFO would block
+    /// whoever reads it, one of many megabytes would fill the memory; git reads none that is a link.
+    pub fn of(&mut self, path: &[u8]) -> Option<Reason> {
+        let trail = self.seen.to(path);
+        loop {
+            let above = match trail.steps().last() {
+                Some((_, FolderFinding::Barred(reason))) => return Some(reason.clone()),
+                Some((_, FolderFinding::Rules(bytes))) => *bytes,
+                None => 0,
+            };
+            let end = next_end(path, trail.last())?;
+            let folder = path.get(..end)?;
+            trail.push(end, look(self.root, folder, above));
+        }
+    }
+}
+
+/// Looks at one folder below those whose rule files have `above` bytes.
+fn look(root: &Dir, folder: &[u8], above: u64) -> FolderFinding {
+    let path = gix::path::from_byte_slice(folder).unwrap_or(std::path::Path::new("."));
+    let seen = if folder.is_empty() {
+        seen_in(root, folder)
+    } else {
+        // What is not there, or is no folder of its own, has no rules.
+        match root.folder(path) {
+            Ok(Some(opened)) => seen_in(&opened, folder),
+            Ok(None) | Err(_) => FolderFinding::Rules(0),
+        }
+    };
+    match seen {
+        FolderFinding::Rules(bytes) if above + bytes > rule_bounds::PATH_BYTES_MAX => {
+            FolderFinding::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
+        }
+        FolderFinding::Rules(bytes) => FolderFinding::Rules(above + bytes),
+        FolderFinding::Barred(reason) => FolderFinding::Barred(reason),
+    }
+}
+
+/// What an opened folder, `folder` from the root, has in the way.
+fn seen_in(opened: &Dir, folder: &[u8]) -> FolderFinding {
+    if !folder.is_empty() && opened.stat(".git").ok().flatten().is_some() {
+        return FolderFinding::Barred(Reason::NestedRepository(folder.to_str_lossy().into_owned()));
+    }
+    let mut bytes = 0;
+    for name in RULE_FILES {
+        let Some(stat) = opened.stat(name.to_path_lossy()).ok().flatten() else { continue };
+        if is_symlink(&stat) || is_folder(&stat) {
+            continue;
+        }
+        if !is_regular(&stat) || !rule_bounds::fits(opened, name, size_of(&stat)) {
+            return FolderFinding::Barred(Reason::Rules(joined(folder, name).to_string()));
+        }
+        bytes += size_of(&stat);
+    }
+    FolderFinding::Rules(bytes)
 }

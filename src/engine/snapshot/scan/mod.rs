@@ -1,7 +1,6 @@
 //! The full scan: whatever changed in the work tree, as one commit.
 
 pub mod scan_index;
-pub mod untracked;
 pub mod walk;
 
 use std::borrow::Cow;
@@ -16,27 +15,27 @@ use rustix::io::Errno;
 
 use super::record::change::{LeftOut, Reason, Recorded};
 use super::record::disk::{AtHand, Root};
-use super::record::names::{RULE_FILES, may_enter};
 use super::record::prepare;
 use super::record::prepare::{Preparer, Scanned};
-use super::record::racy::Clock;
 use super::record::rules::Rules;
 use super::store::branch::Moved;
-use super::store::chain::{Chain, Stamp, seconds, tree_of};
 use super::store::error::{Doing as _, SnapshotError};
-use super::store::gitdir::RepositoryPaths;
-use super::store::held::HeldFolder;
 use super::store::objects::Packed;
 use super::store::tree::{TreeEdit, TreeItem};
 use super::store::{Store, pruning, refs, tree};
 use super::view::compare;
 use super::view::compare::PathChange;
 use crate::control::Control;
+use crate::engine::snapshot::record::disk::Clock;
+use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, seconds, tree_of};
+use crate::engine::snapshot::store::dir::Dir;
+use crate::engine::snapshot::store::open::RepositoryPaths;
+use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
 use crate::engine::workspace::survey::Survey;
 use crate::sha256::Sha256;
 use crate::text::counted::counted;
 use scan_index::ScanIndex;
-use untracked::Untracked;
+use walk::Untracked;
 
 /// Most paths that are compared for the subject of a scan's commit.
 const PATHS_MAX: usize = 100_000;
@@ -134,14 +133,14 @@ impl Store {
         refuse_home(&root)?;
         let tip = self.branch.tip(&self.repo)?;
         let head = refs::head_target(&self.repo)?;
-        let stamp = Stamp {
+        let stamp = CommitMeta {
             session: scan.session,
             seq: scan.seq,
             seconds: seconds(scan.time),
             gate: None,
             harness: self.harness.as_deref(),
         };
-        let chain = Chain::begin(&self.repo, tip, head.as_ref(), stamp)?;
+        let chain = CommitBuilder::begin(&self.repo, tip, head.as_ref(), stamp)?;
         let index = ScanIndex::load(&self.repo, place, chain.tree(), control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = Root::open(&root, self.file_bytes_max)
@@ -166,14 +165,14 @@ impl Store {
         let head = refs::head_target(&self.repo)?;
         self.branch.check_free(&self.repo, head.as_ref())?;
         self.branch.check_ours(&self.repo, tip)?;
-        let stamp = Stamp {
+        let stamp = CommitMeta {
             session: scan.session,
             seq: scan.seq,
             seconds: seconds(scan.time),
             gate: None,
             harness: self.harness.as_deref(),
         };
-        let mut chain = Chain::begin(&self.repo, tip, head.as_ref(), stamp)?;
+        let mut chain = CommitBuilder::begin(&self.repo, tip, head.as_ref(), stamp)?;
         let moved_head = chain.newest();
         let began = SystemTime::now();
         let mut index = ScanIndex::load(&self.repo, place, chain.tree(), control)?;
@@ -225,7 +224,7 @@ impl Store {
     fn look(
         &self,
         work: &Work<'_>,
-        chain: &Chain<'_>,
+        chain: &CommitBuilder<'_>,
         index: &ScanIndex,
         clock: Clock,
     ) -> Result<Looked, SnapshotError> {
@@ -236,7 +235,7 @@ impl Store {
         let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
         let known = seen.files.iter().chain(&seen.folders).map(|path| path.as_slice());
         let mut rules = Rules::new(&self.repo, chain.tree(), known)?;
-        let untracked = untracked::sort_out(work.root, &mut seen, &mut rules, work.control)?;
+        let untracked = walk::sort_out(work.root, &mut seen, &mut rules, work.control)?;
         check_count(untracked.files.len(), work.bounds)?;
         Ok(Looked { doubtful, untracked })
     }
@@ -246,7 +245,7 @@ impl Store {
     fn has_new_rules(
         &self,
         found: &Looked,
-        chain: &Chain<'_>,
+        chain: &CommitBuilder<'_>,
         index: &ScanIndex,
     ) -> Result<bool, SnapshotError> {
         let is_rules = |path: &[u8]| {
@@ -264,7 +263,7 @@ impl Store {
     fn leaving(
         &self,
         work: &Work<'_>,
-        chain: &Chain<'_>,
+        chain: &CommitBuilder<'_>,
     ) -> Result<BTreeMap<Vec<u8>, Reason>, SnapshotError> {
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         let head = chain.head_then().map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
@@ -287,7 +286,7 @@ impl Store {
     fn take_in(
         &self,
         work: &Work<'_>,
-        chain: &Chain<'_>,
+        chain: &CommitBuilder<'_>,
         index: &mut ScanIndex,
         looked: Looked,
         leaving: &BTreeMap<Vec<u8>, Reason>,
@@ -352,7 +351,7 @@ impl Store {
     fn keep_unjudged(
         &self,
         work: &Work<'_>,
-        chain: &Chain<'_>,
+        chain: &CommitBuilder<'_>,
         (scanned, seen): (ObjectId, ObjectId),
         unreadable: &Unreadable,
         may_stay: impl Fn(&[u8]) -> bool,
@@ -371,7 +370,7 @@ impl Store {
         )?;
         let mut edits = Vec::new();
         let root = self.repo.root();
-        let root = HeldFolder::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let root = Dir::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
         for change in there {
             let path = change.path.as_slice();
             let stays = if unreadable.holds(path) || is_passed(&change.path) {
@@ -459,7 +458,7 @@ fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
 }
 
 /// The size of what is at a path, links not followed; `None` where nothing is.
-fn size_of(root: &HeldFolder, path: &[u8]) -> Option<u64> {
+fn size_of(root: &Dir, path: &[u8]) -> Option<u64> {
     let found = root.stat(gix::path::from_byte_slice(path).ok()?);
     found.ok().flatten().map(|stat| crate::engine::workspace::fs::size_of(&stat))
 }

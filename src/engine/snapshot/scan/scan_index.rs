@@ -13,10 +13,10 @@ use gix::index::{File, State, decode, write};
 use gix::objs::tree::EntryKind;
 
 use crate::control::Control;
-use crate::engine::snapshot::record::racy::Clock;
+use crate::engine::snapshot::record::disk::Clock;
+use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::gitdir::RepositoryPaths;
-use crate::engine::snapshot::store::held::HeldFolder;
+use crate::engine::snapshot::store::open::RepositoryPaths;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree;
 use crate::engine::snapshot::store::tree::TreeItem;
@@ -45,7 +45,7 @@ pub struct ScanIndex {
     /// The tree whose entries it has.
     pub tree: ObjectId,
     /// The folder that it lies in.
-    folder: HeldFolder,
+    folder: Dir,
     /// Paths whose entries go at the next [`save`](Self::save).
     removed: BTreeSet<BString>,
     /// Entries that come then.
@@ -88,7 +88,7 @@ impl ScanIndex {
     }
 
     /// An index that nothing has been noted in yet.
-    fn of(file: File, tree: ObjectId, folder: HeldFolder, is_stored: bool) -> Self {
+    fn of(file: File, tree: ObjectId, folder: Dir, is_stored: bool) -> Self {
         Self { file, tree, folder, removed: BTreeSet::new(), added: Vec::new(), is_stored }
     }
 
@@ -177,10 +177,10 @@ impl ScanIndex {
 }
 
 /// The folder of the index, made where it is missing.
-fn folder(place: &RepositoryPaths<'_>) -> Result<HeldFolder, SnapshotError> {
+fn folder(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let doing =
         || format!("`{}` cannot be opened as a folder of its own", place.state.join(FOLDER).display());
-    let root = HeldFolder::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
+    let root = Dir::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
     let below = place.state.strip_prefix(place.root).doing(doing)?;
     let state = root.folder(below).doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
     state.make_folder(FOLDER).doing(doing)
@@ -224,7 +224,7 @@ fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, Snaps
 }
 
 /// The stored index, where there is one that can be read and whose tree is still there.
-fn last(repo: &Repo, folder: &HeldFolder) -> Option<(File, ObjectId)> {
+fn last(repo: &Repo, folder: &Dir) -> Option<(File, ObjectId)> {
     let names = folder.names().ok()?;
     let (name, tree) = names.iter().take(NAMES_MAX).find_map(|name| Some((name, hex_of(name.to_str()?)?)))?;
     let _there = repo.find_tree(tree).ok()?;
@@ -250,7 +250,7 @@ pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
 /// The index in the regular file `name`, where it can be read and every path in it is one.
 ///
 /// gix opens an index by its path; the one given here leads to the very file that was looked at.
-fn stored(folder: &HeldFolder, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
+fn stored(folder: &Dir, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
     let opened = folder.open_regular(name, INDEX_BYTES_MAX).ok()??;
     let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
     let options = decode::Options {

@@ -13,10 +13,10 @@ use gix::index::{File, State, write};
 
 use crate::engine::snapshot::scan::scan_index::{mode_of, users_index};
 use crate::engine::snapshot::store::Store;
-use crate::engine::snapshot::store::chain;
+use crate::engine::snapshot::store::commit_builder;
+use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::held::HeldFolder;
-use crate::engine::snapshot::store::own_lock::OwnLock;
+use crate::engine::snapshot::store::refs::RefLock;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
 use crate::engine::snapshot::view::compare::{PathChange, Version};
@@ -31,9 +31,9 @@ const STAGED_NAMED: usize = 5;
 /// An index that is written and not yet in place; dropping it leaves the old one.
 pub(super) struct NewIndex<'r> {
     /// The folder that it lies in.
-    folder: &'r HeldFolder,
+    folder: &'r Dir,
     /// What says that the lock is lbx's, where the file system allows that.
-    _own: Option<OwnLock>,
+    _own: Option<RefLock>,
     /// Whether it is still beside its place.
     waits: bool,
 }
@@ -72,7 +72,7 @@ impl Store {
                 folder.path().join(LOCK).display()
             )
         };
-        let own = OwnLock::with_commit(&self.repo, commit).doing(|| "git's index cannot be locked".into())?;
+        let own = RefLock::with_commit(&self.repo, commit).doing(|| "git's index cannot be locked".into())?;
         let (lock, own) = if own.place(&self.repo, folder, LOCK).doing(doing)? {
             (own.file.try_clone().doing(doing)?, Some(own))
         } else {
@@ -81,7 +81,7 @@ impl Store {
         // From here on the lock goes with this value.
         let new = NewIndex { folder, _own: own, waits: true };
         let mut index = self.index()?;
-        let tree = chain::tree_of(&self.repo, commit)?;
+        let tree = commit_builder::tree_of(&self.repo, commit)?;
         let changes = compare::trees(&self.repo, base_tree, tree, usize::MAX)?;
         follow(&mut index, &changes.paths)?;
         let doing = || "git's index cannot be written".into();

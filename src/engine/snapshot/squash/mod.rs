@@ -6,7 +6,6 @@
 //! follows for the files that are committed, as with `git commit PATH`, and the work tree still stays.
 
 mod index;
-mod missing;
 
 use std::borrow::Cow;
 
@@ -17,12 +16,11 @@ use gix::refs::FullName;
 
 use super::store::Store;
 use super::store::branch::{Branch, Moved};
-use super::store::chain;
+use super::store::commit_builder;
 use super::store::error::{Doing as _, SnapshotError};
-use super::store::reflog::{self, LogLine};
-use super::store::refs::RefTarget;
+use super::store::objects;
+use super::store::refs::{self, LogLine, RefTarget};
 use super::store::tree::{self, TreeEdit, TreeItem};
-use super::store::{objects, refs};
 use super::view::compare::{PathChange, Version};
 use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike, Labels};
@@ -99,13 +97,13 @@ pub struct Squashed {
 }
 
 /// Where commits are put.
-struct Onto {
+pub(in crate::engine::snapshot) struct Onto {
     /// The branch.
     branch: Branch,
     /// The commit that it is at; `None` where there is no such branch.
     tip: Option<ObjectId>,
     /// The same, else HEAD.
-    at: Option<ObjectId>,
+    pub(in crate::engine::snapshot) at: Option<ObjectId>,
 }
 
 /// A file that could not be brought to a branch.
@@ -177,7 +175,7 @@ impl Store {
             branch.check_room(&self.repo)?;
         }
         let empty = ObjectId::empty_tree(self.repo.object_hash());
-        let base_tree = base.map_or(Ok(empty), |id| chain::tree_of(&self.repo, id))?;
+        let base_tree = base.map_or(Ok(empty), |id| commit_builder::tree_of(&self.repo, id))?;
         let mut squashed =
             Squashed { base: base.map(|id| id.to_string()), is_new: tip.is_none(), ..Squashed::default() };
         let placed = self.place_all(squash, base_tree, &mut squashed)?;
@@ -205,7 +203,7 @@ impl Store {
             Err(error) => return Err(error),
         };
         if let Some(index) = index {
-            reflog::append_to_head(&self.repo, tip, newest, &line);
+            refs::append_head_log(&self.repo, tip, newest, &line);
             squashed.index_is_old = index.put().err().map(|error| error.to_string());
         }
         Ok(squashed)
@@ -223,7 +221,7 @@ impl Store {
     }
 
     /// The branch of that name, and the commit that it is at or would begin at.
-    fn onto(&self, name: &str) -> Result<Onto, SnapshotError> {
+    pub(in crate::engine::snapshot) fn onto(&self, name: &str) -> Result<Onto, SnapshotError> {
         if name == self.branch() || name == "HEAD" || name.starts_with('-') {
             return Err(SnapshotError::new(format!(
                 "`{name}` cannot be the target of a squash: name a branch of your own"
@@ -255,7 +253,10 @@ impl Store {
             tree = self.written(tree, &of_step)?;
             placed.push(of_step);
         }
-        squashed.files = super::view::compare::trees(&self.repo, base_tree, tree, usize::MAX)?.paths.len();
+        squashed.files =
+            crate::engine::snapshot::view::compare::trees(&self.repo, base_tree, tree, usize::MAX)?
+                .paths
+                .len();
         // The texts that were compared stay in memory no longer: only what is committed is stored.
         self.repo.take_new();
         Ok(placed)

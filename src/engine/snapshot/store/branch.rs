@@ -1,29 +1,33 @@
 //! The snapshot branch: finding it, making sure that it is free, moving it.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
-use std::io;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use std::{io, thread};
 
 use gix::ObjectId;
 use gix::bstr::{BStr, ByteSlice as _};
 use gix::refs::FullName;
 use rustix::io::Errno;
 
-use super::branch_name::full_name;
+use super::commit_builder;
+use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
-use super::held::HeldFolder;
-use super::message;
-use super::new_value::{NewValue, SPARE};
-use super::ordinary::REF_BYTES_MAX;
-use super::own_lock;
-use super::reflog::{self, LogLine};
-use super::refs;
-use super::refs::RefTarget;
+use super::preflight::REF_BYTES_MAX;
+use super::refs::{self, LogLine, RefLock, RefTarget};
 use super::repo::Repo;
-use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink};
+use crate::engine::workspace::fs::{
+    is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
+};
+use crate::sha256::Sha256;
 
 /// Name of the snapshot branch where nothing else is configured.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
@@ -122,7 +126,7 @@ impl Branch {
     }
 
     /// Whether the HEAD in `folder` is on this branch.
-    fn is_head_of(&self, folder: &HeldFolder) -> bool {
+    fn is_head_of(&self, folder: &Dir) -> bool {
         let content = folder.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
         content.strip_prefix(b"ref:").is_some_and(|rest| rest.trim() == self.name.as_bstr().as_bytes())
     }
@@ -135,7 +139,7 @@ impl Branch {
         };
         let commit = repo.find_commit(tip).doing(|| format!("the commit {tip} cannot be read"))?;
         let text = commit.message_raw().doing(|| format!("the commit {tip} is damaged"))?;
-        match message::trailers(text) {
+        match commit_builder::parse_trailers(text) {
             Some(_) => Ok(()),
             None => Err(self.refused("holds commits that are not snapshots")),
         }
@@ -179,7 +183,7 @@ impl Branch {
         log: &LogLine,
     ) -> Result<Moved, SnapshotError> {
         // It may be any commit of the developer's, so the lock's content does not say whose it is.
-        let value = NewValue::write_own(repo, to).doing(|| self.cannot_move())?;
+        let value = RefUpdate::write_own(repo, to).doing(|| self.cannot_move())?;
         let moved = value.file.sync_all().doing(|| self.cannot_move()).and_then(|()| {
             let Some(folder) = self.move_to(repo, from, &value, log)? else { return Ok(Moved::Overtaken) };
             folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
@@ -190,8 +194,8 @@ impl Branch {
     }
 
     /// Writes what is to be the branch's new value beside its place, to be synced.
-    pub fn write_value(&self, repo: &Repo, to: ObjectId) -> Result<NewValue, SnapshotError> {
-        NewValue::write(repo, &self.loose(), to).doing(|| self.cannot_move())
+    pub fn write_value(&self, repo: &Repo, to: ObjectId) -> Result<RefUpdate, SnapshotError> {
+        RefUpdate::write(repo, &self.loose(), to).doing(|| self.cannot_move())
     }
 
     /// Moves the branch from `from` to a value that is durable; answers the folder that is to be synced,
@@ -200,9 +204,9 @@ impl Branch {
         &self,
         repo: &Repo,
         from: Option<ObjectId>,
-        value: &NewValue,
+        value: &RefUpdate,
         log: &LogLine,
-    ) -> Result<Option<Arc<HeldFolder>>, SnapshotError> {
+    ) -> Result<Option<Arc<Dir>>, SnapshotError> {
         let is_expected = || Ok(self.tip(repo)? == from);
         let folder = self.put_where(repo, value, is_expected)?;
         if folder.is_some() {
@@ -263,9 +267,9 @@ impl Branch {
     fn put_where(
         &self,
         repo: &Repo,
-        value: &NewValue,
+        value: &RefUpdate,
         is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
-    ) -> Result<Option<Arc<HeldFolder>>, SnapshotError> {
+    ) -> Result<Option<Arc<Dir>>, SnapshotError> {
         let path = self.loose();
         let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
         let doing = || {
@@ -315,12 +319,7 @@ impl Branch {
     }
 
     /// Takes the lock with a value in it; waits a second for another holder.
-    fn lock<'f>(
-        &self,
-        repo: &Repo,
-        folder: &'f HeldFolder,
-        value: &NewValue,
-    ) -> Result<Lock<'f>, SnapshotError> {
+    fn lock<'f>(&self, repo: &Repo, folder: &'f Dir, value: &RefUpdate) -> Result<Lock<'f>, SnapshotError> {
         let name = format!("{}.lock", self.last_name());
         let shown = folder.path().join(&name).display().to_string();
         let doing = || format!("cannot lock the snapshot branch by `{shown}`");
@@ -328,7 +327,7 @@ impl Branch {
         for _ in 0..LOCK_TRIES {
             match value.place(repo, folder, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if !own_lock::settle_left_behind(repo, folder, name.as_ref()) {
+                    if !refs::break_stale_lock(repo, folder, name.as_ref()) {
                         thread::sleep(LOCK_NAP);
                     }
                 }
@@ -346,7 +345,7 @@ impl Branch {
 
     /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
     fn append_log(&self, repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
-        reflog::append(repo, repo.common(), &self.loose(), (from, to), log);
+        refs::append_log(repo, repo.common(), &self.loose(), (from, to), log);
     }
 
     /// The path of the loose reference in the folder of the repository.
@@ -367,9 +366,9 @@ impl Branch {
 }
 
 /// Whether there is any file in the folder `name` or below it.
-fn has_files(common: &HeldFolder, name: &str) -> Result<bool, SnapshotError> {
+fn has_files(common: &Dir, name: &str) -> Result<bool, SnapshotError> {
     let doing = || "the references cannot be read".into();
-    let mut waiting: Vec<HeldFolder> = match common.folder(name) {
+    let mut waiting: Vec<Dir> = match common.folder(name) {
         Ok(folder) => folder.into_iter().collect(),
         Err(Errno::NOTDIR) => Vec::new(),
         Err(errno) => return Err(errno).doing(doing),
@@ -393,7 +392,7 @@ fn has_files(common: &HeldFolder, name: &str) -> Result<bool, SnapshotError> {
 /// A held lock; dropping it lets go of it.
 struct Lock<'f> {
     /// The folder of the reference.
-    folder: &'f HeldFolder,
+    folder: &'f Dir,
     /// The name of the lock.
     name: String,
     /// Whether it is still there, and not the reference already.
@@ -411,9 +410,254 @@ impl Drop for Lock<'_> {
 }
 
 /// Whether a lock holds the id of a snapshot: no git program ever writes one.
-fn is_ours(repo: &Repo, folder: &HeldFolder, name: &str) -> bool {
+fn is_ours(repo: &Repo, folder: &Dir, name: &str) -> bool {
     let Ok(Some(content)) = folder.read(name, LOCK_BYTES_MAX) else { return false };
     let id = ObjectId::from_hex(content.trim()).ok();
     let commit = id.and_then(|id| repo.find_commit(id).ok());
-    commit.is_some_and(|commit| commit.message_raw().is_ok_and(|text| message::trailers(text).is_some()))
+    commit.is_some_and(|commit| {
+        commit.message_raw().is_ok_and(|text| commit_builder::parse_trailers(text).is_some())
+    })
+}
+
+/// The file of an earlier value, in the folder of objects: the next value is written over it, so that none is
+/// made and none freed. `git gc` may clear it away at any time.
+pub const SPARE: &str = "tmp_lbx_ref_spare";
+/// The permission bits of such a file, at most.
+const ONLY_OWNER_WRITES: u32 = 0o644;
+
+/// A value of the branch that is written but not yet in place.
+#[derive(Debug)]
+pub struct RefUpdate {
+    /// The value.
+    to: ObjectId,
+    /// The name of its file, in the folder of objects.
+    name: String,
+    /// What is in it.
+    content: String,
+    /// The file, to be synced.
+    pub file: File,
+    /// Whether its name is another by now.
+    is_placed: Cell<bool>,
+    /// What says that the lock is lbx's, where its content may not; it has the name then.
+    own: Option<RefLock>,
+}
+
+impl RefUpdate {
+    /// Writes a value aside, to be synced; `reference` is where it is to go.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write(repo: &Repo, reference: &str, to: ObjectId) -> io::Result<Self> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        // Written aside first, so that the lock never exists without saying whose it is. What a
+        // killed call leaves under such a name, `git gc` clears away.
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tmp_lbx_ref_{}_{number}", process_id());
+        let folder = repo.objects_folder();
+        let content = format!("{to}\n");
+        let write = || match write_new(folder, &name, &content) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Of a dead process that had this id.
+                let _ = folder.remove(&name);
+                write_new(folder, &name, &content)
+            }
+            written => written,
+        };
+        let reused_name = format!("{name}_over");
+        let (name, file) = match reuse(repo, reference, &reused_name, content.as_bytes()) {
+            Some(file) => (reused_name, file),
+            None => (name.clone(), write()?),
+        };
+        Ok(Self { to, name, content, file, is_placed: Cell::new(false), own: None })
+    }
+
+    /// The same, where the lock is to be known as lbx's whatever the value is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_own(repo: &Repo, to: ObjectId) -> io::Result<Self> {
+        let own = RefLock::new(repo)?;
+        let content = format!("{to}\n");
+        (&own.file).write_all(content.as_bytes())?;
+        let file = own.file.try_clone()?;
+        Ok(Self { to, name: String::new(), content, file, is_placed: Cell::new(false), own: Some(own) })
+    }
+
+    /// Whether the lock has a second name by which it is known as lbx's.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// The value.
+    pub fn to(&self) -> ObjectId {
+        self.to
+    }
+
+    /// Renames it to `name` in `to` unless that exists.
+    pub fn place(&self, repo: &Repo, to: &Dir, name: &str) -> io::Result<()> {
+        if let Some(own) = &self.own {
+            return if own.place(repo, to, name)? {
+                Ok(())
+            } else {
+                write_new(to, name, &self.content)?.sync_all()
+            };
+        }
+        match repo.objects_folder().rename_new(&self.name, to, name) {
+            Ok(()) => {
+                self.is_placed.set(true);
+                Ok(())
+            }
+            // Not every file system knows such a rename, and `objects` may lie on another one.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
+                write_new(to, name, &self.content)?.sync_all()
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes it, unless it is in place.
+    pub fn discard(&self, repo: &Repo) {
+        if !self.is_placed.get() && self.own.is_none() {
+            let _ = repo.objects_folder().remove(&self.name);
+        }
+    }
+}
+
+/// Takes the file of an earlier value for a new one; `None` where there is none that is fit.
+fn reuse(repo: &Repo, reference: &str, name: &str, content: &[u8]) -> Option<File> {
+    let folder = repo.objects_folder();
+    // Under a name of its own first: another process may look for it as well.
+    folder.rename(SPARE, folder, name).ok()?;
+    let written = || -> io::Result<Option<File>> {
+        let file = folder.open_over(name)?;
+        let stat = rustix::fs::fstat(&file)?;
+        let current = refs::stat(repo, reference)?;
+        // What has another name as well is someone's, what others may write to would stay theirs (a clone may
+        // bring such a file), and what a power failure mixed up is the branch itself.
+        let is_ours =
+            stat.st_uid == rustix::process::geteuid().as_raw() && mode_of(&stat) & !ONLY_OWNER_WRITES == 0;
+        let is_fit = is_regular(&stat)
+            && is_ours
+            && stat.st_nlink == 1
+            && size_of(&stat) == content.len() as u64
+            && current.is_none_or(|current| !is_same_file(&current, &stat));
+        if is_fit {
+            file.write_all_at(content, 0)?;
+        }
+        Ok(is_fit.then_some(file))
+    };
+    let file = written().ok().flatten();
+    if file.is_none() {
+        let _ = folder.remove(name);
+    }
+    file
+}
+
+/// Writes a file that must not exist yet.
+fn write_new(folder: &Dir, name: &str, content: &str) -> io::Result<File> {
+    let mut file = folder.create(name, 0o666)?;
+    file.write_all(content.as_bytes())?;
+    Ok(file)
+}
+
+/// Longest name of a worktree that is part of a branch's name whole, in bytes.
+const WORKTREE_BYTES_MAX: usize = 150;
+/// So many characters of a longer one are.
+const WORKTREE_CHARS_KEPT: usize = 40;
+
+/// The full name of the branch `name`, or of the reference where it is full already, for a linked worktree of `name-WORKTREE`.
+///
+/// # Errors
+/// Where git allows no branch of that name.
+pub fn full_name(name: &str, worktree: Option<&OsStr>) -> Result<FullName, SnapshotError> {
+    let named = |dots| {
+        let suffix = worktree.map(|worktree| format!("-{}", worktree_name(worktree, dots)));
+        format!("{name}{}", suffix.unwrap_or_default())
+    };
+    let full = |name: String| if name.starts_with("refs/") { name } else { format!("refs/heads/{name}") };
+    FullName::try_from(full(named(Dots::Kept)))
+        .or_else(|_| FullName::try_from(full(named(Dots::Escaped))))
+        .doing(|| format!("`{}` cannot be the name of a branch", named(Dots::Kept)))
+}
+
+/// Whether the dots of a worktree's name stay in that of its branch: git allows them in some places only.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dots {
+    /// They stay.
+    Kept,
+    /// They are written as `%2E`.
+    Escaped,
+}
+
+/// A worktree's name as part of a branch name: what a branch cannot have is written as `%XX`, and so is `%`, so
+/// that no two worktrees share a branch. A very long name is cut, and ends in its SHA-256.
+fn worktree_name(name: &OsStr, dots: Dots) -> String {
+    let is_plain = |c: char| {
+        c.is_alphanumeric() && c != char::REPLACEMENT_CHARACTER
+            || matches!(c, '-' | '_')
+            || (c == '.' && dots == Dots::Kept)
+    };
+    let mut written = String::new();
+    for chunk in name.as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if is_plain(c) {
+                written.push(c);
+            } else {
+                c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| escape(byte, &mut written));
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| escape(*byte, &mut written));
+    }
+    if written.len() <= WORKTREE_BYTES_MAX {
+        return written;
+    }
+    let kept: String = written.chars().take(WORKTREE_CHARS_KEPT).collect();
+    // No other name has `%%`.
+    format!("{}%%{}", kept.trim_end_matches('.'), Sha256::of(name.as_bytes()))
+}
+
+/// Writes a byte as `%XX`.
+fn escape(byte: u8, written: &mut String) {
+    let _ = write!(written, "%{byte:02X}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_worktrees_share_a_branch() {
+        let long = "x".repeat(255);
+        let other_long = format!("{}y", "x".repeat(254));
+        let names: [&[u8]; 18] = [
+            b"x y",
+            b"x-y",
+            b"x%20y",
+            b"x%2520y",
+            b"x~y",
+            b"x^y",
+            b"x:y",
+            b"x..y",
+            b"x.y",
+            b"x%2E%2Ey",
+            b".x",
+            b"x.lock",
+            b"x%2Elock",
+            b"x@{y",
+            "\u{e9}".as_bytes(),
+            b"\xe9",
+            long.as_bytes(),
+            other_long.as_bytes(),
+        ];
+        let branch = |name: &[u8]| {
+            let full = full_name("lbx-snapshots", Some(OsStr::from_bytes(name))).unwrap();
+            full.shorten().to_string()
+        };
+        let branches: BTreeSet<String> = names.iter().map(|name| branch(name)).collect();
+        assert_eq!(branches.len(), names.len(), "{branches:?}");
+        assert_eq!(branch(b"x-y"), "lbx-snapshots-x-y");
+        assert_eq!(branch(b"x y"), "lbx-snapshots-x%20y");
+        assert!(branches.iter().all(|branch| branch.len() < 180), "{branches:?}");
+    }
 }

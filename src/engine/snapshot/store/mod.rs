@@ -1,35 +1,23 @@
 //! The repository that holds the snapshots: opened, read and written as hostile.
 
 pub mod ahead;
-pub mod alternates;
 pub mod branch;
-mod branch_name;
-pub mod chain;
+pub mod commit_builder;
+pub mod dir;
 pub mod error;
-pub mod excluded;
-pub mod gitdir;
-pub mod held;
 pub mod large;
-pub mod loose;
-pub mod message;
-pub mod new_value;
-pub mod object;
 pub mod objects;
-pub mod ordinary;
-pub mod own_lock;
+pub mod open;
 pub mod pack;
-pub mod private;
+pub mod preflight;
 pub mod pruning;
 pub mod recent;
-pub mod reflog;
 pub mod refs;
 pub mod repo;
-pub mod repository;
 pub mod settings;
 pub mod small;
 pub mod trail;
 pub mod tree;
-pub mod trees;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -39,14 +27,14 @@ use std::time::Duration;
 
 use gix::ObjectId;
 
-use super::record::withheld;
+use super::record::secrets;
+use crate::engine::snapshot::record::secrets::Excluded;
 use ahead::AllAhead;
 use branch::{Branch, Moved};
-use chain::{Chain, Stamp};
+use commit_builder::{CommitBuilder, CommitMeta};
 use error::{Doing as _, SnapshotError};
-use excluded::Excluded;
-use gitdir::RepositoryPaths;
-use reflog::LogLine;
+use open::RepositoryPaths;
+use refs::LogLine;
 use repo::Repo;
 
 /// Largest file that enters a snapshot where nothing else is configured, in bytes.
@@ -71,7 +59,7 @@ pub struct Store {
     /// Untracked files that stay out by their names.
     excluded: Excluded,
     /// Knowledge of the session about bytes that stay out.
-    withheld: withheld::Source,
+    withheld: secrets::Source,
     /// What opening found that a person should know; said with every snapshot.
     pub(in crate::engine::snapshot) warnings: Vec<String>,
     /// What is known of large blobs already.
@@ -89,7 +77,7 @@ impl Store {
     /// # Errors
     /// Where neither can be opened, or `branch` cannot be a branch's name.
     pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        Self::of(repository::open(place, &|_| Ok(()))?, branch)
+        Self::of(open::open(place, &|_| Ok(()))?, branch)
     }
 
     /// The same, for a change that [`Self::open`]'s store could not take: a repository that is damaged
@@ -98,7 +86,7 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_whole(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        let mut store = Self::of(repository::open(place, &|opened| check(opened, branch))?, branch)?;
+        let mut store = Self::of(open::open(place, &|opened| check(opened, branch))?, branch)?;
         if let Some(warning) = store.warnings.first_mut() {
             warning.push_str("; `lbx doctor` says what to do");
         }
@@ -110,9 +98,9 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        let found = match repository::find(place, &|opened| check(opened, branch))? {
+        let found = match open::find(place, &|opened| check(opened, branch))? {
             // Without a private one, what can be read of a damaged one is all that there is.
-            None => repository::find(place, &|_| Ok(()))?,
+            None => open::find(place, &|_| Ok(()))?,
             found => found,
         };
         found.map(|opened| Self::of(opened, branch)).transpose()
@@ -123,11 +111,11 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find_damaged(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        repository::find(place, &|_| Ok(()))?.map(|opened| Self::of(opened, branch)).transpose()
+        open::find(place, &|_| Ok(()))?.map(|opened| Self::of(opened, branch)).transpose()
     }
 
     /// The snapshots in an opened repository.
-    fn of(opened: repository::Opened, branch: &str) -> Result<Self, SnapshotError> {
+    fn of(opened: open::Opened, branch: &str) -> Result<Self, SnapshotError> {
         let branch = Branch::new(branch, opened.worktree.as_deref())?;
         let mut repo = opened.repo;
         // A snapshot is read again as the parent of the next one, and most of their trees are the same.
@@ -136,7 +124,7 @@ impl Store {
         let (private, ahead) = (opened.private, AllAhead::default());
         let file_bytes_max = FILE_BYTES_MAX;
         let excluded = Excluded::default();
-        let withheld: withheld::Source = Arc::new(withheld::Known::default);
+        let withheld: secrets::Source = Arc::new(secrets::Known::default);
         Ok(Self { repo, branch, private, file_bytes_max, excluded, withheld, warnings, ahead, harness: None })
     }
 
@@ -154,12 +142,12 @@ impl Store {
 
     /// Sets the source of what the session knows about bytes that stay out.
     #[must_use]
-    pub fn withholding(self, known: impl Fn() -> withheld::Known + Send + Sync + 'static) -> Self {
+    pub fn withholding(self, known: impl Fn() -> secrets::Known + Send + Sync + 'static) -> Self {
         Self { withheld: Arc::new(known), ..self }
     }
 
     /// Returns the bounds on what enters: the largest size, the names and the bytes that stay out.
-    pub(in crate::engine::snapshot) const fn takes(&self) -> (u64, &Excluded, &withheld::Source) {
+    pub(in crate::engine::snapshot) const fn takes(&self) -> (u64, &Excluded, &secrets::Source) {
         (self.file_bytes_max, &self.excluded, &self.withheld)
     }
 
@@ -234,7 +222,7 @@ impl Store {
         seconds: i64,
     ) -> Result<LogLine, SnapshotError> {
         let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
-        let summary = commit.message_raw().map(message::subject);
+        let summary = commit.message_raw().map(commit_builder::subject_of);
         Ok(LogLine { subject: summary.unwrap_or_default(), seconds })
     }
 
@@ -262,7 +250,7 @@ impl Store {
     /// The locks among git's files that a killed call of lbx's left, as messages name them; with `settle` they are
     /// removed, or put in place where their commit was made.
     pub fn locks_left_behind(&self, settle: bool) -> Vec<String> {
-        own_lock::left_behind(&self.repo, settle)
+        refs::stale_locks(&self.repo, settle)
     }
 
     /// Packs some objects of the private repository, where they are many.
@@ -287,12 +275,12 @@ impl Store {
 
 /// Refuses a repository in which what every snapshot begins with cannot be read: HEAD, the snapshot
 /// branch, and the tree that the next one goes on top of.
-fn check(opened: &repository::Opened, branch: &str) -> Result<(), SnapshotError> {
+fn check(opened: &open::Opened, branch: &str) -> Result<(), SnapshotError> {
     let repo = &opened.repo;
     let tip = Branch::new(branch, opened.worktree.as_deref())?.tip(repo)?;
     let head = refs::head_target(repo)?;
-    let stamp = Stamp { session: "", seq: 0, seconds: 0, gate: None, harness: None };
-    let tree = Chain::begin(repo, tip, head.as_ref(), stamp)?.tree();
+    let stamp = CommitMeta { session: "", seq: 0, seconds: 0, gate: None, harness: None };
+    let tree = CommitBuilder::begin(repo, tip, head.as_ref(), stamp)?.tree();
     repo.take_new();
     let is_empty = tree.is_empty_tree();
     if is_empty { Ok(()) } else { repo.find_tree(tree).map(|_| ()) }

@@ -14,8 +14,8 @@ use gix::objs::encode::loose_header;
 use gix::zlib::Compression;
 use rustix::io::Errno;
 
+use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
-use super::held::HeldFolder;
 use super::large::{self, LARGE_BYTES};
 use super::pack::{self, Deflater, NewPack};
 use super::recent::RecentObjects;
@@ -99,7 +99,7 @@ pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotErro
 
 /// Writes the objects of `memory` and of `packed` below `folder`.
 fn written(
-    folder: Arc<HeldFolder>,
+    folder: Arc<Dir>,
     memory: &NewObjects,
     packed: &[Packed],
     level: Compression,
@@ -143,7 +143,7 @@ fn written(
 #[derive(Debug)]
 pub struct Aside {
     /// The folder `objects`.
-    objects: Arc<HeldFolder>,
+    objects: Arc<Dir>,
     /// Whether their files are open, to be synced one by one.
     keeps_files: bool,
     /// The folders they go to, by name.
@@ -151,7 +151,7 @@ pub struct Aside {
     /// They themselves.
     waiting: Vec<Waiting>,
     /// Those that have their names, as far as they are looked at again.
-    named: Vec<(Arc<HeldFolder>, String)>,
+    named: Vec<(Arc<Dir>, String)>,
 }
 
 impl Aside {
@@ -225,12 +225,12 @@ impl Drop for Aside {
 }
 
 /// The folders of objects that were opened, by their names.
-type Folders = BTreeMap<String, Arc<HeldFolder>>;
+type Folders = BTreeMap<String, Arc<Dir>>;
 
 /// Writes loose objects.
 struct Writer<'a> {
     /// The folder `objects`.
-    folder: Arc<HeldFolder>,
+    folder: Arc<Dir>,
     /// What compresses, one for each thread at work: to make one takes longer than to use it.
     deflaters: Mutex<Vec<Deflater>>,
     /// How hard.
@@ -249,13 +249,13 @@ struct Writer<'a> {
 #[derive(Debug)]
 struct Waiting {
     /// The folder that it is in.
-    at: Arc<HeldFolder>,
+    at: Arc<Dir>,
     /// Its name there.
     name: String,
     /// The name of the folder that it goes to.
     fan_out: String,
     /// That folder.
-    folder: Arc<HeldFolder>,
+    folder: Arc<Dir>,
     /// The name that it gets there.
     to: String,
     /// Its file, where it is to be synced by itself.
@@ -338,7 +338,7 @@ impl Writer<'_> {
     }
 
     /// The opened folder of the objects whose ids begin with `name`, made where it is missing.
-    fn fan_out(&self, name: &str) -> Result<Arc<HeldFolder>, Errno> {
+    fn fan_out(&self, name: &str) -> Result<Arc<Dir>, Errno> {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = folders.get(name) {
             return Ok(Arc::clone(folder));
@@ -356,7 +356,7 @@ impl Writer<'_> {
 
 /// The folder of objects of that name, made where it is missing; as open to others as `objects` is where that
 /// `is_shared`.
-fn made(objects: &HeldFolder, name: &str, is_shared: bool) -> Result<HeldFolder, Errno> {
+fn made(objects: &Dir, name: &str, is_shared: bool) -> Result<Dir, Errno> {
     for _ in 0..TRIES_MAX {
         match objects.add_folder(name) {
             Err(Errno::NOENT) => {} // gone again, before it was opened
@@ -392,7 +392,7 @@ fn next_number() -> u32 {
 }
 
 /// Writes a new file.
-fn write_file(folder: &HeldFolder, name: &str, bytes: &[u8]) -> io::Result<File> {
+fn write_file(folder: &Dir, name: &str, bytes: &[u8]) -> io::Result<File> {
     let file = match folder.create(name, 0o444) {
         Err(Errno::EXIST) => {
             // Of a dead process that had this id.
@@ -465,7 +465,7 @@ mod tests {
         let bytes = b"bytes\n".to_vec();
         let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, Kind::Blob, &bytes).unwrap();
         let memory = NewObjects::from([(id, (Kind::Blob, bytes))]);
-        let held = Arc::new(HeldFolder::open(&objects.canonicalize().unwrap()).unwrap());
+        let held = Arc::new(Dir::open(&objects.canonicalize().unwrap()).unwrap());
         let mut aside = written(held, &memory, &[], Compression::DEFAULT, None).unwrap();
         let hex = id.to_hex().to_string();
         let (fan_out, rest) = hex.split_at(2);

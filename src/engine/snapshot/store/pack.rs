@@ -17,8 +17,8 @@ use gix::objs::encode::loose_header;
 use gix::zlib::stream::deflate::{Compress, FlushCompress};
 use gix::zlib::{Compression, Status};
 
+use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
-use super::held::HeldFolder;
 use super::repo::Repo;
 use crate::engine::workspace::fs::{is_regular, size_of};
 
@@ -94,7 +94,7 @@ struct Packer<'a> {
     /// The repository.
     repo: &'a Repo,
     /// Its folder of packs.
-    packs: HeldFolder,
+    packs: Dir,
 }
 
 impl Packer<'_> {
@@ -104,7 +104,7 @@ impl Packer<'_> {
     }
 
     /// The folder of the loose objects whose ids begin with `first`.
-    fn loose_folder(&self, first: u8) -> Option<HeldFolder> {
+    fn loose_folder(&self, first: u8) -> Option<Dir> {
         self.repo.objects_folder().folder(format!("{first:02x}")).ok().flatten()
     }
 
@@ -303,7 +303,7 @@ fn index(
 }
 
 /// The entries of a pack on disk; `None` where not all are whole objects, or it is damaged.
-fn whole_entries(packs: &HeldFolder, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<PackedObject>> {
+fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<PackedObject>> {
     let read = |name: &OsStr| packs.read(name, PACK_BYTES_MAX).ok().flatten();
     let (pack, index) = (read(name)?, read(&index_of(name))?);
     let length = hash.len_in_bytes();

@@ -1,18 +1,34 @@
-//! References, read beneath opened folders: `HEAD`, loose ones, packed ones.
+//! References, their logs and their locks, read beneath opened folders.
 //!
-//! A reference that is a link, a FIFO or larger than one can be is refused, and what stands in it is
-//! never quoted.
+//! A reference that is a link, a FIFO or larger than one can be is refused, and its content is never quoted.
+//!
+//! Locks are taken as git takes them, by a file `….lock` that must not exist yet. A lock of lbx's also has a second
+//! name among the objects, and its holder keeps it locked (`flock`). After a kill the second name says that the lock
+//! is lbx's, and the free `flock` says that the call is dead, whatever process has its number by now. A file system
+//! without hard links has neither: a lock left there looks like git's.
+//!
+//! A lock that goes with a commit, as that of an index does, names the commit in its second name. If HEAD is at that
+//! commit, the call was killed between two renames, and whoever finds the lock makes the second one.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 use gix::refs::{FullName, FullNameRef};
-use rustix::fs::Stat;
+use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 
+use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
-use super::held::HeldFolder;
-use super::ordinary::REF_BYTES_MAX;
+use super::preflight::REF_BYTES_MAX;
 use super::repo::Repo;
+use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
 
 /// How many references in a row may be symbolic; git stops there too.
 const SYMBOLIC_MAX: usize = 5;
@@ -110,7 +126,7 @@ fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, Snapshot
 }
 
 /// The folder that the path of a reference counts from.
-fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r HeldFolder {
+fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r Dir {
     let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
     if is_own { repo.own() } else { repo.common() }
 }
@@ -207,4 +223,273 @@ pub fn head_as_named(repo: &Repo, target: Option<&RefTarget>) -> Result<Option<O
             resolve(repo, name.as_ref()).doing(|| "the branch that HEAD is on cannot be read".into())
         }
     }
+}
+
+/// Longest log that is read, in bytes.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+
+/// What the branch's log says about a move.
+#[derive(Debug)]
+pub struct LogLine {
+    /// Subject of the commit, one line.
+    pub subject: String,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+}
+
+/// Writes the line of a move to the log of HEAD, which is on that branch.
+pub fn append_head_log(repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
+    append_log(repo, repo.own(), "HEAD", (from, to), log);
+}
+
+/// Writes a line to the log of a reference; a convenience, so failure is silent.
+pub fn append_log(
+    repo: &Repo,
+    holder: &Dir,
+    reference: &str,
+    (from, to): (Option<ObjectId>, ObjectId),
+    log: &LogLine,
+) {
+    let last = reference.rsplit('/').next().unwrap_or_default();
+    let path = format!("logs/{reference}");
+    let config = repo.settings();
+    let bare = config.boolean("core.bare").unwrap_or(false);
+    let wanted = config.boolean("core.logAllRefUpdates").unwrap_or(!bare);
+    let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
+    let folder = match holder.folder(parent) {
+        Ok(None) if wanted => holder.make_folder(parent).ok(),
+        found => found.ok().flatten(),
+    };
+    let Some(folder) = folder else { return };
+    let Ok(found) = folder.stat(last) else { return };
+    // One that is there is added to, whatever the settings say.
+    if found.map_or(wanted, |stat| is_regular(&stat))
+        && let Ok(mut file) = folder.append(last)
+    {
+        let from = from.unwrap_or_else(|| ObjectId::null(to.kind()));
+        let line =
+            format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);
+        let _ = file.write_all(line.as_bytes());
+    }
+}
+
+/// The values that a reference had, the newest first, as its log names them.
+pub fn log_values(repo: &Repo, reference: &str) -> Vec<ObjectId> {
+    let log = read_log(repo, reference).ok().flatten().unwrap_or_default();
+    // `OLD NEW WHO TIME\tSUBJECT`, of which the value before the first is none.
+    log.lines().rev().filter_map(|line| ids_in(line).nth(1)?).filter(|id| !id.is_null()).collect()
+}
+
+/// Removes the lines of a log that name what cannot be read: git takes them for damage. The whole log goes to
+/// `keep` before; nothing does where all of it can be read.
+///
+/// # Errors
+/// What the system says, and that of `keep`.
+pub fn remove_unreadable_lines(
+    repo: &Repo,
+    reference: &str,
+    keep: impl FnOnce(&[u8]) -> Result<(), SnapshotError>,
+) -> Result<(), SnapshotError> {
+    let doing = || format!("the log of `{reference}` cannot be written");
+    let Some(log) = read_log(repo, reference).doing(doing)? else { return Ok(()) };
+    let is_readable =
+        |id: Option<ObjectId>| id.is_some_and(|id| id.is_null() || repo.find_object(id).is_ok());
+    let left: Vec<&[u8]> =
+        log.lines_with_terminator().filter(|line| ids_in(line).take(2).all(is_readable)).collect();
+    let left = left.concat();
+    if left.len() == log.len() {
+        return Ok(());
+    }
+    keep(&log)?;
+    let path = format!("logs/{reference}");
+    let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
+    let Some(folder) = repo.common().folder(parent).doing(doing)? else { return Ok(()) };
+    let aside = format!("tmp_lbx_log_{}", process_id());
+    let objects = repo.objects_folder();
+    let _ = objects.remove(&aside);
+    let write = || -> io::Result<()> {
+        let mut file = objects.create(&aside, 0o666)?;
+        file.write_all(&left)?;
+        file.sync_all()?;
+        objects.rename(&aside, &folder, reference.rsplit('/').next().unwrap_or_default())?;
+        Ok(folder.sync()?)
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = objects.remove(&aside);
+    }
+    written.doing(doing)
+}
+
+/// The bytes of a log.
+fn read_log(repo: &Repo, reference: &str) -> io::Result<Option<Vec<u8>>> {
+    repo.common().read(format!("logs/{reference}"), LOG_BYTES_MAX)
+}
+
+/// The two values in a line of a log; `None` for what is no id.
+fn ids_in(line: &[u8]) -> impl Iterator<Item = Option<ObjectId>> + '_ {
+    line.split(|byte| *byte == b' ').map(|hex| ObjectId::from_hex(hex).ok())
+}
+
+/// How the second names begin; `git gc` clears such files away once they are old.
+const LOCK_PREFIX: &str = "tmp_lbx_lock_";
+/// How the names of locks end.
+const LOCK_SUFFIX: &str = ".lock";
+/// Most folders of branches that are looked into.
+const FOLDERS_MAX: usize = 1000;
+
+/// A file that is to be a lock, under its second name. Dropped, that name is removed.
+#[derive(Debug)]
+pub struct RefLock {
+    /// The folder of objects.
+    objects: Arc<Dir>,
+    /// The name there.
+    name: String,
+    /// The file, which is locked.
+    pub file: File,
+}
+
+impl RefLock {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(repo: &Repo) -> io::Result<Self> {
+        Self::named(repo, "")
+    }
+
+    /// The same of a file that takes the place of what it locks once HEAD is at `commit`, which it is not yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn with_commit(repo: &Repo, commit: ObjectId) -> io::Result<Self> {
+        Self::named(repo, &format!("_{commit}"))
+    }
+
+    /// The same under a second name that ends so.
+    fn named(repo: &Repo, end: &str) -> io::Result<Self> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let objects = Arc::clone(repo.objects_folder());
+        let name = format!("{LOCK_PREFIX}{}_{}{end}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        // Of a dead process that had this id.
+        let _ = objects.remove(&name);
+        let file = objects.create(&name, 0o666)?;
+        let lock = Self { objects, name, file };
+        match rustix::fs::flock(&lock.file, FlockOperation::NonBlockingLockExclusive) {
+            // Without such locks the file is an ordinary one: nobody takes it for a dead call's.
+            Ok(()) | Err(Errno::NOSYS | Errno::NOTSUP | Errno::INVAL | Errno::NOLCK) => Ok(lock),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Takes the lock `name` in `folder`; one that a killed call left is settled first. Whether it could be tried:
+    /// not every file system has hard links, and `folder` may lie on another one.
+    ///
+    /// # Errors
+    /// `EEXIST` where someone else has it; what the system says.
+    pub fn place(&self, repo: &Repo, folder: &Dir, name: &str) -> Result<bool, Errno> {
+        let mut placed = self.objects.link(&self.name, folder, name);
+        if placed == Err(Errno::EXIST) && break_stale_lock(repo, folder, OsStr::new(name)) {
+            placed = self.objects.link(&self.name, folder, name);
+        }
+        match placed {
+            Ok(()) => Ok(true),
+            Err(Errno::XDEV | Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::MLINK) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl Drop for RefLock {
+    fn drop(&mut self) {
+        let _ = self.objects.remove(&self.name);
+    }
+}
+
+/// Removes the lock `name` where a call of lbx's left it that is dead by now, or puts it in place where its commit
+/// was made; whether it did.
+pub fn break_stale_lock(repo: &Repo, folder: &Dir, name: &OsStr) -> bool {
+    let objects = repo.objects_folder();
+    let Some(second) = second_name(objects, folder, name) else { return false };
+    let Ok(file) = folder.open_over(name) else { return false };
+    let is_dead = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    // While this call holds it nobody else removes it: it is looked at once more.
+    let is_it = || {
+        let stands = folder.stat(name).ok().flatten().zip(rustix::fs::fstat(&file).ok());
+        stands.is_some_and(|(stands, opened)| is_same_file(&stands, &opened))
+    };
+    let settle = || match place_of(repo, name, &second) {
+        Some(place) => folder.rename(name, folder, place).is_ok(),
+        None => folder.remove(name).is_ok(),
+    };
+    let is_settled = is_dead && is_it() && settle();
+    if is_settled {
+        let _ = objects.remove(second);
+    }
+    is_settled
+}
+
+/// What the lock of a dead call is to replace, where HEAD is at the commit that its second name tells. Nobody has
+/// replaced it since then: the lock was there.
+fn place_of<'a>(repo: &Repo, name: &'a OsStr, second: &OsStr) -> Option<&'a str> {
+    let place = name.to_str()?.strip_suffix(LOCK_SUFFIX)?;
+    let commit = ObjectId::from_hex(second.to_str()?.rsplit_once('_')?.1.as_bytes()).ok()?;
+    (head(repo).ok()? == Some(commit)).then_some(place)
+}
+
+/// The locks that calls of lbx's left which are dead by now, as messages name them; with `settle` they are
+/// removed, or put in place.
+pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
+    let objects = repo.objects_folder();
+    if second_names(objects).is_empty() {
+        return Vec::new();
+    }
+    let common = ["refs/heads", "refs/lbx"].map(|folder| repo.common().folder(folder));
+    let mut waiting: Vec<Dir> = std::iter::once(repo.own().folder("."))
+        .chain(common)
+        .filter_map(|folder| folder.ok().flatten())
+        .collect();
+    let (mut found, mut folders) = (Vec::new(), 0);
+    while let Some(folder) = waiting.pop() {
+        folders += 1;
+        let is_of_branches = folder.path() != repo.own().path();
+        for name in folder.names().unwrap_or_default() {
+            let is_lock = name.to_string_lossy().ends_with(LOCK_SUFFIX);
+            if is_lock && is_stale_lock(objects, &folder, &name) {
+                let shown = folder.path().join(&name).display().to_string();
+                if !settle || break_stale_lock(repo, &folder, &name) {
+                    found.push(shown);
+                }
+            } else if is_of_branches
+                && folders < FOLDERS_MAX
+                && folder.stat(&name).is_ok_and(|stat| stat.is_some_and(|stat| is_folder(&stat)))
+            {
+                waiting.extend(folder.folder(&name).ok().flatten());
+            }
+        }
+    }
+    found
+}
+
+/// Whether a lock is lbx's own, and its holder dead.
+fn is_stale_lock(objects: &Dir, folder: &Dir, name: &OsStr) -> bool {
+    second_name(objects, folder, name).is_some()
+        && folder
+            .open_over(name)
+            .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
+/// The second name of a lock, where it is lbx's own.
+fn second_name(objects: &Dir, folder: &Dir, name: &OsStr) -> Option<OsString> {
+    let lock: Stat = folder.stat(name).ok().flatten().filter(|stat| is_regular(stat) && stat.st_nlink > 1)?;
+    let is_it = |name: &OsString| {
+        objects.stat(name).is_ok_and(|stat| stat.is_some_and(|stat| is_same_file(&stat, &lock)))
+    };
+    second_names(objects).into_iter().find(is_it)
+}
+
+/// All second names there are.
+fn second_names(objects: &Dir) -> Vec<OsString> {
+    let names = objects.names().unwrap_or_default();
+    names.into_iter().filter(|name| name.to_string_lossy().starts_with(LOCK_PREFIX)).collect()
 }

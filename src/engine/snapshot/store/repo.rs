@@ -2,24 +2,26 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use gix::ObjectId;
+use gix::bstr::BStr;
 use gix::error::ResultExt as _;
-use gix::objs::{Data, Find as _, Header, Kind, WriteTo};
+use gix::objs::{CommitRefIter, Data, Find as _, Header, Kind, TreeRefIter, WriteTo};
 use gix::refs::packed;
+use gix::zlib::{Inflate, Status};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
+use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
-use super::held::HeldFolder;
-use super::loose::{Loose, OBJECT_BYTES_MAX};
-use super::object::{Commit, Object, Tree};
 use super::recent::RecentObjects;
 use super::settings::Settings;
-use super::{alternates, loose, ordinary};
+use super::{preflight, small};
+use crate::engine::workspace::fs::is_regular;
 
 /// Largest file of packed references: that of a million.
 const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
@@ -37,17 +39,17 @@ pub type NewObjects = BTreeMap<ObjectId, (Kind, Vec<u8>)>;
 /// and never quoted.
 pub struct Repo {
     /// The work tree.
-    work_tree: HeldFolder,
+    work_tree: Dir,
     /// What git's configuration says.
     settings: Settings,
     /// The folder that holds `HEAD`.
-    own: Arc<HeldFolder>,
+    own: Arc<Dir>,
     /// The folder of the whole repository; the same, save in a linked worktree.
-    common: Arc<HeldFolder>,
+    common: Arc<Dir>,
     /// Its objects.
-    objects_folder: Arc<HeldFolder>,
+    objects_folder: Arc<Dir>,
     /// The folder of its branches, once that was opened.
-    heads: OnceCell<Arc<HeldFolder>>,
+    heads: OnceCell<Arc<Dir>>,
     /// Its packs and what it borrows, once something is looked for there.
     elsewhere: OnceCell<Elsewhere>,
     /// Objects that are not stored yet.
@@ -61,11 +63,11 @@ pub struct Repo {
 /// The folders of a repository.
 pub struct Folders {
     /// The one that holds `HEAD`.
-    own: Arc<HeldFolder>,
+    own: Arc<Dir>,
     /// That of the whole repository; the same, save in a linked worktree.
-    common: Arc<HeldFolder>,
+    common: Arc<Dir>,
     /// That of its objects.
-    objects: Arc<HeldFolder>,
+    objects: Arc<Dir>,
 }
 
 impl Folders {
@@ -73,10 +75,10 @@ impl Folders {
     ///
     /// # Errors
     /// Where what makes a folder a repository is missing, or is something else.
-    pub fn of(own: HeldFolder, common: Option<HeldFolder>) -> Result<Self, SnapshotError> {
+    pub fn of(own: Dir, common: Option<Dir>) -> Result<Self, SnapshotError> {
         let own = Arc::new(own);
         let common = common.map_or_else(|| Arc::clone(&own), Arc::new);
-        ordinary::check_folder(&own, &common)?;
+        preflight::check_folder(&own, &common)?;
         let doing = || {
             format!("`{}` cannot be opened as a folder of its own", common.path().join("objects").display())
         };
@@ -85,12 +87,12 @@ impl Folders {
     }
 
     /// The one that holds `HEAD`.
-    pub fn own(&self) -> &HeldFolder {
+    pub fn own(&self) -> &Dir {
         &self.own
     }
 
     /// That of the whole repository.
-    pub fn common(&self) -> &HeldFolder {
+    pub fn common(&self) -> &Dir {
         &self.common
     }
 }
@@ -100,7 +102,7 @@ struct Elsewhere {
     /// gix's view of all objects.
     odb: gix::odb::Handle,
     /// The folders of objects that it borrows from others.
-    borrowed: Vec<HeldFolder>,
+    borrowed: Vec<Dir>,
     /// Objects whose files were looked at: the same trees are read for each of many files.
     checked: RefCell<HashSet<ObjectId>>,
 }
@@ -140,7 +142,7 @@ impl std::fmt::Debug for Repo {
 
 impl Repo {
     /// The repository in `folders`, with its settings.
-    pub fn new(work_tree: HeldFolder, folders: Folders, settings: Settings) -> Self {
+    pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
         let Folders { own, common, objects } = folders;
         let (new, read) = (RefCell::default(), RefCell::default());
         let (heads, elsewhere) = (OnceCell::new(), OnceCell::new());
@@ -174,12 +176,12 @@ impl Repo {
     }
 
     /// The work tree, held open.
-    pub fn work_tree(&self) -> &HeldFolder {
+    pub fn work_tree(&self) -> &Dir {
         &self.work_tree
     }
 
     /// The work tree alone.
-    pub fn into_work_tree(self) -> HeldFolder {
+    pub fn into_work_tree(self) -> Dir {
         self.work_tree
     }
 
@@ -199,17 +201,17 @@ impl Repo {
     }
 
     /// The folder that holds `HEAD`.
-    pub fn own(&self) -> &HeldFolder {
+    pub fn own(&self) -> &Dir {
         &self.own
     }
 
     /// The folder of the whole repository.
-    pub fn common(&self) -> &HeldFolder {
+    pub fn common(&self) -> &Dir {
         &self.common
     }
 
     /// The folder of its objects.
-    pub fn objects_folder(&self) -> &Arc<HeldFolder> {
+    pub fn objects_folder(&self) -> &Arc<Dir> {
         &self.objects_folder
     }
 
@@ -217,7 +219,7 @@ impl Repo {
     ///
     /// # Errors
     /// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
-    pub fn heads(&self) -> Result<Option<Arc<HeldFolder>>, Errno> {
+    pub fn heads(&self) -> Result<Option<Arc<Dir>>, Errno> {
         if let Some(heads) = self.heads.get() {
             return Ok(Some(Arc::clone(heads)));
         }
@@ -285,7 +287,7 @@ impl Repo {
             || match self.elsewhere.get() {
                 // Looking for packs that came meanwhile would list their folder for each of many objects.
                 Some(elsewhere) => elsewhere.odb.exists_without_refresh(id),
-                None => rustix::fs::statat(&*self.objects_folder, loose::name(id), AtFlags::empty()).is_ok(),
+                None => rustix::fs::statat(&*self.objects_folder, loose_name(id), AtFlags::empty()).is_ok(),
             }
     }
 
@@ -374,7 +376,7 @@ impl Repo {
             return Ok(Some(Rc::clone(object)));
         }
         let damaged = || format!("the object {id} is not a regular file, or is damaged");
-        let object = match loose::read(&self.objects_folder, id, self.recent()).untold(damaged)? {
+        let object = match read_loose(&self.objects_folder, id, self.recent()).untold(damaged)? {
             Loose::Here(kind, data) => with(kind, data),
             Loose::Elsewhere => {
                 let mut buffer = Vec::new();
@@ -395,7 +397,7 @@ impl Repo {
             return Ok(elsewhere);
         }
         // What it borrows, and what stands among its packs, is looked at before gix follows it.
-        let borrowed = alternates::folders(&self.objects_folder)?;
+        let borrowed = preflight::alternates(&self.objects_folder)?;
         let options = gix::odb::store::init::Options {
             use_multi_pack_index: self.settings.boolean("core.multiPackIndex").unwrap_or(true),
             alloc_limit_bytes: usize::try_from(OBJECT_BYTES_MAX).ok(),
@@ -410,11 +412,11 @@ impl Repo {
 
 impl Elsewhere {
     /// Refuses an object whose file is none: opening a FIFO waits for ever.
-    fn check_loose(&self, objects: &HeldFolder, id: &gix::hash::oid) -> Result<(), SnapshotError> {
+    fn check_loose(&self, objects: &Dir, id: &gix::hash::oid) -> Result<(), SnapshotError> {
         if self.checked.borrow().contains(id) {
             return Ok(());
         }
-        let name = loose::name(id);
+        let name = loose_name(id);
         for folder in std::iter::once(objects).chain(&self.borrowed) {
             // What a link leads to counts, as it does for git.
             let found = rustix::fs::statat(folder, &name, AtFlags::empty());
@@ -451,5 +453,217 @@ impl gix::objs::Find for Repo {
 impl gix::objs::FindHeader for Repo {
     fn try_header(&self, id: &gix::hash::oid) -> gix::error::Result<Option<Header>> {
         Ok(self.look_for(id).or_error()?.map(|it| Header { kind: it.kind, size: it.data.len() as u64 }))
+    }
+}
+
+/// An object with its bytes.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// Its id.
+    pub id: ObjectId,
+    /// What it is.
+    pub kind: Kind,
+    /// Its bytes, without the header.
+    pub data: Vec<u8>,
+}
+
+/// An object that is a commit.
+#[derive(Debug, Clone)]
+pub struct Commit(pub(super) Object);
+
+impl Commit {
+    /// Its fields, read as they are asked for.
+    fn fields(&self) -> CommitRefIter<'_> {
+        CommitRefIter::from_bytes(&self.0.data, self.0.id.kind())
+    }
+
+    /// The id of its tree.
+    ///
+    /// # Errors
+    /// Where the commit is damaged.
+    pub fn tree_id(&self) -> gix::error::Result<ObjectId> {
+        self.fields().tree_id()
+    }
+
+    /// The commits before it.
+    pub fn parent_ids(&self) -> impl Iterator<Item = ObjectId> {
+        self.fields().parent_ids()
+    }
+
+    /// Its message, as it is stored.
+    ///
+    /// # Errors
+    /// Where the commit is damaged.
+    pub fn message_raw(&self) -> gix::error::Result<&BStr> {
+        self.fields().message()
+    }
+
+    /// The name of its author.
+    ///
+    /// # Errors
+    /// Where the commit is damaged.
+    pub fn author_name(&self) -> gix::error::Result<&BStr> {
+        Ok(self.fields().author()?.name)
+    }
+
+    /// When it was made, in seconds since 1970.
+    ///
+    /// # Errors
+    /// Where the commit is damaged.
+    pub fn seconds(&self) -> gix::error::Result<i64> {
+        Ok(self.fields().committer()?.time()?.seconds)
+    }
+}
+
+/// An object that is a tree.
+#[derive(Debug, Clone)]
+pub struct Tree(pub(super) Object);
+
+impl Tree {
+    /// Its entries, in the order in which they are stored.
+    pub fn iter(&self) -> TreeRefIter<'_> {
+        TreeRefIter::from_bytes(&self.0.data, self.0.id.kind())
+    }
+
+    /// Its bytes.
+    pub fn data(&self) -> &[u8] {
+        &self.0.data
+    }
+}
+
+/// Largest object that is unpacked, in bytes. A few kilobytes of zeros can say that they are many
+/// gigabytes.
+pub const OBJECT_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Largest file that is read whole, in bytes; a larger one is mapped.
+const LOOSE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Room for the header of an object, and for all of a small one.
+const HEADER_BYTES: usize = 512;
+
+/// What there is of an object in the folder of objects.
+pub enum Loose {
+    /// It.
+    Here(Kind, Vec<u8>),
+    /// No file, or one that is read in another way.
+    Elsewhere,
+}
+
+/// The file of an object, from the folder of objects.
+pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
+    let mut hex = id.to_hex().to_string();
+    hex.insert(2, '/');
+    hex.into()
+}
+
+/// The object `id` in the folder `objects`; an earlier call may have left it in `recent`.
+///
+/// # Errors
+/// Where its file is not a regular one, or is damaged.
+pub fn read_loose(objects: &Dir, id: &gix::hash::oid, recent: Option<&RecentObjects>) -> io::Result<Loose> {
+    let name = loose_name(id);
+    // Looked at first: a FIFO or a device is not even opened. A link leads elsewhere.
+    let stat = match rustix::fs::statat(objects, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::INTR) => return Err(Errno::INTR.into()),
+        Err(_) => return Ok(Loose::Elsewhere),
+    };
+    if crate::engine::workspace::fs::is_symlink(&stat) {
+        return Ok(Loose::Elsewhere);
+    }
+    if !is_regular(&stat) {
+        return Err(Errno::INVAL.into());
+    }
+    if let Some((kind, data)) = recent.and_then(|recent| recent.known(id, &stat)) {
+        return Ok(Loose::Here(kind, data));
+    }
+    match objects.read_once(&name, LOOSE_BYTES_MAX) {
+        Ok(Some(bytes)) => {
+            let (kind, data) = unpacked(&bytes)?;
+            if let Some(recent) = recent {
+                recent.note(id, &stat, kind, &data);
+            }
+            Ok(Loose::Here(kind, data))
+        }
+        Ok(None) => Ok(Loose::Elsewhere),
+        // The folder that it is in may be a link.
+        Err(error)
+            if [Errno::LOOP, Errno::XDEV, Errno::FBIG].iter().any(|errno| is_errno(&error, *errno)) =>
+        {
+            Ok(Loose::Elsewhere)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the system said so.
+fn is_errno(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// An object from the bytes of its file.
+fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
+    let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    if let Some(whole) = small::content(bytes) {
+        let (kind, size, skip) = gix::objs::decode::loose_header(whole).map_err(|_| damaged())?;
+        let data = whole.get(skip..).filter(|data| data.len() as u64 == size).ok_or_else(damaged)?;
+        return Ok((kind, data.to_vec()));
+    }
+    let mut header = [0; HEADER_BYTES];
+    let mut inflate = Inflate::default();
+    let (status, read, written) = inflate.prefix(bytes, &mut header).map_err(|_| damaged())?;
+    let begin = header.get(..written).filter(|_| status != Status::BufError).ok_or_else(damaged)?;
+    let (kind, size, skip) = gix::objs::decode::loose_header(begin).map_err(|_| damaged())?;
+    if size > OBJECT_BYTES_MAX {
+        // Not damaged: lbx reads no object of that size.
+        return Err(Errno::FBIG.into());
+    }
+    let size = usize::try_from(size).map_err(|_| damaged())?;
+    let held = begin.get(skip..).ok_or_else(damaged)?;
+    if held.len() > size {
+        return Err(damaged());
+    }
+    let mut data = Vec::new();
+    if status == Status::StreamEnd {
+        data.extend_from_slice(held);
+    } else {
+        data.try_reserve_exact(size).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let rest = bytes.get(read..).unwrap_or_default();
+        inflate.rest(rest, begin, skip, &mut data, size).map_err(|_| damaged())?;
+    }
+    if data.len() == size { Ok((kind, data)) } else { Err(damaged()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use gix::zlib::Compression;
+
+    use super::*;
+    use crate::engine::snapshot::store::pack::Deflater;
+
+    #[test]
+    fn an_object_of_any_size_comes_back_and_a_damaged_one_does_not() {
+        for size in [0, 1, 400, 505, 511, 512, 513, 5_000, 200_000] {
+            let data: Vec<u8> =
+                (0..size).map(|at: u32| at.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
+            let file = super::super::objects::blob_compressed(&data, Compression::BEST_SPEED).unwrap();
+            assert_eq!(unpacked(&file).unwrap(), (Kind::Blob, data), "{size}");
+            for end in [0, 1, file.len() / 2, file.len().saturating_sub(8)] {
+                assert!(unpacked(&file[..end]).is_err(), "{size} up to {end}");
+            }
+        }
+        assert!(unpacked(b"no object").is_err());
+    }
+
+    /// Damaged objects are moved out of `.git` by `doctor --fix`: a sound one must be no such.
+    #[test]
+    fn an_object_that_is_too_large_to_be_read_is_not_damaged() {
+        for size in [1000, OBJECT_BYTES_MAX + 1, u64::MAX] {
+            let begin = format!("blob {size}\0the first bytes");
+            let mut file = Vec::new();
+            Deflater::new(Compression::BEST_SPEED).deflate(&[begin.as_bytes()], &mut file).unwrap();
+            let error = unpacked(&file).unwrap_err();
+            let is_too_large = size > OBJECT_BYTES_MAX;
+            assert_eq!(is_errno(&error, Errno::FBIG), is_too_large, "{size}: {error}");
+            assert_eq!(error.kind() == io::ErrorKind::InvalidData, !is_too_large, "{size}: {error}");
+        }
     }
 }

@@ -20,10 +20,10 @@ use gix::refs::FullName;
 use gix::sec::Trust;
 use gix::zlib::Compression;
 
+use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
-use super::held::HeldFolder;
-use super::ordinary;
-use super::ordinary::{CONFIG_BYTES_MAX, REF_BYTES_MAX};
+use super::preflight;
+use super::preflight::{CONFIG_BYTES_MAX, REF_BYTES_MAX};
 use crate::engine::workspace::kept_files::KeptFiles;
 
 /// Extensions that a repository of format 1 may use, in lower case.
@@ -61,11 +61,11 @@ impl Settings {
     ///
     /// # Errors
     /// Where a file cannot be read or is not in git's format, or where lbx would misread the repository.
-    pub fn read(common: &HeldFolder, own: &HeldFolder, overrides: &[BString]) -> Result<Self, SnapshotError> {
+    pub fn read(common: &Dir, own: &Dir, overrides: &[BString]) -> Result<Self, SnapshotError> {
         let opening = || format!("the repository `{}` cannot be opened", own.path().display());
         let bytes = common.read("config", CONFIG_BYTES_MAX);
         let bytes = bytes.doing(|| "its configuration cannot be read".into())?.unwrap_or_default();
-        ordinary::check_includes(&common.path().join("config"), &bytes)?;
+        preflight::check_includes(&common.path().join("config"), &bytes)?;
         let mut local = parsed(&bytes, Source::Local, common.path().join("config"))
             .untold(|| "its configuration is not in git's format".into())?;
         check_extensions(&local)?;
@@ -73,7 +73,7 @@ impl Settings {
         if local.boolean(Extensions::WORKTREE_CONFIG).ok().flatten().unwrap_or(false) {
             let path = own.path().join("config.worktree");
             let bytes = own.read("config.worktree", CONFIG_BYTES_MAX).doing(opening)?.unwrap_or_default();
-            ordinary::check_includes(&path, &bytes)?;
+            preflight::check_includes(&path, &bytes)?;
             local.append(parsed(&bytes, Source::Worktree, path).doing(opening)?).doing(opening)?;
         }
         let mut file = of_user(common.files().map(Arc::as_ref)).doing(opening)?;
@@ -111,7 +111,7 @@ impl Settings {
         let home = home();
         let is_optional = path.is_optional;
         let path = root.join(path.interpolate(interpolation(home.as_deref()))?);
-        Ok(if is_optional && !ordinary::is_there(&path) { None } else { Some(path) })
+        Ok(if is_optional && !preflight::is_there(&path) { None } else { Some(path) })
     }
 
     /// How hard loose objects are compressed.
@@ -160,7 +160,7 @@ impl Settings {
     pub fn check_rules(&self, root: &Path) -> Result<(), SnapshotError> {
         for setting in RULE_SETTINGS {
             let Ok(Some(path)) = self.path(root, setting) else { continue };
-            if !ordinary::may_be_rules(&path) {
+            if !preflight::may_be_rules(&path) {
                 return Err(SnapshotError::new(format!(
                     "`{setting}` names something that is not a regular file, or has too many rules"
                 )));
@@ -226,7 +226,7 @@ fn of_user(files: Option<&KeptFiles>) -> gix::error::Result<File> {
     let mut all = File::new(Metadata::from(Source::System));
     for source in [Source::System, Source::Git, Source::User] {
         let Some(path) = source.storage_location(&mut variable) else { continue };
-        let Ok(bytes) = ordinary::read_followed(&path, files) else { continue };
+        let Ok(bytes) = preflight::read_followed(&path, files) else { continue };
         all.append(parsed(&bytes, source, path)?)?;
     }
     Ok(all)
@@ -238,7 +238,7 @@ fn is_include(name: &BStr) -> bool {
 }
 
 /// Takes in the files that are included, on the conditions of the folder and the branch.
-fn follow_includes(file: &mut File, own: &HeldFolder) -> gix::error::Result {
+fn follow_includes(file: &mut File, own: &Dir) -> gix::error::Result {
     let head = own.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
     let branch = head.strip_prefix(b"ref:").and_then(|name| FullName::try_from(name.trim().as_bstr()).ok());
     let home = home();

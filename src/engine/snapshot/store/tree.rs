@@ -1,17 +1,21 @@
-//! Trees: looking a path up, rewriting the trees on it, carrying a moved HEAD over.
+//! Trees and the names in them: looking paths up, rewriting the trees on them, carrying a moved HEAD over.
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::error::ResultExt as _;
 use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode};
 use gix::objs::{Kind, Tree, TreeRef, WriteTo as _};
+use gix::validate::path::component;
 
 use super::error::{Doing as _, SnapshotError};
 use super::repo::Repo;
+use super::trail::Trails;
+use crate::engine::workspace::protect::names::is_held;
 
 /// Deepest nesting of trees that is written and followed, in folders: the cost of each level grows
 /// with its depth, and git itself stops at 2,048.
@@ -281,4 +285,221 @@ pub type Entries = BTreeMap<BString, Entry>;
 /// Reads a tree for looking names up.
 pub fn by_name(repo: &Repo, tree: ObjectId) -> Result<Entries, SnapshotError> {
     Ok(read(repo, tree)?.entries.into_iter().map(|entry| (entry.filename.clone(), entry)).collect())
+}
+
+/// Most entries of trees that are kept on the way to one path.
+const ENTRIES_MAX: usize = 200_000;
+
+/// A tree with all below it.
+#[derive(Debug)]
+pub struct Trees {
+    /// Its id.
+    root: ObjectId,
+    /// What was read on the way to the last paths.
+    trails: Trails<Folder>,
+}
+
+impl Trees {
+    /// The tree `root`, of which nothing is read yet.
+    pub fn of(root: ObjectId) -> Self {
+        Self { root, trails: Trails::default() }
+    }
+
+    /// Looks `path` up. A walk reads each tree about once, however deep it goes.
+    ///
+    /// # Errors
+    /// Where a tree on the way cannot be read.
+    pub fn look_up(&mut self, repo: &Repo, path: &[u8]) -> Result<Lookup, SnapshotError> {
+        let trail = self.trails.to(path);
+        if trail.steps().is_empty() {
+            trail.push(0, Folder::of(self.root));
+        }
+        while let Some((folder_end, folder)) = trail.steps().last_mut() {
+            let start = if *folder_end == 0 { 0 } else { *folder_end + 1 };
+            let name = path.get(start..).unwrap_or_default();
+            let name = name.split(|byte| *byte == b'/').next().unwrap_or_default();
+            let end = start + name.len();
+            match folder.entry(repo, name)? {
+                None => break,
+                Some(found) if end >= path.len() => return Ok(Lookup::Entry(found)),
+                Some(found) if found.kind != EntryKind::Tree => return Ok(Lookup::Blocked(end, found)),
+                Some(found) => trail.push(end, Folder::of(found.id)),
+            }
+            let_go(trail.steps());
+        }
+        Ok(Lookup::Nothing)
+    }
+}
+
+/// Forgets what the outermost folders hold, where all together hold too much; it is read again
+/// where it is wanted.
+fn let_go(steps: &mut [(usize, Folder)]) {
+    let held = |folder: &Folder| folder.listing.as_ref().map_or(0, |listing| listing.entries.len());
+    let mut total: usize = steps.iter().map(|(_, folder)| held(folder)).sum();
+    for (_, folder) in steps {
+        if total <= ENTRIES_MAX {
+            return;
+        }
+        total -= held(folder);
+        folder.listing = None;
+    }
+}
+
+/// A tree on the way.
+#[derive(Debug)]
+struct Folder {
+    /// Its id.
+    id: ObjectId,
+    /// What is in it, once it was read.
+    listing: Option<Listing>,
+}
+
+impl Folder {
+    /// The tree `id`, which is read when it is wanted.
+    fn of(id: ObjectId) -> Self {
+        Self { id, listing: None }
+    }
+
+    /// The entry `name`.
+    fn entry(&mut self, repo: &Repo, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
+        if self.listing.is_none() {
+            self.listing = Some(Listing::read(repo, self.id)?);
+        }
+        Ok(self.listing.as_ref().and_then(|listing| listing.entry(name)))
+    }
+}
+
+/// The entries of a tree, by name: a tree may come in any order.
+#[derive(Debug, Default)]
+struct Listing {
+    /// All names behind each other.
+    names: Vec<u8>,
+    /// Where in `names` each name is, and the entry.
+    entries: Vec<(Range<usize>, TreeItem)>,
+}
+
+impl Listing {
+    /// Reads the tree `id`.
+    fn read(repo: &Repo, id: ObjectId) -> Result<Self, SnapshotError> {
+        let mut listing = Self::default();
+        if id.is_empty_tree() {
+            return Ok(listing);
+        }
+        let object = repo.find_tree(id)?;
+        for entry in object.iter() {
+            let entry = entry.doing(|| format!("the tree {id} is damaged"))?;
+            let start = listing.names.len();
+            listing.names.extend_from_slice(entry.filename);
+            let found = TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() };
+            listing.entries.push((start..listing.names.len(), found));
+        }
+        let names = &listing.names;
+        // Of two with one name the first counts, as when the tree is read from its start.
+        listing.entries.sort_by(|(one, _), (other, _)| names.get(one.clone()).cmp(&names.get(other.clone())));
+        Ok(listing)
+    }
+
+    /// The entry `name`.
+    fn entry(&self, name: &[u8]) -> Option<TreeItem> {
+        let at = self.entries.partition_point(|(range, _)| self.names.get(range.clone()) < Some(name));
+        let (range, found) = self.entries.get(at)?;
+        (self.names.get(range.clone()) == Some(name)).then_some(*found)
+    }
+}
+
+/// The files that hold rules, in every folder.
+pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
+
+/// What the names of a snapshot are held to. Device names of Windows are none of git's business.
+const NAMES: component::Options =
+    component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
+
+/// The folder of lbx's own files, wherever it is.
+const STATE_FOLDER: &[u8] = b".lbx";
+/// The one file in it that may enter.
+const STATE_FILE: &[u8] = b"config.toml";
+
+/// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
+/// enters, which git sees too.
+pub fn is_name(path: &[u8], is_link: bool) -> bool {
+    let is_own = path.split(|byte| *byte == b'/').any(|name| name == b".lbx");
+    let last = path.rsplit(|byte| *byte == b'/').next();
+    may_enter(path)
+        && !(is_own && is_link)
+        && path.split(|byte| *byte == b'/').all(|name| {
+            let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
+            // Git reads a backslash as a separator where it checks a repository.
+            let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
+            !name.contains(&0)
+                && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
+                && parts_ok.into_iter().all(|part| {
+                    matches!(part, b"." | b"..")
+                        || gix::validate::path::component(BStr::new(part), None, NAMES).is_ok()
+                })
+        })
+}
+
+/// Whether a path is no file of lbx's own, or the one among them that is the developer's to keep. A
+/// repository that lbx moved aside is in no snapshot.
+pub fn may_enter(path: &[u8]) -> bool {
+    if path.split(|byte| *byte == b'/').any(is_held) {
+        return false;
+    }
+    let is_own =
+        |path: &[u8]| path.split(|byte| *byte == b'/').any(|name| name.eq_ignore_ascii_case(STATE_FOLDER));
+    let folder =
+        path.strip_suffix(STATE_FILE).filter(|folder| may_hold_policy(folder.trim_end_with(|c| c == '/')));
+    !is_own(path) || folder.is_some_and(|folder| folder.ends_with(b"/"))
+}
+
+/// Whether a path is the folder of lbx's own files, and in no other such folder.
+pub fn may_hold_policy(folder: &[u8]) -> bool {
+    let parent = folder.strip_suffix(STATE_FOLDER);
+    parent.is_some_and(|parent| (parent.is_empty() || parent.ends_with(b"/")) && may_enter(parent))
+}
+
+/// Whether a path lies deeper than a snapshot goes.
+#[must_use]
+pub fn is_too_deep(path: &[u8]) -> bool {
+    memchr::memchr_iter(b'/', path).nth(DEPTH_MAX).is_some()
+}
+
+/// Every folder on the way to `path`, the root (empty) first.
+pub fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    std::iter::once(0).chain(slashes).filter_map(|at| path.get(..at))
+}
+
+/// The path of `name` in `folder`.
+pub fn joined(folder: &[u8], name: &[u8]) -> BString {
+    let mut path = BString::from(folder);
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_lbx_only_the_policy_may_enter() {
+        let paths: [(&[u8], bool); 10] = [
+            (b"a/b", true),
+            (b".lbx/config.toml", true),
+            (b"sub/.lbx/config.toml", true),
+            (b".LBX/config.toml", false),
+            (b".lbx/state.json", false),
+            (b".lbx/xconfig.toml", false),
+            (b".lbx/config.toml/x", false),
+            (b".lbx/trash/.lbx/config.toml", false),
+            (b".lbx", false),
+            (b"x.lbx/config.toml", true),
+        ];
+        for (path, may) in paths {
+            assert_eq!(may_enter(path), may, "{}", path.as_bstr());
+        }
+    }
 }

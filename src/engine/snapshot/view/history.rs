@@ -1,19 +1,16 @@
-//! The snapshots so far, newest first.
+//! The snapshots so far, newest first, and the snapshot that each line of a file came from.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
-use similar::DiffTag;
+use similar::{DiffOp, DiffTag};
 
-use super::compare;
-use super::compare::{Changes, PathChange, Version, VersionKind};
-use crate::engine::snapshot::store::Store;
+use super::compare::{self, Changes, PathChange, Version, VersionKind};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::message;
-use crate::engine::snapshot::store::{chain, tree};
-use crate::text::myers;
+use crate::engine::snapshot::store::{Store, commit_builder, tree};
+use crate::text::{line_diff, lines, myers};
 
 /// Most paths of one snapshot that a listing looks at.
 const PATHS_MAX: usize = 10_000;
@@ -170,7 +167,7 @@ impl Store {
     pub fn changes(&self, from: Option<&str>, to: &str, paths_max: usize) -> Result<Changes, SnapshotError> {
         let tree = |hex: &str| {
             let id = ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is not a commit id"))?;
-            chain::tree_of(&self.repo, id)
+            commit_builder::tree_of(&self.repo, id)
         };
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         let from = from.map(tree).transpose()?.unwrap_or(empty);
@@ -211,22 +208,22 @@ impl Store {
         let doing = || format!("the snapshot {id} cannot be read");
         let commit = self.repo.find_commit(id).doing(doing)?;
         let text = commit.message_raw().doing(doing)?;
-        let Some(trailers) = message::trailers(text) else {
+        let Some(trailers) = commit_builder::parse_trailers(text) else {
             return Ok(None);
         };
         let author = commit.author_name().doing(doing)?.to_str_lossy();
-        let harness = chain::harness_of(&author, &trailers.session);
+        let harness = commit_builder::harness_of(&author, &trailers.session);
         let first_parent = commit.parent_ids().next();
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         Ok(Some(Read {
             first_parent,
             tree: commit.tree_id().doing(doing)?,
-            tree_before: first_parent.map_or(Ok(empty), |id| chain::tree_of(&self.repo, id))?,
+            tree_before: first_parent.map_or(Ok(empty), |id| commit_builder::tree_of(&self.repo, id))?,
             snapshot: Snapshot {
                 id: id.to_string(),
                 parent: first_parent.map(|id| id.to_string()),
-                subject: message::subject(text),
-                why: message::why(text),
+                subject: commit_builder::subject_of(text),
+                why: commit_builder::why_of(text),
                 harness: harness.map(str::to_owned),
                 session: trailers.session,
                 tool: trailers.tool,
@@ -339,4 +336,143 @@ fn count(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     let ops = myers::of_lines(&before, &after, Some(Instant::now() + COUNT_TIME_MAX));
     let changed = || ops.iter().filter(|op| op.tag() != DiffTag::Equal);
     Some((changed().map(|op| op.new_range().len()).sum(), changed().map(|op| op.old_range().len()).sum()))
+}
+
+/// Most paths of one snapshot among which a file's earlier name is looked for.
+const RENAME_PATHS_MAX: usize = 10_000;
+
+/// Where the lines of a file came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Blame {
+    /// For each line its place in `origins`; `None` for a line that was there before the first
+    /// snapshot, or that no snapshot has yet.
+    pub lines: Vec<Option<usize>>,
+    /// The snapshots that lines came from.
+    pub origins: Vec<Origin>,
+    /// Whether any snapshot has the file.
+    pub is_known: bool,
+    /// Whether there was no time to look at all snapshots.
+    pub truncated: bool,
+}
+
+/// A snapshot that lines came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The snapshot, without the files that it changed.
+    pub snapshot: Snapshot,
+    /// The path that the file had there.
+    pub path: Vec<u8>,
+}
+
+impl Store {
+    /// Where each line of `content` came from, the content of `path` as it is now, by going back from
+    /// the newest snapshot until `until`. Follows the file through renames. Line endings do not count.
+    ///
+    /// # Errors
+    /// Where the branch, a commit on it or a version of the file cannot be read.
+    pub fn blame(&self, path: &[u8], content: &[u8], until: Instant) -> Result<Blame, SnapshotError> {
+        let lines = split(content);
+        let mut blame = Blame { lines: vec![None; lines.len()], ..Blame::default() };
+        let Some(tip) = self.branch.tip(&self.repo)? else { return Ok(blame) };
+        let Some(newest) = self.snapshot(tip)? else { return Ok(blame) };
+        let Some(stored) = self.text_at(newest.tree, path)? else { return Ok(blame) };
+        blame.is_known = true;
+        let mut pending = Pending::of(&lines, &split(&stored));
+        let (mut path, mut next) = (path.to_vec(), Some(newest));
+        while let Some(found) = next.filter(|_| !pending.lines.is_empty()) {
+            if Instant::now() >= until {
+                blame.truncated = true;
+                break;
+            }
+            let at = |tree| tree::look_up(&self.repo, tree, &path).map(tree::Lookup::entry);
+            if at(found.tree)? != at(found.tree_before)? {
+                let (now, origin) = (path.clone(), blame.origins.len());
+                let before = match self.text_at(found.tree_before, &path)? {
+                    Some(before) => Some(before),
+                    None => self.text_before_rename(&mut path, found.tree_before, found.tree)?,
+                };
+                let after = self.text_at(found.tree, &now)?.unwrap_or_default();
+                let came = pending.go_back(&split(&before.unwrap_or_default()), &split(&after));
+                for line in &came {
+                    if let Some(line) = blame.lines.get_mut(*line) {
+                        *line = Some(origin);
+                    }
+                }
+                if !came.is_empty() {
+                    blame.origins.push(Origin { snapshot: found.snapshot, path: now });
+                }
+            }
+            next = found.first_parent.map_or(Ok(None), |id| self.snapshot(id))?;
+        }
+        Ok(blame)
+    }
+
+    /// The text at `path` in a tree; `None` where there is no file.
+    fn text_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+        self.stored(tree, path)
+    }
+
+    /// The text that a file had under another name before a snapshot; `path` is then that name.
+    fn text_before_rename(
+        &self,
+        path: &mut Vec<u8>,
+        before: ObjectId,
+        after: ObjectId,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let changes = compare::trees(&self.repo, before, after, RENAME_PATHS_MAX)?;
+        let renamed = self.deltas(&changes.paths)?.into_iter().find_map(|delta| {
+            let is_it = delta.after.as_ref().is_some_and(|(after, _)| after == path);
+            delta.before.filter(|_| is_it)
+        });
+        let Some((old, _)) = renamed else { return Ok(None) };
+        let text = self.stored(before, &old)?;
+        *path = old;
+        Ok(text)
+    }
+}
+
+/// The lines of a text, without their endings.
+fn split(text: &[u8]) -> Vec<&[u8]> {
+    lines::lines(text).map(lines::without_ending).collect()
+}
+
+/// Lines whose origin is still looked for.
+struct Pending {
+    /// Each as its place in the file as it is now, and in the version that was reached.
+    lines: Vec<(usize, usize)>,
+}
+
+impl Pending {
+    /// The lines that a file as it is now has in common with its newest version.
+    fn of(now: &[&[u8]], newest: &[&[u8]]) -> Self {
+        let kept = common_lines(newest, now);
+        Self { lines: kept.into_iter().map(|(old, new)| (new, old)).collect() }
+    }
+
+    /// Goes from a version back to the one before; answers the lines that came in between.
+    fn go_back(&mut self, before: &[&[u8]], after: &[&[u8]]) -> Vec<usize> {
+        let mut earlier = vec![None; after.len()];
+        for (old, new) in common_lines(before, after) {
+            if let Some(place) = earlier.get_mut(new) {
+                *place = Some(old);
+            }
+        }
+        let mut came = Vec::new();
+        self.lines.retain_mut(|(line, place)| {
+            let old = earlier.get(*place).copied().flatten();
+            match old {
+                Some(old) => *place = old,
+                None => came.push(*line),
+            }
+            old.is_some()
+        });
+        came
+    }
+}
+
+/// The lines that two texts have in common, each by its place in both.
+fn common_lines(old: &[&[u8]], new: &[&[u8]]) -> Vec<(usize, usize)> {
+    let ops = line_diff::diff(old, new).ops;
+    let equal = ops.into_iter().filter(|op| matches!(op, DiffOp::Equal { .. }));
+    equal.flat_map(|op| op.old_range().zip(op.new_range())).collect()
 }

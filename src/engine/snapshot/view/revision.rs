@@ -1,11 +1,14 @@
-//! From the name of a commit to the commit.
+//! Reads commits back: from the name of a commit to the commit, and from a commit to its files.
 
 use gix::ObjectId;
+use gix::bstr::ByteSlice as _;
 
-use crate::engine::snapshot::store::Store;
+use crate::engine::snapshot::record::prepare;
+use crate::engine::snapshot::record::rules::Rules;
+use crate::engine::snapshot::store::commit_builder::{self, EXTERNAL};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::message;
-use crate::engine::snapshot::store::refs;
+use crate::engine::snapshot::store::tree::{self, Trees};
+use crate::engine::snapshot::store::{Store, refs};
 use crate::text::likeness;
 
 /// Shortest beginning of an id that is taken for one.
@@ -55,7 +58,7 @@ impl Store {
         let doing = || format!("the commit {commit} cannot be read");
         let id = ObjectId::from_hex(commit.as_bytes()).doing(doing)?;
         let commit = self.repo.find_commit(id).doing(doing)?;
-        if commit.message_raw().ok().and_then(message::trailers).is_some() {
+        if commit.message_raw().ok().and_then(commit_builder::parse_trailers).is_some() {
             return Ok(None);
         }
         Ok(Some(commit.seconds().doing(doing)?))
@@ -69,10 +72,10 @@ impl Store {
         while let Some(id) = next.filter(|_| recent.len() < NEAR_LOOKED_AT) {
             let Ok(commit) = self.repo.find_commit(id) else { break };
             let Ok(text) = commit.message_raw() else { break };
-            if message::trailers(text).is_none() {
+            if commit_builder::parse_trailers(text).is_none() {
                 break;
             }
-            recent.push((id.to_string(), message::subject(text)));
+            recent.push((id.to_string(), commit_builder::subject_of(text)));
             next = commit.parent_ids().next();
         }
         let digits = name.len().clamp(PREFIX_DIGITS_MIN, 40);
@@ -143,6 +146,237 @@ fn steps_back(name: &str) -> Option<(&str, usize)> {
         rest = more;
     }
     (!base.is_empty() && !base.contains(char::is_control) && steps <= STEPS_MAX).then_some((base, steps))
+}
+
+/// Snapshots that are searched for a version of a file.
+const COMMITS_LOOKED_AT: usize = 200;
+/// Versions of a file that are read in that search.
+const VERSIONS_LOOKED_AT: usize = 30;
+
+/// A text with CRLF in the place of each LF alone.
+fn with_crlf(text: &[u8]) -> Vec<u8> {
+    let mut converted = Vec::with_capacity(text.len());
+    for &byte in text {
+        if byte == b'\n' && converted.last() != Some(&b'\r') {
+            converted.push(b'\r');
+        }
+        converted.push(byte);
+    }
+    converted
+}
+
+/// The files of one commit. What was read on the way to the last path is kept, so that a folder of many
+/// files is not read anew for each of them.
+#[derive(Debug)]
+pub struct CommitFiles {
+    /// Its tree.
+    tree: ObjectId,
+    /// The folders on the way to the last paths.
+    trees: Trees,
+}
+
+impl Store {
+    /// The newest snapshot, in hex; `None` where there is none yet.
+    ///
+    /// # Errors
+    /// Where the branch cannot be read, or is a symbolic reference.
+    pub fn tip(&self) -> Result<Option<String>, SnapshotError> {
+        Ok(self.branch.tip(&self.repo)?.map(|id| id.to_string()))
+    }
+
+    /// The commit that holds the work tree as it was recorded last, in hex: the newest snapshot, or HEAD
+    /// where there is none yet. `None` in an empty repository.
+    ///
+    /// # Errors
+    /// As [`Self::tip`], and where HEAD cannot be read.
+    pub fn newest(&self) -> Result<Option<String>, SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        let newest =
+            tip.map_or_else(|| crate::engine::snapshot::store::refs::head(&self.repo), |tip| Ok(Some(tip)))?;
+        Ok(newest.map(|id| id.to_string()))
+    }
+
+    /// Returns the newest commit of the branch that was made before a time, in seconds since 1970; else the
+    /// developer's commit below the branch.
+    ///
+    /// # Errors
+    /// Fails if the branch or a commit cannot be read.
+    pub fn newest_before(&self, seconds: i64) -> Result<Option<String>, SnapshotError> {
+        /// Commits looked at.
+        const COMMITS_MAX: usize = 10_000;
+        let mut next = match self.branch.tip(&self.repo)? {
+            None => crate::engine::snapshot::store::refs::head(&self.repo)?,
+            tip => tip,
+        };
+        for _ in 0..COMMITS_MAX {
+            let Some(id) = next else { return Ok(None) };
+            match self.snapshot(id)? {
+                Some(found) if found.snapshot.seconds >= seconds => next = found.first_parent,
+                _ => return Ok(Some(id.to_string())),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the newest snapshot is that of the change `seq` of `session`.
+    ///
+    /// # Errors
+    /// Where the branch or its commit cannot be read.
+    pub fn tip_is(&self, session: &str, seq: u64) -> Result<bool, SnapshotError> {
+        let Some(tip) = self.branch.tip(&self.repo)? else {
+            return Ok(false);
+        };
+        let commit = self.repo.find_commit(tip).doing(|| "the newest snapshot cannot be read".into())?;
+        let trailers = commit.message_raw().ok().and_then(commit_builder::parse_trailers);
+        Ok(trailers.is_some_and(|it| it.session == session && it.seq == seq && it.tool != EXTERNAL))
+    }
+
+    /// The bytes that the commit `commit` (in hex) has stored for `path`, as git has them: line
+    /// endings converted, for a link its target. `None` where it has no file there.
+    ///
+    /// # Errors
+    /// Where there is no such commit, or it cannot be read.
+    pub fn file_at(&self, commit: &str, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
+        self.stored(commit_builder::tree_of(&self.repo, id)?, path)
+    }
+
+    /// The files of the commit `commit` (in hex), for many questions.
+    ///
+    /// # Errors
+    /// As [`Self::file_at`].
+    pub fn files_of(&self, commit: &str) -> Result<CommitFiles, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
+        let tree = commit_builder::tree_of(&self.repo, id)?;
+        Ok(CommitFiles { tree, trees: Trees::of(tree) })
+    }
+
+    /// Whether a commit has a file at `path`.
+    ///
+    /// # Errors
+    /// As [`Self::file_at`].
+    pub fn has_at(&self, files: &mut CommitFiles, path: &[u8]) -> Result<bool, SnapshotError> {
+        Ok(prepare::blob_id(files.trees.look_up(&self.repo, path)?).is_some())
+    }
+
+    /// The bytes that stood at `path` when a commit was made, where they were `size_bytes`: as they are
+    /// stored, as a checkout would write them, or with CRLF. `None` where it has no file there, or neither
+    /// form is of that size.
+    ///
+    /// # Errors
+    /// As [`Self::file_at`].
+    pub fn file_of_size(
+        &self,
+        files: &mut CommitFiles,
+        path: &[u8],
+        size_bytes: u64,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let Some(id) = prepare::blob_id(files.trees.look_up(&self.repo, path)?) else {
+            return Ok(None);
+        };
+        let stored = self.bytes_of(id, path)?;
+        if stored.len() as u64 == size_bytes {
+            return Ok(Some(stored));
+        }
+        let mut rules = Rules::new(&self.repo, files.tree, std::iter::once(path))?;
+        let on_disk = rules.checked_out_form(path, &stored)?;
+        // What was written with CRLF is stored with LF, whatever a checkout would make of it.
+        let forms = [on_disk, with_crlf(&stored)];
+        Ok(forms.into_iter().find(|bytes| bytes.len() as u64 == size_bytes))
+    }
+
+    /// Whether HEAD has a file or folder at `path`.
+    ///
+    /// # Errors
+    /// Where HEAD cannot be read.
+    pub fn has_at_head(&self, path: &[u8]) -> Result<bool, SnapshotError> {
+        let Some(head) = crate::engine::snapshot::store::refs::head(&self.repo)? else {
+            return Ok(false);
+        };
+        let tree = commit_builder::tree_of(&self.repo, head)?;
+        Ok(tree::look_up(&self.repo, tree, path)?.entry().is_some())
+    }
+
+    /// The newest snapshot that changed something, in hex.
+    ///
+    /// # Errors
+    /// Where the branch or a commit on it cannot be read.
+    pub fn newest_change(&self) -> Result<Option<String>, SnapshotError> {
+        let mut next = self.branch.tip(&self.repo)?;
+        while let Some(id) = next {
+            let Some(found) = self.snapshot(id)? else { break };
+            if found.tree != found.tree_before {
+                return Ok(Some(id.to_string()));
+            }
+            next = found.first_parent;
+        }
+        Ok(None)
+    }
+
+    /// The version of `path` in the newest snapshots or in HEAD of which `is_it` is true.
+    ///
+    /// Each is tried as it is stored and as a checkout would write it. Serves to find the bytes
+    /// that a session saw, by their digest.
+    ///
+    /// # Errors
+    /// Where a version cannot be read.
+    pub fn find_version(
+        &self,
+        path: &[u8],
+        mut is_it: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        let mut newest = [tip, crate::engine::snapshot::store::refs::head(&self.repo)?].into_iter().flatten();
+        let (mut older, mut looked_at) = (tip, Vec::new());
+        for _ in 0..COMMITS_LOOKED_AT {
+            let next = if let Some(commit) = newest.next() {
+                Some(commit)
+            } else {
+                older = older.map_or(Ok(None), |id| self.parent_of(id))?;
+                older
+            };
+            let Some(commit) = next else { break };
+            let tree = commit_builder::tree_of(&self.repo, commit)?;
+            let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
+                continue;
+            };
+            if looked_at.contains(&id) {
+                continue;
+            }
+            if looked_at.len() >= VERSIONS_LOOKED_AT {
+                break;
+            }
+            looked_at.push(id);
+            let stored = self.bytes_of(id, path)?;
+            if is_it(&stored) {
+                return Ok(Some(stored));
+            }
+            let mut rules = Rules::new(&self.repo, tree, std::iter::once(path))?;
+            let on_disk = rules.checked_out_form(path, &stored)?;
+            if on_disk != stored && is_it(&on_disk) {
+                return Ok(Some(on_disk));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The bytes stored for `path` in `tree`.
+    pub(in crate::engine::snapshot) fn stored(
+        &self,
+        tree: ObjectId,
+        path: &[u8],
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
+            return Ok(None);
+        };
+        self.bytes_of(id, path).map(Some)
+    }
+
+    /// The bytes stored for a version of `path`.
+    fn bytes_of(&self, id: ObjectId, path: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+        let doing = || format!("`{}` cannot be read from {id}", path.to_str_lossy());
+        self.repo.find_blob(id).doing(doing)
+    }
 }
 
 #[cfg(test)]

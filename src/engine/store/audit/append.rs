@@ -1,4 +1,4 @@
-//! Adding to the audit log: a record is written, and in force once it is ended.
+//! The records and files of the audit log, and adding to it: a record is in force once it is ended.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,16 +7,263 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::files::{
-    CURRENT, FILE_BYTES_MAX, FOLDER, HEAD, HEAD_VERSION, Head, name_of, older, open, open_with_size,
-    set_aside,
-};
-use super::record::{AuditRecord, json_of, line_of, parse};
-use crate::engine::store::state::{Lock, State};
+use crate::engine::store::lock::unique_name;
+use crate::engine::store::state::{Lock, State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
+use crate::sha256::{Hasher, Sha256};
+
+/// Longest reason in a record, in characters; the snapshot has all of it.
+const WHY_CHARS_MAX: usize = 1000;
+/// Paths in a record; beyond these only their number.
+pub const PATHS_MAX: usize = 1000;
+
+/// A file that a call changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditFile {
+    /// Its path from the root.
+    pub path: String,
+    /// SHA-256 of its bytes before; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_sha256: Option<Sha256>,
+    /// SHA-256 of its bytes after; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_sha256: Option<Sha256>,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// When, RFC 3339 with milliseconds, UTC.
+    pub time: String,
+    /// Whose call.
+    pub session: String,
+    /// The tool.
+    pub tool: String,
+    /// `ok`, or the kind of the refusal.
+    pub outcome: String,
+    /// The files concerned.
+    pub files: Vec<AuditFile>,
+    /// The commit that holds the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The change's own name, by which a record is known to be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    /// What the policy made of the change, `warn` or `off`, where its caller had not seen the bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// Why the caller made the change, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What was wrong, of a refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A time as a record has it, always as long: RFC 3339 with milliseconds, UTC.
+#[must_use]
+pub fn time_text(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// A reason as a record has it.
+#[must_use]
+pub fn short_why(why: &str) -> String {
+    let why = why.trim();
+    if why.chars().count() <= WHY_CHARS_MAX {
+        return why.to_owned();
+    }
+    why.chars().take(WHY_CHARS_MAX - 1).chain(['…']).collect()
+}
+
+/// A record's value for the answer.
+#[must_use]
+pub fn as_value(record: &AuditRecord) -> Value {
+    serde_json::to_value(record).unwrap_or_default()
+}
+
+/// A record as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Chained {
+    /// The call.
+    #[serde(flatten)]
+    pub(super) record: AuditRecord,
+    /// Hash of the record before; empty in the first.
+    pub(super) prev: String,
+    /// Hash of this record and of `prev`.
+    pub(super) hash: String,
+}
+
+/// What the chain takes from a record; the rest may be long.
+#[derive(Deserialize)]
+pub(super) struct Link {
+    /// The change's own name.
+    #[serde(default)]
+    pub(super) change: Option<String>,
+    /// Hash of the record.
+    pub(super) hash: String,
+}
+
+/// A record as JSON.
+pub(super) fn json_of(record: &AuditRecord) -> Result<String, Error> {
+    serde_json::to_string(record).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The hash of a record, as JSON, after another.
+fn hash_of(json: &str, prev: &str) -> String {
+    let mut hasher = Hasher::default();
+    [prev, "\n", json].into_iter().for_each(|part| hasher.update(part.as_bytes()));
+    hasher.finish().to_hex()
+}
+
+/// The line of a record, as JSON, after another, and its hash: [`Chained`] as JSON.
+pub(super) fn line_of(mut json: String, prev: &str) -> Result<(String, String), Error> {
+    #[derive(Serialize)]
+    struct Rest<'a> {
+        prev: &'a str,
+        hash: &'a str,
+    }
+    let hash = hash_of(&json, prev);
+    let rest = serde_json::to_string(&Rest { prev, hash: &hash });
+    let rest = rest.map_err(|error| Error::internal(error.to_string()))?;
+    // The brace that closes the record and the one that opens the rest become a comma.
+    json.pop();
+    json.push(',');
+    json.push_str(rest.trim_start_matches('{'));
+    Ok((json, hash))
+}
+
+/// What the chain takes from the record in a line.
+pub(super) fn parse(line: &[u8]) -> Option<Link> {
+    serde_json::from_slice(line).ok()
+}
+
+/// A line of the log, and whether it is whole and follows the one before.
+pub(super) fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result<(), String>) {
+    let Ok(chained) = serde_json::from_slice::<Chained>(line) else {
+        return (None, Err("no whole record".to_owned()));
+    };
+    // Fields that this version does not know would be lost in the hash: the line must be just ours.
+    let is_whole = serde_json::to_string(&chained).is_ok_and(|text| text.as_bytes() == line);
+    let is_ours = |json: String| hash_of(&json, &chained.prev) == chained.hash;
+    let outcome = if !is_whole || !json_of(&chained.record).is_ok_and(is_ours) {
+        Err("this record was altered".to_owned())
+    } else if prev.unwrap_or_default() != chained.prev {
+        Err("the record before it was removed or altered".to_owned())
+    } else {
+        Ok(())
+    };
+    (Some(chained), outcome)
+}
+
+/// Where the log is, below the state folder.
+pub(super) const FOLDER: &str = "audit";
+/// The file that grows.
+pub(super) const CURRENT: &str = "current.jsonl";
+/// The newest record, by count and hash.
+pub(super) const HEAD: &str = "head";
+/// Version of the head that this code writes.
+pub(super) const HEAD_VERSION: u32 = 1;
+/// Size of the head: it is always written whole, in place.
+const HEAD_BYTES: usize = 160;
+/// Size of a file that is read back: a full one, and the longest record.
+pub(super) const FILE_BYTES_MAX: u64 = 48 << 20;
+
+/// What the head says of the newest record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    /// Version of the format.
+    pub(super) version: u32,
+    /// Records in the log.
+    pub(super) records: u64,
+    /// Hash of the newest.
+    pub(super) hash: String,
+}
+
+impl Head {
+    /// Reads it; `None` where there is none, or a damaged one: a power failure may take it.
+    pub(super) fn read(folder: &OwnedFd) -> Option<Self> {
+        Self::of(&fs::read_at(folder.as_fd(), OsStr::new(HEAD), HEAD_BYTES as u64).ok()??)
+    }
+
+    /// Reads it from its opened file, as [`Self::read`] does.
+    pub(super) fn read_from(file: &File) -> Option<Self> {
+        let mut bytes = [0; HEAD_BYTES + 1];
+        let count = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut bytes, 0)).ok()?;
+        Self::of(bytes.get(..count).filter(|bytes| bytes.len() <= HEAD_BYTES)?)
+    }
+
+    /// The head that these bytes are.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(bytes).ok().filter(|head| head.version <= HEAD_VERSION)
+    }
+
+    /// Writes it in place of the one before.
+    pub(super) fn write(&self, file: &File) -> std::io::Result<()> {
+        let mut bytes = serde_json::to_vec(self)?;
+        bytes.resize(HEAD_BYTES, b' ');
+        file.write_all_at(&bytes, 0)
+    }
+}
+
+/// Opens a file of the log for reading and writing, made where it is missing. What is no regular file
+/// gets another name first.
+pub(super) fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<File> {
+    Ok(open_with_size(folder, name, flags)?.0)
+}
+
+/// The same, with its size.
+pub(super) fn open_with_size(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u64)> {
+    let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600));
+    match regular(rustix::io::retry_on_intr(open)) {
+        Err(Errno::INVAL | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => {
+            fs::rename_at(folder, name, folder, unique_name(&format!("{name}.aside")))?;
+            Ok(regular(rustix::io::retry_on_intr(open))?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// What was opened and its size, where it is a regular file; `EINVAL` for anything else.
+fn regular(opened: Result<OwnedFd, Errno>) -> Result<(File, u64), Errno> {
+    let file = File::from(opened?);
+    let stat = rustix::fs::fstat(&file)?;
+    if fs::is_regular(&stat) { Ok((file, fs::size_of(&stat))) } else { Err(Errno::INVAL) }
+}
+
+/// The numbers of the files that were set aside, the oldest first.
+pub(super) fn older(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
+    let names = names_in(folder)?;
+    let numbers = names.iter().filter_map(|name| {
+        let number: u32 = name.strip_suffix(".jsonl")?.parse().ok()?;
+        (name_of(number) == *name).then_some(number)
+    });
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The name of a file that was set aside.
+pub(super) fn name_of(number: u32) -> String {
+    format!("{number:06}.jsonl")
+}
+
+/// Sets the full file aside under the next number.
+pub(super) fn set_aside(state: &State, folder: &OwnedFd) -> Result<(), Error> {
+    let io = |errno| Error::io("write", state.shown(FOLDER), errno);
+    let last = older(folder)?.pop().unwrap_or(0);
+    let number = last.checked_add(1).ok_or_else(|| io(rustix::io::Errno::OVERFLOW))?;
+    fs::rename_at(folder, CURRENT, folder, name_of(number)).map_err(io)
+}
 
 /// The lock that is held while it grows.
 const LOCK: &str = "lock";

@@ -9,10 +9,9 @@
 //! power failure, since nothing depends on it.
 
 mod append;
-mod files;
 mod read;
-mod record;
 
-pub use append::{Durable, Pending, append, begin};
+pub use append::{
+    AuditFile, AuditRecord, Durable, PATHS_MAX, Pending, append, as_value, begin, short_why, time_text,
+};
 pub use read::{Broken, Cursor, has_change, newest, read, since};
-pub use record::{AuditFile, AuditRecord, PATHS_MAX, as_value, short_why, time_text};

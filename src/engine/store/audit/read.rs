@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use serde::Serialize;
 
-use super::files::{CURRENT, FILE_BYTES_MAX, FOLDER, Head, name_of, older};
-use super::record::{AuditRecord, check, parse};
+use super::append::{AuditRecord, check, parse};
+use super::append::{CURRENT, FILE_BYTES_MAX, FOLDER, Head, name_of, older};
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::Error;

@@ -8,20 +8,21 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use rustix::fs::Stat;
+use rustix::fs::{AtFlags, Stat};
 
-use super::id::SessionId;
-use super::state::{SessionState, parse_newest};
+use super::read_record::Mark;
+use super::state::{SessionId, SessionState, parse_newest};
 use crate::clock::seconds_now;
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{State, names_in};
-use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::kept::Looks;
 use crate::error::Error;
+use crate::sha256::Sha256;
 
 /// Size of a state file: some 100,000 marks; beyond it the oldest are dropped.
 const FILE_BYTES_MAX: u64 = 32 << 20;
@@ -257,4 +258,43 @@ fn set_aside(state: &State, folder: &OwnedFd, name: &str) -> String {
         Err(errno) => format!("it could not be set aside ({errno})"),
     };
     format!("the session's state file was damaged, so nothing counts as read: {where_to}")
+}
+
+/// The folder, below that of the state.
+pub const SHOWN_FOLDER: &str = "shown";
+/// Bytes of a file of which a copy is kept.
+const SHOWN_BYTES_MAX: u64 = 64 << 10;
+
+/// Keeps a copy of a file that was shown, in the workspace at `root`.
+///
+/// # Errors
+/// The system's.
+pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &Mark) -> Result<(), Error> {
+    if mark.size > SHOWN_BYTES_MAX || mark.lines.ranges().is_empty() {
+        return Ok(());
+    }
+    let folder = state.folder(SHOWN_FOLDER)?;
+    let name = mark.sha256.to_hex();
+    let Ok(copy) = fs::create_at(folder.as_fd(), OsStr::new(&name), 0o600) else { return Ok(()) };
+    let io = |source| Error::io("write", state.shown(&format!("{SHOWN_FOLDER}/{name}")), source);
+    let opened = fs::open_beneath(root, &mark.path, fs::READ).map_err(|errno| io(errno.into()))?;
+    let bytes = fs::read_to_end(std::fs::File::from(opened), mark.size, SHOWN_BYTES_MAX).map_err(io)?;
+    fs::write_all(&copy, &bytes).map_err(io)
+}
+
+/// The bytes with that digest, where they were shown.
+#[must_use]
+pub fn find_shown(state: &State, sha256: Sha256) -> Option<Vec<u8>> {
+    let folder = state.find_folder(SHOWN_FOLDER).ok()??;
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&sha256.to_hex()), SHOWN_BYTES_MAX).ok()??;
+    (Sha256::of(&bytes) == sha256).then_some(bytes)
+}
+
+/// Removes the copies of versions that a mark needs no longer. Another session that needs one reads again.
+pub fn forget_shown(state: &State, versions: impl Iterator<Item = Sha256>) {
+    let Ok(Some(folder)) = state.find_folder(SHOWN_FOLDER) else { return };
+    for sha256 in versions {
+        // One that was never kept, or that a killed call left, is no harm.
+        let _ = fs::unlink_at(&*folder, sha256.to_hex(), AtFlags::empty());
+    }
 }

@@ -5,15 +5,12 @@
 //! does not know survive. A damaged file is set aside and a warning says so; it is never trusted.
 
 mod file;
-mod id;
-mod mark;
-mod numbers;
-mod shown_lines;
+mod read_record;
 mod state;
 
-pub use file::{FOLDER, KnownSession, forget, is_in_use, list, load, look_at, peek, update};
-pub use id::SessionId;
-pub use mark::Mark;
-pub use numbers::{Numbers, ReplacedLines};
-pub use shown_lines::Lines;
-pub use state::{Ended, SEQ_MAX, SessionState, WITHHELD_MAX};
+pub use file::{
+    FOLDER, KnownSession, SHOWN_FOLDER, find_shown, forget, forget_shown, is_in_use, keep_shown, list, load,
+    look_at, peek, update,
+};
+pub use read_record::{Lines, Mark, Numbers, ReplacedLines};
+pub use state::{Ended, SEQ_MAX, SessionId, SessionState, WITHHELD_MAX};

@@ -1,4 +1,5 @@
-//! Bytes that stay out of snapshots under every name: a secret that is renamed or copied is still one.
+//! Untracked files that stay out of snapshots by their names, and bytes that stay out under every name: a secret that is
+//! renamed or copied is still one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -6,10 +7,66 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use globset::GlobSet;
+
 use super::change::{FileState, Reason};
-use crate::engine::snapshot::store::excluded::is_secret;
-use crate::engine::snapshot::store::held::HeldFolder;
+use crate::engine::snapshot::store::dir::Dir;
+use crate::engine::workspace::globs::first_matching;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
+
+/// Beginnings of names that secrets have, in lower case.
+const BEGINNINGS: [&[u8]; 1] = [b".env"];
+/// Ends of such names.
+const ENDS: [&[u8]; 7] = [b".pem", b".key", b".p12", b".pfx", b".jks", b".keystore", b".kdbx"];
+/// Such names.
+const NAMES: [&[u8]; 9] = [
+    b"id_rsa",
+    b"id_dsa",
+    b"id_ecdsa",
+    b"id_ed25519",
+    b".netrc",
+    b".pgpass",
+    b".pypirc",
+    b".npmrc",
+    b".git-credentials",
+];
+
+/// What stays out beside the names of secrets.
+#[derive(Debug, Clone, Default)]
+pub enum Excluded {
+    /// Nothing.
+    #[default]
+    Secrets,
+    /// What these globs match, with all below it.
+    Also(Arc<GlobSet>),
+    /// Everything: there are more globs than can be used together.
+    All,
+}
+
+impl Excluded {
+    /// Whether an untracked file stays out.
+    #[must_use]
+    pub fn names(&self, path: &[u8]) -> bool {
+        match self {
+            Self::Secrets => false,
+            Self::Also(globs) => gix::path::from_byte_slice(path)
+                .ok()
+                .and_then(WorkspacePath::new)
+                .is_none_or(|path| first_matching(globs, &path).is_some()),
+            Self::All => true,
+        }
+    }
+}
+
+/// Whether a file has a name that secrets have, in any letter case.
+#[must_use]
+pub fn is_secret(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_ascii_lowercase();
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+        || ENDS.iter().any(|end| name.ends_with(end))
+        || NAMES.contains(&name.as_slice())
+}
 
 /// Secrets in the root that are looked at.
 const SECRETS_MAX: usize = 16;
@@ -85,7 +142,7 @@ impl Withheld {
 
 /// The files in a folder whose names are those of secrets.
 fn secrets_in(folder: &Path) -> Vec<SeenFile> {
-    let Ok(folder) = HeldFolder::open(folder) else { return Vec::new() };
+    let Ok(folder) = Dir::open(folder) else { return Vec::new() };
     let names = folder.names().unwrap_or_default().into_iter();
     let secrets = names.filter(|name| is_secret(name.as_bytes())).take(SECRETS_MAX);
     let read = |name: OsString| {
@@ -109,5 +166,22 @@ impl Reason {
     #[must_use]
     pub const fn is_of_path(&self) -> bool {
         matches!(self, Self::Ignored | Self::Secret | Self::Excluded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_known_at_any_depth_and_in_any_case() {
+        for path in
+            [".env", "a/.env.local", "A/B.PEM", "server.key", "x/id_rsa", ".envrc", "Id_Ed25519", ".netrc"]
+        {
+            assert!(is_secret(path.as_bytes()), "{path}");
+        }
+        for path in ["env", "a.env", "id_rsa.pub", "key", "keys/x", ".env/x", "pem.rs", "monkey"] {
+            assert!(!is_secret(path.as_bytes()), "{path}");
+        }
     }
 }

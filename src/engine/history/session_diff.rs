@@ -1,16 +1,14 @@
-//! The account of a history: what one session's changes come to in the end, without what others did
-//! in between. A change that was undone shows nothing. Pure.
+//! Net effect of one session's changes, without what others did in between. A change that was undone shows nothing. Pure.
 //!
-//! `session` counts by it over the journal, `diff` over the snapshots ([`Own`] alone, since these name
-//! every path that a move changes).
+//! `session` counts by it over the journal, `diff` over the snapshots ([`PathChanges`] alone, since these name every
+//! path that a move changes).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::own;
-use super::own::Own;
 use crate::engine::journal::{FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
+use crate::text::{content, own};
 
 /// The bytes on one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +18,7 @@ pub enum Side {
     /// These, which a backup has.
     Version(Version),
     /// Those before these changes, with what others changed in between.
-    Apart(Own<Version>),
+    Apart(PathChanges<Version>),
     /// Those of whatever stands at this path, the trash included.
     At(WorkspacePath),
 }
@@ -53,7 +51,7 @@ pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetCh
 #[derive(Default)]
 struct Ledger {
     /// Files of which bytes were changed, by their path now: before and after.
-    files: BTreeMap<WorkspacePath, Own<Version>>,
+    files: BTreeMap<WorkspacePath, PathChanges<Version>>,
     /// What was moved whole: where it was at first, and where it is.
     moved: Vec<(WorkspacePath, WorkspacePath)>,
     /// Folders that the session made.
@@ -66,7 +64,7 @@ impl Ledger {
         let known = self.files.entry(file.path.clone());
         known
             .and_modify(|own| own.push(file.before.clone(), file.after.clone()))
-            .or_insert_with(|| Own::new(file.before.clone(), file.after.clone()));
+            .or_insert_with(|| PathChanges::new(file.before.clone(), file.after.clone()));
     }
 
     /// Takes in the moves of one change: what waits for its new name goes out of the way first.
@@ -142,7 +140,7 @@ impl Ledger {
     }
 }
 
-impl own::Version for Version {
+impl StoredVersion for Version {
     fn is_same(&self, other: &Self) -> bool {
         self.sha256 == other.sha256 && self.is_alike(other)
     }
@@ -153,7 +151,7 @@ impl own::Version for Version {
 }
 
 /// What was there before changes; `None` where there was nothing.
-fn before_of(own: &Own<Version>) -> Option<Side> {
+fn before_of(own: &PathChanges<Version>) -> Option<Side> {
     if own.is_interrupted() {
         return Some(Side::Apart(own.clone()));
     }
@@ -161,7 +159,7 @@ fn before_of(own: &Own<Version>) -> Option<Side> {
 }
 
 /// What is there after changes.
-fn after_of(own: &Own<Version>) -> Side {
+fn after_of(own: &PathChanges<Version>) -> Side {
     own.last().cloned().map_or(Side::Nothing, Side::Version)
 }
 
@@ -174,11 +172,140 @@ fn carried(path: &WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) -> Op
     Some(rest.iter().fold(to.clone(), |path, name| path.join(name)))
 }
 
+/// A version of a file, wherever its bytes are kept.
+pub trait StoredVersion: Clone {
+    /// Whether it has the same bytes and is the same besides.
+    fn is_same(&self, other: &Self) -> bool;
+
+    /// Whether it is the same besides its bytes: its mode, or its type.
+    fn is_alike(&self, other: &Self) -> bool;
+}
+
+/// The two sides of a change; `None` where there is no file.
+pub type Sides<V> = (Option<V>, Option<V>);
+
+/// The changes that one session made of one path, from the oldest on: each goes on from the one
+/// before it, or from what others made of that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathChanges<V> {
+    /// The first change.
+    first: Sides<V>,
+    /// Those that go on from what others left.
+    later: Vec<Sides<V>>,
+}
+
+/// What a path would have been before a session's changes, with what others changed in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Before<V> {
+    /// What once was there, or nothing.
+    Known(Option<V>),
+    /// This text, which is otherwise as that version.
+    Text(V, Vec<u8>),
+}
+
+impl<V: StoredVersion> PathChanges<V> {
+    /// One change.
+    #[must_use]
+    pub const fn new(before: Option<V>, after: Option<V>) -> Self {
+        Self { first: (before, after), later: Vec::new() }
+    }
+
+    /// Adds the next change.
+    pub fn push(&mut self, before: Option<V>, after: Option<V>) {
+        let last = self.later.last_mut().unwrap_or(&mut self.first);
+        if is_same(last.1.as_ref(), before.as_ref()) {
+            last.1 = after;
+        } else {
+            self.later.push((before, after));
+        }
+    }
+
+    /// What was there before the first change.
+    #[must_use]
+    pub const fn first(&self) -> Option<&V> {
+        self.first.0.as_ref()
+    }
+
+    /// What was there after the last change.
+    #[must_use]
+    pub fn last(&self) -> Option<&V> {
+        self.later.last().unwrap_or(&self.first).1.as_ref()
+    }
+
+    /// Whether others changed the path in between.
+    #[must_use]
+    pub const fn is_interrupted(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// Whether all of it changes nothing, as far as that can be told without the bytes.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        !self.is_interrupted() && is_same(self.first(), self.last())
+    }
+
+    /// What the path would have been without these changes: where others changed it in between, their
+    /// changes are part of it. `read` gives the bytes of a version, where they are at hand.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn before<E>(&self, mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>) -> Result<Before<V>, E> {
+        let (mut base, mut mine) = (Before::Known(self.first.0.clone()), self.first.1.clone());
+        for (theirs, after) in &self.later {
+            base = match (&base, &mine, theirs) {
+                // What the session made is its own, though others changed it since.
+                (Before::Known(None), Some(_), Some(_)) => base,
+                (_, Some(made), Some(theirs)) => with_theirs(base, made, theirs, &mut read)?,
+                _ => Before::Known(theirs.clone()),
+            };
+            mine.clone_from(after);
+        }
+        Ok(base)
+    }
+}
+
+/// `base` with what others made of `mine`.
+fn with_theirs<V: StoredVersion, E>(
+    base: Before<V>,
+    mine: &V,
+    theirs: &V,
+    read: &mut impl FnMut(&V) -> Result<Option<Vec<u8>>, E>,
+) -> Result<Before<V>, E> {
+    let (like, text) = match base {
+        Before::Known(None) => return Ok(Before::Known(Some(theirs.clone()))),
+        Before::Known(Some(version)) => {
+            let text = read(&version)?;
+            (version, text)
+        }
+        Before::Text(version, text) => (version, Some(text)),
+    };
+    let like = if mine.is_alike(theirs) { like } else { theirs.clone() };
+    let texts = (text, read(mine)?, read(theirs)?);
+    Ok(match texts {
+        (Some(base), Some(mine), Some(theirs))
+            if ![&base, &mine, &theirs].iter().any(|text| content::looks_binary(text)) =>
+        {
+            Before::Text(like, own::carried(&base, &mine, &theirs))
+        }
+        _ => Before::Known(Some(theirs.clone())),
+    })
+}
+
+/// Whether two sides are the same.
+fn is_same<V: StoredVersion>(one: Option<&V>, other: Option<&V>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.is_same(other),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::sha256::Sha256;
-    use std::path::Path;
 
     /// A path.
     fn at(path: &str) -> WorkspacePath {
@@ -268,5 +395,44 @@ mod tests {
             [at("b"), at("a")]
         );
         assert_eq!(net([&swap, &swap]), []);
+    }
+
+    impl StoredVersion for &'static str {
+        fn is_same(&self, other: &Self) -> bool {
+            self == other
+        }
+
+        fn is_alike(&self, _: &Self) -> bool {
+            true
+        }
+    }
+
+    /// What was before these changes.
+    fn before(changes: &[Sides<&'static str>]) -> Before<&'static str> {
+        let mut own = PathChanges::new(changes[0].0, changes[0].1);
+        changes[1..].iter().for_each(|change| own.push(change.0, change.1));
+        own.before(|text| Ok::<_, ()>(Some(text.as_bytes().to_vec()))).unwrap()
+    }
+
+    #[test]
+    fn what_others_changed_in_between_is_there_before() {
+        let text = |text: &str| Before::Text("1\n2\n3\n4\n", text.as_bytes().to_vec());
+        for (changes, wanted) in [
+            (vec![(Some("a"), Some("b"))], Before::Known(Some("a"))),
+            (vec![(Some("a"), Some("b")), (Some("b"), Some("c"))], Before::Known(Some("a"))),
+            (
+                vec![
+                    (Some("1\n2\n3\n4\n"), Some("1\nB\n3\n4\n")),
+                    (Some("1\nB\n3\nD\n"), Some("A\nB\n3\nD\n")),
+                    (Some("A\nB\nC\nD\n"), Some("A\nBB\nC\nD\n")),
+                ],
+                text("1\n2\nC\nD\n"),
+            ),
+            (vec![(None, Some("a")), (Some("b"), Some("c"))], Before::Known(None)),
+            (vec![(Some("a"), Some("b")), (None, Some("c"))], Before::Known(None)),
+            (vec![(Some("a"), None), (Some("b"), Some("c"))], Before::Known(Some("b"))),
+        ] {
+            assert_eq!(before(&changes), wanted, "{changes:?}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::engine::workspace::path::WorkspacePath;
 
 /// An opened folder.
 #[derive(Debug)]
-pub struct HeldFolder {
+pub struct Dir {
     /// The folder.
     fd: OwnedFd,
     /// What it is called in messages; never opened.
@@ -29,13 +29,13 @@ pub struct HeldFolder {
     files: Option<Arc<KeptFiles>>,
 }
 
-impl AsFd for HeldFolder {
+impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-impl HeldFolder {
+impl Dir {
     /// Opens the folder at a canonical path.
     ///
     /// # Errors
@@ -382,9 +382,8 @@ fn beneath(name: &Path) -> Result<WorkspacePath, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn nothing_is_reached_through_a_link_and_nothing_but_a_file_is_read() {
@@ -396,7 +395,7 @@ mod tests {
         std::fs::write(root.join("real/file"), "12345").unwrap();
         symlink(&outside, root.join("link")).unwrap();
         symlink(outside.join("file"), root.join("real/linked")).unwrap();
-        let held = HeldFolder::open(&root).unwrap();
+        let held = Dir::open(&root).unwrap();
         assert!(held.folder("real/deep").unwrap().is_some() && held.folder("none").unwrap().is_none());
         for name in ["link", "link/deep", "real/file"] {
             assert!(held.folder(name).is_err(), "{name}");

@@ -1,9 +1,8 @@
-//! Whether a repository can be read without waiting for ever, without filling the memory, and without
-//! telling what is elsewhere.
+//! Checks that a repository can be read without blocking, without filling the memory, and without leaking other files.
 //!
-//! Whoever made the repository may have put a FIFO, a link or a terabyte of nothing in place of any
-//! of its files, or may name one in its configuration. A FIFO blocks whoever opens it, a parser takes
-//! as much memory as there are bytes. So what gix reads by its path is looked at first.
+//! The author of a repository may have put a FIFO, a link or a terabyte of zeros in place of any of its files, or may
+//! name one in its configuration. Opening a FIFO blocks, and a parser takes as much memory as there are bytes. So
+//! everything that gix reads by its path is checked first, and borrowed objects are bounded in number and depth.
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt as _;
@@ -14,8 +13,8 @@ use gix::config::file::init::Options;
 use gix::config::{File, Source};
 use rustix::fs::{AtFlags, CWD, OFlags};
 
+use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
-use super::held::HeldFolder;
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::kept_files::{KeptFiles, Way};
 use crate::engine::workspace::rule_bounds;
@@ -37,7 +36,7 @@ const PACKS_MAX: usize = 100_000;
 ///
 /// # Errors
 /// Names what is missing.
-pub fn check_folder(own: &HeldFolder, common: &HeldFolder) -> Result<(), SnapshotError> {
+pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
     let refs = common.stat("refs").untold(|| refusal(common, "refs", "a folder of its own"))?;
     if !refs.is_some_and(|stat| is_folder(&stat)) {
         return Err(refused(common, "refs", "a folder of its own"));
@@ -54,7 +53,7 @@ pub fn check_folder(own: &HeldFolder, common: &HeldFolder) -> Result<(), Snapsho
 ///
 /// # Errors
 /// Where something else is there, or more than rules may be.
-pub fn rules(folder: &HeldFolder, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
+pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file within the limits";
     // Opened at once: without waiting for a FIFO, and what is no regular file is not read.
     let rules = folder.read_regular(name, rule_bounds::FILE_BYTES_MAX);
@@ -70,7 +69,7 @@ pub fn rules(folder: &HeldFolder, name: &str) -> Result<Option<Vec<u8>>, Snapsho
 ///
 /// # Errors
 /// Names what is none.
-pub fn check_packs(objects: &HeldFolder) -> Result<(), SnapshotError> {
+pub fn check_packs(objects: &Dir) -> Result<(), SnapshotError> {
     let Some(packs) = objects.folder("pack").untold(|| refusal(objects, "pack", "a folder of its own"))?
     else {
         return Ok(());
@@ -205,12 +204,12 @@ fn is_odd(path: &Path) -> bool {
 }
 
 /// The refusal of something that is not what git has there.
-fn refused(folder: &HeldFolder, name: &str, what: &str) -> SnapshotError {
+fn refused(folder: &Dir, name: &str, what: &str) -> SnapshotError {
     SnapshotError::new(refusal(folder, name, what))
 }
 
 /// The same in words.
-fn refusal(folder: &HeldFolder, name: &str, what: &str) -> String {
+fn refusal(folder: &Dir, name: &str, what: &str) -> String {
     format!("`{}` is not {what}", folder.path().join(name).display())
 }
 
@@ -220,4 +219,59 @@ fn no_configuration(path: &Path) -> SnapshotError {
         "its configuration includes `{}`, which is not a configuration file, or includes too many files",
         path.display()
     ))
+}
+
+/// Longest list of such folders, in bytes.
+const ALTERNATES_BYTES_MAX: u64 = 64 * 1024;
+/// Most folders in all.
+const ALTERNATES_MAX: usize = 64;
+/// How deep they may name each other; git stops there too.
+const ALTERNATE_DEPTH_MAX: usize = 5;
+/// The list, in a folder of objects.
+pub(super) const ALTERNATES: &str = "info/alternates";
+
+/// The folders whose objects count as those of `objects`, each held open and checked.
+///
+/// # Errors
+/// Where a list is not a regular file, or there are too many folders. One that is missing is skipped,
+/// as git does.
+pub fn alternates(objects: &Dir) -> Result<Vec<Dir>, SnapshotError> {
+    check_packs(objects)?;
+    let mut found: Vec<Dir> = Vec::new();
+    let mut waiting = named_by(objects, 0)?;
+    while let Some((path, depth)) = waiting.pop() {
+        // Where the name leads; that is then opened through no link.
+        #[expect(clippy::disallowed_methods, reason = "git follows links there too")]
+        let Ok(path) = std::fs::canonicalize(path) else { continue };
+        if path == objects.path() || found.iter().any(|known| known.path() == path) {
+            continue;
+        }
+        if depth > ALTERNATE_DEPTH_MAX || found.len() >= ALTERNATES_MAX {
+            return Err(SnapshotError::new(
+                "the repository borrows objects from too many others (objects/info/alternates)",
+            ));
+        }
+        let Ok(folder) = Dir::open(&path) else { continue };
+        check_packs(&folder)?;
+        waiting.extend(named_by(&folder, depth)?);
+        found.push(folder);
+    }
+    Ok(found)
+}
+
+/// The folders that a folder's list names, each one deeper than it.
+fn named_by(folder: &Dir, depth: usize) -> Result<Vec<(PathBuf, usize)>, SnapshotError> {
+    let shown =
+        || format!("`{}` is not a regular file of its size", folder.path().join(ALTERNATES).display());
+    let Some(list) = folder.read(ALTERNATES, ALTERNATES_BYTES_MAX).untold(shown)? else {
+        return Ok(Vec::new());
+    };
+    let parsed = gix::odb::alternate::parse(&list)
+        .untold(|| format!("`{}` is not in git's format", folder.path().join(ALTERNATES).display()))?;
+    if parsed.len() > ALTERNATES_MAX {
+        return Err(SnapshotError::new(
+            "the repository borrows objects from too many others (objects/info/alternates)",
+        ));
+    }
+    Ok(parsed.iter().map(|path: &PathBuf| (folder.path().join(Path::new(path)), depth + 1)).collect())
 }

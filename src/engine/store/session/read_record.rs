@@ -1,8 +1,197 @@
-//! Line numbers as a session was shown them, and the present number of each line.
+//! What a session was shown of one file: which lines, under which numbers, and their present numbers.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::shown_lines::Lines;
+use crate::clock::seconds_now;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::sha256::Sha256;
+
+/// Earlier versions of a file of which the shown lines are known.
+const EARLIER_MAX: usize = 3;
+
+/// What a session knows of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The canonical path, so that two names of one file share a mark.
+    pub path: WorkspacePath,
+    /// SHA-256 of the bytes seen.
+    pub sha256: Sha256,
+    /// Their number.
+    pub size: u64,
+    /// The lines shown.
+    #[serde(default)]
+    pub lines: Lines,
+    /// The numbers under which lines were shown, where they have others now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<Numbers>,
+    /// Shown lines of other versions, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierVersion>,
+    /// When they were seen, seconds since 1970.
+    pub time: u64,
+    /// The id of the blob that they are to git, in hex digits, where it was worked out: that of a
+    /// large file need not be worked out again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+    /// What a later version keeps here.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Shown lines of an earlier version of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierVersion {
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256,
+    /// The numbers under which its lines were shown.
+    pub numbers: Numbers,
+}
+
+impl Mark {
+    /// A mark of now, for bytes of which all lines were seen.
+    #[must_use]
+    pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
+        let lines = Lines::up_to(total_lines);
+        let (numbers, earlier) = (None, Vec::new());
+        Self {
+            path,
+            sha256,
+            size,
+            lines,
+            numbers,
+            earlier,
+            time: seconds_now(),
+            blob: None,
+            other: Map::new(),
+        }
+    }
+
+    /// The numbers under which its lines were shown, and where those lines are.
+    #[must_use]
+    pub fn numbers(&self) -> Numbers {
+        self.numbers.clone().unwrap_or_else(|| Numbers::of_ranges(self.lines.ranges()))
+    }
+
+    /// The versions of which it knows shown lines, the newest first.
+    pub fn versions(&self) -> impl Iterator<Item = Sha256> {
+        std::iter::once(self.sha256).chain(self.earlier.iter().map(|version| version.sha256))
+    }
+
+    /// Returns true if the lines `first` to `last` were shown under their present numbers.
+    #[must_use]
+    pub fn shows(&self, first: u64, last: u64) -> bool {
+        let is_shown = |numbers: &Numbers| (first..=last).all(|line| numbers.now(line) == Some(line));
+        self.lines.contain(first, last) && self.numbers.as_ref().is_none_or(is_shown)
+    }
+
+    /// Notes that these lines of the same bytes were shown as well.
+    pub(super) fn show(&mut self, lines: &Lines) {
+        if let Some(numbers) = &mut self.numbers {
+            lines.ranges().iter().for_each(|&(first, last)| numbers.show(first, last));
+        }
+        lines.ranges().iter().for_each(|&(first, last)| self.lines.add(first, last));
+    }
+
+    /// Returns the shown lines of this version and of earlier ones, for the mark of a newer version.
+    #[must_use]
+    pub fn as_earlier(&self) -> Vec<EarlierVersion> {
+        let this = EarlierVersion { sha256: self.sha256, numbers: self.numbers() };
+        std::iter::once(this).chain(self.earlier.iter().cloned()).take(EARLIER_MAX).collect()
+    }
+}
+
+/// The lines of a file that were shown, as inclusive ranges of line numbers from 1, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lines(Vec<(u64, u64)>);
+
+impl Lines {
+    /// Lines 1 to `last`; none where `last` is 0.
+    #[must_use]
+    pub fn up_to(last: u64) -> Self {
+        let mut lines = Self::default();
+        lines.add(1, last);
+        lines
+    }
+
+    /// Adds the lines `first` to `last`, both included; nothing where `first` is after `last`.
+    pub fn add(&mut self, first: u64, last: u64) {
+        if first > last {
+            return;
+        }
+        let mut ranges = std::mem::take(&mut self.0);
+        ranges.push((first, last));
+        *self = Self::from_ranges(ranges, usize::MAX);
+    }
+
+    /// The lines of ranges in any order, of which those that are empty count for nothing; the first
+    /// `ranges_max` of what they join to.
+    #[must_use]
+    pub fn from_ranges(mut ranges: Vec<(u64, u64)>, ranges_max: usize) -> Self {
+        ranges.retain(|(first, last)| first <= last);
+        ranges.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (first, last) in ranges {
+            match joined.last_mut() {
+                Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
+                _ => joined.push((first, last)),
+            }
+        }
+        joined.truncate(ranges_max);
+        Self(joined)
+    }
+
+    /// Returns true if there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether all of the lines 1 to `last` were shown.
+    #[must_use]
+    pub fn cover(&self, last: u64) -> bool {
+        self.contain(1, last)
+    }
+
+    /// Whether all of the lines `first` to `last` were shown.
+    #[must_use]
+    pub fn contain(&self, first: u64, last: u64) -> bool {
+        // They ascend and do not touch, so one of them alone can hold all.
+        let after = self.0.partition_point(|&(from, _)| from <= first);
+        let holder = after.checked_sub(1).and_then(|at| self.0.get(at));
+        first > last || holder.is_some_and(|&(_, to)| to >= last)
+    }
+
+    /// The lines from `first` to `last` that were not shown, as ranges in order.
+    #[must_use]
+    pub fn missing(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
+        let (mut missing, mut next) = (Vec::new(), first);
+        for &(from, to) in self.0.iter().filter(|(_, to)| *to >= first) {
+            if from > last {
+                break;
+            }
+            if next < from {
+                missing.push((next, from - 1));
+            }
+            next = to.saturating_add(1);
+        }
+        if next <= last {
+            missing.push((next, last));
+        }
+        missing
+    }
+
+    /// The ranges, taken out.
+    pub(super) fn into_ranges(self) -> Vec<(u64, u64)> {
+        self.0
+    }
+
+    /// The ranges.
+    #[must_use]
+    pub fn ranges(&self) -> &[(u64, u64)] {
+        &self.0
+    }
+}
 
 /// The largest number of a line: no file has more bytes that are changed.
 const LINE_MAX: u64 = 1 << 40;
@@ -188,6 +377,27 @@ fn joined(runs: Vec<Run>) -> Vec<Run> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shown_lines_join() {
+        let mut lines = Lines::default();
+        for (first, last) in [(5, 9), (1, 2), (3, 4), (20, 19), (30, 31), (8, 12)] {
+            lines.add(first, last);
+        }
+        assert_eq!(lines.ranges(), [(1, 12), (30, 31)]);
+        assert!(lines.cover(12) && !lines.cover(13));
+        for (first, last, missing) in [
+            (1, 12, vec![]),
+            (1, 13, vec![(13, 13)]),
+            (10, 40, vec![(13, 29), (32, 40)]),
+            (30, 31, vec![]),
+            (20, 20, vec![(20, 20)]),
+            (5, 4, vec![]),
+        ] {
+            assert_eq!(lines.missing(first, last), missing, "{first}-{last}");
+        }
+        assert!(Lines::default().cover(0));
+    }
 
     fn replaced(first: u64, old_lines: u64, new_lines: u64) -> ReplacedLines {
         ReplacedLines { first, old_lines, new_lines }

@@ -1,0 +1,473 @@
+//! Finds and opens the repository that holds the snapshots of a workspace.
+//!
+//! A real folder `.git` is the repository. The target of a pointer or link counts only if it points back to this
+//! folder: a linked worktree by its `gitdir`, a submodule by its `core.worktree`; or if the user's own policy names
+//! it. A pointer is followed by its path, as git does; until the way back is found, lbx only looks. Anyone can make a
+//! pointer, but only who may write in the repository can make the way back.
+//!
+//! A workspace without a usable repository gets a private one below the state folder. It is checked each time all the
+//! more: whatever could lead elsewhere is removed or refused.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gix::bstr::{BString, ByteSlice as _};
+use gix::config::Source;
+use rustix::io::Errno;
+
+use super::dir::Dir;
+use super::error::{Doing as _, SnapshotError};
+use super::preflight::{self, CONFIG_BYTES_MAX, RULES};
+use super::recent::{self, RecentObjects};
+use super::repo::{Folders, Repo};
+use super::settings::Settings;
+use crate::engine::workspace::kept::Kept;
+use crate::engine::workspace::kept_files::{self, KeptFiles};
+
+/// The repository that holds the snapshots of a workspace.
+#[derive(Debug)]
+pub struct Opened {
+    /// The repository; its work tree is the workspace, whatever its configuration says.
+    pub repo: Repo,
+    /// The name of the linked worktree, where the workspace is one.
+    pub worktree: Option<OsString>,
+    /// Whether it is lbx's own, under the state folder.
+    pub private: bool,
+    /// Why it is not the one that the workspace has, where it is not.
+    pub warning: Option<String>,
+}
+
+/// What a repository must pass to serve.
+pub type Check<'c> = &'c dyn Fn(&Opened) -> Result<(), SnapshotError>;
+
+/// Opens the workspace's repository where it can be used and passes `check`, else the private one.
+pub fn open(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Opened, SnapshotError> {
+    open_with(place, check, || open_private(place).map(Some))?
+        .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
+}
+
+/// The same without making anything; `None` where there is no repository at all.
+pub fn find(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Option<Opened>, SnapshotError> {
+    open_with(place, check, || find_private(place))
+}
+
+/// Opens the workspace's repository where it can be used, else the one that `private` gives.
+fn open_with(
+    place: &RepositoryPaths<'_>,
+    check: Check<'_>,
+    private: impl FnOnce() -> Result<Option<Dir>, SnapshotError>,
+) -> Result<Option<Opened>, SnapshotError> {
+    let root = place.root;
+    let (files, recent) = kept(place);
+    let mut work_tree =
+        Dir::open(root).doing(|| format!("`{}` cannot be read", root.display()))?.keeping(files.clone());
+    let found = locate(&work_tree, place.git_dirs)
+        .doing(|| format!("cannot look at `{}`", root.join(".git").display()))?;
+    let (refusal, unusable) = match found {
+        GitDir::Absent => (None, None),
+        GitDir::Odd(why) => (Some(why), None),
+        GitDir::Here(located) => match open_located(&work_tree, &located) {
+            // It can be used all the same: the caller tries again, or the next call does.
+            Err(error) if error.is_passing() => return Err(error),
+            Ok((folders, settings)) => {
+                let mut repo = Repo::new(work_tree, folders, settings);
+                repo.remember(recent.clone());
+                let worktree = located.worktree.clone();
+                let opened = Opened { repo, worktree, private: false, warning: None };
+                match check(&opened) {
+                    Err(error) if !error.is_passing() => {
+                        work_tree = opened.repo.into_work_tree();
+                        (Some(error.to_string()), Some(located))
+                    }
+                    checked => return checked.map(|()| Some(opened)),
+                }
+            }
+            Err(_) if is_empty(&work_tree) => (None, None),
+            Err(error) => (Some(error.to_string()), Some(located)),
+        },
+    };
+    let Some(own) = private()?.map(|own| own.keeping(files)) else {
+        return Ok(None);
+    };
+    // Its rules for what is ignored, and how line endings are stored, count all the same.
+    let settings = unusable.map(|located| adopt_rules(&own, &located)).transpose()?;
+    check_private(&own)?;
+    let settings = Settings::read(&own, &own, &settings.unwrap_or_default())?;
+    let shown = own.path().strip_prefix(root).unwrap_or(own.path()).display().to_string();
+    let warning = refusal
+        .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
+    let mut repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
+    repo.remember(recent);
+    Ok(Some(Opened { repo, worktree: None, private: true, warning }))
+}
+
+/// What earlier calls have read of the repository of a workspace: small files, commits and trees.
+fn kept(place: &RepositoryPaths<'_>) -> (Option<Arc<KeptFiles>>, Option<Arc<RecentObjects>>) {
+    let of = |name| (place.root, name);
+    let files = place.kept.lasting_value(of("files of the repository"), kept_files::BYTES_MAX);
+    let recent = place.kept.lasting_value(of("objects of the repository"), recent::BYTES_MAX);
+    (files, recent)
+}
+
+/// Opens a repository that was found, and refuses what cannot serve.
+fn open_located(work_tree: &Dir, located: &Located) -> Result<(Folders, Settings), SnapshotError> {
+    let opened = |path: &Path| {
+        let folder = Dir::open(path).doing(|| format!("`{}` cannot be opened", path.display()))?;
+        Ok(folder.keeping(work_tree.files().cloned()))
+    };
+    let own = opened(&located.path)?;
+    let common = located.common.as_deref().map(opened).transpose()?;
+    let folders = Folders::of(own, common)?;
+    let settings = Settings::read(folders.common(), folders.own(), &[])?;
+    settings.check_rules(work_tree.path())?;
+    Ok((folders, settings))
+}
+
+/// `text` on one line and with a small first letter, unless that begins a name such as `HEAD`, to stand
+/// inside a sentence.
+fn lower_first(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().take(2).all(char::is_uppercase) {
+        return line;
+    }
+    let mut chars = line.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+/// Longest `.git` file and the like that is read, in bytes.
+const POINTER_BYTES_MAX: u64 = 4096;
+
+/// Where the snapshots of a workspace are.
+#[derive(Debug, Clone, Copy)]
+pub struct RepositoryPaths<'a> {
+    /// The workspace, a canonical absolute path.
+    pub root: &'a Path,
+    /// The folder for lbx's own files, below it.
+    pub state: &'a Path,
+    /// Git folders elsewhere that the user trusts `.git` to lead to.
+    pub git_dirs: &'a [PathBuf],
+    /// What is kept from one call to the next.
+    pub kept: &'a Kept,
+}
+
+/// What stands at `.git`.
+#[derive(Debug)]
+pub enum GitDir {
+    /// Nothing.
+    Absent,
+    /// The git folder of this work tree.
+    Here(Located),
+    /// Something that is not to be followed, and why.
+    Odd(String),
+}
+
+/// A git folder that serves the workspace.
+#[derive(Debug)]
+pub struct Located {
+    /// The folder that holds `HEAD`.
+    pub path: PathBuf,
+    /// The folder of the whole repository, where `path` is a linked worktree's.
+    pub common: Option<PathBuf>,
+    /// The name of the linked worktree, where it is one.
+    pub worktree: Option<OsString>,
+}
+
+/// Looks at `.git` in `folder`, the work tree. `allowed` are the git folders elsewhere that the user
+/// has named.
+///
+/// # Errors
+/// Where the file system fails.
+pub fn locate(folder: &Dir, allowed: &[PathBuf]) -> io::Result<GitDir> {
+    let root = folder.path();
+    let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
+    let path = root.join(".git");
+    if crate::engine::workspace::fs::is_folder(&stat) {
+        return Ok(own_folder(folder, path));
+    }
+    // A link or a pointer may lead anywhere: what it leads to is then held to the way back.
+    let target = if crate::engine::workspace::fs::is_symlink(&stat) {
+        path
+    } else {
+        let Some(target) = read_pointer(folder, ".git", b"gitdir:") else {
+            return Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into()));
+        };
+        root.join(target)
+    };
+    match leads_to(&target) {
+        Ok((path, true)) => folder_elsewhere(root, path, allowed),
+        Ok((file, _)) if crate::engine::workspace::fs::is_symlink(&stat) => {
+            linked_pointer(root, &file, allowed)
+        }
+        Ok(_) | Err(_) => Ok(GitDir::Odd("`.git` points to a folder that is not there".into())),
+    }
+}
+
+/// Returns the canonical folders outside a work tree that git reads for it: those of a linked worktree's or a
+/// submodule's repository, and those that its objects come from.
+#[must_use]
+pub fn git_folders(root: &Path, allowed: &[PathBuf]) -> Vec<PathBuf> {
+    let located = Dir::open(root).ok().and_then(|folder| locate(&folder, allowed).ok());
+    let Some(GitDir::Here(located)) = located else { return Vec::new() };
+    let repository = located.common.unwrap_or(located.path);
+    // Most repositories borrow no objects, and then nothing else is looked at.
+    let objects = Dir::open(&repository.join("objects")).ok();
+    let objects = objects.filter(|it| it.stat(preflight::ALTERNATES).is_ok_and(|list| list.is_some()));
+    let borrowed = objects.and_then(|objects| preflight::alternates(&objects).ok()).unwrap_or_default();
+    let is_store = |path: &Path| path.file_name() == Some(OsStr::new("objects"));
+    let borrowed = borrowed.iter().map(|folder| folder.path().to_owned()).filter(|path| is_store(path));
+    std::iter::once(repository).chain(borrowed).filter(|folder| !folder.starts_with(root)).collect()
+}
+
+/// Whether `.git` in `folder` is an empty folder, such as a command is given where there is no repository:
+/// as for git, that is none.
+pub fn is_empty(folder: &Dir) -> bool {
+    let inner = folder.folder(".git").ok().flatten();
+    inner.is_some_and(|inner| inner.names().is_ok_and(|names| names.is_empty()))
+}
+
+/// A real folder `.git`: it must be the whole repository.
+fn own_folder(root: &Dir, path: PathBuf) -> GitDir {
+    if root.stat(".git/commondir").is_ok_and(|stat| stat.is_some()) {
+        return GitDir::Odd("`.git` takes its objects from another folder".into());
+    }
+    GitDir::Here(Located { path, common: None, worktree: None })
+}
+
+/// Follows a `.git` link that leads to the pointer `file`.
+fn linked_pointer(root: &Path, file: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
+    let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
+        return Ok(GitDir::Odd("`.git` is a link to nothing".into()));
+    };
+    let pointer = Dir::open(parent).ok().and_then(|folder| read_pointer(&folder, name, b"gitdir:"));
+    match pointer.and_then(|pointer| leads_to(&parent.join(pointer)).ok()) {
+        Some((path, true)) => folder_elsewhere(root, path, allowed),
+        _ => Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into())),
+    }
+}
+
+/// A git folder outside `root/.git`: it must point back to `root`, or the user must have named it.
+fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Result<GitDir> {
+    let folder = Dir::open(&path)?;
+    if folder.stat("commondir")?.is_some() {
+        return Ok(linked_worktree(root, path, &folder));
+    }
+    let is_allowed = allowed.iter().any(|allowed| leads_to(allowed).is_ok_and(|(it, _)| it == path));
+    if is_allowed || work_tree(&folder).as_deref() == Some(root) {
+        return Ok(GitDir::Here(Located { path, common: None, worktree: None }));
+    }
+    let shown = path.display();
+    Ok(GitDir::Odd(format!(
+        "`.git` leads to `{shown}`, which does not point back to this folder; where it is yours, set snapshot.git_dirs = [\"{shown}\"] in your own policy file"
+    )))
+}
+
+/// The work tree that a git folder's own configuration names.
+fn work_tree(folder: &Dir) -> Option<PathBuf> {
+    let bytes = folder.read("config", CONFIG_BYTES_MAX).ok()??;
+    let metadata = gix::config::file::Metadata::from(Source::Local);
+    let config = gix::config::File::from_bytes_no_includes(
+        &bytes,
+        metadata,
+        gix::config::file::init::Options::default(),
+    );
+    let named = config.ok()?.string("core.worktree")?;
+    Some(leads_to(&folder.path().join(named.to_path().ok()?)).ok()?.0)
+}
+
+/// The git folder of a linked worktree: it must lie in its repository and point back to `root`.
+fn linked_worktree(root: &Path, path: PathBuf, folder: &Dir) -> GitDir {
+    let common = read_pointer(folder, "commondir", b"").map(|common| path.join(common));
+    let back = read_pointer(folder, "gitdir", b"").map(|back| path.join(back));
+    let common = common.and_then(|common| Some(leads_to(&common).ok()?.0));
+    let work_tree = back.and_then(|back| Some(leads_to(back.parent()?).ok()?.0));
+    let worktrees = path.parent();
+    let within = worktrees.and_then(Path::file_name) == Some(OsStr::new("worktrees"))
+        && common.is_some()
+        && common.as_deref() == worktrees.and_then(Path::parent);
+    if !within || work_tree.as_deref() != Some(root) {
+        return GitDir::Odd(format!(
+            "`{}` does not point back to this worktree; `git worktree repair` may help",
+            path.display()
+        ));
+    }
+    let name = path.file_name().map(OsStr::to_owned);
+    GitDir::Here(Located { path, common, worktree: name })
+}
+
+/// Where a name leads, and whether to a folder.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "git follows the name; what it leads to is then opened and must point back"
+)]
+fn leads_to(name: &Path) -> io::Result<(PathBuf, bool)> {
+    let path = std::fs::canonicalize(name)?;
+    let is_folder = path.is_dir();
+    Ok((path, is_folder))
+}
+
+/// The path in a one-line file, after `prefix`; `None` where it is not such a file.
+fn read_pointer(folder: &Dir, name: impl AsRef<Path>, prefix: &[u8]) -> Option<PathBuf> {
+    let bytes = folder.read(name, POINTER_BYTES_MAX).ok()??;
+    let line = bytes.strip_prefix(prefix)?.trim_start_with(|c| c == ' ');
+    let line = line.trim_end_with(|c| c == '\n' || c == '\r');
+    if line.is_empty() { None } else { line.to_path().ok().map(Path::to_owned) }
+}
+
+/// Settings of a repository that count though it cannot be used itself.
+const SETTINGS: [&str; 5] =
+    ["core.excludesFile", "core.attributesFile", "core.autocrlf", "core.eol", "core.fileMode"];
+/// Name of the private repository in the state folder.
+const PRIVATE_FOLDER: &str = "repo.git";
+/// Its folders.
+const PRIVATE_FOLDERS: [&str; 6] =
+    ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"];
+/// Its configuration: bare, so that nobody takes the state folder for a work tree.
+const PRIVATE_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
+/// Its PRIVATE_HEAD, on a branch that is never born.
+const PRIVATE_HEAD: &str = "ref: refs/heads/main\n";
+/// What lbx never puts there, since it leads elsewhere.
+const LEADING_ELSEWHERE: [&str; 6] = [
+    "commondir",
+    "config.worktree",
+    "gitdir",
+    "shallow",
+    "objects/info/alternates",
+    "objects/info/http-alternates",
+];
+
+/// The private repository, made where it is missing.
+///
+/// `HEAD` comes last, since it is what makes a folder a repository: a killed call leaves
+/// something that the next one completes. No template and no hook is involved.
+///
+/// # Errors
+/// Where the file system fails, or a link stands where a folder should be.
+pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
+    let doing = || {
+        "cannot make the private snapshot repository: `repo.git` cannot be opened as a folder of its own"
+            .into()
+    };
+    let state =
+        state_folder(place)?.ok_or_else(|| SnapshotError::new("there is no folder for lbx's own files"))?;
+    let folder = state.make_folder(PRIVATE_FOLDER).doing(doing)?;
+    for name in LEADING_ELSEWHERE {
+        let path = Path::new(name);
+        let parent = folder
+            .folder(path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+            .ok()
+            .flatten();
+        // What stays, since it is a folder, is refused below.
+        let _ = parent.map(|parent| parent.remove(path.file_name().unwrap_or_default()));
+    }
+    let is_whole =
+        is_as_written(&folder, "HEAD", PRIVATE_HEAD) && is_as_written(&folder, "config", PRIVATE_CONFIG);
+    if is_whole {
+        return Ok(folder);
+    }
+    for name in PRIVATE_FOLDERS {
+        folder.make_folder(name).doing(|| format!("cannot make `{}`", folder.path().join(name).display()))?;
+    }
+    write_private(&folder, "config", PRIVATE_CONFIG.as_bytes())?;
+    write_private(&folder, "HEAD", PRIVATE_HEAD.as_bytes())?;
+    folder.sync().doing(doing)?;
+    Ok(folder)
+}
+
+/// The private repository, where there is one already.
+///
+/// # Errors
+/// Where a link stands where a folder should be.
+pub fn find_private(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
+    let Some(state) = state_folder(place)? else { return Ok(None) };
+    let doing = || "the private snapshot repository cannot be opened as a folder of its own".into();
+    let Some(folder) = state.folder(PRIVATE_FOLDER).doing(doing)? else { return Ok(None) };
+    let is_whole =
+        is_as_written(&folder, "HEAD", PRIVATE_HEAD) && is_as_written(&folder, "config", PRIVATE_CONFIG);
+    Ok(is_whole.then_some(folder))
+}
+
+/// The state folder, reached from the workspace through no link.
+fn state_folder(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
+    let doing = || format!("`{}` cannot be opened as a folder of its own", place.state.display());
+    let root = Dir::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
+    let below = place.state.strip_prefix(place.root).doing(doing)?;
+    root.folder(below).doing(doing)
+}
+
+/// Whether a file of the private repository has what lbx wrote.
+fn is_as_written(folder: &Dir, name: &str, wanted: &str) -> bool {
+    let read = folder.read(name, wanted.len() as u64);
+    read.is_ok_and(|read| read.is_some_and(|read| read == wanted.as_bytes()))
+}
+
+/// Refuses the private repository where something in it leads elsewhere, or is no file or folder.
+///
+/// # Errors
+/// Names what that is.
+pub fn check_private(folder: &Dir) -> Result<(), SnapshotError> {
+    for name in LEADING_ELSEWHERE {
+        let shown = || format!("`{}` should not be there", folder.path().join(name).display());
+        if folder.stat(name).doing(shown)?.is_some() {
+            return Err(SnapshotError::new(shown()));
+        }
+    }
+    Ok(())
+}
+
+/// Takes over the rules of a repository that cannot be used itself: the files in its `info`, and
+/// the settings that name others, as overrides for opening the private one.
+///
+/// # Errors
+/// Where the rules are there and cannot be read: what they ignore may be secrets, which must not
+/// enter the private repository either.
+pub fn adopt_rules(own: &Dir, unusable: &Located) -> Result<Vec<BString>, SnapshotError> {
+    let path = unusable.common.as_ref().unwrap_or(&unusable.path);
+    let folder = Dir::open(path).doing(|| format!("`{}` cannot be read", path.display()))?;
+    for name in RULES {
+        let rules = preflight::rules(&folder, name)?.unwrap_or_default();
+        if preflight::rules(own, name).ok().flatten().unwrap_or_default() != rules {
+            write_private(own, name, &rules)?;
+        }
+    }
+    let Ok(Some(bytes)) = folder.read("config", CONFIG_BYTES_MAX) else { return Ok(Vec::new()) };
+    let metadata = gix::config::file::Metadata::from(Source::Local);
+    let options = gix::config::file::init::Options::default();
+    let Ok(parsed) = gix::config::File::from_bytes_no_includes(&bytes, metadata, options) else {
+        return Ok(Vec::new());
+    };
+    let mut settings = Vec::new();
+    for name in SETTINGS {
+        let Some(value) = parsed.string(name) else { continue };
+        let named = preflight::resolved(&path.join("config"), &value.to_path_lossy());
+        if name.ends_with("File") && !preflight::may_be_rules(&named) {
+            return Err(SnapshotError::new(format!(
+                "`{name}` names something that is not a regular file, or has too many rules"
+            )));
+        }
+        settings.push(BString::from(format!("{name}={value}")));
+    }
+    Ok(settings)
+}
+
+/// Writes a file of the private repository whole or not at all; whatever stands in its place goes.
+fn write_private(own: &Dir, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
+    let doing = || format!("cannot write `{}`", own.path().join(name).display());
+    let path = Path::new(name);
+    let (parent, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+    let made =
+        if parent.as_os_str().is_empty() { own.folder(".") } else { own.make_folder(parent).map(Some) };
+    let folder = made.doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
+    let aside = path.with_extension("new");
+    let aside = aside.file_name().unwrap_or_default();
+    // Of a killed call.
+    match folder.remove(aside) {
+        Err(errno) if errno != Errno::NOENT => return Err(errno).doing(doing),
+        _ => {}
+    }
+    let mut file = folder.create(aside, 0o666).doing(doing)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).doing(doing)?;
+    folder.rename(aside, &folder, name).doing(doing)
+}

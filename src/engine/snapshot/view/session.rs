@@ -1,0 +1,386 @@
+//! Changes of one session: all of them, how far it had come at a snapshot, and which of them a branch lacks.
+//!
+//! A session may be squashed again after more changes, after an undo, and after commits of the developer's. The part
+//! that the branch has already is then the base of the merge, and not the state before the session: else the same
+//! lines would conflict with themselves.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use gix::ObjectId;
+use gix::objs::Kind;
+
+use super::compare::{self, PathChange, Version, VersionKind};
+use super::history::Snapshot;
+use crate::engine::history::session_diff::{self, Before, PathChanges, Sides};
+use crate::engine::snapshot::store::Store;
+use crate::engine::snapshot::store::commit_builder::{self, BASELINE};
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::tree::{self, TreeItem};
+use crate::text::content::looks_binary;
+use crate::text::merge::{self, Alike};
+
+/// Most paths of one snapshot that are looked at.
+const PATHS_MAX: usize = 100_000;
+/// The number of a session's first change in the journal.
+const SEQ_FIRST: u64 = 1;
+
+/// What one session changed, without what others did in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionChanges {
+    /// The commit before the session's first snapshot, in hex; `None` where there was none.
+    pub before: Option<String>,
+    /// The session's last snapshot, in hex.
+    pub last: String,
+    /// Every path that it changed: from before its first change there to after its last one.
+    pub paths: Vec<PathChange>,
+}
+
+/// One change of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionStep {
+    /// Its snapshot, without the files that it changed.
+    pub snapshot: Snapshot,
+    /// The paths that it changed.
+    pub paths: Vec<PathChange>,
+}
+
+impl session_diff::StoredVersion for Version {
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    fn is_alike(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl Store {
+    /// The changes that `session` made after its change `after` (0 for all), the oldest first, each with
+    /// its paths.
+    ///
+    /// Looks no further back than the session's first change.
+    ///
+    /// # Errors
+    /// Where the branch or a commit on it cannot be read.
+    pub fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
+        // Only what the journal counts is the session's own: what others did has no number, and
+        // `session` and `undo` do not know it either.
+        self.steps(session, after, |snapshot| snapshot.session == session && snapshot.seq > 0)
+    }
+
+    /// The same with what nobody's session did meanwhile, and what came of commands.
+    ///
+    /// # Errors
+    /// As [`Self::steps_of`].
+    pub fn story_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
+        self.steps(session, after, |snapshot| {
+            snapshot.session.is_empty() || (snapshot.session == session && snapshot.tool != BASELINE)
+        })
+    }
+
+    /// The wanted snapshots since a session's first change after `after`, the oldest first.
+    fn steps(
+        &self,
+        session: &str,
+        after: u64,
+        is_wanted: impl Fn(&Snapshot) -> bool,
+    ) -> Result<Vec<SessionStep>, SnapshotError> {
+        let (mut steps, mut began) = (Vec::new(), 0);
+        let mut next = self.branch.tip(&self.repo)?;
+        while let Some(id) = next {
+            let Some(found) = self.snapshot(id)? else { break };
+            next = found.first_parent;
+            let snapshot = found.snapshot;
+            let is_own = snapshot.session == session && snapshot.seq > 0;
+            if is_own && (1..=after).contains(&snapshot.seq) {
+                break;
+            }
+            let is_first = is_own && snapshot.seq == SEQ_FIRST;
+            if is_wanted(&snapshot) {
+                let paths = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?.paths;
+                steps.push(SessionStep { snapshot, paths });
+            }
+            if is_own {
+                began = steps.len();
+            }
+            if is_first {
+                break;
+            }
+        }
+        // What is older than the session's first change is not of its time.
+        steps.truncate(began);
+        steps.reverse();
+        Ok(steps)
+    }
+
+    /// Everything that `session` changed after its change `after` (0 for all), without what others
+    /// changed in between; `None` where it has no snapshot.
+    ///
+    /// # Errors
+    /// Where the branch, a commit on it or a version cannot be read.
+    pub fn changed_by(&self, session: &str, after: u64) -> Result<Option<SessionChanges>, SnapshotError> {
+        let steps = self.steps_of(session, after)?;
+        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(None) };
+        let (before, last) = (first.snapshot.parent.clone(), last.snapshot.id.clone());
+        let mut paths: BTreeMap<Vec<u8>, PathChanges<Version>> = BTreeMap::new();
+        for PathChange { path, before, after } in steps.into_iter().flat_map(|step| step.paths) {
+            paths
+                .entry(path)
+                .and_modify(|own| own.push(before, after))
+                .or_insert_with(|| PathChanges::new(before, after));
+        }
+        let paths = paths.into_iter().map(|(path, own)| self.change_of(path, &own));
+        Ok(Some(SessionChanges { before, last, paths: in_order(paths.collect::<Result<_, _>>()?) }))
+    }
+
+    /// What a session's changes of one path come to. A text that never was is kept in memory alone.
+    pub(in crate::engine::snapshot) fn change_of(
+        &self,
+        path: Vec<u8>,
+        own: &PathChanges<Version>,
+    ) -> Result<PathChange, SnapshotError> {
+        let is_text = |version: &Version| matches!(version.kind, VersionKind::File | VersionKind::Executable);
+        let read = |version: &Version| {
+            if is_text(version) { self.content(*version).map(Some) } else { Ok(None) }
+        };
+        let before = match own.before(read)? {
+            Before::Known(version) => version,
+            Before::Text(like, text) => {
+                let id = self.repo.write(Kind::Blob, &text)?;
+                Some(Version { id, ..like })
+            }
+        };
+        Ok(PathChange { path, before, after: own.last().copied() })
+    }
+}
+
+/// The paths that differ in the end, ordered by component.
+pub(in crate::engine::snapshot) fn in_order(mut paths: Vec<PathChange>) -> Vec<PathChange> {
+    paths.retain(|change| change.before != change.after);
+    let is_slash = |byte: &u8| *byte == b'/';
+    let by_component = |one: &[u8], other: &[u8]| one.split(is_slash).cmp(other.split(is_slash));
+    paths.sort_unstable_by(|one, other| by_component(&one.path, &other.path));
+    paths
+}
+
+/// How far a session had come at a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionAt {
+    /// The session.
+    pub session: String,
+    /// The number of its newest change there; 0 where it had made none.
+    pub seq: u64,
+}
+
+impl Store {
+    /// The sessions that changed something, the one that did so last first.
+    ///
+    /// # Errors
+    /// Where the branch or a commit on it cannot be read.
+    pub fn sessions(&self) -> Result<Vec<String>, SnapshotError> {
+        let mut sessions: Vec<String> = Vec::new();
+        let mut next = self.branch.tip(&self.repo)?;
+        while let Some(id) = next {
+            let Some(found) = self.snapshot(id)? else { break };
+            next = found.first_parent;
+            let snapshot = found.snapshot;
+            if snapshot.seq > 0 && !sessions.contains(&snapshot.session) {
+                sessions.push(snapshot.session);
+            }
+        }
+        Ok(sessions)
+    }
+
+    /// How far `session`, else the one that made the snapshot itself, had come at `commit` (in hex);
+    /// `None` where none is named and the snapshot is nobody's, or it is neither a snapshot nor the commit
+    /// that the first one is based on.
+    ///
+    /// # Errors
+    /// Where there is no such commit, or one on the way back cannot be read.
+    pub fn session_at(
+        &self,
+        commit: &str,
+        session: Option<&str>,
+    ) -> Result<Option<SessionAt>, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
+        let Some(first) = self.snapshot(id)? else {
+            let began = self.began_at(id)?;
+            let session = session.filter(|_| began);
+            return Ok(session.map(|session| SessionAt { session: session.to_owned(), seq: 0 }));
+        };
+        let session = session.map_or_else(|| first.snapshot.session.clone(), str::to_owned);
+        if session.is_empty() {
+            return Ok(None);
+        }
+        let mut found = Some(first);
+        while let Some(snapshot) = found {
+            if snapshot.snapshot.session == session && snapshot.snapshot.seq > 0 {
+                return Ok(Some(SessionAt { session, seq: snapshot.snapshot.seq }));
+            }
+            found = snapshot.first_parent.map_or(Ok(None), |id| self.snapshot(id))?;
+        }
+        Ok(Some(SessionAt { session, seq: 0 }))
+    }
+
+    /// Whether the first snapshot is based on this commit.
+    fn began_at(&self, id: ObjectId) -> Result<bool, SnapshotError> {
+        let mut next = self.branch.tip(&self.repo)?;
+        while let Some(commit) = next {
+            let Some(found) = self.snapshot(commit)? else { return Ok(commit == id) };
+            next = found.first_parent;
+        }
+        Ok(false)
+    }
+}
+
+/// Commits of a branch that are looked at for versions of the session.
+const COMMITS_MAX: usize = 500;
+/// Merges that may be tried to find what a branch has of one path.
+const MERGES_MAX: usize = 500;
+
+/// What a branch does not have yet of a session.
+#[derive(Debug, Default)]
+pub struct Missing {
+    /// Each path: from what the branch has of the session to what the session made.
+    pub net: Vec<PathChange>,
+    /// Each change of the session with its missing paths, the oldest first.
+    pub steps: Vec<SessionStep>,
+}
+
+/// What a session made of one path, change by change.
+type PathSteps = Vec<Sides<Version>>;
+
+impl Store {
+    /// What the branch named `branch`, or HEAD where there is no such branch, does not have yet of the
+    /// changes that `session` made after its change `after`.
+    ///
+    /// # Errors
+    /// Where a snapshot or a commit of the branch cannot be read.
+    pub fn missing_on(&self, branch: &str, session: &str, after: u64) -> Result<Missing, SnapshotError> {
+        let mut steps = self.steps_of(session, after)?;
+        let Some(began) = steps.first().map(|first| first.snapshot.seconds) else {
+            return Ok(Missing::default());
+        };
+        let base = self.onto(branch)?.at;
+        let trees = base.map_or(Ok(Vec::new()), |tip| self.trees_since(tip, began))?;
+        let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
+        let mut paths: BTreeMap<Vec<u8>, PathSteps> = BTreeMap::new();
+        for change in steps.iter().flat_map(|step| &step.paths) {
+            paths.entry(change.path.clone()).or_default().push((change.before, change.after));
+        }
+        let (mut net, mut had) = (Vec::new(), BTreeMap::new());
+        for (path, of_path) in paths {
+            let count = self.count_had(&path, &of_path, now, &trees)?;
+            let rest = of_path.get(count..).unwrap_or_default();
+            if let Some(own) = own_of(rest) {
+                net.push(self.change_of(path.clone(), &own)?);
+            }
+            had.insert(path, count);
+        }
+        for step in &mut steps {
+            step.paths.retain(|change| match had.get_mut(&change.path) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    false
+                }
+                _ => true,
+            });
+        }
+        Ok(Missing { net: in_order(net), steps })
+    }
+
+    /// How many of the session's changes of a path, from the first on, the branch has.
+    fn count_had(
+        &self,
+        path: &[u8],
+        steps: &[Sides<Version>],
+        now: Option<ObjectId>,
+        trees: &[ObjectId],
+    ) -> Result<usize, SnapshotError> {
+        let at = |tree| Ok::<_, SnapshotError>(tree::look_up(&self.repo, tree, path)?.entry());
+        let ours = now.map_or(Ok(None), at)?;
+        let made: Vec<Option<TreeItem>> = steps.iter().map(|(_, after)| after.map(Version::item)).collect();
+        if made.last() == Some(&ours) {
+            return Ok(steps.len());
+        }
+        let Some(own) = own_of(steps) else { return Ok(0) };
+        let first = self.change_of(path.to_vec(), &own)?.before;
+        if first.map(Version::item) == ours {
+            return Ok(0);
+        }
+        let mut texts: Vec<ObjectId> = Vec::new();
+        for tree in trees {
+            let then = at(*tree)?;
+            if let Some(index) = made.iter().rposition(|made| *made == then) {
+                return Ok(index + 1);
+            }
+            if first.map(Version::item) == then {
+                break;
+            }
+            texts.extend(then.filter(|then| then.is_file() && !texts.contains(&then.id)).map(|then| then.id));
+        }
+        first.map_or(Ok(0), |first| self.count_in_texts(path, steps, first, &texts))
+    }
+
+    /// The same by the texts that the branch had: a change is in one where making it again changes nothing.
+    fn count_in_texts(
+        &self,
+        path: &[u8],
+        steps: &[Sides<Version>],
+        first: Version,
+        texts: &[ObjectId],
+    ) -> Result<usize, SnapshotError> {
+        let base = self.content_to_compare(first)?;
+        if texts.is_empty() || !first.item().is_file() || looks_binary(&base) {
+            return Ok(0);
+        }
+        let texts = texts.iter().map(|id| self.repo.find_blob(*id));
+        let mut texts = texts.collect::<Result<Vec<_>, SnapshotError>>()?;
+        texts.retain(|text| !looks_binary(text));
+        let mut merges_left = MERGES_MAX;
+        for count in (1..=steps.len()).rev() {
+            let then = match steps.get(count..).and_then(own_of) {
+                Some(rest) => self.change_of(path.to_vec(), &rest)?.before,
+                None => steps.last().and_then(|(_, after)| *after),
+            };
+            let Some(then) = then.filter(|then| then.item().is_file()) else { continue };
+            let then = self.content_to_compare(then)?;
+            if looks_binary(&then) || then == base {
+                continue;
+            }
+            for text in &texts {
+                let Some(left) = merges_left.checked_sub(1) else { return Ok(0) };
+                merges_left = left;
+                if merge::merge(&base, text, &then, Alike::Once).is_ok_and(|merged| merged == *text) {
+                    return Ok(count);
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// The trees of a branch's commits that are not older than `began`, in seconds since 1970, the newest
+    /// first: no older one has anything of the session.
+    fn trees_since(&self, tip: ObjectId, began: i64) -> Result<Vec<ObjectId>, SnapshotError> {
+        let (mut trees, mut seen) = (Vec::new(), BTreeSet::from([tip]));
+        let mut waiting = VecDeque::from([tip]);
+        while let Some(id) = waiting.pop_front().filter(|_| trees.len() < COMMITS_MAX) {
+            let doing = || format!("the commit {id} cannot be read");
+            let commit = self.repo.find_commit(id).doing(doing)?;
+            if commit.seconds().doing(doing)? < began {
+                continue;
+            }
+            trees.push(commit.tree_id().doing(doing)?);
+            waiting.extend(commit.parent_ids().filter(|parent| seen.insert(*parent)));
+        }
+        Ok(trees)
+    }
+}
+
+/// Changes of one path as an account of them; `None` where there are none.
+fn own_of(steps: &[Sides<Version>]) -> Option<PathChanges<Version>> {
+    let ((before, after), later) = steps.split_first()?;
+    let mut own = PathChanges::new(*before, *after);
+    later.iter().for_each(|(before, after)| own.push(*before, *after));
+    Some(own)
+}
