@@ -14,7 +14,7 @@ use super::stage::{New, Original, Stage, Staged};
 use crate::apart::Apart;
 use crate::engine::journal::backup::{self, InlineBackup};
 use crate::engine::journal::bundle::Bundle;
-use crate::engine::journal::bundle::PendingBackup;
+use crate::engine::journal::bundle::PendingFile;
 use crate::engine::snapshot::LARGE_BYTES;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
@@ -31,7 +31,7 @@ pub struct Aside {
     /// New bytes, by the number of their file.
     pub staged: BTreeMap<usize, Staged>,
     /// Old bytes of larger files, and of many.
-    pub backups: Vec<PendingBackup>,
+    pub backups: Vec<PendingFile>,
     /// Those of a few small ones, which the journal entry holds.
     pub kept: Vec<InlineBackup>,
     /// How many bytes these are.
@@ -66,7 +66,7 @@ impl Aside {
     /// Removes everything again.
     pub fn discard(&self) {
         self.staged.values().for_each(Staged::discard);
-        self.backups.iter().for_each(PendingBackup::discard);
+        self.backups.iter().for_each(PendingFile::discard);
     }
 }
 

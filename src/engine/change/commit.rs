@@ -24,7 +24,7 @@ use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{HELD_FOLDER, Version};
 use crate::engine::policy::settings::Key;
-use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, RULE_FILES};
+use crate::engine::snapshot::{AtHand, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
 use crate::engine::workspace::Workspace;
@@ -213,8 +213,7 @@ impl Change<'_> {
             Some(moved) => moved.for_snapshot.files_with(files),
             None => files,
         };
-        let record =
-            StandingChange { entry: &self.entry, files, folders: Vec::new(), ahead: AllAhead::default() };
+        let record = StandingChange { entry: &self.entry, files, folders: Vec::new() };
         prepared.snapshot = record::prepare(self.engine, &record);
         prepared.about_to_move = moved.map(|moved| moved.read).unwrap_or_default();
     }
@@ -411,7 +410,7 @@ fn at_hand(files: &[Planned]) -> AtHand {
 }
 
 /// Whether a file's new bytes take time to look through.
-pub(super) fn is_large(file: &Planned) -> bool {
+fn is_large(file: &Planned) -> bool {
     file.after.as_ref().is_some_and(|after| after.bytes.len() >= LARGE_BYTES)
 }
 

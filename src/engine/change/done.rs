@@ -10,7 +10,7 @@ use super::special::{REMADE_MAX, remake};
 use super::{Change, LOST_NAMED_MAX};
 use crate::engine::history::replay::depth;
 use crate::engine::journal::backup;
-use crate::engine::journal::bundle::PendingBackup;
+use crate::engine::journal::bundle::PendingFile;
 use crate::engine::journal::steps::{Folder, Location, Thing};
 use crate::engine::journal::{BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, Version};
 use crate::engine::store::session;
@@ -217,7 +217,7 @@ pub struct Backups<'s> {
     /// The folders they belong in.
     folders: backup::Folders<'s>,
     /// What is written.
-    pending: Vec<PendingBackup>,
+    pending: Vec<PendingFile>,
 }
 
 impl<'s> Backups<'s> {

@@ -1,17 +1,16 @@
 //! What follows the steps of a change that stands: marks, snapshot, history, and the second wave of syncs.
 
 use super::closed::not_closed;
-use super::commit::{is_large, snapshot_files};
+use super::commit::snapshot_files;
 use super::marks::Marks;
 use super::moves::ForSnapshot;
-use super::planned::Planned;
 use super::prepared::Prepared;
 use super::record::{self, StandingChange};
 use super::run::{ChangedFolders, Ground};
 use super::{Change, across};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal;
-use crate::engine::snapshot::{AllAhead, Published};
+use crate::engine::snapshot::Published;
 use crate::engine::store::audit;
 use crate::engine::store::session::{self, Mark};
 use crate::engine::store::state::State;
@@ -25,7 +24,7 @@ impl Change<'_> {
     pub(super) fn finish(
         &mut self,
         state: &State,
-        mut marks: Marks,
+        marks: Marks,
         published: Option<Published>,
         prepared: &Prepared,
     ) -> Result<(), Error> {
@@ -33,15 +32,13 @@ impl Change<'_> {
             // The snapshot must not tell of what may be gone after a power failure.
             self.sync_names(state, prepared, None)?;
         }
-        let ahead = std::mem::take(&mut self.worker).finish();
-        note_blobs(&mut marks, &self.files, &ahead);
         self.set_marks(state, marks);
         let (outcome, published) = match published {
             Some(mut published) => {
                 let recorded = published.take_recorded();
                 (record::take(self.engine, recorded, &self.entry), Some(published))
             }
-            None => (self.record(state, ahead), None),
+            None => (self.record(state), None),
         };
         // Before the entry is closed: whoever finds it open looks whether the record is there.
         let audit = self.engine.begin_audit(state, &self.entry.tool, outcome.as_ref().err());
@@ -135,13 +132,13 @@ impl Change<'_> {
     }
 
     /// Commits a change that stands to the snapshots.
-    fn record(&mut self, state: &State, ahead: AllAhead) -> Result<(), Error> {
+    fn record(&mut self, state: &State) -> Result<(), Error> {
         let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
             self.engine.warn(format!("the moved files are not in the snapshot: {}", error.message()));
             ForSnapshot::default()
         });
         let files = moved.files_with(snapshot_files(&self.files, &self.state_path));
-        let record = StandingChange { entry: &self.entry, files, folders: moved.folders(), ahead };
+        let record = StandingChange { entry: &self.entry, files, folders: moved.folders() };
         record::record(self.engine, &record)
     }
 
@@ -161,20 +158,6 @@ impl Change<'_> {
                 "the change was made, but the session could not record it, so read the file again before the next change: {}",
                 error.message()
             )),
-        }
-    }
-}
-
-/// Notes with the marks which blobs their bytes are, where these were worked out.
-fn note_blobs(marks: &mut Marks, files: &[Planned], ahead: &AllAhead) {
-    for file in files.iter().filter(|file| is_large(file)) {
-        let path = file.seen.current.place.path();
-        let Some((after, ahead)) = file.after.as_ref().zip(ahead.get(path.as_bytes())) else {
-            continue;
-        };
-        let is_of_it = |mark: &&mut Mark| mark.path == *path && mark.sha256 == after.sha256;
-        if let Some(mark) = marks.set.iter_mut().find(is_of_it) {
-            mark.blob = ahead.id(&after.bytes);
         }
     }
 }

@@ -47,7 +47,6 @@ use super::history::replay::Pieces;
 use super::journal::steps::Location;
 use super::journal::{FolderMode, JournalEntry, Version};
 use super::policy::protected_links::ProtectedLinks;
-use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::store::session;
 use super::store::session::{ReplacedLines, SessionState};
 use super::store::state::{Lock, STATE_FOLDER, State};
@@ -106,8 +105,6 @@ pub struct Change<'e> {
     protection: Protection,
     /// Files and folders to which protected names lead, found when the first path is checked.
     protected_links: OnceCell<ProtectedLinks>,
-    /// Works out the snapshot's large blobs meanwhile.
-    worker: Worker,
 }
 
 /// The state under the lock that every change holds.
@@ -253,7 +250,6 @@ impl Engine {
             described: Vec::new(),
             protection: Protection::default(),
             protected_links: OnceCell::new(),
-            worker: Worker::default(),
         })
     }
 }
@@ -392,7 +388,6 @@ impl Change<'_> {
         after: impl FnOnce(Arc<Buffer>, Sha256) -> After,
     ) -> Sha256 {
         let bytes = Arc::new(bytes.into());
-        self.work_ahead(&seen.current, &bytes);
         let sha256 = Sha256::of(&bytes);
         self.files.push(Planned {
             seen,
@@ -402,22 +397,6 @@ impl Change<'_> {
             replaced: None,
         });
         sha256
-    }
-
-    /// Has the snapshot of a large file worked out meanwhile.
-    fn work_ahead(&mut self, current: &Current, bytes: &Arc<Buffer>) {
-        let policy = self.engine.policy();
-        let enters = policy.has_snapshots() && bytes.len() as u64 <= policy.snapshot_file_bytes();
-        if self.dry_run || !enters || bytes.len() < LARGE_BYTES {
-            return;
-        }
-        let mark = self.session.mark(current.place.path()).filter(|mark| mark.sha256 == current.sha256);
-        let before = match mark.and_then(|mark| mark.blob.clone()) {
-            _ if !current.exists() => Before::Absent,
-            Some(blob) => Before::Named(current.shared_bytes(), blob),
-            None => Before::Bytes(current.shared_bytes()),
-        };
-        self.worker.begin(current.place.path().as_bytes(), before, bytes);
     }
 
     /// Says which changes of the session this one takes back or does again.

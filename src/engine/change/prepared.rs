@@ -9,7 +9,7 @@ use rustix::fs::Stat;
 
 use super::aside::Aside;
 use super::stage::Staged;
-use crate::engine::journal::PendingEntry;
+use crate::engine::journal::bundle::PendingFile;
 use crate::engine::snapshot::PreparedSnapshot;
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State};
 use crate::engine::workspace::file_system::FileSystem;
@@ -25,7 +25,7 @@ pub(super) struct Prepared {
     /// Descriptions of what goes to the trash.
     pub(super) descriptions: Vec<Staged>,
     /// The journal entry.
-    pub(super) entry: Option<PendingEntry>,
+    pub(super) entry: Option<PendingFile>,
     /// The change's snapshot, where that need not wait until the change stands.
     pub(super) snapshot: Option<PreparedSnapshot>,
     /// What moves by that snapshot, as it was read, by path.

@@ -13,9 +13,9 @@ use crate::engine::journal::backup;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
-    AllAhead, AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange,
-    IgnoreQuery, Ignored, Known, LeftOut, PreparedSnapshot, Reason, Recorded, Repaired, RepositoryPaths,
-    Scan, SeenFile, SnapshotError, Store, Unrecorded,
+    AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange, IgnoreQuery,
+    Ignored, Known, LeftOut, PreparedSnapshot, Reason, Recorded, Repaired, RepositoryPaths, Scan, SeenFile,
+    SnapshotError, Store, Unrecorded,
 };
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::{Mark, SessionState, WITHHELD_MAX};
@@ -73,8 +73,6 @@ pub struct StandingChange<'a> {
     pub files: Vec<RecordedFile<'a>>,
     /// The folders that it moved, whose files are not among them.
     pub folders: Vec<RecordedFolder<'a>>,
-    /// What is known of their large blobs already.
-    pub ahead: AllAhead,
 }
 
 /// Commits a change to the snapshot branch, and notes the commit for the answer.
@@ -85,8 +83,7 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
     if !engine.policy().has_snapshots() {
         return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
     }
-    let ahead = || AllAhead::clone(&record.ahead);
-    match in_store(engine, |store| store.knowing(ahead()).record(&change_of(record))) {
+    match in_store(engine, |mut store| store.record(&change_of(record))) {
         Ok(recorded) => take(engine, recorded, record.entry),
         Err(error) => engine.snapshot_failed(&format!("{error}; undo and redo work all the same")),
     }

@@ -24,7 +24,6 @@ use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
 use crate::engine::journal::{FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version};
 use crate::engine::policy::protected_links::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
-use crate::engine::snapshot::AllAhead;
 use crate::engine::store::audit::Durable;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
 use crate::engine::store::{audit, session};
@@ -356,12 +355,7 @@ fn snapshot_late(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Op
             after: side(file.after.as_ref(), after.as_ref()),
         })
         .collect();
-    let record = StandingChange {
-        entry,
-        files: moved.files_with(files),
-        folders: moved.folders(),
-        ahead: AllAhead::default(),
-    };
+    let record = StandingChange { entry, files: moved.files_with(files), folders: moved.folders() };
     record::record_late(engine, &record)
 }
 

@@ -163,13 +163,9 @@ fn after_of(own: &PathChanges<Version>) -> Side {
     own.last().cloned().map_or(Side::Nothing, Side::Version)
 }
 
-/// Where `path` is once `from` is at `to`; `None` where it lies elsewhere.
+/// Returns the place of `path` once `from` is at `to`; `None` if it lies elsewhere.
 fn carried(path: &WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) -> Option<WorkspacePath> {
-    if !path.is_within(from) {
-        return None;
-    }
-    let rest = path.as_path().strip_prefix(from.as_path()).ok()?;
-    Some(rest.iter().fold(to.clone(), |path, name| path.join(name)))
+    path.is_within(from).then(|| path.rebased(from, to))
 }
 
 /// A version of a file, wherever its bytes are kept.

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::bundle::{Bundles, PendingBackup};
+use super::bundle::{Bundles, PendingFile};
 use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
@@ -55,7 +55,7 @@ impl<'s> Folders<'s> {
     ///
     /// # Errors
     /// What the system says; then nothing is left behind.
-    pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<PendingBackup, Error> {
+    pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<PendingFile, Error> {
         self.prepare_of(sha256, bytes, None)
     }
 
@@ -69,7 +69,7 @@ impl<'s> Folders<'s> {
         sha256: Sha256,
         bytes: &[u8],
         of: Option<(&File, &Stat)>,
-    ) -> Result<PendingBackup, Error> {
+    ) -> Result<PendingFile, Error> {
         let (folder, name) = place_of(sha256);
         let folder = self.open(folder)?;
         let name = OsString::from(name);
@@ -81,7 +81,7 @@ impl<'s> Folders<'s> {
                     Ok(Some((file, stat)))
                         if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) =>
                     {
-                        return Ok(PendingBackup::found(file, folder, name));
+                        return Ok(PendingFile { file, folder, name, is_new: false });
                     }
                     // What is no file cannot be replaced by one.
                     Ok(None) => set_aside(folder.as_fd(), &name),
@@ -97,7 +97,7 @@ impl<'s> Folders<'s> {
         let file = file.map_err(|errno| io(errno.into()))?;
         let is_shared = of.map_or(Ok(false), |of| share(&file, of, bytes));
         let written = is_shared.and_then(|shared| if shared { Ok(()) } else { fs::write_all(&file, bytes) });
-        let pending = PendingBackup::new(file, folder, name);
+        let pending = PendingFile { file, folder, name, is_new: true };
         match written {
             Ok(()) => Ok(pending),
             Err(source) => {
@@ -405,7 +405,7 @@ mod tests {
         let bytes = b"old\n\xff\0";
         assert_eq!(InlineBackup::new(Sha256::of(bytes), bytes).bytes().unwrap(), bytes);
         assert_eq!(InlineBackup::new(Sha256::of(b"other"), bytes).bytes(), None);
-        let damaged = InlineBackup { base64: "?".to_owned(), ..Kept::new(Sha256::of(bytes), bytes) };
+        let damaged = InlineBackup { base64: "?".to_owned(), ..InlineBackup::new(Sha256::of(bytes), bytes) };
         assert_eq!(damaged.bytes(), None);
     }
 }

@@ -61,7 +61,7 @@ impl<'b> Bundle<'b> {
     ///
     /// # Errors
     /// What the system says; then nothing is left behind.
-    pub fn write(&self, state: &State, id: &str) -> Result<Option<PendingBackup>, Error> {
+    pub fn write(&self, state: &State, id: &str) -> Result<Option<PendingFile>, Error> {
         if self.parts.is_empty() {
             return Ok(None);
         }
@@ -69,7 +69,7 @@ impl<'b> Bundle<'b> {
         let folder = state.folder(&folder())?;
         let file = fs::create_at(folder.as_fd(), OsStr::new(id), 0o600).map_err(|errno| io(errno.into()))?;
         let written = self.write_to(&file);
-        let pending = PendingBackup::new(file, folder, id.into());
+        let pending = PendingFile { file, folder, name: id.into(), is_new: true };
         match written {
             Ok(()) => Ok(Some(pending)),
             Err(source) => {
@@ -274,32 +274,21 @@ fn part<const LENGTH: usize>(file: &File, start: u64) -> io::Result<[u8; LENGTH]
     Ok(bytes)
 }
 
-/// A backup that is written, and is to be synced before anything relies on it. Until then its hash
-/// tells whether it is whole.
+/// A backup, a bundle or a journal entry that is written and not yet durable. Nothing may rely on it before it is synced.
 #[derive(Debug)]
-pub struct PendingBackup {
+pub struct PendingFile {
     /// Its bytes, to be synced.
     pub file: File,
     /// The folder it is in, which others share.
     pub folder: Arc<OwnedFd>,
     /// Its name there.
-    name: OsString,
-    /// Whether it was not there before.
-    is_new: bool,
+    pub(super) name: OsString,
+    /// True if it was not there before.
+    pub(super) is_new: bool,
 }
 
-impl PendingBackup {
-    /// One that was not there before.
-    pub(super) fn new(file: File, folder: Arc<OwnedFd>, name: OsString) -> Self {
-        Self { file, folder, name, is_new: true }
-    }
-
-    /// One that was there before.
-    pub(super) fn found(file: File, folder: Arc<OwnedFd>, name: OsString) -> Self {
-        Self { file, folder, name, is_new: false }
-    }
-
-    /// Removes one that is not needed after all.
+impl PendingFile {
+    /// Removes it, unless it was there before.
     pub fn discard(&self) {
         if self.is_new {
             // Best effort: its name tells what it is.

@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::backup::InlineBackup;
+use super::bundle::PendingFile;
 use super::steps::{
     self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
     MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,
@@ -61,7 +61,7 @@ pub struct TakenBack {
 }
 
 /// One change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
     /// Version of the format.
     version: u32,
@@ -129,30 +129,8 @@ impl JournalEntry {
     /// An entry for a change that is about to begin.
     #[must_use]
     pub fn new(id: String, session: &str, tool: &str, seq: u64, time: u64) -> Self {
-        Self {
-            version: VERSION,
-            id,
-            session: session.to_owned(),
-            tool: tool.to_owned(),
-            seq,
-            time,
-            subject: String::new(),
-            why: None,
-            gate: None,
-            request: None,
-            reverts: Vec::new(),
-            takes_back: None,
-            merged: Vec::new(),
-            kept: Vec::new(),
-            steps: Vec::new(),
-            modes: Vec::new(),
-            lost: Vec::new(),
-            lost_total: 0,
-            files: Vec::new(),
-            moves: Vec::new(),
-            folders: Vec::new(),
-            removed: Vec::new(),
-        }
+        let (session, tool) = (session.to_owned(), tool.to_owned());
+        Self { version: VERSION, id, session, tool, seq, time, ..Self::default() }
     }
 
     /// Says what it does, in order; what that comes to follows.
@@ -192,7 +170,7 @@ impl JournalEntry {
     ///
     /// # Errors
     /// What the system says.
-    pub fn prepare(&self, state: &State) -> Result<PendingEntry, Error> {
+    pub fn prepare(&self, state: &State) -> Result<PendingFile, Error> {
         let folder = state.folder(OPEN_FOLDER)?;
         let temporary = self.unpublished_name();
         let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
@@ -204,13 +182,16 @@ impl JournalEntry {
             .suggest("Make it in several changes."));
         }
         let io = |source: std::io::Error| Error::io("write", state.shown(OPEN_FOLDER), source);
-        let mut file =
+        let file =
             fs::create_at(folder.as_fd(), OsStr::new(&temporary), 0o600).map_err(|errno| io(errno.into()))?;
-        if let Err(source) = file.write_all(&bytes) {
-            steps::remove(&folder, &temporary);
-            return Err(io(source));
+        let pending = PendingFile { file, folder, name: temporary.into(), is_new: true };
+        match (&pending.file).write_all(&bytes) {
+            Ok(()) => Ok(pending),
+            Err(source) => {
+                pending.discard();
+                Err(io(source))
+            }
         }
-        Ok(PendingEntry { file, folder, temporary })
     }
 
     /// Puts it into the session's history, in nobody's place.
@@ -280,30 +261,6 @@ impl JournalEntry {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
 const fn is_zero(number: &usize) -> bool {
     *number == 0
-}
-
-impl Default for JournalEntry {
-    fn default() -> Self {
-        Self::new(String::new(), "", "", 0, 0)
-    }
-}
-
-/// An entry that is written but not yet in force.
-#[derive(Debug)]
-pub struct PendingEntry {
-    /// Its bytes, to be synced.
-    pub file: std::fs::File,
-    /// The folder it is in.
-    pub folder: Arc<OwnedFd>,
-    /// Its name so far.
-    temporary: String,
-}
-
-impl PendingEntry {
-    /// Removes one that is not needed after all.
-    pub fn discard(&self) {
-        steps::remove(&self.folder, &self.temporary);
-    }
 }
 
 /// How the name of a number ends that was given, though its change is not in the history.

@@ -211,21 +211,22 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
-    /// Removes a file where it may go; answers its tally if it went.
-    fn file(&mut self, folder: &OwnedFd, name: &str, may_go: bool) -> Tally {
-        let mut tally = Tally::default();
-        let Ok(stat) = fs::stat_at(folder.as_fd(), OsStr::new(name)) else {
-            return tally;
-        };
-        if !may_go {
-            self.done.kept.add(fs::size_of(&stat));
-        } else if self.dry_run || fs::unlink_at(folder, name, AtFlags::empty()).is_ok() {
-            tally.add(fs::size_of(&stat));
-        } else {
-            self.done.kept.add(fs::size_of(&stat));
+    /// Removes a file if it may go, and counts it as kept or among what `kind` picks; returns true if it went.
+    fn file(
+        &mut self,
+        folder: &OwnedFd,
+        name: &str,
+        may_go: bool,
+        kind: fn(&mut ByKind) -> &mut Tally,
+    ) -> bool {
+        let Ok(stat) = fs::stat_at(folder.as_fd(), OsStr::new(name)) else { return false };
+        let is_gone = may_go && (self.dry_run || fs::unlink_at(folder, name, AtFlags::empty()).is_ok());
+        if may_go && !is_gone {
             self.done.failed.push(name.to_owned());
         }
-        tally
+        let tally = if is_gone { kind(&mut self.done.removed) } else { &mut self.done.kept };
+        tally.add(fs::size_of(&stat));
+        is_gone
     }
 
     /// Whether something of that time is old enough to go.
@@ -281,7 +282,7 @@ impl Collector<'_> {
                 self.leaving.push((Arc::clone(folder), name.clone()));
                 continue;
             }
-            self.file(folder, name, false);
+            self.file(folder, name, false, |removed| &mut removed.history);
             if !is_young && let Some(entry) = journal::read_entry(self.state, folder, name)? {
                 self.needed.add(&trash, &entry);
             }
@@ -296,9 +297,7 @@ impl Collector<'_> {
             if !may_go {
                 self.done.failed.push(name.clone());
             }
-            let gone = self.file(&folder, &name, may_go);
-            self.done.removed.history.join(gone);
-            if gone.files == 0
+            if !self.file(&folder, &name, may_go, |removed| &mut removed.history)
                 && let Ok(Some(entry)) = journal::read_entry(self.state, &folder, &name)
             {
                 self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
@@ -322,7 +321,7 @@ impl Collector<'_> {
             if let Some(entry) = journal::read_entry(self.state, &folder, &name)? {
                 self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
             }
-            self.file(&folder, &name, false);
+            self.file(&folder, &name, false, |removed| &mut removed.history);
         }
         Ok(())
     }
@@ -339,12 +338,10 @@ impl Collector<'_> {
             for name in names_in(&folder)? {
                 let is_old = self.is_old_file(&folder, &name);
                 if name.starts_with('.') {
-                    let gone = self.file(&folder, &name, is_old);
-                    self.done.removed.temporary.join(gone);
+                    self.file(&folder, &name, is_old, |removed| &mut removed.temporary);
                 } else {
                     let is_needed = self.needed.versions.contains(&format!("{first}{name}"));
-                    let gone = self.file(&folder, &name, is_old && !is_needed);
-                    self.done.removed.backups.join(gone);
+                    self.file(&folder, &name, is_old && !is_needed, |removed| &mut removed.backups);
                 }
             }
         }
@@ -364,8 +361,7 @@ impl Collector<'_> {
             let is_needed =
                 digests.is_none_or(|all| all.iter().any(|digest| self.needed.versions.contains(digest)));
             let is_old = self.is_old_file(&folder, &name);
-            let gone = self.file(&folder, &name, is_old && !is_needed);
-            self.done.removed.backups.join(gone);
+            self.file(&folder, &name, is_old && !is_needed, |removed| &mut removed.backups);
         }
         Ok(())
     }
@@ -412,12 +408,12 @@ impl Collector<'_> {
             let is_damaged = name.contains(".lbx.damaged-");
             let is_temporary = name.starts_with('.');
             let is_old = self.is_old_file(&folder, &name);
-            let gone = self.file(&folder, &name, is_old && (is_damaged || is_temporary));
-            if is_temporary {
-                self.done.removed.temporary.join(gone);
+            let kind: fn(&mut ByKind) -> &mut Tally = if is_temporary {
+                |removed| &mut removed.temporary
             } else {
-                self.done.removed.damaged_sessions.join(gone);
-            }
+                |removed| &mut removed.damaged_sessions
+            };
+            self.file(&folder, &name, is_old && (is_damaged || is_temporary), kind);
         }
         Ok(())
     }
@@ -428,14 +424,12 @@ impl Collector<'_> {
             .map_err(|errno| Error::io("open", crate::engine::store::state::STATE_FOLDER, errno))?;
         for name in names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-")) {
             let is_old = self.is_old_file(&top, &name);
-            let gone = self.file(&top, &name, is_old);
-            self.done.removed.temporary.join(gone);
+            self.file(&top, &name, is_old, |removed| &mut removed.temporary);
         }
         let Some(folder) = self.state.find_folder(session::SHOWN_FOLDER)? else { return Ok(()) };
         for name in names_in(&folder)? {
             let is_old = self.is_old_file(&folder, &name);
-            let gone = self.file(&folder, &name, is_old);
-            self.done.removed.temporary.join(gone);
+            self.file(&folder, &name, is_old, |removed| &mut removed.temporary);
         }
         Ok(())
     }

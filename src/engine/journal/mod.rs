@@ -25,8 +25,8 @@ use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use entry::VERSION;
 pub use entry::{
-    FolderMode, JournalEntry, PendingEntry, TakenBack, forget_beside, history, keep_numbers, next_number,
-    note_name, read_note, sessions,
+    FolderMode, JournalEntry, TakenBack, forget_beside, history, keep_numbers, next_number, note_name,
+    read_note, sessions,
 };
 use entry::{history_folder, history_name};
 use steps::ENTRY_BYTES_MAX;

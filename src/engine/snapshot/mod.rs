@@ -14,11 +14,10 @@ pub use record::change::{CommitInfo, FileChange, FileState, FolderChange, LeftOu
 pub use record::commit::{IgnoreQuery, Ignored, PreparedSnapshot, Published};
 pub use record::disk::AtHand;
 pub use record::secrets::{Excluded, Known, SeenFile};
-pub use store::ahead::{Ahead, AllAhead, Before, Worker};
 pub use store::branch::BRANCH_DEFAULT;
 pub use store::commit_builder::{BASELINE, EXTERNAL};
 pub use store::error::SnapshotError;
-pub use store::large::LARGE_BYTES;
+pub use store::objects::LARGE_BYTES;
 pub use store::open::{RepositoryPaths, git_folders};
 pub use store::tree::RULE_FILES;
 pub use store::{FILE_BYTES_MAX, Store};

@@ -129,16 +129,6 @@ impl Identity {
     }
 }
 
-/// What the user's state folder says.
-enum OfUser {
-    /// It holds an id.
-    Known(Identity),
-    /// It can hold one.
-    None(PathBuf),
-    /// There is no place for one.
-    NoPlace,
-}
-
 /// What is known of the id before anything is made.
 enum Choice {
     /// It is settled, and may have a state already.
@@ -156,9 +146,9 @@ fn choose(root: BorrowedFd<'_>) -> Result<Choice, Error> {
     }
     // A derived id is known to others: it never serves where the user can have one.
     Ok(match of_user(root)? {
-        OfUser::Known(known) => Choice::Settled(known.of_root(root)?),
-        OfUser::None(folder) => Choice::New(folder),
-        OfUser::NoPlace => derived_for(root)?.map_or(Choice::Impossible, Choice::Settled),
+        Choice::Settled(known) => Choice::Settled(known.of_root(root)?),
+        Choice::New(folder) => Choice::New(folder),
+        Choice::Impossible => derived_for(root)?.map_or(Choice::Impossible, Choice::Settled),
     })
 }
 
@@ -256,17 +246,17 @@ fn is_no_place(errno: Errno) -> bool {
 }
 
 /// What the user's state folder says, for a workspace at `root`.
-fn of_user(root: BorrowedFd<'_>) -> Result<OfUser, Error> {
+fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
     let Some((state_home, must_exist)) = state_home() else {
-        return Ok(OfUser::NoPlace);
+        return Ok(Choice::Impossible);
     };
     let path = state_home.join(FOLDER);
     match open_path(&path) {
-        Ok(folder) if is_within(&folder, root) => Ok(OfUser::NoPlace),
+        Ok(folder) if is_within(&folder, root) => Ok(Choice::Impossible),
         Ok(folder) => match read(&folder, &path)? {
             Some(known) => Ok(known),
-            None if may_add_to(&folder) => Ok(OfUser::None(path)),
-            None => Ok(OfUser::NoPlace),
+            None if may_add_to(&folder) => Ok(Choice::New(path)),
+            None => Ok(Choice::Impossible),
         },
         Err(Errno::NOENT) => {
             let is_wanted = |folder: &&Path| must_exist.as_ref().is_none_or(|home| folder.starts_with(home));
@@ -274,11 +264,11 @@ fn of_user(root: BorrowedFd<'_>) -> Result<OfUser, Error> {
                 state_home.ancestors().take_while(is_wanted).find_map(|folder| open_path(folder).ok());
             // What lies in the workspace may have come with it.
             Ok(match nearest.filter(|folder| !is_within(folder, root) && may_add_to(folder)) {
-                Some(_) => OfUser::None(path),
-                None => OfUser::NoPlace,
+                Some(_) => Choice::New(path),
+                None => Choice::Impossible,
             })
         }
-        Err(errno) if is_no_place(errno) => Ok(OfUser::NoPlace),
+        Err(errno) if is_no_place(errno) => Ok(Choice::Impossible),
         Err(errno) => Err(Error::io("open", path.display().to_string(), errno)),
     }
 }
@@ -318,7 +308,7 @@ fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
 }
 
 /// The id in the user's file; `None` where there is no file.
-fn read(folder: &OwnedFd, path: &Path) -> Result<Option<OfUser>, Error> {
+fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     let file = path.join(NAME);
     let shown = file.display().to_string();
     let bytes = match fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX as u64) {
@@ -327,7 +317,7 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<OfUser>, Error> {
         Err(source) => {
             let errno = source.raw_os_error().map(Errno::from_raw_os_error);
             return match errno {
-                Some(Errno::ACCESS | Errno::PERM) => Ok(Some(OfUser::NoPlace)),
+                Some(Errno::ACCESS | Errno::PERM) => Ok(Some(Choice::Impossible)),
                 _ if fs::is_unfit(&source) => Err(no_id(&shown)),
                 _ => Err(Error::io("read", shown, source)),
             };
@@ -337,7 +327,7 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<OfUser>, Error> {
     let id = text.and_then(|text| StateId::parse(text.strip_suffix('\n').unwrap_or(text)));
     let id = id.ok_or_else(|| no_id(&shown))?;
     let file_owner = fs::stat_at(folder.as_fd(), OsStr::new(NAME)).ok().map(|stat| stat.st_uid);
-    Ok(Some(OfUser::Known(Identity { id, origin: Origin::User(file), file_owner })))
+    Ok(Some(Choice::Settled(Identity { id, origin: Origin::User(file), file_owner })))
 }
 
 /// The refusal of a file that holds no id. It is not replaced: the state that it named would be lost
@@ -377,7 +367,7 @@ fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Erro
         Err(errno) => return Err(io(errno)),
     }
     match read(&folder, path)? {
-        Some(OfUser::Known(known)) => Ok(Some(known)),
+        Some(Choice::Settled(known)) => Ok(Some(known)),
         _ => Ok(None),
     }
 }

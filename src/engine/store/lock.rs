@@ -52,7 +52,8 @@ pub fn take(
     for _ in 0..TRIES {
         let (file, stat) = open(folder, name, mode)?;
         let is_free = is_taken(&file)?;
-        if !is_free && !is_waited_for(&file, patience)? {
+        // A lock belongs to what was opened, whichever of its descriptors stays.
+        if !is_free && patience.map_or(Ok(None), |patience| wait_for(&file, patience))?.is_none() {
             return Ok(Asked::Busy);
         }
         // Where the file has lost its name meanwhile, others lock another one.
@@ -126,15 +127,6 @@ fn is_taken(file: &File) -> std::io::Result<bool> {
         Err(source) if is_contended(&source) => Ok(false),
         Err(source) => Err(source),
     }
-}
-
-/// Waits for the lock of an opened file with that much patience; whether it is held then. It belongs to what
-/// was opened, whichever of its descriptors stays.
-fn is_waited_for(file: &File, patience: Option<Duration>) -> std::io::Result<bool> {
-    Ok(match patience {
-        Some(patience) => wait_for(file, patience)?.is_some(),
-        None => false,
-    })
 }
 
 /// Shows those who wait that the lock has another holder.

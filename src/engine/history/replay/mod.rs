@@ -339,32 +339,15 @@ impl<'s> Replay<'s> {
             let moved = moved.into_iter().map(|gone| Gone { at: at.clone(), ..gone });
             self.gone.entry(at.clone()).or_default().extend(moved);
         }
-        let made: Vec<WorkspacePath> = below(&self.made, old).cloned().collect();
-        for path in made {
-            if let Some(mut folder) = self.made.remove(&path) {
-                folder.path = path.rebased(old, new);
-                self.made.insert(folder.path.clone(), folder);
-            }
-        }
-        let modes: Vec<WorkspacePath> = below(&self.modes, old).cloned().collect();
-        for path in modes {
-            if let Some(mode) = self.modes.remove(&path) {
-                self.modes.insert(path.rebased(old, new), mode);
-            }
-        }
+        rebase_keys(&mut self.made, old, new, |folder, at| folder.path.clone_from(at));
+        rebase_keys(&mut self.modes, old, new, |_, _| ());
         let vacant: Vec<WorkspacePath> =
             self.vacant.range(old.clone()..).take_while(|path| path.is_within(old)).cloned().collect();
         for path in vacant {
             self.vacant.remove(&path);
             self.vacant.insert(path.rebased(old, new));
         }
-        let lives: Vec<WorkspacePath> = below(&self.lives, old).cloned().collect();
-        for path in lives {
-            if let Some(mut live) = self.lives.remove(&path) {
-                live.at = path.rebased(old, new);
-                self.lives.insert(live.at.clone(), live);
-            }
-        }
+        rebase_keys(&mut self.lives, old, new, |live, at| live.at.clone_from(at));
         Ok(())
     }
 
@@ -430,6 +413,23 @@ fn below<'m, T>(
     folder: &'m WorkspacePath,
 ) -> impl Iterator<Item = &'m WorkspacePath> {
     map.range(folder.clone()..).map(|(path, _)| path).take_while(|path| path.is_within(folder))
+}
+
+/// Moves what a map has at or below `old` to `new`; `note` tells each value its new path.
+fn rebase_keys<T>(
+    map: &mut BTreeMap<WorkspacePath, T>,
+    old: &WorkspacePath,
+    new: &WorkspacePath,
+    mut note: impl FnMut(&mut T, &WorkspacePath),
+) {
+    let paths: Vec<WorkspacePath> = below(map, old).cloned().collect();
+    for path in paths {
+        if let Some(mut value) = map.remove(&path) {
+            let at = path.rebased(old, new);
+            note(&mut value, &at);
+            map.insert(at, value);
+        }
+    }
 }
 
 /// Components in a path.

@@ -19,7 +19,7 @@ use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::objects::{self, Aside, Packed};
 use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::tree::{self, TreeEdit};
-use crate::engine::snapshot::store::{Store, pruning};
+use crate::engine::snapshot::store::{Store, pack};
 use crate::engine::workspace::file_system::FileSystem;
 use crate::text::counted::counted;
 
@@ -66,11 +66,8 @@ impl Store {
 
     /// Makes the commits of a change, in memory.
     fn make(&self, change: &CommitInfo<'_>) -> Result<NewCommits, SnapshotError> {
-        pruning::wait_for_its_end(&self.repo);
-        let tip = self.branch.tip(&self.repo)?;
-        let head = refs::head_target(&self.repo)?;
-        self.branch.check_free(&self.repo, head.as_ref())?;
-        self.branch.check_ours(&self.repo, tip)?;
+        pack::wait_for_gc(&self.repo);
+        self.check_movable()?;
         let stamp = CommitMeta {
             session: change.session,
             seq: change.seq,
@@ -78,11 +75,11 @@ impl Store {
             gate: change.gate,
             harness: self.harness.as_deref(),
         };
-        let mut chain = CommitBuilder::begin(&self.repo, tip, head.as_ref(), stamp)?;
+        let (tip, mut chain) = self.start(stamp)?;
         let prepared = prepared(self, &chain, change)?;
         self.commit_external(&mut chain, &prepared.external)?;
-        let external = chain.newest();
-        let tree = tree::apply(&self.repo, chain.tree(), &prepared.change)?;
+        let external = chain.newest;
+        let tree = tree::apply(&self.repo, chain.tree, &prepared.change)?;
         let id = chain.commit(tree, &change.subject, change.why, change.tool)?;
         let mut warnings = self.warnings.clone();
         warnings.extend(self.lost_branch(tip));
@@ -95,15 +92,18 @@ impl Store {
             warnings,
             withheld: prepared.withheld,
         };
-        let (newest, seconds) = (chain.newest(), stamp.seconds);
+        let (newest, seconds) = (chain.newest, stamp.seconds);
         Ok(NewCommits { tip, newest, seconds, packed: prepared.packed, recorded })
     }
 
     /// What is said where the branch is missing, and git's log of it is there: whoever deletes a branch with git
     /// deletes that too.
     fn lost_branch(&self, tip: Option<ObjectId>) -> Option<String> {
-        let was_at =
-            tip.is_none().then(|| refs::log_values(&self.repo, &self.branch.loose()))?.into_iter().next()?;
+        let was_at = tip
+            .is_none()
+            .then(|| refs::log_values(&self.repo, &self.branch.full_name()))?
+            .into_iter()
+            .next()?;
         let name = self.branch.short_name();
         Some(format!(
             "the snapshot branch `{name}` was missing and begins anew; its log says that it was at {was_at}: `git branch NAME {was_at}` keeps the earlier snapshots"
@@ -121,7 +121,7 @@ impl Store {
             [edit] => format!("external: {}", edit.path.to_str_lossy()),
             _ => format!("external: {}", counted(edits.len(), "file")),
         };
-        let tree = tree::apply(&self.repo, chain.tree(), edits)?;
+        let tree = tree::apply(&self.repo, chain.tree, edits)?;
         chain.commit(tree, &subject, None, EXTERNAL)?;
         Ok(())
     }
@@ -136,8 +136,8 @@ fn prepared<'a>(
 ) -> Result<Prepared<'a>, SnapshotError> {
     let paths = change.files.iter().map(|file| file.path);
     let names = change.folders.iter().flat_map(|folder| [folder.before, folder.after]).flatten();
-    let preparer = Preparer::new(&store.repo, chain, paths.clone().chain(names), store.takes())?;
-    let mut preparer = preparer.of_change(paths.collect(), &store.ahead);
+    let mut preparer = Preparer::new(&store.repo, chain, paths.clone().chain(names), store.takes())?;
+    preparer.paths = paths.collect();
     for folder in &change.folders {
         folder::take_in(&mut preparer, folder)?;
     }
@@ -323,10 +323,7 @@ impl Store {
     /// # Errors
     /// Fails if the repository or its rules cannot be read.
     pub fn ignored(&self, queries: &[IgnoreQuery<'_>]) -> Result<Vec<Option<Ignored>>, SnapshotError> {
-        let tip = self.branch.tip(&self.repo)?;
-        let head = refs::head_target(&self.repo)?;
-        let stamp = CommitMeta { session: "", seq: 0, seconds: 0, gate: None, harness: None };
-        let chain = CommitBuilder::begin(&self.repo, tip, head.as_ref(), stamp)?;
+        let (_, chain) = self.start(CommitMeta::default())?;
         let paths = queries.iter().map(|query| query.path);
         let mut preparer = Preparer::new(&self.repo, &chain, paths, self.takes())?;
         for query in queries {
@@ -345,8 +342,7 @@ fn classify<'a>(
     query: &IgnoreQuery<'a>,
     folders: &mut BTreeMap<&'a [u8], bool>,
 ) -> Result<Option<Ignored>, SnapshotError> {
-    let found = preparer.look_up(query.path)?;
-    if preparer.is_in_head(query.path, found)? {
+    if preparer.is_in_head(query.path)? {
         return Ok(None);
     }
     let ignored = ignored_at(preparer, query, folders)?;

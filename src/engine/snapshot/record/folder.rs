@@ -161,8 +161,7 @@ impl Taker<'_, '_, '_, '_> {
             if !may_enter(&name) {
                 continue;
             }
-            let found = self.preparer.look_up(&name)?;
-            let is_taken = self.preparer.is_in_head(&name, found)?
+            let is_taken = self.preparer.is_in_head(&name)?
                 || !self.preparer.rules.ignores_folder(&name)?
                 || self.preparer.is_in_index(&name);
             if is_taken {
@@ -267,7 +266,7 @@ impl Taker<'_, '_, '_, '_> {
             return Ok(None);
         }
         let found = self.preparer.look_up(&path)?;
-        let is_ignored = self.preparer.stays_out(&path, found)? == Some(Reason::Ignored);
+        let is_ignored = self.preparer.stays_out(&path)? == Some(Reason::Ignored);
         Ok((!is_ignored).then_some(Side { path, found }))
     }
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
@@ -15,13 +14,10 @@ use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
 use super::rules::Rules;
 use super::secrets::{self, Excluded, Withheld, content, is_secret};
-use crate::apart::Apart;
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
-use crate::engine::snapshot::store::ahead::AllAhead;
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::large::LARGE_BYTES;
-use crate::engine::snapshot::store::objects::{self, Packed, blob_compressed};
+use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed, compress_blob};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
 use crate::sha256::Sha256;
@@ -46,51 +42,6 @@ pub struct Prepared<'a> {
     pub withheld: BTreeSet<Sha256>,
 }
 
-/// The trees of HEAD, read where they are asked for.
-enum HeadTrees {
-    /// HEAD has no commit.
-    None,
-    /// They are those of the branch.
-    Same,
-    /// Those of a commit, beside the newest tree of the branch.
-    Unread(ObjectId, ObjectId),
-    /// They.
-    Read(Box<Trees>),
-}
-
-impl HeadTrees {
-    /// Those that `chain` began at.
-    fn of(chain: &CommitBuilder<'_>) -> Self {
-        chain.head_then().map_or(Self::None, |commit| Self::Unread(commit, chain.tree()))
-    }
-
-    /// They, where they are others than those of the branch.
-    fn read(&mut self, repo: &Repo) -> Result<Option<&mut Trees>, SnapshotError> {
-        if let Self::Unread(commit, tip) = *self {
-            let tree = tree_of(repo, commit)?;
-            *self = if tree == tip { Self::Same } else { Self::Read(Box::new(Trees::of(tree))) };
-        }
-        Ok(if let Self::Read(trees) = self { Some(trees) } else { None })
-    }
-}
-
-/// The user's own index, read where it is asked for; `None` where it cannot be read.
-#[derive(Default)]
-struct UsersIndex(OnceCell<Option<Box<File>>>);
-
-impl UsersIndex {
-    /// It, where it can be read.
-    fn read(&self, repo: &Repo) -> Option<&File> {
-        self.0.get_or_init(|| users_index(repo).map(Box::new)).as_deref()
-    }
-
-    /// It, where the checkout is a sparse one.
-    fn of_sparse(&self, repo: &Repo) -> Option<&File> {
-        let is_sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
-        if is_sparse { self.read(repo) } else { None }
-    }
-}
-
 /// Whether the file system's executable bits count.
 pub fn modes_count(repo: &Repo) -> bool {
     repo.settings().boolean("core.fileMode").unwrap_or(true)
@@ -109,31 +60,29 @@ pub enum Scanned {
 /// Works through the files of one change.
 pub struct Preparer<'r, 'a> {
     /// The repository.
-    pub(in crate::engine::snapshot) repo: &'r Repo,
+    pub repo: &'r Repo,
     /// The tree that the change goes on top of.
     tip: Trees,
-    /// HEAD's.
-    head: HeadTrees,
+    /// HEAD's commit, with its trees once they are read.
+    head: Option<(ObjectId, Option<Trees>)>,
     /// Git's rules for paths.
-    pub(in crate::engine::snapshot) rules: Rules<'r>,
+    pub rules: Rules<'r>,
     /// Whether the file system's executable bits count.
     modes: bool,
     /// Every path of the change.
-    paths: BTreeSet<&'a [u8]>,
+    pub(super) paths: BTreeSet<&'a [u8]>,
     /// The largest file that enters, in bytes.
-    pub(in crate::engine::snapshot) file_bytes_max: u64,
+    pub file_bytes_max: u64,
     /// What stays out by its name.
     excluded: &'r Excluded,
     /// Bytes that stay out under every name.
     pub(super) withheld: Withheld,
-    /// What is known of large blobs already.
-    ahead: AllAhead,
     /// What came of it so far.
-    pub(in crate::engine::snapshot) done: Prepared<'a>,
+    pub done: Prepared<'a>,
     /// Bytes of new blobs that wait in memory.
     kept_bytes: usize,
-    /// The user's own index.
-    index: UsersIndex,
+    /// The user's own index, once it is read; `None` in it if it cannot be read.
+    index: OnceCell<Option<Box<File>>>,
 }
 
 impl<'r> Preparer<'r, '_> {
@@ -144,12 +93,11 @@ impl<'r> Preparer<'r, '_> {
         paths: impl Iterator<Item = &'p [u8]>,
         (file_bytes_max, excluded, withheld): (u64, &'r Excluded, &secrets::Source),
     ) -> Result<Self, SnapshotError> {
-        let rules = Rules::new(repo, chain.tree(), paths)?;
+        let rules = Rules::new(repo, chain.tree, paths)?;
         let modes = modes_count(repo);
         let (paths, done) = (BTreeSet::new(), Prepared::default());
-        let ahead = AllAhead::default();
-        let tip = Trees::of(chain.tree());
-        let head = HeadTrees::of(chain);
+        let tip = Trees::of(chain.tree);
+        let head = chain.head_then.map(|commit| (commit, None));
         Ok(Self {
             repo,
             tip,
@@ -160,20 +108,14 @@ impl<'r> Preparer<'r, '_> {
             file_bytes_max,
             excluded,
             withheld: Withheld::of(withheld),
-            ahead,
             done,
             kept_bytes: 0,
-            index: UsersIndex::default(),
+            index: OnceCell::new(),
         })
     }
 }
 
 impl<'a> Preparer<'_, 'a> {
-    /// The same for a change of these paths, with what is known of its large blobs.
-    pub fn of_change(self, paths: BTreeSet<&'a [u8]>, ahead: &AllAhead) -> Self {
-        Self { paths, ahead: Arc::clone(ahead), ..self }
-    }
-
     /// Takes one file in; answers why, where it does not enter.
     pub fn file(&mut self, file: &FileChange<'a>) -> Result<Option<Reason>, SnapshotError> {
         if file.before.is_none() && file.after.is_none() {
@@ -213,7 +155,7 @@ impl<'a> Preparer<'_, 'a> {
         }
         let to = match file.after {
             Some(state) => Some(self.entry(file.path, state, found, true)?),
-            None => self.unchecked_out(file.path, found)?,
+            None => self.unchecked_out(file.path)?,
         };
         self.done.change.push(TreeEdit { path: Cow::Borrowed(file.path), to });
         Ok(None)
@@ -270,7 +212,7 @@ impl<'a> Preparer<'_, 'a> {
         };
         *bytes_left = left;
         match compressed {
-            Some(compressed) => self.done.packed.push(Packed::of(id, Arc::new(compressed))),
+            Some(compressed) => self.done.packed.push(Packed::of(id, compressed)),
             None if is_large && self.branch_has(path, id)? => {}
             None => self.keep(path, id, &bytes)?,
         }
@@ -305,7 +247,7 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Why a file may not enter, by its place, size and rules. `after` is the size of what is to be
     /// there, and whether it is a symlink.
-    pub(in crate::engine::snapshot) fn refusal(
+    pub fn refusal(
         &mut self,
         path: &[u8],
         after: Option<(u64, bool)>,
@@ -320,7 +262,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(obstacle);
         }
         let too_large = after.map(|(size, _)| size).filter(|size| *size > self.file_bytes_max);
-        let stays_out = self.stays_out(path, found)?;
+        let stays_out = self.stays_out(path)?;
         if stays_out.is_some() {
             return Ok(stays_out);
         }
@@ -334,18 +276,14 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Why a file of that size does not enter.
-    pub(in crate::engine::snapshot) fn too_large(&self, size_bytes: u64) -> Reason {
+    pub fn too_large(&self, size_bytes: u64) -> Reason {
         Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
     }
 
     /// Returns the reason why a path stays out: it is ignored or excluded now, and neither HEAD nor the index has it.
     /// A snapshot that has it does not count.
-    pub(in crate::engine::snapshot) fn stays_out(
-        &mut self,
-        path: &[u8],
-        found: Lookup,
-    ) -> Result<Option<Reason>, SnapshotError> {
-        if self.is_in_head(path, found)? {
+    pub fn stays_out(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
+        if self.is_in_head(path)? {
             return Ok(None);
         }
         let reason = if self.rules.ignores(path)? {
@@ -360,33 +298,41 @@ impl<'a> Preparer<'_, 'a> {
         Ok(Some(reason).filter(|_| !self.is_in_index(path)))
     }
 
-    /// Returns true if HEAD has the path. `found` is what the newest tree has there.
-    pub(super) fn is_in_head(&mut self, path: &[u8], found: Lookup) -> Result<bool, SnapshotError> {
-        if matches!(self.head, HeadTrees::None) {
-            return Ok(false);
-        }
-        let found = match self.head.read(self.repo)? {
-            Some(head) => head.look_up(self.repo, path)?,
-            None => found,
+    /// Returns true if HEAD has the path.
+    pub(super) fn is_in_head(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        Ok(self.look_up_in_head(path)?.is_some())
+    }
+
+    /// Finds the entry that HEAD has at a path.
+    fn look_up_in_head(&mut self, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
+        let Some((commit, trees)) = &mut self.head else { return Ok(None) };
+        let trees = match trees {
+            Some(trees) => trees,
+            None => trees.insert(Trees::of(tree_of(self.repo, *commit)?)),
         };
-        Ok(found.entry().is_some())
+        Ok(trees.look_up(self.repo, path)?.entry())
+    }
+
+    /// Returns the user's own index, if it can be read.
+    fn users_index(&self) -> Option<&File> {
+        self.index.get_or_init(|| users_index(self.repo).map(Box::new)).as_deref()
     }
 
     /// Returns true if the user's index has the path, or one below it.
     pub(super) fn is_in_index(&self, path: &[u8]) -> bool {
-        let Some(index) = self.index.read(self.repo) else { return false };
+        let Some(index) = self.users_index() else { return false };
         let below = [path, b"/"].concat();
         index.entry_by_path(path.as_bstr()).is_some()
             || index.prefixed_entries_range(below.as_bstr()).is_some_and(|range| !range.is_empty())
     }
 
     /// What the newest tree has at a path.
-    pub(in crate::engine::snapshot) fn look_up(&mut self, path: &[u8]) -> Result<Lookup, SnapshotError> {
+    pub fn look_up(&mut self, path: &[u8]) -> Result<Lookup, SnapshotError> {
         self.tip.look_up(self.repo, path)
     }
 
     /// The tree entry for a file. Its blob is written where it is `wanted` or not the one found.
-    pub(in crate::engine::snapshot) fn entry(
+    pub fn entry(
         &mut self,
         path: &[u8],
         state: FileState<'_>,
@@ -394,11 +340,6 @@ impl<'a> Preparer<'_, 'a> {
         wanted: bool,
     ) -> Result<TreeItem, SnapshotError> {
         let (kind, bytes) = self.stored_form(path, state, found, wanted)?;
-        if let Cow::Borrowed(bytes) = bytes
-            && let Some(id) = self.known_ahead(path, bytes, found, wanted)
-        {
-            return Ok(TreeItem { kind, id });
-        }
         let id = self.hash(path, &bytes)?;
         if wanted || found.entry().is_none_or(|found| found.id != id) {
             self.keep(path, id, &bytes)?;
@@ -406,22 +347,8 @@ impl<'a> Preparer<'_, 'a> {
         Ok(TreeItem { kind, id })
     }
 
-    /// The blob of one side of a file, where it was worked out ahead; the new side is kept. The old
-    /// side is stored nowhere ahead, so it counts only where the tree has it.
-    fn known_ahead(&mut self, path: &[u8], bytes: &[u8], found: Lookup, wanted: bool) -> Option<ObjectId> {
-        let ahead = self.ahead.get(path)?;
-        let hash = self.repo.object_hash();
-        if !wanted {
-            return ahead.before(hash, bytes).filter(|id| found.entry().is_some_and(|found| found.id == *id));
-        }
-        let packed = ahead.after(hash, bytes)?;
-        let id = packed.id();
-        self.done.packed.push(packed);
-        Some(id)
-    }
-
     /// What git would store for a file, and as what. What is to be said of a `wanted` one is noted.
-    pub(in crate::engine::snapshot) fn stored_form<'b>(
+    pub fn stored_form<'b>(
         &mut self,
         path: &[u8],
         state: FileState<'b>,
@@ -440,11 +367,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// The id that a blob of `bytes` has.
-    pub(in crate::engine::snapshot) fn hash(
-        &self,
-        path: &[u8],
-        bytes: &[u8],
-    ) -> Result<ObjectId, SnapshotError> {
+    pub fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
             .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))
     }
@@ -457,11 +380,7 @@ impl<'a> Preparer<'_, 'a> {
     ) -> Result<(ObjectId, Option<Vec<u8>>), SnapshotError> {
         let level = self.repo.settings().loose_compression();
         std::thread::scope(|scope| {
-            let apart = Apart::from_here();
-            let compress = move || {
-                apart.go();
-                blob_compressed(bytes, level).ok()
-            };
+            let compress = move || compress_blob(bytes, level).ok();
             let thread = std::thread::Builder::new().spawn_scoped(scope, compress);
             let id = self.hash(path, bytes)?;
             Ok((id, thread.ok().and_then(|thread| thread.join().ok()).flatten()))
@@ -469,12 +388,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Keeps the blob `id` until all are stored.
-    pub(in crate::engine::snapshot) fn keep(
-        &mut self,
-        path: &[u8],
-        id: ObjectId,
-        bytes: &[u8],
-    ) -> Result<(), SnapshotError> {
+    pub fn keep(&mut self, path: &[u8], id: ObjectId, bytes: &[u8]) -> Result<(), SnapshotError> {
         self.kept_bytes += bytes.len();
         if bytes.len() < LARGE_BYTES {
             self.repo.write_named(Kind::Blob, id, bytes);
@@ -487,7 +401,7 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Stores the blobs that wait in memory, where they are many: no commit names them yet, and if
     /// none ever does, `git gc` clears them away.
-    pub(in crate::engine::snapshot) fn flush(&mut self) -> Result<(), SnapshotError> {
+    pub fn flush(&mut self) -> Result<(), SnapshotError> {
         if self.kept_bytes < KEPT_BYTES_MAX {
             return Ok(());
         }
@@ -505,7 +419,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Notes what someone else did to `path` and to what leads to it since the last snapshot.
-    pub(in crate::engine::snapshot) fn note_external(
+    pub fn note_external(
         &mut self,
         path: impl Into<Cow<'a, [u8]>>,
         found: Lookup,
@@ -519,7 +433,7 @@ impl<'a> Preparer<'_, 'a> {
             }
         }
         let before = match before {
-            None if found.entry().is_some() => self.unchecked_out(&path, found)?,
+            None if found.entry().is_some() => self.unchecked_out(&path)?,
             before => before,
         };
         if found.entry() == before {
@@ -535,16 +449,13 @@ impl<'a> Preparer<'_, 'a> {
 
     /// What a file that is not there is all the same: where a sparse checkout leaves it out, it stays as HEAD has
     /// it, for git too; anywhere else it is nothing.
-    fn unchecked_out(&mut self, path: &[u8], found: Lookup) -> Result<Option<TreeItem>, SnapshotError> {
-        let Some(index) = self.index.of_sparse(self.repo) else { return Ok(None) };
-        if !leaves_unchecked_out(index, path.as_bstr()) {
-            return Ok(None);
+    fn unchecked_out(&mut self, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
+        let is_sparse = self.repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
+        let index = if is_sparse { self.users_index() } else { None };
+        if index.is_some_and(|index| leaves_unchecked_out(index, path.as_bstr())) {
+            return self.look_up_in_head(path);
         }
-        let head = match self.head.read(self.repo)? {
-            Some(head) => head.look_up(self.repo, path)?,
-            None => found,
-        };
-        Ok(head.entry())
+        Ok(None)
     }
 
     /// Whether the change touches files below `path`.
@@ -575,7 +486,7 @@ impl Preparer<'_, '_> {
         [before, after]: [Option<FileState<'_>>; 2],
         found: Lookup,
     ) -> Result<bool, SnapshotError> {
-        if found.entry().is_some() || self.is_in_head(path, found)? {
+        if found.entry().is_some() || self.is_in_head(path)? {
             return Ok(false);
         }
         let mut is_withheld = false;
@@ -597,8 +508,7 @@ impl Preparer<'_, '_> {
         let digest = Sha256::of(bytes);
         let mut is_withheld = self.withheld.holds(&digest);
         for other in others.iter().filter(|other| other.sha256 == digest) {
-            let found = self.look_up(&other.path)?;
-            is_withheld |= self.stays_out(&other.path, found)?.is_some();
+            is_withheld |= self.stays_out(&other.path)?.is_some();
         }
         let id = || gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes);
         Ok(is_withheld && !self.repo.holds(id().doing(|| "cannot hash a file".into())?)?)

@@ -2,7 +2,7 @@
 //! run.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gix::ObjectId;
 use gix::attrs::search::MetadataCollection;
@@ -23,7 +23,6 @@ use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::preflight;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::settings::{self, users_file};
-use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::rule_bounds;
@@ -33,6 +32,8 @@ use crate::text::visible::short_path;
 const INFO_ATTRIBUTES: &str = "info/attributes";
 /// Its own ignore rules there.
 const INFO_EXCLUDE: &str = "info/exclude";
+/// Most folders whose findings are kept.
+const SEEN_MAX: usize = 10_000;
 
 /// The rules of one repository, as its work tree has them now.
 pub struct Rules<'repo> {
@@ -63,15 +64,14 @@ impl<'repo> Rules<'repo> {
         paths: impl Iterator<Item = &'p [u8]>,
     ) -> Result<Self, SnapshotError> {
         let index = committed_rules(repo, root, paths)?;
-        let stacks = Stacks { first: stack_of(repo, &index)?, second: None, ways: Trails::default() };
         let settings = repo.settings();
         let options =
             settings.conversions().doing(|| "the settings for line endings cannot be read".into())?;
         let programs = settings.filter_programs();
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
         let objects = RuleObjects { repo, read: BTreeMap::new() };
-        let obstacles = Obstacles::new(repo.work_tree());
-        Ok(Self { repo, index, obstacles, objects, stacks, pipeline, programs })
+        let obstacles = Obstacles { root: repo.work_tree(), seen: HashMap::new() };
+        Ok(Self { repo, index, obstacles, objects, stacks: Stacks::default(), pipeline, programs })
     }
 
     /// Adds a rule file that was in the work tree, or will be: `path` from the root.
@@ -82,8 +82,7 @@ impl<'repo> Rules<'repo> {
         let flags = Flags::SKIP_WORKTREE | Flags::EXTENDED;
         self.index.dangerously_push_entry(Stat::default(), id, flags, Mode::FILE, BStr::new(path));
         self.index.sort_entries();
-        self.stacks =
-            Stacks { first: stack_of(self.repo, &self.index)?, second: None, ways: Trails::default() };
+        self.stacks = Stacks::default();
         Ok(())
     }
 
@@ -190,31 +189,33 @@ impl<'repo> Rules<'repo> {
     }
 }
 
-/// The rules on two ways: each remembers those of the folders on its last one, and a moved folder is
-/// asked for under two names in turn.
+/// Rules of the folders on the way to a path.
+///
+/// A stack keeps the rules on its last way. A moved folder is walked under two names in turn, so there are two stacks:
+/// with one, each file of the folder would have all rule files on both ways read again.
+#[derive(Default)]
 struct Stacks {
-    /// The one.
-    first: Stack,
-    /// The other, once it is wanted.
-    second: Option<Stack>,
-    /// The ways.
-    ways: Trails<()>,
+    /// The stacks, each with the folder of its last path.
+    stacks: [Option<(Vec<u8>, Stack)>; 2],
+    /// Index of the stack used last.
+    last: usize,
 }
 
 impl Stacks {
-    /// The one of them that has the most of the way to `path` behind it.
+    /// Returns the stack whose last folder is on the way to `path`, else the one not used last.
     fn on_the_way(&mut self, repo: &Repo, index: &State, path: &[u8]) -> Result<&mut Stack, SnapshotError> {
-        let way = self.ways.to(path);
-        while let Some(end) = next_end(path, way.last()) {
-            way.push(end, ());
-        }
-        if !self.ways.is_second() {
-            return Ok(&mut self.first);
-        }
-        Ok(match &mut self.second {
-            Some(second) => second,
-            second => second.insert(stack_of(repo, index)?),
-        })
+        let folder = folders(path).last().unwrap_or_default();
+        let is_below = |above: &[u8]| {
+            above.is_empty() || folder.strip_prefix(above).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        };
+        let fits = |it: &Option<(Vec<u8>, Stack)>| it.as_ref().is_some_and(|(above, _)| is_below(above));
+        self.last = self.stacks.iter().position(fits).unwrap_or(1 - self.last);
+        let slot = self.stacks.get_mut(self.last).ok_or_else(|| SnapshotError::new("no such stack"))?;
+        let known = match slot.take() {
+            Some((_, stack)) => stack,
+            None => stack_of(repo, index)?,
+        };
+        Ok(&mut slot.insert((folder.to_vec(), known)).1)
     }
 }
 
@@ -327,44 +328,44 @@ fn committed_rules<'p>(
 
 /// Looks at the folders on the way to paths, each about once.
 #[derive(Debug)]
-pub struct Obstacles<'r> {
+struct Obstacles<'r> {
     /// The work tree.
     root: &'r Dir,
-    /// What was found on the way to the last paths.
-    seen: Trails<FolderFinding>,
+    /// Folders that were looked at, up to a bound.
+    seen: HashMap<Vec<u8>, FolderFinding>,
 }
 
-/// What was found of one folder, and of those on the way to it.
+/// Finding about one folder and those on the way to it.
 #[derive(Debug, Clone)]
 enum FolderFinding {
-    /// The rule files that count in it have so many bytes.
+    /// Bytes of the rule files that count in it.
     Rules(u64),
-    /// Nothing in it can be judged.
+    /// Reason why nothing in it can be judged.
     Barred(Reason),
 }
 
-impl<'r> Obstacles<'r> {
-    /// Nothing is known of the work tree yet.
-    pub fn new(root: &'r Dir) -> Self {
-        Self { root, seen: Trails::default() }
-    }
-
-    /// Why `path` can have no rules, where something on its way forbids it.
+impl Obstacles<'_> {
+    /// Returns the reason if something on the way to `path` forbids judging it by rules.
     ///
-    /// A nested repository has rules and snapshots of its own. A rule file that is a FIFO would block
-    /// whoever reads it, one of many megabytes would fill the memory; git reads none that is a link.
-    pub fn of(&mut self, path: &[u8]) -> Option<Reason> {
-        let trail = self.seen.to(path);
-        loop {
-            let above = match trail.steps().last() {
-                Some((_, FolderFinding::Barred(reason))) => return Some(reason.clone()),
-                Some((_, FolderFinding::Rules(bytes))) => *bytes,
-                None => 0,
+    /// A nested repository has rules and snapshots of its own. Reading a rule file that is a FIFO would block, and one of
+    /// many megabytes would fill the memory; git reads none that is a link.
+    fn of(&mut self, path: &[u8]) -> Option<Reason> {
+        let mut above = 0;
+        for folder in folders(path) {
+            let finding = match self.seen.get(folder) {
+                Some(known) => known.clone(),
+                None => look(self.root, folder, above),
             };
-            let end = next_end(path, trail.last())?;
-            let folder = path.get(..end)?;
-            trail.push(end, look(self.root, folder, above));
+            if self.seen.len() >= SEEN_MAX {
+                self.seen.clear();
+            }
+            self.seen.entry(folder.to_vec()).or_insert_with(|| finding.clone());
+            match finding {
+                FolderFinding::Barred(reason) => return Some(reason),
+                FolderFinding::Rules(bytes) => above = bytes,
+            }
         }
+        None
     }
 }
 

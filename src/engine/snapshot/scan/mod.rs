@@ -22,7 +22,7 @@ use super::store::branch::Moved;
 use super::store::error::{Doing as _, SnapshotError};
 use super::store::objects::Packed;
 use super::store::tree::{TreeEdit, TreeItem};
-use super::store::{Store, pruning, refs, tree};
+use super::store::{Store, pack, tree};
 use super::view::compare;
 use super::view::compare::PathChange;
 use crate::control::Control;
@@ -32,7 +32,6 @@ use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::open::RepositoryPaths;
 use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
 use crate::engine::workspace::survey::Survey;
-use crate::sha256::Sha256;
 use crate::text::counted::counted;
 use scan_index::ScanIndex;
 use walk::Untracked;
@@ -114,9 +113,8 @@ impl Store {
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Recorded, SnapshotError> {
-        let root = self.repo.root().to_owned();
-        refuse_home(&root)?;
-        self.repeatedly(|store| store.attempt_scan(&root, place, scan, control))
+        refuse_home(self.repo.root())?;
+        self.repeatedly(|store| store.attempt_scan(place, scan, control))
     }
 
     /// Finds what may differ between the work tree and the newest snapshot, and records nothing.
@@ -129,23 +127,11 @@ impl Store {
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Unrecorded, SnapshotError> {
-        let root = self.repo.root().to_owned();
-        refuse_home(&root)?;
-        let tip = self.branch.tip(&self.repo)?;
-        let head = refs::head_target(&self.repo)?;
-        let stamp = CommitMeta {
-            session: scan.session,
-            seq: scan.seq,
-            seconds: seconds(scan.time),
-            gate: None,
-            harness: self.harness.as_deref(),
-        };
-        let chain = CommitBuilder::begin(&self.repo, tip, head.as_ref(), stamp)?;
-        let index = ScanIndex::load(&self.repo, place, chain.tree(), control)?;
+        refuse_home(self.repo.root())?;
+        let (_, chain) = self.start(self.meta_of(scan))?;
+        let index = ScanIndex::load(&self.repo, place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
-        let folder = Root::open(&root, self.file_bytes_max)
-            .doing(|| format!("`{}` cannot be read", root.display()))?;
-        let folder = folder.surveyed(scan.survey.clone());
+        let folder = self.root_of(scan)?;
         let work = Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, only: None, control };
         let Looked { doubtful, untracked } = self.look(&work, &chain, &index, clock)?;
         let paths = doubtful.into_iter().map(|(path, _)| path).chain(untracked.files);
@@ -153,33 +139,34 @@ impl Store {
         Ok(Unrecorded { paths, left_out: untracked.left_out, ignored: untracked.ignored })
     }
 
+    /// Returns what all commits of a scan have in common.
+    fn meta_of<'a>(&'a self, scan: &Scan<'a>) -> CommitMeta<'a> {
+        let harness = self.harness.as_deref();
+        CommitMeta { session: scan.session, seq: scan.seq, seconds: seconds(scan.time), gate: None, harness }
+    }
+
+    /// Opens the work tree as a scan sees it.
+    fn root_of(&self, scan: &Scan<'_>) -> Result<Root, SnapshotError> {
+        let root = self.repo.root();
+        let opened =
+            Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
+        Ok(opened.surveyed(scan.survey.clone()))
+    }
+
     /// Tries once; `None` where the branch was moved by someone else meanwhile.
     fn attempt_scan(
         &self,
-        root: &Path,
         place: &RepositoryPaths<'_>,
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Option<Recorded>, SnapshotError> {
-        let tip = self.branch.tip(&self.repo)?;
-        let head = refs::head_target(&self.repo)?;
-        self.branch.check_free(&self.repo, head.as_ref())?;
-        self.branch.check_ours(&self.repo, tip)?;
-        let stamp = CommitMeta {
-            session: scan.session,
-            seq: scan.seq,
-            seconds: seconds(scan.time),
-            gate: None,
-            harness: self.harness.as_deref(),
-        };
-        let mut chain = CommitBuilder::begin(&self.repo, tip, head.as_ref(), stamp)?;
-        let moved_head = chain.newest();
+        self.check_movable()?;
+        let (tip, mut chain) = self.start(self.meta_of(scan))?;
+        let moved_head = chain.newest;
         let began = SystemTime::now();
-        let mut index = ScanIndex::load(&self.repo, place, chain.tree(), control)?;
+        let mut index = ScanIndex::load(&self.repo, place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
-        let folder =
-            Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
-        let folder = folder.surveyed(scan.survey.clone());
+        let folder = self.root_of(scan)?;
         let work =
             Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, only: scan.only, control };
         let found = self.look(&work, &chain, &index, clock)?;
@@ -195,29 +182,23 @@ impl Store {
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
         let stays = |path: &[u8]| !leaving.contains_key(path);
         let tree = self.keep_unjudged(&work, &chain, (index.tree, seen_tree), &taken.unreadable, stays)?;
-        let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
+        let count = compare::trees(&self.repo, chain.tree, tree, PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
             more => format!("external: {}", counted(more.len(), "file")),
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
-        taken.warnings.splice(0..0, self.warnings.iter().cloned());
-        pruning::wait_for_its_end(&self.repo);
-        if self.publish(tip, chain.newest(), stamp.seconds, &taken.packed)? != Moved::Yes {
+        taken.recorded.warnings.splice(0..0, self.warnings.iter().cloned());
+        pack::wait_for_gc(&self.repo);
+        if self.publish(tip, chain.newest, seconds(scan.time), &taken.packed)? != Moved::Yes {
             return Ok(None);
         }
         // The snapshot stands; without the index the next scan only takes longer.
         if is_news {
-            taken.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+            taken.recorded.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
         }
-        Ok(Some(Recorded {
-            id: id.map(|id| id.to_string()),
-            external: moved_head.map(|id| id.to_string()),
-            left_out: taken.left_out,
-            ignored: taken.ignored,
-            warnings: taken.warnings,
-            withheld: taken.withheld,
-        }))
+        let (id, external) = (id.map(|id| id.to_string()), moved_head.map(|id| id.to_string()));
+        Ok(Some(Recorded { id, external, ..taken.recorded }))
     }
 
     /// Finds what may differ between the index and the work tree.
@@ -234,7 +215,7 @@ impl Store {
         let mut seen = seen.doing(doing)?;
         let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
         let known = seen.files.iter().chain(&seen.folders).map(|path| path.as_slice());
-        let mut rules = Rules::new(&self.repo, chain.tree(), known)?;
+        let mut rules = Rules::new(&self.repo, chain.tree, known)?;
         let untracked = walk::sort_out(work.root, &mut seen, &mut rules, work.control)?;
         check_count(untracked.files.len(), work.bounds)?;
         Ok(Looked { doubtful, untracked })
@@ -252,7 +233,7 @@ impl Store {
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
             RULE_FILES.contains(&name)
         };
-        let since = compare::trees(&self.repo, index.tree, chain.tree(), PATHS_MAX)?.paths;
+        let since = compare::trees(&self.repo, index.tree, chain.tree, PATHS_MAX)?.paths;
         let doubtful = found.doubtful.iter().map(|(path, _)| path.as_slice());
         let new = found.untracked.files.iter().map(|path| path.as_slice());
         let since = since.iter().map(|change| change.path.as_slice());
@@ -266,16 +247,15 @@ impl Store {
         chain: &CommitBuilder<'_>,
     ) -> Result<BTreeMap<Vec<u8>, Reason>, SnapshotError> {
         let empty = ObjectId::empty_tree(self.repo.object_hash());
-        let head = chain.head_then().map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
-        let mut added = compare::trees(&self.repo, head, chain.tree(), PATHS_MAX)?.paths;
+        let head = chain.head_then.map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
+        let mut added = compare::trees(&self.repo, head, chain.tree, PATHS_MAX)?.paths;
         let is_wanted = |path: &[u8]| work.only.is_none_or(|only| only.contains(path));
         added.retain(|change| change.before.is_none() && is_wanted(&change.path));
         let paths = added.iter().map(|change| change.path.as_slice());
         let mut preparer = Preparer::new(&self.repo, chain, paths, self.takes())?;
         let mut leaving = BTreeMap::new();
         for PathChange { path, .. } in added {
-            let found = preparer.look_up(&path)?;
-            if let Some(reason) = preparer.stays_out(&path, found)? {
+            if let Some(reason) = preparer.stays_out(&path)? {
                 leaving.insert(path, reason);
             }
         }
@@ -302,16 +282,16 @@ impl Store {
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut preparer =
             Preparer::new(&self.repo, chain, files.iter().map(|(path, _)| path.as_slice()), self.takes())?;
-        let mut taken =
-            Taken { left_out: looked.untracked.left_out, is_news: !files.is_empty(), ..Taken::default() };
+        let mut taken = Taken { is_news: !files.is_empty(), ..Taken::default() };
+        taken.recorded.left_out = looked.untracked.left_out;
         taken.unreadable = Unreadable(looked.untracked.closed);
-        taken.ignored = looked.untracked.ignored;
+        taken.recorded.ignored = looked.untracked.ignored;
         let mut bytes_left = work.bounds.bytes_max;
         for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
             work.control.check().doing(|| "the work tree cannot be scanned".into())?;
             let on_disk = match work.root.read(&path, work.at_hand) {
                 Err(Errno::ACCESS | Errno::PERM) => {
-                    taken.left_out.push(LeftOut::new(&path, Reason::Unreadable));
+                    taken.recorded.left_out.push(LeftOut::new(&path, Reason::Unreadable));
                     taken.unreadable.0.push(path);
                     continue;
                 }
@@ -328,16 +308,16 @@ impl Store {
                 Scanned::LeftOut(reason) => {
                     // What there was no room for is to be found again by the next scan.
                     index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
-                    taken.left_out.push(LeftOut::new(&path, reason));
+                    taken.recorded.left_out.push(LeftOut::new(&path, reason));
                 }
             }
         }
         for (path, reason) in leaving {
             index.put(path.as_bstr(), None, None);
             taken.edits.push((path.clone().into(), None));
-            taken.left_out.push(LeftOut::new(path, reason.clone()));
+            taken.recorded.left_out.push(LeftOut::new(path, reason.clone()));
         }
-        (taken.warnings, taken.packed, taken.withheld) = preparer.finish();
+        (taken.recorded.warnings, taken.packed, taken.recorded.withheld) = preparer.finish();
         Ok(taken)
     }
 
@@ -356,7 +336,7 @@ impl Store {
         unreadable: &Unreadable,
         may_stay: impl Fn(&[u8]) -> bool,
     ) -> Result<ObjectId, SnapshotError> {
-        let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
+        let since = compare::trees(&self.repo, scanned, chain.tree, PATHS_MAX)?.paths;
         let is_passed = |path: &[u8]| work.only.is_some_and(|only| !only.contains(path));
         let is_there = |change: &&PathChange| {
             change.after.is_some() || unreadable.holds(&change.path) || is_passed(&change.path)
@@ -369,19 +349,17 @@ impl Store {
             self.takes(),
         )?;
         let mut edits = Vec::new();
-        let root = self.repo.root();
-        let root = Dir::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
         for change in there {
             let path = change.path.as_slice();
             let stays = if unreadable.holds(path) || is_passed(&change.path) {
                 true
             } else {
-                let Some(size_bytes) = size_of(&root, path) else { continue };
+                let Some(size_bytes) = size_of(self.repo.work_tree(), path) else { continue };
                 let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
                 unseen || preparer.leaves_out(path, size_bytes)?
             };
             if stays {
-                let to = tree::look_up(&self.repo, chain.tree(), path)?.entry();
+                let to = tree::look_up(&self.repo, chain.tree, path)?.entry();
                 edits.push(TreeEdit { path: Cow::Borrowed(path), to });
             }
         }
@@ -418,18 +396,12 @@ struct Taken {
     edits: Vec<(BString, Option<TreeItem>)>,
     /// Whether the index knows more than before.
     is_news: bool,
-    /// What stays out.
-    left_out: Vec<LeftOut>,
-    /// What git ignores.
-    ignored: Vec<Vec<u8>>,
-    /// What of it may not be read.
+    /// Paths that may not be read.
     unreadable: Unreadable,
-    /// What a person should know.
-    warnings: Vec<String>,
     /// Large blobs.
     packed: Vec<Packed>,
-    /// Digests of what stayed out.
-    withheld: BTreeSet<Sha256>,
+    /// The answer.
+    recorded: Recorded,
 }
 
 /// Files and folders that may not be read; a folder ends in a slash, and the root is empty.

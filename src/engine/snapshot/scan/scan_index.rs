@@ -180,9 +180,7 @@ impl ScanIndex {
 fn folder(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let doing =
         || format!("`{}` cannot be opened as a folder of its own", place.state.join(FOLDER).display());
-    let root = Dir::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
-    let below = place.state.strip_prefix(place.root).doing(doing)?;
-    let state = root.folder(below).doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
+    let state = place.state_folder()?.ok_or_else(|| SnapshotError::new(doing()))?;
     state.make_folder(FOLDER).doing(doing)
 }
 

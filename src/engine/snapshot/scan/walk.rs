@@ -14,7 +14,6 @@ use gix::index::entry::{Flags, Mode};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::apart::Apart;
 use crate::control::{Control, Progress};
 use crate::engine::snapshot::record::change::{LeftOut, Reason};
 use crate::engine::snapshot::record::disk::{Clock, Root, ScannedFolder, in_order};
@@ -76,13 +75,7 @@ pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::
     let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let helpers = (index.entries().len() / FILES_A_THREAD).min(cores.saturating_sub(1));
     let mut seen = thread::scope(|scope| {
-        let apart = Apart::from_here();
-        let walker = &walker;
-        let work = move || {
-            apart.go();
-            walker.work()
-        };
-        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, || walker.work()).ok();
         let threads: Vec<_> = (0..helpers).filter_map(spawn).collect();
         let mut seen = walker.work()?;
         for thread in threads {
@@ -257,8 +250,10 @@ impl Walker<'_> {
             let is_module = entries.get(at).is_some_and(|entry| entry.mode == Mode::COMMIT);
             let mut end = at + 1;
             if slash.is_some() {
-                let is_below = |at: &usize| name_at(*at).is_some_and(|other| is_below(other, name));
-                end = partition_point(at + 1, job.entries.end, is_below);
+                let later = entries.get(end..job.entries.end).unwrap_or_default();
+                end += later.partition_point(|entry| {
+                    entry.path(self.index).get(job.path.len()..).is_some_and(|other| is_below(other, name))
+                });
             }
             let kind = match slash {
                 Some(_) => ChildKind::Folder(at..end),
@@ -289,16 +284,6 @@ fn note(folder: &BString, listed: ListedName<'_>, seen: &mut WalkFindings) {
 /// Whether `path` lies in the folder `name`.
 fn is_below(path: &[u8], name: &[u8]) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"))
-}
-
-/// The first of `from..to` of which `is_it` is not true, where it is true of all before.
-fn partition_point(from: usize, to: usize, is_it: impl Fn(&usize) -> bool) -> usize {
-    let (mut low, mut high) = (from, to);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_it(&middle) { low = middle + 1 } else { high = middle }
-    }
-    low
 }
 
 /// Untracked files.

@@ -72,7 +72,7 @@ impl Store {
                 folder.path().join(LOCK).display()
             )
         };
-        let own = RefLock::with_commit(&self.repo, commit).doing(|| "git's index cannot be locked".into())?;
+        let own = RefLock::new(&self.repo, Some(commit)).doing(|| "git's index cannot be locked".into())?;
         let (lock, own) = if own.place(&self.repo, folder, LOCK).doing(doing)? {
             (own.file.try_clone().doing(doing)?, Some(own))
         } else {

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,9 +23,7 @@ use super::error::{Doing as _, SnapshotError};
 use super::preflight::REF_BYTES_MAX;
 use super::refs::{self, LogLine, RefLock, RefTarget};
 use super::repo::Repo;
-use crate::engine::workspace::fs::{
-    is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
-};
+use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, process_id};
 use crate::sha256::Sha256;
 
 /// Name of the snapshot branch where nothing else is configured.
@@ -66,7 +63,7 @@ impl Branch {
         Ok(Self { name: full_name(name, worktree)?, is_configured: name != BRANCH_DEFAULT })
     }
 
-    /// The short name, for messages.
+    /// Returns the full name, which is also the path of the loose reference in the repository.
     pub fn full_name(&self) -> String {
         self.name.as_bstr().to_string()
     }
@@ -81,7 +78,7 @@ impl Branch {
     /// # Errors
     /// A symbolic reference is refused: what it points to is not lbx's to move.
     pub fn tip(&self, repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
-        let found = refs::stat(repo, &self.loose()).doing(|| self.unreadable())?;
+        let found = refs::stat(repo, &self.full_name()).doing(|| self.unreadable())?;
         match &found {
             Some(stat) if is_symlink(stat) => return Err(self.refused("is a symbolic link")),
             Some(stat) if !is_regular(stat) && !is_folder(stat) => {
@@ -101,7 +98,7 @@ impl Branch {
     /// # Errors
     /// Where it is reached through a link, is not a regular file, or is larger than any reference.
     pub fn raw(&self, repo: &Repo) -> Result<Option<Vec<u8>>, SnapshotError> {
-        repo.common().read(self.loose(), REF_BYTES_MAX).untold(|| self.unreadable())
+        repo.common().read(self.full_name(), REF_BYTES_MAX).untold(|| self.unreadable())
     }
 
     /// What is said where it cannot be read.
@@ -156,7 +153,7 @@ impl Branch {
             Some(packed) => packed.iter_prefixed(below.as_str().into()).untold(doing)?.next().is_some(),
             None => false,
         };
-        if is_packed || has_files(repo.common(), &self.loose())? {
+        if is_packed || has_files(repo.common(), &self.full_name())? {
             return Err(self.refused("conflicts with branches whose names continue it after a slash"));
         }
         let name = self.name.as_bstr();
@@ -184,18 +181,15 @@ impl Branch {
     ) -> Result<Moved, SnapshotError> {
         // It may be any commit of the developer's, so the lock's content does not say whose it is.
         let value = RefUpdate::write_own(repo, to).doing(|| self.cannot_move())?;
-        let moved = value.file.sync_all().doing(|| self.cannot_move()).and_then(|()| {
-            let Some(folder) = self.move_to(repo, from, &value, log)? else { return Ok(Moved::Overtaken) };
-            folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
-            Ok(Moved::Yes)
-        });
-        value.discard(repo);
-        moved
+        let folder = self.put_synced(repo, (from, &value), log, || Ok(self.tip(repo)? == from))?;
+        let Some(folder) = folder else { return Ok(Moved::Overtaken) };
+        folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
+        Ok(Moved::Yes)
     }
 
     /// Writes what is to be the branch's new value beside its place, to be synced.
     pub fn write_value(&self, repo: &Repo, to: ObjectId) -> Result<RefUpdate, SnapshotError> {
-        RefUpdate::write(repo, &self.loose(), to).doing(|| self.cannot_move())
+        RefUpdate::write(repo, to).doing(|| self.cannot_move())
     }
 
     /// Moves the branch from `from` to a value that is durable; answers the folder that is to be synced,
@@ -250,16 +244,25 @@ impl Branch {
         is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
     ) -> Result<(), SnapshotError> {
         let value = self.write_value(repo, to)?;
-        let put = value.file.sync_all().doing(|| self.cannot_move()).and_then(|()| {
-            let folder = self.put_where(repo, &value, is_expected)?;
-            folder.as_ref().map_or(Ok(()), |folder| folder.sync()).doing(|| self.cannot_move())?;
-            Ok(folder.is_some())
-        });
+        let folder = self.put_synced(repo, (from, &value), log, is_expected)?;
+        folder.map_or(Ok(()), |folder| folder.sync()).doing(|| self.cannot_move())
+    }
+
+    /// Syncs a value and puts it in the branch's place, if `is_expected` says so then; returns the folder to be synced.
+    fn put_synced(
+        &self,
+        repo: &Repo,
+        (from, value): (Option<ObjectId>, &RefUpdate),
+        log: &LogLine,
+        is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
+    ) -> Result<Option<Arc<Dir>>, SnapshotError> {
+        let synced = value.file.sync_all().doing(|| self.cannot_move());
+        let put = synced.and_then(|()| self.put_where(repo, value, is_expected));
         value.discard(repo);
-        if put? {
-            self.append_log(repo, from, to, log);
+        if matches!(put, Ok(Some(_))) {
+            self.append_log(repo, from, value.to(), log);
         }
-        Ok(())
+        put
     }
 
     /// Puts a durable value in the branch's place, under git's lock for it, where `is_expected` says so then;
@@ -270,7 +273,7 @@ impl Branch {
         value: &RefUpdate,
         is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
     ) -> Result<Option<Arc<Dir>>, SnapshotError> {
-        let path = self.loose();
+        let path = self.full_name();
         let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
         let doing = || {
             format!(
@@ -278,13 +281,12 @@ impl Branch {
                 repo.common().path().join(parent).display()
             )
         };
-        let kept = if parent == Path::new("refs/heads") { repo.heads().doing(doing)? } else { None };
-        let folder = kept.map_or_else(|| repo.common().make_folder(parent).map(Arc::new), Ok).doing(doing)?;
+        let folder = Arc::new(repo.common().make_folder(parent).doing(doing)?);
         let mut lock = self.lock(repo, &folder, value)?;
         if !is_expected()? {
             return Ok(None);
         }
-        self.put(repo, &lock)?;
+        self.put(&lock)?;
         lock.held = false;
         drop(lock);
         Ok(Some(folder))
@@ -296,18 +298,9 @@ impl Branch {
     }
 
     /// Puts the locked value in place of the reference.
-    fn put(&self, repo: &Repo, lock: &Lock<'_>) -> Result<(), SnapshotError> {
+    fn put(&self, lock: &Lock<'_>) -> Result<(), SnapshotError> {
         let (folder, name) = (lock.folder, self.last_name());
         let doing = || self.cannot_move();
-        let is_there = folder.stat(name).is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
-        // After an exchange the lock would be the file with the old value, which has no second name to be known by.
-        if is_there && !lock.is_own && folder.exchange(&lock.name, folder, name).is_ok() {
-            // The lock has the old value now. It is let go of, whatever becomes of that file.
-            if folder.rename(&lock.name, repo.objects_folder(), SPARE).is_err() {
-                let _ = folder.remove(&lock.name);
-            }
-            return Ok(());
-        }
         match folder.rename(&lock.name, folder, name) {
             // An empty folder may stay where branches below this name were.
             Err(Errno::ISDIR) => {
@@ -323,7 +316,7 @@ impl Branch {
         let name = format!("{}.lock", self.last_name());
         let shown = folder.path().join(&name).display().to_string();
         let doing = || format!("cannot lock the snapshot branch by `{shown}`");
-        let held = |name| Lock { folder, name, held: true, is_own: value.is_own() };
+        let held = |name| Lock { folder, name, held: true };
         for _ in 0..LOCK_TRIES {
             match value.place(repo, folder, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -345,12 +338,7 @@ impl Branch {
 
     /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
     fn append_log(&self, repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
-        refs::append_log(repo, repo.common(), &self.loose(), (from, to), log);
-    }
-
-    /// The path of the loose reference in the folder of the repository.
-    pub fn loose(&self) -> String {
-        self.name.as_bstr().to_string()
+        refs::append_log(repo, repo.common(), &self.full_name(), (from, to), log);
     }
 
     /// The last component of it.
@@ -397,8 +385,6 @@ struct Lock<'f> {
     name: String,
     /// Whether it is still there, and not the reference already.
     held: bool,
-    /// Whether it has a second name by which it is known.
-    is_own: bool,
 }
 
 impl Drop for Lock<'_> {
@@ -419,12 +405,6 @@ fn is_ours(repo: &Repo, folder: &Dir, name: &str) -> bool {
     })
 }
 
-/// The file of an earlier value, in the folder of objects: the next value is written over it, so that none is
-/// made and none freed. `git gc` may clear it away at any time.
-pub const SPARE: &str = "tmp_lbx_ref_spare";
-/// The permission bits of such a file, at most.
-const ONLY_OWNER_WRITES: u32 = 0o644;
-
 /// A value of the branch that is written but not yet in place.
 #[derive(Debug)]
 pub struct RefUpdate {
@@ -443,31 +423,17 @@ pub struct RefUpdate {
 }
 
 impl RefUpdate {
-    /// Writes a value aside, to be synced; `reference` is where it is to go.
+    /// Writes a value aside, to be synced.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn write(repo: &Repo, reference: &str, to: ObjectId) -> io::Result<Self> {
+    /// Returns the OS error.
+    pub fn write(repo: &Repo, to: ObjectId) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         // Written aside first, so that the lock never exists without saying whose it is. What a
         // killed call leaves under such a name, `git gc` clears away.
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tmp_lbx_ref_{}_{number}", process_id());
-        let folder = repo.objects_folder();
+        let name = format!("tmp_lbx_ref_{}_{}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let content = format!("{to}\n");
-        let write = || match write_new(folder, &name, &content) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Of a dead process that had this id.
-                let _ = folder.remove(&name);
-                write_new(folder, &name, &content)
-            }
-            written => written,
-        };
-        let reused_name = format!("{name}_over");
-        let (name, file) = match reuse(repo, reference, &reused_name, content.as_bytes()) {
-            Some(file) => (reused_name, file),
-            None => (name.clone(), write()?),
-        };
+        let file = repo.objects_folder().write_new(&name, 0o666, content.as_bytes())?;
         Ok(Self { to, name, content, file, is_placed: Cell::new(false), own: None })
     }
 
@@ -476,16 +442,11 @@ impl RefUpdate {
     /// # Errors
     /// What the system says.
     pub fn write_own(repo: &Repo, to: ObjectId) -> io::Result<Self> {
-        let own = RefLock::new(repo)?;
+        let own = RefLock::new(repo, None)?;
         let content = format!("{to}\n");
         (&own.file).write_all(content.as_bytes())?;
         let file = own.file.try_clone()?;
         Ok(Self { to, name: String::new(), content, file, is_placed: Cell::new(false), own: Some(own) })
-    }
-
-    /// Whether the lock has a second name by which it is known as lbx's.
-    pub fn is_own(&self) -> bool {
-        self.own.is_some()
     }
 
     /// The value.
@@ -521,36 +482,6 @@ impl RefUpdate {
             let _ = repo.objects_folder().remove(&self.name);
         }
     }
-}
-
-/// Takes the file of an earlier value for a new one; `None` where there is none that is fit.
-fn reuse(repo: &Repo, reference: &str, name: &str, content: &[u8]) -> Option<File> {
-    let folder = repo.objects_folder();
-    // Under a name of its own first: another process may look for it as well.
-    folder.rename(SPARE, folder, name).ok()?;
-    let written = || -> io::Result<Option<File>> {
-        let file = folder.open_over(name)?;
-        let stat = rustix::fs::fstat(&file)?;
-        let current = refs::stat(repo, reference)?;
-        // What has another name as well is someone's, what others may write to would stay theirs (a clone may
-        // bring such a file), and what a power failure mixed up is the branch itself.
-        let is_ours =
-            stat.st_uid == rustix::process::geteuid().as_raw() && mode_of(&stat) & !ONLY_OWNER_WRITES == 0;
-        let is_fit = is_regular(&stat)
-            && is_ours
-            && stat.st_nlink == 1
-            && size_of(&stat) == content.len() as u64
-            && current.is_none_or(|current| !is_same_file(&current, &stat));
-        if is_fit {
-            file.write_all_at(content, 0)?;
-        }
-        Ok(is_fit.then_some(file))
-    };
-    let file = written().ok().flatten();
-    if file.is_none() {
-        let _ = folder.remove(name);
-    }
-    file
 }
 
 /// Writes a file that must not exist yet.

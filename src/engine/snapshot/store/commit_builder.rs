@@ -25,7 +25,7 @@ pub const EXTERNAL: &str = "external";
 pub const BASELINE: &str = "baseline";
 
 /// What all commits of one snapshot have in common.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct CommitMeta<'a> {
     /// Session that made the change.
     pub session: &'a str,
@@ -54,15 +54,15 @@ pub struct CommitBuilder<'a> {
     /// What every commit says of its origin.
     stamp: CommitMeta<'a>,
     /// The newest tree.
-    tree: ObjectId,
+    pub tree: ObjectId,
     /// Parents of the next commit.
     parents: Vec<ObjectId>,
     /// HEAD as the next commit knows it.
     head: Option<ObjectId>,
     /// The commit that HEAD was at when the chain began.
-    head_then: Option<ObjectId>,
+    pub head_then: Option<ObjectId>,
     /// The newest commit, where there is one already.
-    newest: Option<ObjectId>,
+    pub newest: Option<ObjectId>,
 }
 
 impl<'a> CommitBuilder<'a> {
@@ -98,23 +98,23 @@ impl<'a> CommitBuilder<'a> {
         self.tree = ours;
         self.parents = vec![tip];
         let Some(named) = refs::head_as_named(self.repo, head)? else {
-            self.head = known.commit; // unborn again: what was taken in stays known
+            self.head = known.flatten(); // unborn again: what was taken in stays known
             return Ok(());
         };
         // A commit that is known already need not be read again.
-        let head = if known.commit == Some(named) { named } else { refs::peeled(self.repo, named)? };
+        let head = if known.flatten() == Some(named) { named } else { refs::peeled(self.repo, named)? };
         (self.head, self.head_then) = (Some(head), Some(head));
-        if known.commit == Some(head) {
+        if known.flatten() == Some(head) {
             return Ok(());
         }
         if head != tip {
             self.parents.push(head);
         }
         let new = tree_of(self.repo, head)?;
-        let old = match (known.is_snapshot, known.commit) {
-            (_, Some(known)) => tree_of(self.repo, known).ok(),
-            (true, None) => Some(ObjectId::empty_tree(self.repo.object_hash())),
-            (false, None) => None,
+        let old = match known {
+            Some(Some(known)) => tree_of(self.repo, known).ok(),
+            Some(None) => Some(ObjectId::empty_tree(self.repo.object_hash())),
+            None => None,
         };
         let carried = tree::carry_over(self.repo, ours, old.unwrap_or(ours), new)?;
         let short = head.to_hex_with_len(SHORT_DIGITS);
@@ -122,30 +122,12 @@ impl<'a> CommitBuilder<'a> {
         Ok(())
     }
 
-    /// The HEAD that the snapshot `tip` knew.
-    fn known_head(&self, tip: ObjectId) -> Result<KnownHead, SnapshotError> {
+    /// Returns the HEAD that the snapshot `tip` knew, if it was born; `None` if `tip` is someone else's commit.
+    fn known_head(&self, tip: ObjectId) -> Result<Option<Option<ObjectId>>, SnapshotError> {
         let commit = self.repo.find_commit(tip).doing(|| format!("the snapshot {tip} cannot be read"))?;
         let text = commit.message_raw().doing(|| format!("the snapshot {tip} is damaged"))?;
-        let Some(trailers) = parse_trailers(text) else {
-            return Ok(KnownHead { commit: None, is_snapshot: false }); // someone else's commit
-        };
-        let commit = trailers.head.and_then(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
-        Ok(KnownHead { commit, is_snapshot: true })
-    }
-
-    /// The newest tree.
-    pub fn tree(&self) -> ObjectId {
-        self.tree
-    }
-
-    /// The commit that HEAD was at when the chain began.
-    pub fn head_then(&self) -> Option<ObjectId> {
-        self.head_then
-    }
-
-    /// The newest commit that was made, where there is one.
-    pub fn newest(&self) -> Option<ObjectId> {
-        self.newest
+        let head = |trailers: Trailers| ObjectId::from_hex(trailers.head?.as_bytes()).ok();
+        Ok(parse_trailers(text).map(head))
     }
 
     /// Commits `tree`, unless it is what the chain has already.
@@ -229,14 +211,6 @@ fn plain(name: &str) -> String {
         .map(|c| if c.is_control() || escaped::is_active(c) { ' ' } else { c })
         .collect();
     clean.split_whitespace().collect::<Vec<&str>>().join(" ")
-}
-
-/// What a snapshot knew of HEAD.
-struct KnownHead {
-    /// The commit, where HEAD was born.
-    commit: Option<ObjectId>,
-    /// Whether the commit is a snapshot at all.
-    is_snapshot: bool,
 }
 
 /// The tree of a commit.

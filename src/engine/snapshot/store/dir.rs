@@ -88,31 +88,25 @@ impl Dir {
         if let Some(folder) = self.folder(name)? {
             return Ok(folder);
         }
-        let mut made: Option<OwnedFd> = None;
+        let mut made: Option<Self> = None;
         for part in beneath(name)?.components() {
-            let parent = made.as_ref().map_or(self.as_fd(), AsFd::as_fd);
-            match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(parent, part, Mode::from_raw_mode(0o777)))
-            {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-            made = Some(fs::open_at(parent, part, fs::FOLDER)?);
+            made = Some(made.as_ref().unwrap_or(self).add_folder(part)?);
         }
-        let fd = made.ok_or(Errno::INVAL)?;
-        Ok(self.opened_folder(fd, self.path.join(name)))
+        made.ok_or(Errno::INVAL)
     }
 
     /// The folder of that one name in it, made unless it is there by now.
     ///
     /// # Errors
     /// As [`Self::folder`].
-    pub fn add_folder(&self, name: &str) -> Result<Self, Errno> {
+    pub fn add_folder(&self, name: impl AsRef<OsStr>) -> Result<Self, Errno> {
+        let name = name.as_ref();
         let mode = Mode::from_raw_mode(0o777);
         match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(&self.fd, name, mode)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
-        let fd = fs::open_at(self.as_fd(), OsStr::new(name), fs::FOLDER)?;
+        let fd = fs::open_at(self.as_fd(), name, fs::FOLDER)?;
         Ok(self.opened_folder(fd, self.path.join(name)))
     }
 
@@ -258,6 +252,28 @@ impl Dir {
         fs::create_at(self.as_fd(), name.as_ref(), mode)
     }
 
+    /// Writes the new file `name` in it; one that a dead process left is removed first.
+    ///
+    /// # Errors
+    /// Returns the OS error; no file is left then.
+    pub fn write_new(&self, name: impl AsRef<OsStr>, mode: u32, bytes: &[u8]) -> io::Result<File> {
+        let name = name.as_ref();
+        let file = match self.create(name, mode) {
+            Err(Errno::EXIST) => {
+                self.remove(name)?;
+                self.create(name, mode)?
+            }
+            created => created?,
+        };
+        match fs::write_all(&file, bytes) {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                let _ = self.remove(name);
+                Err(error)
+            }
+        }
+    }
+
     /// Opens the regular file `name` in it to add to it, made where it is missing.
     ///
     /// # Errors
@@ -311,17 +327,6 @@ impl Dir {
     pub fn link(&self, old: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> Result<(), Errno> {
         let (old, new) = (old.as_ref(), new.as_ref());
         rustix::io::retry_on_intr(|| rustix::fs::linkat(&self.fd, old, &to.fd, new, AtFlags::empty()))
-    }
-
-    /// Exchanges what has the two names, at once.
-    ///
-    /// # Errors
-    /// What the system says; not every file system can.
-    pub fn exchange(&self, one: impl AsRef<OsStr>, to: &Self, other: impl AsRef<OsStr>) -> Result<(), Errno> {
-        let (one, other) = (one.as_ref(), other.as_ref());
-        rustix::io::retry_on_intr(|| {
-            rustix::fs::renameat_with(&self.fd, one, &to.fd, other, RenameFlags::EXCHANGE)
-        })
     }
 
     /// Removes the file `name` in it.

@@ -137,20 +137,18 @@ fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
             kind => Some(kind.to_string()),
         },
     };
-    let mut cause = Some(error);
-    while let Some(error) = cause {
+    causes(error).find_map(|error| {
         let io = error.downcast_ref::<io::Error>().or_else(|| {
             error.downcast_ref::<gix::Error>().and_then(gix::Error::downcast_any_ref::<io::Error>)
         });
-        if let Some(said) = io.and_then(of_io) {
-            return Some(said);
-        }
-        if let Some(errno) = error.downcast_ref::<Errno>() {
-            return Some(io::Error::from(*errno).to_string());
-        }
-        cause = error.source();
-    }
-    None
+        let errno = || error.downcast_ref::<Errno>().map(|errno| io::Error::from(*errno).to_string());
+        io.and_then(of_io).or_else(errno)
+    })
+}
+
+/// An error and the errors beneath it.
+fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| (*error).source())
 }
 
 /// What the system said where it was short of something: open files, or memory.
@@ -166,18 +164,11 @@ fn shortage(error: &(dyn Error + 'static)) -> Option<String> {
 /// alone, so the system's own words count too.
 fn was_interrupted(error: &(dyn Error + 'static)) -> bool {
     let signal = io::Error::from_raw_os_error(Errno::INTR.raw_os_error()).to_string();
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        let io = error.downcast_ref::<io::Error>();
-        if io.is_some_and(|io| io.kind() == io::ErrorKind::Interrupted)
+    causes(error).any(|error| {
+        error.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::Interrupted)
             || error.to_string().contains(&signal)
             || error.downcast_ref::<SnapshotError>().is_some_and(|before| before.interrupted)
-        {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    })
 }
 
 #[cfg(test)]

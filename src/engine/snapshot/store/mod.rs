@@ -1,22 +1,16 @@
 //! The repository that holds the snapshots: opened, read and written as hostile.
 
-pub mod ahead;
 pub mod branch;
 pub mod commit_builder;
 pub mod dir;
 pub mod error;
-pub mod large;
 pub mod objects;
 pub mod open;
 pub mod pack;
 pub mod preflight;
-pub mod pruning;
-pub mod recent;
 pub mod refs;
 pub mod repo;
 pub mod settings;
-pub mod small;
-pub mod trail;
 pub mod tree;
 
 use std::fmt;
@@ -29,7 +23,6 @@ use gix::ObjectId;
 
 use super::record::secrets;
 use crate::engine::snapshot::record::secrets::Excluded;
-use ahead::AllAhead;
 use branch::{Branch, Moved};
 use commit_builder::{CommitBuilder, CommitMeta};
 use error::{Doing as _, SnapshotError};
@@ -62,8 +55,6 @@ pub struct Store {
     withheld: secrets::Source,
     /// What opening found that a person should know; said with every snapshot.
     pub(in crate::engine::snapshot) warnings: Vec<String>,
-    /// What is known of large blobs already.
-    pub(in crate::engine::snapshot) ahead: AllAhead,
     /// The harness that the snapshots are made for, where it named itself.
     pub(in crate::engine::snapshot) harness: Option<String>,
 }
@@ -121,11 +112,11 @@ impl Store {
         // A snapshot is read again as the parent of the next one, and most of their trees are the same.
         repo.keep_read(READ_CACHE_BYTES);
         let warnings = opened.warning.into_iter().collect();
-        let (private, ahead) = (opened.private, AllAhead::default());
+        let private = opened.private;
         let file_bytes_max = FILE_BYTES_MAX;
         let excluded = Excluded::default();
         let withheld: secrets::Source = Arc::new(secrets::Known::default);
-        Ok(Self { repo, branch, private, file_bytes_max, excluded, withheld, warnings, ahead, harness: None })
+        Ok(Self { repo, branch, private, file_bytes_max, excluded, withheld, warnings, harness: None })
     }
 
     /// The same, taking in files of at most `file_bytes_max` bytes.
@@ -155,12 +146,6 @@ impl Store {
     #[must_use]
     pub fn made_for(self, harness: Option<String>) -> Self {
         Self { harness, ..self }
-    }
-
-    /// The same, with what is known of large blobs already.
-    #[must_use]
-    pub fn knowing(self, ahead: AllAhead) -> Self {
-        Self { ahead, ..self }
     }
 
     /// The name of the snapshot branch; a linked worktree has its own.
@@ -197,6 +182,22 @@ impl Store {
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warnings.first().map(String::as_str)
+    }
+
+    /// Starts commits on top of the branch; returns the commit that it is at.
+    pub(in crate::engine::snapshot) fn start<'a>(
+        &'a self,
+        meta: CommitMeta<'a>,
+    ) -> Result<(Option<ObjectId>, CommitBuilder<'a>), SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        let head = refs::head_target(&self.repo)?;
+        Ok((tip, CommitBuilder::begin(&self.repo, tip, head.as_ref(), meta)?))
+    }
+
+    /// Refuses to move a branch that is checked out or someone else's.
+    pub(in crate::engine::snapshot) fn check_movable(&self) -> Result<(), SnapshotError> {
+        self.branch.check_free(&self.repo, refs::head_target(&self.repo)?.as_ref())?;
+        self.branch.check_ours(&self.repo, self.branch.tip(&self.repo)?)
     }
 
     /// Makes attempts until one is not overtaken by someone else who moves the branch.
@@ -279,8 +280,7 @@ fn check(opened: &open::Opened, branch: &str) -> Result<(), SnapshotError> {
     let repo = &opened.repo;
     let tip = Branch::new(branch, opened.worktree.as_deref())?.tip(repo)?;
     let head = refs::head_target(repo)?;
-    let stamp = CommitMeta { session: "", seq: 0, seconds: 0, gate: None, harness: None };
-    let tree = CommitBuilder::begin(repo, tip, head.as_ref(), stamp)?.tree();
+    let tree = CommitBuilder::begin(repo, tip, head.as_ref(), CommitMeta::default())?.tree;
     repo.take_new();
     let is_empty = tree.is_empty_tree();
     if is_empty { Ok(()) } else { repo.find_tree(tree).map(|_| ()) }

@@ -10,18 +10,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
-use rustix::io::Errno;
 
 use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
 use super::preflight::{self, CONFIG_BYTES_MAX, RULES};
-use super::recent::{self, RecentObjects};
 use super::repo::{Folders, Repo};
 use super::settings::Settings;
 use crate::engine::workspace::kept::Kept;
@@ -61,7 +58,9 @@ fn open_with(
     private: impl FnOnce() -> Result<Option<Dir>, SnapshotError>,
 ) -> Result<Option<Opened>, SnapshotError> {
     let root = place.root;
-    let (files, recent) = kept(place);
+    // Small files of the repository that earlier calls have read.
+    let files: Option<Arc<KeptFiles>> =
+        place.kept.lasting_value((root, "files of the repository"), kept_files::BYTES_MAX);
     let mut work_tree =
         Dir::open(root).doing(|| format!("`{}` cannot be read", root.display()))?.keeping(files.clone());
     let found = locate(&work_tree, place.git_dirs)
@@ -73,8 +72,7 @@ fn open_with(
             // It can be used all the same: the caller tries again, or the next call does.
             Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
-                let mut repo = Repo::new(work_tree, folders, settings);
-                repo.remember(recent.clone());
+                let repo = Repo::new(work_tree, folders, settings);
                 let worktree = located.worktree.clone();
                 let opened = Opened { repo, worktree, private: false, warning: None };
                 match check(&opened) {
@@ -99,17 +97,8 @@ fn open_with(
     let shown = own.path().strip_prefix(root).unwrap_or(own.path()).display().to_string();
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
-    let mut repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
-    repo.remember(recent);
+    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
     Ok(Some(Opened { repo, worktree: None, private: true, warning }))
-}
-
-/// What earlier calls have read of the repository of a workspace: small files, commits and trees.
-fn kept(place: &RepositoryPaths<'_>) -> (Option<Arc<KeptFiles>>, Option<Arc<RecentObjects>>) {
-    let of = |name| (place.root, name);
-    let files = place.kept.lasting_value(of("files of the repository"), kept_files::BYTES_MAX);
-    let recent = place.kept.lasting_value(of("objects of the repository"), recent::BYTES_MAX);
-    (files, recent)
 }
 
 /// Opens a repository that was found, and refuses what cannot serve.
@@ -121,7 +110,7 @@ fn open_located(work_tree: &Dir, located: &Located) -> Result<(Folders, Settings
     let own = opened(&located.path)?;
     let common = located.common.as_deref().map(opened).transpose()?;
     let folders = Folders::of(own, common)?;
-    let settings = Settings::read(folders.common(), folders.own(), &[])?;
+    let settings = Settings::read(&folders.common, &folders.own, &[])?;
     settings.check_rules(work_tree.path())?;
     Ok((folders, settings))
 }
@@ -151,6 +140,15 @@ pub struct RepositoryPaths<'a> {
     pub git_dirs: &'a [PathBuf],
     /// What is kept from one call to the next.
     pub kept: &'a Kept,
+}
+
+impl RepositoryPaths<'_> {
+    /// Opens the state folder, reached from the workspace through no link.
+    pub fn state_folder(&self) -> Result<Option<Dir>, SnapshotError> {
+        let doing = || format!("`{}` cannot be opened as a folder of its own", self.state.display());
+        let root = Dir::open(self.root).doing(|| format!("`{}` cannot be read", self.root.display()))?;
+        root.folder(self.state.strip_prefix(self.root).doing(doing)?).doing(doing)
+    }
 }
 
 /// What stands at `.git`.
@@ -351,7 +349,7 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
             .into()
     };
     let state =
-        state_folder(place)?.ok_or_else(|| SnapshotError::new("there is no folder for lbx's own files"))?;
+        place.state_folder()?.ok_or_else(|| SnapshotError::new("there is no folder for lbx's own files"))?;
     let folder = state.make_folder(PRIVATE_FOLDER).doing(doing)?;
     for name in LEADING_ELSEWHERE {
         let path = Path::new(name);
@@ -381,20 +379,12 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
 /// # Errors
 /// Where a link stands where a folder should be.
 pub fn find_private(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
-    let Some(state) = state_folder(place)? else { return Ok(None) };
+    let Some(state) = place.state_folder()? else { return Ok(None) };
     let doing = || "the private snapshot repository cannot be opened as a folder of its own".into();
     let Some(folder) = state.folder(PRIVATE_FOLDER).doing(doing)? else { return Ok(None) };
     let is_whole =
         is_as_written(&folder, "HEAD", PRIVATE_HEAD) && is_as_written(&folder, "config", PRIVATE_CONFIG);
     Ok(is_whole.then_some(folder))
-}
-
-/// The state folder, reached from the workspace through no link.
-fn state_folder(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
-    let doing = || format!("`{}` cannot be opened as a folder of its own", place.state.display());
-    let root = Dir::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
-    let below = place.state.strip_prefix(place.root).doing(doing)?;
-    root.folder(below).doing(doing)
 }
 
 /// Whether a file of the private repository has what lbx wrote.
@@ -460,14 +450,8 @@ fn write_private(own: &Dir, name: &str, bytes: &[u8]) -> Result<(), SnapshotErro
     let made =
         if parent.as_os_str().is_empty() { own.folder(".") } else { own.make_folder(parent).map(Some) };
     let folder = made.doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
-    let aside = path.with_extension("new");
-    let aside = aside.file_name().unwrap_or_default();
-    // Of a killed call.
-    match folder.remove(aside) {
-        Err(errno) if errno != Errno::NOENT => return Err(errno).doing(doing),
-        _ => {}
-    }
-    let mut file = folder.create(aside, 0o666).doing(doing)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).doing(doing)?;
-    folder.rename(aside, &folder, name).doing(doing)
+    let aside = path.with_extension("new").file_name().unwrap_or_default().to_owned();
+    let file = folder.write_new(&aside, 0o666, bytes).doing(doing)?;
+    file.sync_all().doing(doing)?;
+    folder.rename(&aside, &folder, name).doing(doing)
 }

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use gix::ObjectId;
@@ -16,11 +17,12 @@ use gix::objs::Kind;
 use gix::objs::encode::loose_header;
 use gix::zlib::stream::deflate::{Compress, FlushCompress};
 use gix::zlib::{Compression, Status};
+use rustix::fs::CWD;
 
 use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
 use super::repo::Repo;
-use crate::engine::workspace::fs::{is_regular, size_of};
+use crate::engine::workspace::fs::{self, is_regular, size_of};
 
 /// The folder whose objects are counted: ids are spread evenly, so it holds one in 256.
 const SAMPLE: u8 = 0x17;
@@ -42,6 +44,17 @@ pub const ASIDE: &str = "tmp_lbx_";
 const ROOM_BYTES: usize = 32 * 1024;
 /// The types of pack entries that are whole objects; others are deltas.
 const WHOLE: std::ops::RangeInclusive<u8> = 1..=4;
+
+/// The file in which a `git gc` names its process and its machine.
+const GC_NAME: &str = "gc.pid";
+/// Longest content of it that is read, in bytes.
+const GC_BYTES_MAX: u64 = 512;
+/// Longest command line that is read, in bytes.
+const COMMAND_BYTES_MAX: u64 = 4096;
+/// Longest wait: the others in the queue for the workspace's lock wait too.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long until the next look.
+const NAP: Duration = Duration::from_millis(5);
 
 /// How much is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,19 +218,13 @@ impl Packer<'_> {
         let NewPack { name, bytes, index } = NewPack::of(entries, self.repo.object_hash()).doing(doing)?;
         let name = OsString::from(name);
         let (pack_aside, index_aside) = (format!("{ASIDE}pack"), format!("{ASIDE}idx"));
-        self.write_new(&pack_aside, &bytes).doing(doing)?;
-        self.write_new(&index_aside, &index).doing(doing)?;
+        for (name, bytes) in [(&pack_aside, &bytes), (&index_aside, &index)] {
+            self.packs.write_new(name, 0o444, bytes).and_then(|file| file.sync_all()).doing(doing)?;
+        }
         self.packs.rename(&pack_aside, &self.packs, &name).doing(doing)?;
         self.packs.rename(&index_aside, &self.packs, index_of(&name)).doing(doing)?;
         self.packs.sync().doing(doing)?;
         Ok(name)
-    }
-
-    /// Writes a new file, and syncs it.
-    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let mut file = self.packs.create(name, 0o444)?;
-        file.write_all(bytes)?;
-        file.sync_all()
     }
 }
 
@@ -425,4 +432,26 @@ fn checksum(hash: gix::hash::Kind, bytes: &[u8]) -> io::Result<ObjectId> {
     let mut hasher = gix::hash::hasher(hash);
     hasher.update(bytes);
     hasher.try_finalize().map_err(io::Error::other)
+}
+
+/// Waits until no `git gc --prune=now` runs: it takes objects that no reference names yet, those of a snapshot in the
+/// making too, and leaves a branch whose commits are missing.
+///
+/// git warns of this and leaves it to the user. Any other `git gc` keeps what is younger than two weeks.
+pub fn wait_for_gc(repo: &Repo) {
+    let asked = Instant::now();
+    while takes_young_objects(repo) && asked.elapsed() < PATIENCE {
+        thread::sleep(NAP);
+    }
+}
+
+/// Whether a running `git gc` takes even the youngest objects.
+fn takes_young_objects(repo: &Repo) -> bool {
+    let Ok(Some(named)) = repo.common().read_once(GC_NAME, GC_BYTES_MAX) else { return false };
+    let number = named.split(|&byte| byte == b' ').next().and_then(|word| std::str::from_utf8(word).ok());
+    // What no longer runs, or runs on another machine, has no such process here.
+    let Some(process) = number.and_then(|word| word.parse::<u32>().ok()) else { return false };
+    let command = fs::read_at(CWD, OsStr::new(&format!("/proc/{process}/cmdline")), COMMAND_BYTES_MAX);
+    let Ok(Some(command)) = command else { return false };
+    command.split(|&byte| byte == 0).any(|word| matches!(word, b"--prune=now" | b"--prune=all"))
 }

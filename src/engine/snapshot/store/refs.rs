@@ -63,28 +63,12 @@ pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, Snapsh
     }
 }
 
-/// What stands at the path of a reference.
+/// Returns the stat of the file at the path of a reference.
 ///
 /// # Errors
-/// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
+/// Returns the OS error; `ENOTDIR` or `ELOOP` if a link or a file is on the way.
 pub fn stat(repo: &Repo, text: &str) -> Result<Option<Stat>, Errno> {
-    match branch_name(text) {
-        Some(name) => repo.heads()?.map_or(Ok(None), |heads| heads.stat(name)),
-        None => folder_of(repo, text).stat(text),
-    }
-}
-
-/// The bytes of a reference that looked like `found`, a regular file, a moment ago.
-fn read(repo: &Repo, text: &str, found: &Stat) -> std::io::Result<Option<Vec<u8>>> {
-    match branch_name(text) {
-        Some(name) => repo.heads()?.map_or(Ok(None), |heads| heads.read_found(name, found, REF_BYTES_MAX)),
-        None => folder_of(repo, text).read_found(text, found, REF_BYTES_MAX),
-    }
-}
-
-/// The name of a branch that lies in no folder below that of the branches.
-pub fn branch_name(text: &str) -> Option<&str> {
-    text.strip_prefix("refs/heads/").filter(|name| !name.contains('/'))
+    folder_of(repo, text).stat(text)
 }
 
 /// What the reference `name` names, where `found` stands at its path.
@@ -107,8 +91,9 @@ pub fn find_at(
         Some(stat) => stat,
     };
     let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
-    let bytes =
-        read(repo, text, found).untold(|| format!("{} is not a regular file of its size", shown()))?;
+    let bytes = folder_of(repo, text)
+        .read_found(text, found, REF_BYTES_MAX)
+        .untold(|| format!("{} is not a regular file of its size", shown()))?;
     match bytes {
         None => packed(repo, name),
         Some(bytes) => target(repo, &bytes)
@@ -154,6 +139,14 @@ pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, Snap
         }
     }
     Err(SnapshotError::new("symbolic references form a loop"))
+}
+
+/// Parses the id of a commit from hex digits.
+///
+/// # Errors
+/// Fails if it is no whole id.
+pub fn commit_id(hex: &str) -> Result<ObjectId, SnapshotError> {
+    ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is not a commit id"))
 }
 
 /// The object behind the tags that `id` may be.
@@ -306,11 +299,8 @@ pub fn remove_unreadable_lines(
     let Some(folder) = repo.common().folder(parent).doing(doing)? else { return Ok(()) };
     let aside = format!("tmp_lbx_log_{}", process_id());
     let objects = repo.objects_folder();
-    let _ = objects.remove(&aside);
     let write = || -> io::Result<()> {
-        let mut file = objects.create(&aside, 0o666)?;
-        file.write_all(&left)?;
-        file.sync_all()?;
+        objects.write_new(&aside, 0o666, &left)?.sync_all()?;
         objects.rename(&aside, &folder, reference.rsplit('/').next().unwrap_or_default())?;
         Ok(folder.sync()?)
     };
@@ -350,24 +340,13 @@ pub struct RefLock {
 }
 
 impl RefLock {
-    /// Makes the file.
+    /// Makes the file. If `commit` is given, it is to take the place of what it locks once HEAD is at that commit, which
+    /// it is not yet.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn new(repo: &Repo) -> io::Result<Self> {
-        Self::named(repo, "")
-    }
-
-    /// The same of a file that takes the place of what it locks once HEAD is at `commit`, which it is not yet.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn with_commit(repo: &Repo, commit: ObjectId) -> io::Result<Self> {
-        Self::named(repo, &format!("_{commit}"))
-    }
-
-    /// The same under a second name that ends so.
-    fn named(repo: &Repo, end: &str) -> io::Result<Self> {
+    /// Returns the OS error.
+    pub fn new(repo: &Repo, commit: Option<ObjectId>) -> io::Result<Self> {
+        let end = commit.map(|commit| format!("_{commit}")).unwrap_or_default();
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let objects = Arc::clone(repo.objects_folder());
         let name = format!("{LOCK_PREFIX}{}_{}{end}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));

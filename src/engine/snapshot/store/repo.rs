@@ -18,15 +18,12 @@ use rustix::io::Errno;
 
 use super::dir::Dir;
 use super::error::{Doing as _, SnapshotError};
-use super::recent::RecentObjects;
+use super::preflight;
 use super::settings::Settings;
-use super::{preflight, small};
 use crate::engine::workspace::fs::is_regular;
 
 /// Largest file of packed references: that of a million.
 const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// Most objects of which it is remembered that their files were looked at.
-const CHECKED_MAX: usize = 10_000;
 
 /// New objects, which no file has yet.
 pub type NewObjects = BTreeMap<ObjectId, (Kind, Vec<u8>)>;
@@ -48,24 +45,20 @@ pub struct Repo {
     common: Arc<Dir>,
     /// Its objects.
     objects_folder: Arc<Dir>,
-    /// The folder of its branches, once that was opened.
-    heads: OnceCell<Arc<Dir>>,
     /// Its packs and what it borrows, once something is looked for there.
     elsewhere: OnceCell<Elsewhere>,
     /// Objects that are not stored yet.
     new: RefCell<NewObjects>,
     /// Objects that were read.
     read: RefCell<ReadObjects>,
-    /// Those that earlier calls have read or written, where calls follow.
-    recent: Option<Arc<RecentObjects>>,
 }
 
 /// The folders of a repository.
 pub struct Folders {
     /// The one that holds `HEAD`.
-    own: Arc<Dir>,
+    pub own: Arc<Dir>,
     /// That of the whole repository; the same, save in a linked worktree.
-    common: Arc<Dir>,
+    pub common: Arc<Dir>,
     /// That of its objects.
     objects: Arc<Dir>,
 }
@@ -85,16 +78,6 @@ impl Folders {
         let objects = common.folder("objects").doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
         Ok(Self { own, common, objects: Arc::new(objects) })
     }
-
-    /// The one that holds `HEAD`.
-    pub fn own(&self) -> &Dir {
-        &self.own
-    }
-
-    /// That of the whole repository.
-    pub fn common(&self) -> &Dir {
-        &self.common
-    }
 }
 
 /// Where else objects are than in files of their own in the repository's own folder.
@@ -103,8 +86,6 @@ struct Elsewhere {
     odb: gix::odb::Handle,
     /// The folders of objects that it borrows from others.
     borrowed: Vec<Dir>,
-    /// Objects whose files were looked at: the same trees are read for each of many files.
-    checked: RefCell<HashSet<ObjectId>>,
 }
 
 /// The objects that were read last, up to a bound.
@@ -145,34 +126,13 @@ impl Repo {
     pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
         let Folders { own, common, objects } = folders;
         let (new, read) = (RefCell::default(), RefCell::default());
-        let (heads, elsewhere) = (OnceCell::new(), OnceCell::new());
-        Self {
-            work_tree,
-            settings,
-            own,
-            common,
-            objects_folder: objects,
-            heads,
-            elsewhere,
-            new,
-            read,
-            recent: None,
-        }
+        let elsewhere = OnceCell::new();
+        Self { work_tree, settings, own, common, objects_folder: objects, elsewhere, new, read }
     }
 
     /// Keeps objects that were read, up to so many bytes.
     pub fn keep_read(&mut self, bytes: usize) {
         self.read.get_mut().bytes_max = bytes;
-    }
-
-    /// Has objects that earlier calls have read or written, and keeps those of this one.
-    pub fn remember(&mut self, recent: Option<Arc<RecentObjects>>) {
-        self.recent = recent;
-    }
-
-    /// Objects that earlier calls have read or written.
-    pub fn recent(&self) -> Option<&RecentObjects> {
-        self.recent.as_deref()
     }
 
     /// The work tree, held open.
@@ -213,18 +173,6 @@ impl Repo {
     /// The folder of its objects.
     pub fn objects_folder(&self) -> &Arc<Dir> {
         &self.objects_folder
-    }
-
-    /// The folder of its branches; `None` where there is none. It stays open: git never removes it.
-    ///
-    /// # Errors
-    /// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
-    pub fn heads(&self) -> Result<Option<Arc<Dir>>, Errno> {
-        if let Some(heads) = self.heads.get() {
-            return Ok(Some(Arc::clone(heads)));
-        }
-        let Some(heads) = self.common.folder("refs/heads")? else { return Ok(None) };
-        Ok(Some(Arc::clone(self.heads.get_or_init(|| Arc::new(heads)))))
     }
 
     /// The references that are packed; `None` where none are.
@@ -360,7 +308,7 @@ impl Repo {
     /// # Errors
     /// Where they cannot be looked for.
     pub fn beginning_with(&self, prefix: gix::hash::Prefix) -> Result<Vec<ObjectId>, SnapshotError> {
-        let mut found = std::collections::HashSet::default();
+        let mut found = HashSet::default();
         let odb = &self.elsewhere()?.odb;
         odb.lookup_prefix(prefix, Some(&mut found)).doing(|| format!("`{prefix}` cannot be looked for"))?;
         Ok(found.into_iter().collect())
@@ -376,7 +324,7 @@ impl Repo {
             return Ok(Some(Rc::clone(object)));
         }
         let damaged = || format!("the object {id} is not a regular file, or is damaged");
-        let object = match read_loose(&self.objects_folder, id, self.recent()).untold(damaged)? {
+        let object = match read_loose(&self.objects_folder, id).untold(damaged)? {
             Loose::Here(kind, data) => with(kind, data),
             Loose::Elsewhere => {
                 let mut buffer = Vec::new();
@@ -406,16 +354,13 @@ impl Repo {
         };
         let odb = gix::odb::at_opts(self.objects_folder.path(), self.object_hash(), None, options);
         let odb = odb.doing(|| format!("`{}` cannot be read", self.objects_folder.path().display()))?;
-        Ok(self.elsewhere.get_or_init(|| Elsewhere { odb, borrowed, checked: RefCell::default() }))
+        Ok(self.elsewhere.get_or_init(|| Elsewhere { odb, borrowed }))
     }
 }
 
 impl Elsewhere {
     /// Refuses an object whose file is none: opening a FIFO waits for ever.
     fn check_loose(&self, objects: &Dir, id: &gix::hash::oid) -> Result<(), SnapshotError> {
-        if self.checked.borrow().contains(id) {
-            return Ok(());
-        }
         let name = loose_name(id);
         for folder in std::iter::once(objects).chain(&self.borrowed) {
             // What a link leads to counts, as it does for git.
@@ -423,10 +368,6 @@ impl Elsewhere {
             if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::RegularFile) {
                 return Err(SnapshotError::new(format!("the object {id} is not a regular file")));
             }
-        }
-        let mut checked = self.checked.borrow_mut();
-        if checked.len() < CHECKED_MAX {
-            checked.insert(id.to_owned());
         }
         Ok(())
     }
@@ -554,11 +495,11 @@ pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
     hex.into()
 }
 
-/// The object `id` in the folder `objects`; an earlier call may have left it in `recent`.
+/// Reads the object `id` in the folder `objects`.
 ///
 /// # Errors
 /// Where its file is not a regular one, or is damaged.
-pub fn read_loose(objects: &Dir, id: &gix::hash::oid, recent: Option<&RecentObjects>) -> io::Result<Loose> {
+pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
     let name = loose_name(id);
     // Looked at first: a FIFO or a device is not even opened. A link leads elsewhere.
     let stat = match rustix::fs::statat(objects, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
@@ -572,15 +513,9 @@ pub fn read_loose(objects: &Dir, id: &gix::hash::oid, recent: Option<&RecentObje
     if !is_regular(&stat) {
         return Err(Errno::INVAL.into());
     }
-    if let Some((kind, data)) = recent.and_then(|recent| recent.known(id, &stat)) {
-        return Ok(Loose::Here(kind, data));
-    }
     match objects.read_once(&name, LOOSE_BYTES_MAX) {
         Ok(Some(bytes)) => {
             let (kind, data) = unpacked(&bytes)?;
-            if let Some(recent) = recent {
-                recent.note(id, &stat, kind, &data);
-            }
             Ok(Loose::Here(kind, data))
         }
         Ok(None) => Ok(Loose::Elsewhere),
@@ -602,11 +537,6 @@ fn is_errno(error: &io::Error, errno: Errno) -> bool {
 /// An object from the bytes of its file.
 fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
-    if let Some(whole) = small::content(bytes) {
-        let (kind, size, skip) = gix::objs::decode::loose_header(whole).map_err(|_| damaged())?;
-        let data = whole.get(skip..).filter(|data| data.len() as u64 == size).ok_or_else(damaged)?;
-        return Ok((kind, data.to_vec()));
-    }
     let mut header = [0; HEADER_BYTES];
     let mut inflate = Inflate::default();
     let (status, read, written) = inflate.prefix(bytes, &mut header).map_err(|_| damaged())?;
@@ -644,7 +574,7 @@ mod tests {
         for size in [0, 1, 400, 505, 511, 512, 513, 5_000, 200_000] {
             let data: Vec<u8> =
                 (0..size).map(|at: u32| at.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
-            let file = super::super::objects::blob_compressed(&data, Compression::BEST_SPEED).unwrap();
+            let file = super::super::objects::compress_blob(&data, Compression::BEST_SPEED).unwrap();
             assert_eq!(unpacked(&file).unwrap(), (Kind::Blob, data), "{size}");
             for end in [0, 1, file.len() / 2, file.len().saturating_sub(8)] {
                 assert!(unpacked(&file[..end]).is_err(), "{size} up to {end}");

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use gix::ObjectId;
@@ -14,7 +14,6 @@ use gix::validate::path::component;
 
 use super::error::{Doing as _, SnapshotError};
 use super::repo::Repo;
-use super::trail::Trails;
 use crate::engine::workspace::protect::names::is_held;
 
 /// Deepest nesting of trees that is written and followed, in folders: the cost of each level grows
@@ -63,20 +62,24 @@ impl Lookup {
 
 /// Looks `path` up in the tree `root`.
 pub fn look_up(repo: &Repo, root: ObjectId, path: &[u8]) -> Result<Lookup, SnapshotError> {
-    let mut tree = root;
-    let mut end = 0;
+    look_up_by(root, path, |tree, name| entry_named(repo, tree, name))
+}
+
+/// Looks `path` up in the tree `root` by the entries that `entry` finds.
+fn look_up_by(
+    root: ObjectId,
+    path: &[u8],
+    mut entry: impl FnMut(ObjectId, &[u8]) -> Result<Option<TreeItem>, SnapshotError>,
+) -> Result<Lookup, SnapshotError> {
+    let (mut tree, mut end) = (root, 0);
     for name in path.split(|byte| *byte == b'/') {
         end += name.len();
-        let Some(found) = entry_named(repo, tree, name)? else {
-            return Ok(Lookup::Nothing);
-        };
-        if end >= path.len() {
-            return Ok(Lookup::Entry(found));
+        match entry(tree, name)? {
+            None => break,
+            Some(found) if end >= path.len() => return Ok(Lookup::Entry(found)),
+            Some(found) if found.kind != EntryKind::Tree => return Ok(Lookup::Blocked(end, found)),
+            Some(found) => tree = found.id,
         }
-        if found.kind != EntryKind::Tree {
-            return Ok(Lookup::Blocked(end, found));
-        }
-        tree = found.id;
         end += 1;
     }
     Ok(Lookup::Nothing)
@@ -287,85 +290,48 @@ pub fn by_name(repo: &Repo, tree: ObjectId) -> Result<Entries, SnapshotError> {
     Ok(read(repo, tree)?.entries.into_iter().map(|entry| (entry.filename.clone(), entry)).collect())
 }
 
-/// Most entries of trees that are kept on the way to one path.
+/// Most entries of trees that are kept between two lookups.
 const ENTRIES_MAX: usize = 200_000;
 
-/// A tree with all below it.
+/// A tree with all below it. The trees on the way to the paths looked up are kept, up to a bound.
 #[derive(Debug)]
 pub struct Trees {
-    /// Its id.
+    /// Id of the root.
     root: ObjectId,
-    /// What was read on the way to the last paths.
-    trails: Trails<Folder>,
+    /// Trees that were read, by id.
+    listings: HashMap<ObjectId, Listing>,
+    /// Number of entries in them.
+    entries: usize,
 }
 
 impl Trees {
-    /// The tree `root`, of which nothing is read yet.
+    /// Starts at the tree `root`, which is read when it is needed.
     pub fn of(root: ObjectId) -> Self {
-        Self { root, trails: Trails::default() }
+        Self { root, listings: HashMap::new(), entries: 0 }
     }
 
-    /// Looks `path` up. A walk reads each tree about once, however deep it goes.
+    /// Looks `path` up. A walk reads each tree about once.
     ///
     /// # Errors
-    /// Where a tree on the way cannot be read.
+    /// Fails if a tree on the way cannot be read.
     pub fn look_up(&mut self, repo: &Repo, path: &[u8]) -> Result<Lookup, SnapshotError> {
-        let trail = self.trails.to(path);
-        if trail.steps().is_empty() {
-            trail.push(0, Folder::of(self.root));
-        }
-        while let Some((folder_end, folder)) = trail.steps().last_mut() {
-            let start = if *folder_end == 0 { 0 } else { *folder_end + 1 };
-            let name = path.get(start..).unwrap_or_default();
-            let name = name.split(|byte| *byte == b'/').next().unwrap_or_default();
-            let end = start + name.len();
-            match folder.entry(repo, name)? {
-                None => break,
-                Some(found) if end >= path.len() => return Ok(Lookup::Entry(found)),
-                Some(found) if found.kind != EntryKind::Tree => return Ok(Lookup::Blocked(end, found)),
-                Some(found) => trail.push(end, Folder::of(found.id)),
-            }
-            let_go(trail.steps());
-        }
-        Ok(Lookup::Nothing)
-    }
-}
-
-/// Forgets what the outermost folders hold, where all together hold too much; it is read again
-/// where it is wanted.
-fn let_go(steps: &mut [(usize, Folder)]) {
-    let held = |folder: &Folder| folder.listing.as_ref().map_or(0, |listing| listing.entries.len());
-    let mut total: usize = steps.iter().map(|(_, folder)| held(folder)).sum();
-    for (_, folder) in steps {
-        if total <= ENTRIES_MAX {
-            return;
-        }
-        total -= held(folder);
-        folder.listing = None;
-    }
-}
-
-/// A tree on the way.
-#[derive(Debug)]
-struct Folder {
-    /// Its id.
-    id: ObjectId,
-    /// What is in it, once it was read.
-    listing: Option<Listing>,
-}
-
-impl Folder {
-    /// The tree `id`, which is read when it is wanted.
-    fn of(id: ObjectId) -> Self {
-        Self { id, listing: None }
+        look_up_by(self.root, path, |tree, name| self.entry(repo, tree, name))
     }
 
-    /// The entry `name`.
-    fn entry(&mut self, repo: &Repo, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
-        if self.listing.is_none() {
-            self.listing = Some(Listing::read(repo, self.id)?);
+    /// Finds the entry `name` of one tree.
+    fn entry(&mut self, repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
+        if let Some(known) = self.listings.get(&tree) {
+            return Ok(known.entry(name));
         }
-        Ok(self.listing.as_ref().and_then(|listing| listing.entry(name)))
+        let listing = Listing::read(repo, tree)?;
+        let found = listing.entry(name);
+        if self.entries + listing.entries.len() > ENTRIES_MAX {
+            self.listings.clear();
+            self.entries = 0;
+        }
+        self.entries += listing.entries.len();
+        self.listings.insert(tree, listing);
+        Ok(found)
     }
 }
 

@@ -9,7 +9,7 @@ use similar::{DiffOp, DiffTag};
 
 use super::compare::{self, Changes, PathChange, Version, VersionKind};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::{Store, commit_builder, tree};
+use crate::engine::snapshot::store::{Store, commit_builder, refs, tree};
 use crate::text::{line_diff, lines, myers};
 
 /// Most paths of one snapshot that a listing looks at.
@@ -109,9 +109,7 @@ impl Store {
         let mut passed_over = 0;
         let (count_until, walk_until) = (Instant::now() + LISTING_TIME_MAX, Instant::now() + WALK_TIME_MAX);
         let mut next = match query.from {
-            Some(hex) => {
-                Some(ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is not a commit id"))?)
-            }
+            Some(hex) => Some(refs::commit_id(hex)?),
             None => self.branch.tip(&self.repo)?,
         };
         let after = query.after.map(|hex| ObjectId::from_hex(hex.as_bytes()));
@@ -155,7 +153,7 @@ impl Store {
     /// # Errors
     /// Where there is no such commit, or it cannot be read.
     pub fn one(&self, commit: &str) -> Result<Option<Snapshot>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
+        let id = refs::commit_id(commit)?;
         let found = self.snapshot(id)?;
         found.map(|found| self.with_files(found, Instant::now() + LISTING_TIME_MAX)).transpose()
     }
@@ -166,7 +164,7 @@ impl Store {
     /// Where there is no such commit, or it cannot be read.
     pub fn changes(&self, from: Option<&str>, to: &str, paths_max: usize) -> Result<Changes, SnapshotError> {
         let tree = |hex: &str| {
-            let id = ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is not a commit id"))?;
+            let id = refs::commit_id(hex)?;
             commit_builder::tree_of(&self.repo, id)
         };
         let empty = ObjectId::empty_tree(self.repo.object_hash());
@@ -201,6 +199,19 @@ impl Store {
     /// How many bytes one version of a file has.
     pub(in crate::engine::snapshot) fn size(&self, version: Version) -> Result<u64, SnapshotError> {
         if version.kind == VersionKind::Submodule { Ok(0) } else { Ok(self.repo.header(version.id)?.1) }
+    }
+
+    /// Reads the snapshots from a commit back to where the branch began.
+    pub(in crate::engine::snapshot) fn snapshots(
+        &self,
+        from: Option<ObjectId>,
+    ) -> impl Iterator<Item = Result<Read, SnapshotError>> + '_ {
+        let mut next = from;
+        std::iter::from_fn(move || {
+            let read = self.snapshot(next.take()?).transpose()?;
+            next = read.as_ref().ok().and_then(|read| read.first_parent);
+            Some(read)
+        })
     }
 
     /// Reads a commit; `None` where it is no snapshot.
@@ -273,30 +284,30 @@ impl Store {
         Ok(Snapshot { files, truncated: changes.truncated, ..found.snapshot })
     }
 
-    /// Counts the lines of one changed file; those of one that is damaged are not counted.
+    /// Counts the lines of one changed file until `count_until`; of one that is damaged, none.
     fn stat(&self, change: PathChange, count_until: Instant) -> Result<FileStat, SnapshotError> {
-        match self.stat_of(&change, count_until) {
-            Err(error) if !error.is_passing() => {
-                Ok(FileStat { path: change.path, insertions: None, deletions: None })
-            }
-            stat => stat,
-        }
+        let counted = match self.count_lines(&change, count_until) {
+            Err(error) if !error.is_passing() => None,
+            counted => counted?,
+        };
+        let (insertions, deletions) = counted.unzip();
+        Ok(FileStat { path: change.path, insertions, deletions })
     }
 
-    /// Counts the lines of one changed file.
-    fn stat_of(&self, change: &PathChange, count_until: Instant) -> Result<FileStat, SnapshotError> {
-        let path = || change.path.clone();
-        if Instant::now() >= count_until {
-            return Ok(FileStat { path: path(), insertions: None, deletions: None });
-        }
+    /// Counts the lines that came in and went out in one changed file.
+    fn count_lines(
+        &self,
+        change: &PathChange,
+        count_until: Instant,
+    ) -> Result<Option<(usize, usize)>, SnapshotError> {
         let size = |version: Option<Version>| version.map_or(Ok(0), |version| self.size(version));
-        if size(change.before)?.max(size(change.after)?) > COUNT_BYTES_MAX as u64 {
-            return Ok(FileStat { path: path(), insertions: None, deletions: None });
+        if Instant::now() >= count_until
+            || size(change.before)?.max(size(change.after)?) > COUNT_BYTES_MAX as u64
+        {
+            return Ok(None);
         }
         let read = |version: Option<Version>| version.map_or(Ok(Vec::new()), |version| self.content(version));
-        let counted = count(&read(change.before)?, &read(change.after)?);
-        let (insertions, deletions) = counted.map_or((None, None), |(came, went)| (Some(came), Some(went)));
-        Ok(FileStat { path: path(), insertions, deletions })
+        Ok(count(&read(change.before)?, &read(change.after)?))
     }
 }
 
@@ -375,7 +386,7 @@ impl Store {
         let mut blame = Blame { lines: vec![None; lines.len()], ..Blame::default() };
         let Some(tip) = self.branch.tip(&self.repo)? else { return Ok(blame) };
         let Some(newest) = self.snapshot(tip)? else { return Ok(blame) };
-        let Some(stored) = self.text_at(newest.tree, path)? else { return Ok(blame) };
+        let Some(stored) = self.stored(newest.tree, path)? else { return Ok(blame) };
         blame.is_known = true;
         let mut pending = Pending::of(&lines, &split(&stored));
         let (mut path, mut next) = (path.to_vec(), Some(newest));
@@ -387,11 +398,11 @@ impl Store {
             let at = |tree| tree::look_up(&self.repo, tree, &path).map(tree::Lookup::entry);
             if at(found.tree)? != at(found.tree_before)? {
                 let (now, origin) = (path.clone(), blame.origins.len());
-                let before = match self.text_at(found.tree_before, &path)? {
+                let before = match self.stored(found.tree_before, &path)? {
                     Some(before) => Some(before),
                     None => self.text_before_rename(&mut path, found.tree_before, found.tree)?,
                 };
-                let after = self.text_at(found.tree, &now)?.unwrap_or_default();
+                let after = self.stored(found.tree, &now)?.unwrap_or_default();
                 let came = pending.go_back(&split(&before.unwrap_or_default()), &split(&after));
                 for line in &came {
                     if let Some(line) = blame.lines.get_mut(*line) {
@@ -405,11 +416,6 @@ impl Store {
             next = found.first_parent.map_or(Ok(None), |id| self.snapshot(id))?;
         }
         Ok(blame)
-    }
-
-    /// The text at `path` in a tree; `None` where there is no file.
-    fn text_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
-        self.stored(tree, path)
     }
 
     /// The text that a file had under another name before a snapshot; `path` is then that name.

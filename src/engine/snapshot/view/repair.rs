@@ -63,7 +63,7 @@ impl Store {
     pub fn damage(&self, named: &[String]) -> Result<Option<Damage>, SnapshotError> {
         let tip = match self.branch.tip(&self.repo) {
             Ok(None) => {
-                let was_there = refs::log_values(&self.repo, &self.branch.loose()).into_iter().next();
+                let was_there = refs::log_values(&self.repo, &self.branch.full_name()).into_iter().next();
                 return Ok(was_there.map(|_| {
                     let missing = format!(
                         "the branch `{}` is missing, though git's log of it is there",
@@ -105,7 +105,7 @@ impl Store {
         Damage {
             message,
             last_whole: self.last_whole(tip, named).map(|id| id.to_string()),
-            reference: self.repo.common().path().join(self.branch.loose()).display().to_string(),
+            reference: self.repo.common().path().join(self.branch.full_name()).display().to_string(),
             is_reference: tip.is_none(),
             is_older: false,
         }
@@ -114,7 +114,7 @@ impl Store {
     /// The newest value of the branch other than `tip` that can be read whole.
     fn last_whole(&self, tip: Option<ObjectId>, named: &[String]) -> Option<ObjectId> {
         let is_whole = |id: &ObjectId| Some(*id) != tip && self.look_through(*id).is_ok();
-        let logged = refs::log_values(&self.repo, &self.branch.loose());
+        let logged = refs::log_values(&self.repo, &self.branch.full_name());
         let logged = logged.into_iter().take(VALUES_MAX).find(is_whole);
         // git's log is not synced, the audit log is: what goes on from there is newer.
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok()).take(VALUES_MAX);
@@ -227,7 +227,7 @@ impl Store {
                     let path = format!("{prefix}/{}", name.to_string_lossy());
                     match folder.stat(&name) {
                         Ok(Some(stat)) if is_folder(&stat) => {
-                            waiting.extend(sub_folder(&folder, &name).map(|folder| (folder, path)));
+                            waiting.extend(folder.folder(&name).ok().flatten().map(|folder| (folder, path)));
                         }
                         Ok(Some(_)) if names.len() < REFERENCES_MAX => names.push((path, top != "refs")),
                         _ => {}
@@ -237,7 +237,7 @@ impl Store {
         }
         names.sort();
         names.dedup_by(|later, earlier| later.0 == earlier.0);
-        let own = self.branch.loose();
+        let own = self.branch.full_name();
         for (name, has_log_alone) in names.into_iter().filter(|(name, _)| *name != own) {
             let Ok(full) = FullName::try_from(name.as_str()) else { continue };
             let message = match refs::find(&self.repo, full.as_ref()) {
@@ -250,11 +250,6 @@ impl Store {
             found.extend(message.filter(|_| found.len() < NAMED_MAX));
         }
     }
-}
-
-/// A folder in another.
-fn sub_folder(folder: &Dir, name: &std::ffi::OsStr) -> Option<Dir> {
-    folder.folder(name).ok().flatten()
 }
 
 /// Longest search for unreadable objects: a repository may have any number of them.
@@ -304,16 +299,16 @@ impl Store {
         if let Some(whole) =
             left.as_ref().filter(|left| !left.is_older).and_then(|left| left.last_whole.as_ref())
         {
-            let whole_id = id_of(whole)?;
+            let whole_id = refs::commit_id(whole)?;
             let lost = self.branch.tip(&self.repo).ok().flatten();
             let lost: Vec<ObjectId> =
-                lost.into_iter().chain(refs::log_values(&self.repo, &self.branch.loose())).collect();
+                lost.into_iter().chain(refs::log_values(&self.repo, &self.branch.full_name())).collect();
             self.go_back(whole_id, keep)?;
             repaired.moved_to = Some(whole.clone());
             repaired.moved_out += self.move_incomplete(&lost, whole_id, keep)?;
         }
         self.repo.forget_read();
-        refs::remove_unreadable_lines(&self.repo, &self.branch.loose(), |log| keep("log", log))?;
+        refs::remove_unreadable_lines(&self.repo, &self.branch.full_name(), |log| keep("log", log))?;
         repaired.left = if repaired.moved_to.is_some() { self.damage(named)? } else { left };
         Ok(repaired)
     }
@@ -365,7 +360,7 @@ impl Store {
     fn missing_files(&self, named: &[String]) -> Vec<(Vec<u8>, Version)> {
         let tip = self.branch.tip(&self.repo).ok().flatten();
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
-        let logged = refs::log_values(&self.repo, &self.branch.loose());
+        let logged = refs::log_values(&self.repo, &self.branch.full_name());
         // Of a commit that cannot be read, the one before it is named by a log alone.
         let mut begins = tip.into_iter().chain(logged).chain(named).take(OLDER_MAX);
         let mut next = begins.find(|id| self.repo.find_commit(*id).is_ok());
@@ -500,11 +495,6 @@ impl Store {
     }
 }
 
-/// The id that a text is in hex.
-fn id_of(hex: &str) -> Result<ObjectId, SnapshotError> {
-    ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is not a commit id"))
-}
-
 /// The folder of the objects whose ids begin so; `None` for anything else.
 fn fan_out_folder(objects: &Dir, name: &OsStr) -> Option<Dir> {
     let is_fan_out = name.len() == 2 && name.as_bytes().iter().all(u8::is_ascii_hexdigit);
@@ -513,7 +503,7 @@ fn fan_out_folder(objects: &Dir, name: &OsStr) -> Option<Dir> {
 
 /// Whether the file of an object was read and is not that object.
 fn is_damaged(objects: &Dir, id: ObjectId) -> bool {
-    match repo::read_loose(objects, &id, None) {
+    match repo::read_loose(objects, &id) {
         Ok(Loose::Here(kind, data)) => {
             gix::objs::compute_hash(id.kind(), kind, &data).is_ok_and(|found| found != id)
         }

@@ -45,7 +45,7 @@ impl Store {
     /// # Errors
     /// Where there is no such commit, or it cannot be read.
     pub fn parent(&self, commit: &str) -> Result<Option<String>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
+        let id = refs::commit_id(commit)?;
         Ok(self.parent_of(id)?.map(|id| id.to_string()))
     }
 
@@ -237,7 +237,7 @@ impl Store {
     /// # Errors
     /// Where there is no such commit, or it cannot be read.
     pub fn file_at(&self, commit: &str, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
+        let id = refs::commit_id(commit)?;
         self.stored(commit_builder::tree_of(&self.repo, id)?, path)
     }
 
@@ -246,7 +246,7 @@ impl Store {
     /// # Errors
     /// As [`Self::file_at`].
     pub fn files_of(&self, commit: &str) -> Result<CommitFiles, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
+        let id = refs::commit_id(commit)?;
         let tree = commit_builder::tree_of(&self.repo, id)?;
         Ok(CommitFiles { tree, trees: Trees::of(tree) })
     }
@@ -302,13 +302,11 @@ impl Store {
     /// # Errors
     /// Where the branch or a commit on it cannot be read.
     pub fn newest_change(&self) -> Result<Option<String>, SnapshotError> {
-        let mut next = self.branch.tip(&self.repo)?;
-        while let Some(id) = next {
-            let Some(found) = self.snapshot(id)? else { break };
+        for found in self.snapshots(self.branch.tip(&self.repo)?) {
+            let found = found?;
             if found.tree != found.tree_before {
-                return Ok(Some(id.to_string()));
+                return Ok(Some(found.snapshot.id));
             }
-            next = found.first_parent;
         }
         Ok(None)
     }

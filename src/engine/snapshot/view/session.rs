@@ -10,11 +10,12 @@ use gix::ObjectId;
 use gix::objs::Kind;
 
 use super::compare::{self, PathChange, Version, VersionKind};
-use super::history::Snapshot;
+use super::history::{Read, Snapshot};
 use crate::engine::history::session_diff::{self, Before, PathChanges, Sides};
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder::{self, BASELINE};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::refs;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike};
@@ -86,18 +87,15 @@ impl Store {
         is_wanted: impl Fn(&Snapshot) -> bool,
     ) -> Result<Vec<SessionStep>, SnapshotError> {
         let (mut steps, mut began) = (Vec::new(), 0);
-        let mut next = self.branch.tip(&self.repo)?;
-        while let Some(id) = next {
-            let Some(found) = self.snapshot(id)? else { break };
-            next = found.first_parent;
-            let snapshot = found.snapshot;
+        for found in self.snapshots(self.branch.tip(&self.repo)?) {
+            let Read { snapshot, tree, tree_before, .. } = found?;
             let is_own = snapshot.session == session && snapshot.seq > 0;
             if is_own && (1..=after).contains(&snapshot.seq) {
                 break;
             }
             let is_first = is_own && snapshot.seq == SEQ_FIRST;
             if is_wanted(&snapshot) {
-                let paths = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?.paths;
+                let paths = compare::trees(&self.repo, tree_before, tree, PATHS_MAX)?.paths;
                 steps.push(SessionStep { snapshot, paths });
             }
             if is_own {
@@ -179,11 +177,8 @@ impl Store {
     /// Where the branch or a commit on it cannot be read.
     pub fn sessions(&self) -> Result<Vec<String>, SnapshotError> {
         let mut sessions: Vec<String> = Vec::new();
-        let mut next = self.branch.tip(&self.repo)?;
-        while let Some(id) = next {
-            let Some(found) = self.snapshot(id)? else { break };
-            next = found.first_parent;
-            let snapshot = found.snapshot;
+        for found in self.snapshots(self.branch.tip(&self.repo)?) {
+            let snapshot = found?.snapshot;
             if snapshot.seq > 0 && !sessions.contains(&snapshot.session) {
                 sessions.push(snapshot.session);
             }
@@ -202,7 +197,7 @@ impl Store {
         commit: &str,
         session: Option<&str>,
     ) -> Result<Option<SessionAt>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
+        let id = refs::commit_id(commit)?;
         let Some(first) = self.snapshot(id)? else {
             let began = self.began_at(id)?;
             let session = session.filter(|_| began);
@@ -212,24 +207,19 @@ impl Store {
         if session.is_empty() {
             return Ok(None);
         }
-        let mut found = Some(first);
-        while let Some(snapshot) = found {
-            if snapshot.snapshot.session == session && snapshot.snapshot.seq > 0 {
-                return Ok(Some(SessionAt { session, seq: snapshot.snapshot.seq }));
+        for found in self.snapshots(Some(id)) {
+            let snapshot = found?.snapshot;
+            if snapshot.session == session && snapshot.seq > 0 {
+                return Ok(Some(SessionAt { session, seq: snapshot.seq }));
             }
-            found = snapshot.first_parent.map_or(Ok(None), |id| self.snapshot(id))?;
         }
         Ok(Some(SessionAt { session, seq: 0 }))
     }
 
     /// Whether the first snapshot is based on this commit.
     fn began_at(&self, id: ObjectId) -> Result<bool, SnapshotError> {
-        let mut next = self.branch.tip(&self.repo)?;
-        while let Some(commit) = next {
-            let Some(found) = self.snapshot(commit)? else { return Ok(commit == id) };
-            next = found.first_parent;
-        }
-        Ok(false)
+        let oldest = self.snapshots(self.branch.tip(&self.repo)?).last().transpose()?;
+        Ok(oldest.is_some_and(|oldest| oldest.first_parent == Some(id)))
     }
 }
 

@@ -214,14 +214,9 @@ impl Head {
     }
 }
 
-/// Opens a file of the log for reading and writing, made where it is missing. What is no regular file
-/// gets another name first.
-pub(super) fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<File> {
-    Ok(open_with_size(folder, name, flags)?.0)
-}
-
-/// The same, with its size.
-pub(super) fn open_with_size(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u64)> {
+/// Opens a file of the log for reading and writing, made if it is missing; returns its size too. Anything but a regular
+/// file gets another name first.
+fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u64)> {
     let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600));
     match regular(rustix::io::retry_on_intr(open)) {
@@ -336,13 +331,13 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
     let folder = state.folder(FOLDER)?;
     let lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
     let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
-    let head_file = open(&folder, HEAD, OFlags::empty()).map_err(io)?;
+    let (head_file, _) = open(&folder, HEAD, OFlags::empty()).map_err(io)?;
     let head = Head::read_from(&head_file);
-    let (mut file, size) = open_with_size(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
+    let (mut file, size) = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
     let mut end = End::of(&file, size, head.as_ref()).map_err(io)?;
     if end.length >= FILE_BYTES {
         set_aside(state, &folder)?;
-        file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
+        (file, _) = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
         (end.start, end.length, end.is_cut) = (0, 0, false);
     }
     if end.hash.is_empty() {

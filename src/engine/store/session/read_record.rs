@@ -30,10 +30,6 @@ pub struct Mark {
     pub earlier: Vec<EarlierVersion>,
     /// When they were seen, seconds since 1970.
     pub time: u64,
-    /// The id of the blob that they are to git, in hex digits, where it was worked out: that of a
-    /// large file need not be worked out again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blob: Option<String>,
     /// What a later version keeps here.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -52,19 +48,8 @@ impl Mark {
     /// A mark of now, for bytes of which all lines were seen.
     #[must_use]
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
-        let lines = Lines::up_to(total_lines);
-        let (numbers, earlier) = (None, Vec::new());
-        Self {
-            path,
-            sha256,
-            size,
-            lines,
-            numbers,
-            earlier,
-            time: seconds_now(),
-            blob: None,
-            other: Map::new(),
-        }
+        let (lines, time) = (Lines::up_to(total_lines), seconds_now());
+        Self { path, sha256, size, lines, numbers: None, earlier: Vec::new(), time, other: Map::new() }
     }
 
     /// The numbers under which its lines were shown, and where those lines are.

@@ -187,7 +187,6 @@ impl SessionState {
             Some(known) if known.sha256 == seen.sha256 => {
                 let mut mark = known.clone();
                 mark.show(&seen.lines);
-                seen.blob = seen.blob.or(mark.blob);
                 (seen.lines, seen.numbers, seen.earlier) = (mark.lines, mark.numbers, mark.earlier);
             }
             Some(known) => seen.earlier = known.as_earlier(),
