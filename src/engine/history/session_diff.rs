@@ -17,13 +17,13 @@ pub enum Side {
     Nothing,
     /// These, which a backup has.
     Version(Version),
-    /// Those before these changes, with what others changed in between.
+    /// The bytes before these changes, with the changes of others in between.
     Apart(PathChanges<Version>),
-    /// Those of whatever stands at this path, the trash included.
+    /// The bytes of the file at this path, which may be in the trash.
     At(WorkspacePath),
 }
 
-/// What became of one path, from before the session's first change to after its last.
+/// Net change of one path, from before the session's first change to after its last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetChange {
     /// The path now, or that of what is gone.
@@ -36,7 +36,7 @@ pub struct NetChange {
     pub after: Side,
 }
 
-/// What changes, the oldest first, come to; ordered by path.
+/// Returns the net effect of changes, the oldest first; ordered by path.
 pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetChange> {
     let mut ledger = Ledger::default();
     for entry in entries {
@@ -47,12 +47,12 @@ pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetCh
     ledger.into_changes()
 }
 
-/// What is known of the paths so far.
+/// Changes of each path so far.
 #[derive(Default)]
 struct Ledger {
     /// Files of which bytes were changed, by their path now: before and after.
     files: BTreeMap<WorkspacePath, PathChanges<Version>>,
-    /// What was moved whole: where it was at first, and where it is.
+    /// Moved things: first path, and present path.
     moved: Vec<(WorkspacePath, WorkspacePath)>,
     /// Folders that the session made.
     folders: BTreeSet<WorkspacePath>,
@@ -105,7 +105,7 @@ impl Ledger {
         self.moved.retain(|(origin, now)| origin != now);
     }
 
-    /// What it all comes to.
+    /// Returns the net effect.
     fn into_changes(mut self) -> Vec<NetChange> {
         let mut changes = Vec::new();
         for (origin, now) in std::mem::take(&mut self.moved) {
@@ -150,7 +150,7 @@ impl StoredVersion for Version {
     }
 }
 
-/// What was there before changes; `None` where there was nothing.
+/// Returns the side before changes; `None` if there was nothing.
 fn before_of(own: &PathChanges<Version>) -> Option<Side> {
     if own.is_interrupted() {
         return Some(Side::Apart(own.clone()));
@@ -158,7 +158,7 @@ fn before_of(own: &PathChanges<Version>) -> Option<Side> {
     own.first().cloned().map(Side::Version)
 }
 
-/// What is there after changes.
+/// Returns the side after changes.
 fn after_of(own: &PathChanges<Version>) -> Side {
     own.last().cloned().map_or(Side::Nothing, Side::Version)
 }
@@ -170,10 +170,10 @@ fn carried(path: &WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) -> Op
 
 /// A version of a file, wherever its bytes are kept.
 pub trait StoredVersion: Clone {
-    /// Whether it has the same bytes and is the same besides.
+    /// Returns true if it has the same bytes and is the same besides.
     fn is_same(&self, other: &Self) -> bool;
 
-    /// Whether it is the same besides its bytes: its mode, or its type.
+    /// Returns true if it is the same besides its bytes: its mode, or its type.
     fn is_alike(&self, other: &Self) -> bool;
 }
 
@@ -186,14 +186,14 @@ pub type Sides<V> = (Option<V>, Option<V>);
 pub struct PathChanges<V> {
     /// The first change.
     first: Sides<V>,
-    /// Those that go on from what others left.
+    /// Later changes, each of which goes on from the state that others left.
     later: Vec<Sides<V>>,
 }
 
-/// What a path would have been before a session's changes, with what others changed in between.
+/// Content of a path without a session's changes, but with those of others in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Before<V> {
-    /// What once was there, or nothing.
+    /// A version that was there, or nothing.
     Known(Option<V>),
     /// This text, which is otherwise as that version.
     Text(V, Vec<u8>),
@@ -216,25 +216,25 @@ impl<V: StoredVersion> PathChanges<V> {
         }
     }
 
-    /// What was there before the first change.
+    /// Returns the version before the first change.
     #[must_use]
     pub const fn first(&self) -> Option<&V> {
         self.first.0.as_ref()
     }
 
-    /// What was there after the last change.
+    /// Returns the version after the last change.
     #[must_use]
     pub fn last(&self) -> Option<&V> {
         self.later.last().unwrap_or(&self.first).1.as_ref()
     }
 
-    /// Whether others changed the path in between.
+    /// Returns true if others changed the path in between.
     #[must_use]
     pub const fn is_interrupted(&self) -> bool {
         !self.later.is_empty()
     }
 
-    /// Whether all of it changes nothing, as far as that can be told without the bytes.
+    /// Returns true if all of it changes nothing, as far as that can be told without the bytes.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         !self.is_interrupted() && is_same(self.first(), self.last())
@@ -244,7 +244,7 @@ impl<V: StoredVersion> PathChanges<V> {
     /// changes are part of it. `read` gives the bytes of a version, where they are at hand.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Returns those of `read`.
     pub fn before<E>(&self, mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>) -> Result<Before<V>, E> {
         let (mut base, mut mine) = (Before::Known(self.first.0.clone()), self.first.1.clone());
         for (theirs, after) in &self.later {
@@ -287,7 +287,7 @@ fn with_theirs<V: StoredVersion, E>(
     })
 }
 
-/// Whether two sides are the same.
+/// Returns true if two sides are the same.
 fn is_same<V: StoredVersion>(one: Option<&V>, other: Option<&V>) -> bool {
     match (one, other) {
         (None, None) => true,
@@ -303,12 +303,12 @@ mod tests {
     use super::*;
     use crate::sha256::Sha256;
 
-    /// A path.
+    /// Returns a path.
     fn at(path: &str) -> WorkspacePath {
         WorkspacePath::new(Path::new(path)).unwrap()
     }
 
-    /// The version that holds these bytes; none of an empty text.
+    /// Returns the version that holds these bytes; none of an empty text.
     fn version(text: &str) -> Option<Version> {
         let version = Version {
             sha256: Sha256::of(text.as_bytes()),
@@ -319,7 +319,7 @@ mod tests {
         (!text.is_empty()).then_some(version)
     }
 
-    /// A change in short: `path:before:after`, or `from>to`.
+    /// Returns a change in short: `path:before:after`, or `from>to`.
     fn entry(text: &str) -> JournalEntry {
         let mut entry = JournalEntry::new("id".to_owned(), "s", "t", 1, 0);
         if let Some((from, to)) = text.split_once('>') {
@@ -332,7 +332,7 @@ mod tests {
         entry
     }
 
-    /// What changes come to, in short.
+    /// Returns the net effect of changes, in short.
     fn net_of(changes: &[&str]) -> Vec<String> {
         let entries: Vec<JournalEntry> = changes.iter().map(|change| entry(change)).collect();
         let sign = |change: &NetChange| match (&change.before, &change.after, &change.from) {
@@ -403,7 +403,7 @@ mod tests {
         }
     }
 
-    /// What was before these changes.
+    /// Returns the content before these changes.
     fn before(changes: &[Sides<&'static str>]) -> Before<&'static str> {
         let mut own = PathChanges::new(changes[0].0, changes[0].1);
         changes[1..].iter().for_each(|change| own.push(change.0, change.1));

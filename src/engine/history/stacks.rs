@@ -31,22 +31,22 @@ pub struct History {
     damaged: BTreeSet<u64>,
 }
 
-/// What stood when the oldest entry that is read was made.
+/// Changes older than the oldest entry that is read.
 #[derive(Debug, Default)]
 struct Older {
     /// How many of the numbers are older than that entry.
     left: usize,
     /// Changes that an undo or a redo among those has moved: where they stand is known.
     moved: BTreeSet<u64>,
-    /// Those of them that come next, since they were done again.
+    /// Changes among them that come next, since they were done again.
     next: VecDeque<u64>,
 }
 
 impl History {
-    /// The history of `session`.
+    /// Returns the history of `session`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn load(state: &State, session: &str) -> Result<Self, Error> {
         let numbers = journal::history(state, session)?;
         let mut history = Self { session: session.to_owned(), numbers, ..Self::default() };
@@ -102,7 +102,7 @@ impl History {
         Ok(())
     }
 
-    /// The change `seq`, which does not stand any more; `None` where it is in the history no longer.
+    /// Returns the change `seq`, which does not stand any more; `None` where it is in the history no longer.
     fn taken_from_done(&mut self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
         if self.numbers.binary_search(&seq).is_err() {
             return Ok(None);
@@ -148,21 +148,21 @@ impl History {
         }
     }
 
-    /// The newest number that was not looked at yet.
+    /// Returns the newest number that was not looked at yet.
     fn older_number(&mut self) -> Option<u64> {
         self.older.left = self.older.left.checked_sub(1)?;
         self.numbers.get(self.older.left).copied()
     }
 
-    /// An entry.
+    /// Returns an entry.
     fn read(&self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
         journal::done_entry(state, &self.session, seq)
     }
 
-    /// The next `steps` changes to go that way, in that order; of those that `wanted` picks.
+    /// Returns the next `steps` changes to go that way, in that order; of those that `wanted` picks.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn next(
         &mut self,
         state: &State,
@@ -185,10 +185,10 @@ impl History {
         Ok(found)
     }
 
-    /// The change `seq`, where it stands, and those made or done again after it, the oldest first.
+    /// Returns the change `seq`, where it stands, and those made or done again after it, the oldest first.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn standing(
         &mut self,
         state: &State,
@@ -205,23 +205,23 @@ impl History {
         }
     }
 
-    /// The folders that were made for changes that are taken back: nobody needs them once they are
+    /// Returns the folders that were made for changes that are taken back: nobody needs them once they are
     /// empty.
     #[must_use]
     pub fn vacant(&self) -> BTreeSet<WorkspacePath> {
         self.vacant.clone()
     }
 
-    /// The numbers of the changes that were passed since their entries cannot be read.
+    /// Returns the numbers of the changes that were passed since their entries cannot be read.
     #[must_use]
     pub const fn damaged(&self) -> &BTreeSet<u64> {
         &self.damaged
     }
 
-    /// What the session left at `path` when it last merged there, if it has not changed it since.
+    /// Returns the version that the session's last merge left at `path`, if it has not changed it since.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn merged(&self, state: &State, path: &WorkspacePath) -> Result<Option<Version>, Error> {
         for seq in self.numbers.iter().rev() {
             let Some(entry) = self.read(state, *seq)? else { continue };
@@ -243,7 +243,7 @@ fn direction_of(entry: &JournalEntry) -> Option<Direction> {
 /// The newest changes that are looked at: reading them takes a few milliseconds.
 const CHANGES_LOOKED_AT: usize = 500;
 
-/// What a session has moved.
+/// Path that a session has moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovedPath {
     /// Its path after all later moves.
@@ -252,10 +252,10 @@ pub struct MovedPath {
     pub seq: u64,
 }
 
-/// Where what was at `path` is by the history of `session`; `None` where the last change there was no move.
+/// Returns the new place of a path by the history of `session`; `None` if the last change there was no move.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn moved_from(state: &State, session: &str, path: &WorkspacePath) -> Result<Option<MovedPath>, Error> {
     let mut later: Vec<JournalEntry> = Vec::new();
     for seq in journal::history(state, session)?.into_iter().rev().take(CHANGES_LOOKED_AT) {
@@ -272,7 +272,7 @@ pub fn moved_from(state: &State, session: &str, path: &WorkspacePath) -> Result<
     Ok(None)
 }
 
-/// Where a change takes what is at a path; `None` where it does not.
+/// Returns the path to which a change moves a path; `None` if it does not.
 fn taken(path: &WorkspacePath, entry: &JournalEntry) -> Option<WorkspacePath> {
     moved_to(path, &entry.moves).or_else(|| renamed(path, &entry.files))
 }
@@ -300,7 +300,7 @@ fn moved_to(path: &WorkspacePath, moves: &[MoveEntry]) -> Option<WorkspacePath> 
     (now != *path).then_some(now)
 }
 
-/// Whether a change made, changed or removed what is at a path, or put something there.
+/// Returns true if a change made, changed or removed what is at a path, or put something there.
 fn touches(entry: &JournalEntry, path: &WorkspacePath) -> bool {
     entry.files.iter().any(|file| file.path == *path)
         || entry.moves.iter().any(|moved| path.is_within(&moved.to))

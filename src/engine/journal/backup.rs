@@ -39,12 +39,12 @@ const PART_BYTES: usize = 64 << 10;
 pub struct Folders<'s> {
     /// The state.
     state: &'s State,
-    /// Where backups are, by name.
+    /// Open folders, by name.
     opened: BTreeMap<String, Arc<OwnedFd>>,
 }
 
 impl<'s> Folders<'s> {
-    /// Those of `state`.
+    /// Opens nothing yet of `state`.
     #[must_use]
     pub fn new(state: &'s State) -> Self {
         Self { state, opened: BTreeMap::new() }
@@ -54,7 +54,7 @@ impl<'s> Folders<'s> {
     /// one who wrote it lived to do so.
     ///
     /// # Errors
-    /// What the system says; then nothing is left behind.
+    /// Returns the OS error; then nothing is left behind.
     pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<PendingFile, Error> {
         self.prepare_of(sha256, bytes, None)
     }
@@ -107,7 +107,7 @@ impl<'s> Folders<'s> {
         }
     }
 
-    /// A folder of backups.
+    /// Returns a folder of backups.
     fn open(&mut self, name: String) -> Result<Arc<OwnedFd>, Error> {
         if let Some(opened) = self.opened.get(&name) {
             return Ok(Arc::clone(opened));
@@ -121,7 +121,7 @@ impl<'s> Folders<'s> {
 /// Makes backups of bytes that an entry of the journal holds, since nobody reads them there, or it goes.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k InlineBackup>) -> Result<(), Error> {
     let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
     let mut folders = Folders::new(state);
@@ -135,19 +135,19 @@ pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k InlineBackup>) -
     Ok(())
 }
 
-/// The bytes with that SHA-256; `None` where neither a backup nor a bundle nor an entry of the journal has
+/// Returns the bytes with that SHA-256; `None` where neither a backup nor a bundle nor an entry of the journal has
 /// them.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     find_in(&mut Bundles::default(), state, sha256)
 }
 
-/// The same for one of many that a call seeks.
+/// Finds one of many backups that a call seeks.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn find_in(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     if let Some(bytes) = bundles.find_opened(state, sha256)? {
         return Ok(Some(bytes));
@@ -161,10 +161,10 @@ pub fn find_in(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<O
     }
 }
 
-/// The bytes with that SHA-256; `None` where there is no backup of them, or a damaged one.
+/// Returns the bytes with that SHA-256; `None` where there is no backup of them, or a damaged one.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     let (folder, name) = place_of(sha256);
     let Some(folder) = state.find_folder(&folder)? else {
@@ -226,7 +226,7 @@ fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) {
     let _ = fs::rename_at(folder, name, folder, aside);
 }
 
-/// Whether a file holds just these bytes; one that cannot be read does not.
+/// Returns true if a file holds just these bytes; one that cannot be read does not.
 fn holds(file: &File, bytes: &[u8]) -> bool {
     let mut part = vec![0; PART_BYTES];
     let mut at = 0;
@@ -247,7 +247,7 @@ fn holds(file: &File, bytes: &[u8]) -> bool {
     }
 }
 
-/// The SHA-256 of what is in a file, without holding it.
+/// Returns the SHA-256 of what is in a file, without holding it.
 fn hash(file: &File) -> std::io::Result<Sha256> {
     let mut part = vec![0; PART_BYTES];
     let (mut hasher, mut at) = (Hasher::default(), 0);
@@ -267,7 +267,7 @@ fn read_part(file: &File, part: &mut [u8], at: u64) -> Result<usize, Errno> {
     rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *part, at))
 }
 
-/// The folder and name of a backup: its first two digits, and the rest.
+/// Returns the folder and name of a backup: its first two digits, and the rest.
 fn place_of(sha256: Sha256) -> (String, String) {
     let hex = sha256.to_hex();
     let (first, rest) = hex.split_at(2);
@@ -276,7 +276,7 @@ fn place_of(sha256: Sha256) -> (String, String) {
 
 /// Old bytes of one file that an entry holds at most; those of larger ones are in the backups.
 pub const INLINE_BYTES_MAX: usize = 16 << 10;
-/// The same, of all its files.
+/// Old bytes of all its files that an entry holds at most.
 pub const INLINE_TOTAL_BYTES_MAX: usize = 64 << 10;
 
 /// Old bytes.
@@ -284,28 +284,28 @@ pub const INLINE_TOTAL_BYTES_MAX: usize = 64 << 10;
 pub struct InlineBackup {
     /// Their SHA-256.
     pub sha256: Sha256,
-    /// They themselves, in base64.
+    /// The bytes in base64.
     base64: String,
 }
 
 impl InlineBackup {
-    /// Those whose SHA-256 is `sha256`.
+    /// Encodes bytes whose SHA-256 is `sha256`.
     #[must_use]
     pub fn new(sha256: Sha256, bytes: &[u8]) -> Self {
         Self { sha256, base64: STANDARD.encode(bytes) }
     }
 
-    /// The bytes, where they have that SHA-256.
+    /// Returns the bytes, where they have that SHA-256.
     #[must_use]
     pub fn bytes(&self) -> Option<Vec<u8>> {
         STANDARD.decode(&self.base64).ok().filter(|bytes| Sha256::of(bytes) == self.sha256)
     }
 }
 
-/// The bytes with that SHA-256 that an entry of the journal holds; `None` where none does.
+/// Returns the bytes with that SHA-256 that an entry of the journal holds; `None` where none does.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn inline_bytes(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     // That of this very call may have come since the others were looked at.
     for place in entries_in(state, OPEN_FOLDER)? {
@@ -319,7 +319,7 @@ pub fn inline_bytes(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Er
     }
 }
 
-/// Where an entry is.
+/// Folder and name of an entry.
 #[derive(Debug, Clone)]
 struct Place {
     /// The folder.
@@ -333,12 +333,12 @@ struct Place {
 struct Holders {
     /// The entries found so far, by the SHA-256 of what they hold.
     known: BTreeMap<Sha256, Place>,
-    /// Those yet to be looked at, the newest last; `None` before the first look.
+    /// Entries yet to be looked at, the newest last; `None` before the first look.
     waiting: Option<Vec<Place>>,
 }
 
 impl Holders {
-    /// The newest entry that holds the bytes with that SHA-256.
+    /// Returns the newest entry that holds the bytes with that SHA-256.
     fn of(&mut self, state: &State, sha256: Sha256) -> Result<Option<Place>, Error> {
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
@@ -354,7 +354,7 @@ impl Holders {
     }
 }
 
-/// The entries of all that is done or stuck, the newest last: their names say which is the newer one.
+/// Returns the entries of all that is done or stuck, the newest last: their names say which is the newer one.
 fn entries(state: &State) -> Result<Vec<Place>, Error> {
     let mut all = entries_in(state, STUCK_FOLDER)?;
     if let Some(done) = state.find_folder(DONE_FOLDER)? {
@@ -366,25 +366,25 @@ fn entries(state: &State) -> Result<Vec<Place>, Error> {
     Ok(all)
 }
 
-/// The entries in a folder of the journal.
+/// Returns the entries in a folder of the journal.
 fn entries_in(state: &State, folder: &str) -> Result<Vec<Place>, Error> {
     let Some(opened) = state.find_folder(folder)? else { return Ok(Vec::new()) };
     let names = names_in(&opened)?;
     Ok(names.into_iter().map(|name| Place { folder: folder.to_owned(), name }).collect())
 }
 
-/// The bytes with that SHA-256 in the entry at a place.
+/// Returns the bytes with that SHA-256 in the entry at a place.
 fn bytes_in(state: &State, place: &Place, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     let found = backups_in(state, place)?;
     Ok(found.iter().filter(|kept| kept.sha256 == sha256).find_map(InlineBackup::bytes))
 }
 
-/// What the entry at a place holds.
+/// Returns the inline backups of the entry at a place.
 fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> {
     /// The one field that matters here.
     #[derive(Deserialize)]
     struct Holder {
-        /// What the entry holds.
+        /// Inline backups of the entry.
         #[serde(default)]
         kept: Vec<InlineBackup>,
     }

@@ -23,7 +23,7 @@ use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::sha256::Sha256;
 
-/// Where bundles are, below the folder of the backups.
+/// Folder of bundles, below that of the backups.
 pub const FOLDER: &str = "bundles";
 /// How a bundle begins.
 const MAGIC: &[u8; 8] = b"lbxold\0\x01";
@@ -47,7 +47,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Old bytes that become one file.
 #[derive(Default)]
 pub struct Bundle<'b> {
-    /// They, by their digest.
+    /// Old bytes, by their digest.
     parts: BTreeMap<Sha256, &'b [u8]>,
 }
 
@@ -60,7 +60,7 @@ impl<'b> Bundle<'b> {
     /// Writes the bundle of the change `id`, which is to be synced; `None` where there is nothing in it.
     ///
     /// # Errors
-    /// What the system says; then nothing is left behind.
+    /// Returns the OS error; then nothing is left behind.
     pub fn write(&self, state: &State, id: &str) -> Result<Option<PendingFile>, Error> {
         if self.parts.is_empty() {
             return Ok(None);
@@ -99,15 +99,15 @@ impl<'b> Bundle<'b> {
 /// The bundles that one call looks into: each is opened once, however many bytes it is asked for.
 #[derive(Debug, Default)]
 pub struct Bundles {
-    /// Those that are open, by name.
+    /// Open bundles, by name.
     opened: BTreeMap<String, Table>,
 }
 
 impl Bundles {
-    /// The bytes with that SHA-256, where a bundle has them that is open already.
+    /// Returns the bytes with that SHA-256, where a bundle has them that is open already.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn find_opened(&self, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
         for table in self.opened.values() {
             if let Some(bytes) = table.find(sha256).map_err(|source| unreadable(state, source))? {
@@ -117,10 +117,10 @@ impl Bundles {
         Ok(None)
     }
 
-    /// The bytes with that SHA-256; `None` where no other bundle has them.
+    /// Returns the bytes with that SHA-256; `None` where no other bundle has them.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn find(&mut self, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
         let Some(folder) = state.find_folder(&folder())? else {
             return Ok(None);
@@ -146,16 +146,16 @@ impl Bundles {
     }
 }
 
-/// The refusal where a bundle cannot be read.
+/// Returns the refusal where a bundle cannot be read.
 fn unreadable(state: &State, source: io::Error) -> Error {
     Error::io("read", state.shown(BACKUPS_FOLDER), source)
 }
 
-/// The digests, in hex digits, of what is in the bundle `name`; `None` where it is no bundle of this
+/// Returns the digests, in hex digits, of what is in the bundle `name`; `None` where it is no bundle of this
 /// version.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn digests(folder: &OwnedFd, name: &str) -> io::Result<Option<Vec<String>>> {
     let Some(table) = Table::open(folder, name)? else { return Ok(None) };
     let mut all = Vec::new();
@@ -165,7 +165,7 @@ pub fn digests(folder: &OwnedFd, name: &str) -> io::Result<Option<Vec<String>>> 
     Ok(Some(all))
 }
 
-/// The folder of the bundles.
+/// Returns the folder of the bundles.
 fn folder() -> String {
     format!("{BACKUPS_FOLDER}/{FOLDER}")
 }
@@ -187,7 +187,7 @@ struct Table {
 struct Row {
     /// The digest.
     sha256: Sha256,
-    /// Where its bytes begin.
+    /// Offset of its bytes.
     start: u64,
     /// How many they are.
     length: u64,
@@ -224,7 +224,7 @@ impl Table {
         Ok(())
     }
 
-    /// A row of the table.
+    /// Returns a row of the table.
     fn row(&self, number: u64) -> io::Result<Row> {
         let at = number * ROW_BYTES as u64;
         let in_memory = self.loaded.as_ref().zip(usize::try_from(at).ok());
@@ -241,7 +241,7 @@ impl Table {
         })
     }
 
-    /// The bytes with that SHA-256.
+    /// Returns the bytes with that SHA-256.
     fn find(&self, sha256: Sha256) -> io::Result<Option<Vec<u8>>> {
         let (mut low, mut high) = (0, self.rows);
         while low < high {
@@ -256,7 +256,7 @@ impl Table {
         Ok(None)
     }
 
-    /// What a row leads to, where it has the row's digest.
+    /// Returns the bytes of a row, if they have its digest.
     fn bytes_of(&self, row: &Row) -> io::Result<Option<Vec<u8>>> {
         let is_within = row.length <= PART_BYTES_MAX
             && row.start.checked_add(row.length).is_some_and(|end| end <= self.size);
@@ -267,7 +267,7 @@ impl Table {
     }
 }
 
-/// So many bytes of a file.
+/// Reads `LENGTH` bytes of a file.
 fn part<const LENGTH: usize>(file: &File, start: u64) -> io::Result<[u8; LENGTH]> {
     let mut bytes = [0; LENGTH];
     file.read_exact_at(&mut bytes, start)?;

@@ -39,7 +39,7 @@ pub struct FolderMode {
 }
 
 impl FolderMode {
-    /// Whether the bits are others after the change.
+    /// Returns true if the bits are others after the change.
     #[must_use]
     pub const fn is_change(&self) -> bool {
         self.before != self.after
@@ -80,7 +80,7 @@ pub struct JournalEntry {
     /// The caller's reason.
     #[serde(default)]
     pub why: Option<String>,
-    /// What the policy made of the change, `warn` or `off`, where its caller had not seen the bytes.
+    /// Verdict of the policy, `warn` or `off`, if its caller had not seen the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
     /// Digest of the request, by which a repeated one is known.
@@ -90,7 +90,7 @@ pub struct JournalEntry {
     /// does again, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reverts: Vec<u64>,
-    /// What it takes back of earlier changes, where others came after them.
+    /// Earlier changes that it takes back, though others came after them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takes_back: Option<TakenBack>,
     /// The files in which an `undo` or a `redo` kept what others had changed.
@@ -99,7 +99,7 @@ pub struct JournalEntry {
     /// Old bytes of small files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<InlineBackup>,
-    /// What it does, in order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
     /// The folders that get other permission bits once all steps are done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -114,7 +114,7 @@ pub struct JournalEntry {
     /// The files it changes, as the steps have it.
     #[serde(skip)]
     pub files: Vec<FileEntry>,
-    /// What it moves.
+    /// Moves.
     #[serde(skip)]
     pub moves: Vec<MoveEntry>,
     /// The folders it makes, outermost first.
@@ -126,7 +126,7 @@ pub struct JournalEntry {
 }
 
 impl JournalEntry {
-    /// An entry for a change that is about to begin.
+    /// Returns an entry for a change that is about to begin.
     #[must_use]
     pub fn new(id: String, session: &str, tool: &str, seq: u64, time: u64) -> Self {
         let (session, tool) = (session.to_owned(), tool.to_owned());
@@ -141,7 +141,7 @@ impl JournalEntry {
         *self = Self { steps, files, moves, folders, removed, ..std::mem::take(self) };
     }
 
-    /// Whether everything in it has the form that lbx writes: it might have been forged.
+    /// Returns true if everything in it has the form that lbx writes: it might have been forged.
     pub(super) fn is_well_formed(&self, name: &str) -> bool {
         let is_below = |path: &WorkspacePath, folder: &str| {
             path.as_path().starts_with(folder) && path.as_path() != std::path::Path::new(folder)
@@ -160,7 +160,7 @@ impl JournalEntry {
             && self.steps.iter().filter_map(Step::staged).all(waits)
     }
 
-    /// The name of its file.
+    /// Returns the name of its file.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.lbx", self.id)
@@ -169,7 +169,7 @@ impl JournalEntry {
     /// Writes it under a temporary name; the file is the caller's to sync.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn prepare(&self, state: &State) -> Result<PendingFile, Error> {
         let folder = state.folder(OPEN_FOLDER)?;
         let temporary = self.unpublished_name();
@@ -197,7 +197,7 @@ impl JournalEntry {
     /// Puts it into the session's history, in nobody's place.
     ///
     /// # Errors
-    /// What the system says; `already_exists` where its number was given before.
+    /// Returns the OS error; `already_exists` where its number was given before.
     pub fn close(&self, state: &State) -> Result<(), Error> {
         let (open, done) = (state.folder(OPEN_FOLDER)?, state.folder(&history_folder(&self.session))?);
         rename_new(&open, self.name().as_ref(), &done, history_name(self.seq).as_ref())
@@ -207,7 +207,7 @@ impl JournalEntry {
     /// Sees to it that its number is not given again, though it does not come into the history.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn spend_number(&self, state: &State) -> Result<(), Error> {
         let done = state.folder(&history_folder(&self.session))?;
         spend(&done, self.seq).map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
@@ -216,14 +216,14 @@ impl JournalEntry {
     /// Gives it its own name: from here on the change is completed or rolled back, whatever happens.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn publish(&self, state: &State) -> Result<(), Error> {
         let folder = state.folder(OPEN_FOLDER)?;
         fs::rename_at(&folder, self.unpublished_name(), &folder, self.name())
             .map_err(|errno| Error::io("write the journal in", STATE_FOLDER, errno))
     }
 
-    /// The name of its file before it is in force.
+    /// Returns the name of its file before it is in force.
     #[must_use]
     pub fn unpublished_name(&self) -> String {
         format!(".{}", self.name())
@@ -232,7 +232,7 @@ impl JournalEntry {
     /// Drops it: the change was rolled back.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn discard(&self, state: &State) -> Result<(), Error> {
         let folder = state.folder(OPEN_FOLDER)?;
         match fs::unlink_at(&folder, self.name(), rustix::fs::AtFlags::empty()) {
@@ -241,7 +241,7 @@ impl JournalEntry {
         }
     }
 
-    /// What the audit log has of a change.
+    /// Returns the files for the audit log.
     #[must_use]
     pub fn audit_files(&self) -> Vec<AuditFile> {
         let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
@@ -257,7 +257,7 @@ impl JournalEntry {
     }
 }
 
-/// Whether a number is 0.
+/// Returns true if a number is 0.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
 const fn is_zero(number: &usize) -> bool {
     *number == 0
@@ -268,17 +268,17 @@ const GIVEN: &str = ".given";
 /// Digits of a number in the name of an entry, at least.
 const NUMBER_DIGITS: usize = 8;
 
-/// The folder of a session's history.
+/// Returns the folder of a session's history.
 pub(super) fn history_folder(session: &str) -> String {
     format!("{DONE_FOLDER}/{session}")
 }
 
-/// The name of the change `seq` in a session's history, so that names sort as numbers do.
+/// Returns the name of the change `seq` in a session's history, so that names sort as numbers do.
 pub(super) fn history_name(seq: u64) -> String {
     format!("{seq:0NUMBER_DIGITS$}.lbx")
 }
 
-/// The number of the change that [`history_name`] gives this name; none of any other name.
+/// Returns the number of the change that [`history_name`] gives this name; none of any other name.
 fn change_in(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".lbx")?;
     // All of a history are looked at: to compare each with the name of its number would take longer.
@@ -302,7 +302,7 @@ pub(super) fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
 /// go.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn keep_numbers(done: &OwnedFd) -> Result<(), Error> {
     let last = names_in(done)?.iter().filter_map(|name| number_in(name)).max();
     let Some(last) = last else {
@@ -311,11 +311,11 @@ pub fn keep_numbers(done: &OwnedFd) -> Result<(), Error> {
     spend(done, last).map_err(|errno| Error::io("write the history in", STATE_FOLDER, errno))
 }
 
-/// The number of the next change of a session, which was never given; `last` is the newest that the
+/// Returns the number of the next change of a session, which was never given; `last` is the newest that the
 /// session itself knows of.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error> {
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(last + 1);
@@ -334,24 +334,24 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
     Ok(last + 1)
 }
 
-/// The number that a name in a session's history stands for.
+/// Returns the number that a name in a session's history stands for.
 fn number_in(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".lbx").or_else(|| name.strip_suffix(GIVEN))?;
     digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
 }
 
-/// The sessions that have a history.
+/// Returns the sessions that have a history.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn sessions(state: &State) -> Result<Vec<String>, Error> {
     state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| names_in(&folder))
 }
 
-/// The numbers of the changes in a session's history, ascending.
+/// Returns the numbers of the changes in a session's history, ascending.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(Vec::new());
@@ -362,7 +362,7 @@ pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
     Ok(numbers)
 }
 
-/// Whether bytes of the change `id` may wait at a location.
+/// Returns true if bytes of the change `id` may wait at a location.
 #[must_use]
 pub fn is_staged_by(at: &Location, id: &str) -> bool {
     let Some(name) = at.path().name().and_then(std::ffi::OsStr::to_str) else {
@@ -376,7 +376,7 @@ pub fn is_staged_by(at: &Location, id: &str) -> bool {
     own.is_some_and(|name| name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-')))
 }
 
-/// The name of the note for the change `id`.
+/// Returns the name of the note for the change `id`.
 #[must_use]
 pub fn note_name(id: &str) -> String {
     format!("{id}.beside")
@@ -393,7 +393,7 @@ pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
     }
 }
 
-/// The folders in which files of the change `id` may wait beside their targets.
+/// Returns the folders in which files of the change `id` may wait beside their targets.
 #[must_use]
 pub fn read_note(staging: BorrowedFd<'_>, id: &str) -> Vec<WorkspacePath> {
     let note = fs::read_at(staging, note_name(id).as_ref(), 1 << 20);

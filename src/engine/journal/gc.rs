@@ -48,7 +48,7 @@ impl Tally {
     }
 }
 
-/// What was removed, by what it was.
+/// Removed files, by kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ByKind {
     /// Old versions of files, to which no change of the history refers
@@ -64,7 +64,7 @@ pub struct ByKind {
 }
 
 impl ByKind {
-    /// All together.
+    /// Returns all together.
     #[must_use]
     pub fn sum(&self) -> Tally {
         let mut sum = self.backups;
@@ -75,12 +75,12 @@ impl ByKind {
     }
 }
 
-/// What a collection did, or would do.
+/// Result of a collection, or of a dry run.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// What stays.
+    /// Files that stay.
     pub kept: Tally,
-    /// What went.
+    /// Files that were removed.
     pub removed: ByKind,
     /// Names that could not be removed.
     pub failed: Vec<String>,
@@ -90,7 +90,7 @@ pub struct Collected {
 /// counts it in a dry run. The caller holds the workspace's lock, unless this is a dry run.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, Error> {
     let (needed, leaving, done) = (Needed::default(), Vec::new(), Collected::default());
     let mut collector = Collector { state, before, dry_run, needed, leaving, done };
@@ -114,12 +114,12 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     Ok(collector.done)
 }
 
-/// The earliest time in `range`, in seconds since 1970, such that removing what is at least as old
+/// Returns the earliest time in `range`, in seconds since 1970, such that removing what is at least as old
 /// leaves at most `bytes_max` bytes; its end where even that leaves more, its start where that
 /// leaves no more.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn bound_for(state: &State, range: Range<u64>, bytes_max: u64) -> Result<u64, Error> {
     let fits = |before| Ok::<_, Error>(collect(state, before, true)?.kept.bytes <= bytes_max);
     let (mut too_much, mut enough) = (range.start, range.end.max(range.start));
@@ -137,7 +137,7 @@ pub fn bound_for(state: &State, range: Range<u64>, bytes_max: u64) -> Result<u64
     Ok(enough)
 }
 
-/// What the changes that stay refer to.
+/// Versions and trash entries that the changes which stay refer to.
 #[derive(Default)]
 struct Needed {
     /// SHA-256 of the bytes on either side, as hex.
@@ -168,7 +168,7 @@ struct Linked {
     seq: u64,
     /// Theirs.
     reverts: Vec<u64>,
-    /// Whether it stays.
+    /// True if it stays.
     stays: bool,
 }
 
@@ -196,17 +196,17 @@ fn keep_what_belongs_together(changes: &mut [Linked]) {
 
 /// A collection at work.
 struct Collector<'a> {
-    /// What is looked through.
+    /// State that is looked through.
     state: &'a State,
-    /// What is younger stays.
+    /// Time from which on things are too young to go, in seconds since 1970.
     before: u64,
-    /// Whether to count only.
+    /// True if things are only counted.
     dry_run: bool,
-    /// What younger changes need.
+    /// Versions and trash entries that younger changes need.
     needed: Needed,
     /// Entries of the history that go once all is known that is needed: their folders and names.
     leaving: Vec<(Arc<OwnedFd>, String)>,
-    /// What was done so far.
+    /// Result so far.
     done: Collected,
 }
 
@@ -229,18 +229,18 @@ impl Collector<'_> {
         is_gone
     }
 
-    /// Whether something of that time is old enough to go.
+    /// Returns true if something of that time is old enough to go.
     fn is_old(&self, seconds: u64) -> bool {
         seconds <= self.before
     }
 
-    /// Whether a file or folder was last changed so long ago that it may go.
+    /// Returns true if a file or folder was last changed so long ago that it may go.
     fn is_old_file(&self, folder: &OwnedFd, name: &str) -> bool {
         let stat = fs::stat_at(folder.as_fd(), OsStr::new(name));
         stat.is_ok_and(|stat| u64::try_from(stat.st_mtime).is_ok_and(|seconds| self.is_old(seconds)))
     }
 
-    /// The history: what is old goes, unless something younger needs it; what stays tells what else is
+    /// Goes through the history: old changes are removed unless a younger one needs them; the others tell what else is
     /// needed.
     fn history(&mut self) -> Result<(), Error> {
         let Some(done) = self.state.find_folder(DONE_FOLDER)? else {
@@ -254,7 +254,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// The history of one session.
+    /// Goes through the history of one session.
     fn history_of(&mut self, folder: &Arc<OwnedFd>) -> Result<(), Error> {
         let trash = self.state.path_of(trash::FOLDER);
         let mut names = names_in(folder)?;

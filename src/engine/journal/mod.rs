@@ -38,10 +38,10 @@ pub use steps::{
 /// How the name of a file among the open entries ends that marks the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
 
-/// The change `seq` of a session, if it is still in the history.
+/// Returns the change `seq` of a session, if it is still in the history.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<JournalEntry>, Error> {
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(None);
@@ -49,7 +49,7 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Journ
     Ok(read_entry(state, &folder, &history_name(seq))?.filter(|entry| entry.seq == seq))
 }
 
-/// The entry in a file of the journal; `None` where there is none, or a damaged one.
+/// Returns the entry in a file of the journal; `None` where there is none, or a damaged one.
 ///
 /// # Errors
 /// `io_error` for one of a newer version, or the system's.
@@ -101,10 +101,10 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
     })
 }
 
-/// The numbers among the newest `count` of a session's history whose records cannot be read, ascending.
+/// Returns the numbers among the newest `count` of a session's history whose records cannot be read, ascending.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn damaged_history(state: &State, session: &str, count: usize) -> Result<Vec<u64>, Error> {
     let numbers = history(state, session)?;
     let newest = numbers.get(numbers.len().saturating_sub(count)..).unwrap_or_default();
@@ -120,12 +120,12 @@ pub fn damaged_history(state: &State, session: &str, count: usize) -> Result<Vec
     Ok(damaged)
 }
 
-/// What the calls left that did not come to their end.
+/// Files of calls that did not finish.
 #[derive(Default)]
 pub struct Unfinished {
     /// Their entries, the oldest first.
     pub entries: Vec<JournalEntry>,
-    /// Those that are whole and did not get their own names.
+    /// Whole entries that did not get their own names.
     pub unpublished: Vec<JournalEntry>,
     /// The names of entries of a newer version.
     pub newer: Vec<String>,
@@ -137,17 +137,17 @@ pub struct Unfinished {
     pub layers: Vec<String>,
 }
 
-/// Whether a call has not come to its end, or is still at work.
+/// Returns true if a call has not come to its end, or is still at work.
 #[must_use]
 pub fn has_open_entries(state: &State) -> bool {
     let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
     names.is_some_and(|names| !names.is_empty())
 }
 
-/// What is in the folder of open entries.
+/// Lists the folder of open entries.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
     let mut open = Unfinished::default();
     let Some(folder) = state.find_folder(OPEN_FOLDER)? else {
@@ -158,18 +158,14 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
             open.layers.push(layer.to_owned());
             continue;
         }
-        if let Some(own) = name.strip_prefix('.') {
-            match read(state, &folder, &name)? {
-                JournalFile::Entry(entry) if entry.is_well_formed(own) => open.unpublished.push(*entry),
-                JournalFile::Newer => open.newer.push(name),
-                JournalFile::Entry(_) | JournalFile::Damaged => open.strays.push(name),
-            }
-            continue;
-        }
+        let (own, is_published) = name.strip_prefix('.').map_or((name.as_str(), true), |own| (own, false));
         match read(state, &folder, &name)? {
-            JournalFile::Entry(entry) if entry.is_well_formed(&name) => open.entries.push(*entry),
+            JournalFile::Entry(entry) if entry.is_well_formed(own) => {
+                if is_published { &mut open.entries } else { &mut open.unpublished }.push(*entry);
+            }
             JournalFile::Newer => open.newer.push(name),
-            JournalFile::Entry(_) | JournalFile::Damaged => open.damaged.push(name),
+            _ if is_published => open.damaged.push(name),
+            _ => open.strays.push(name),
         }
     }
     open.entries.sort_unstable_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));

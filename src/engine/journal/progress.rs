@@ -10,7 +10,7 @@ use super::Version;
 use super::steps::{Location, Step, Thing};
 use crate::sha256::Sha256;
 
-/// What is to stand at a path.
+/// Expectation about a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     /// Nothing.
@@ -21,13 +21,13 @@ pub enum Expected {
     NoFile,
     /// A file or symlink with these bytes and this mode.
     File(Version),
-    /// The same; nothing where the step before it is being taken back.
+    /// A file or symlink with these bytes and this mode, or nothing while the step before it is taken back.
     Replaced(Version),
     /// A thing that is renamed.
     Thing(Thing),
 }
 
-/// What stands at a path.
+/// Kind of thing at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed {
     /// Nothing: it, or a folder on the way to it, is not there.
@@ -51,37 +51,37 @@ pub enum Observed {
 /// How exactly the disk must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Measure {
-    /// Whether the change is to be completed, for which its staged bytes must be there.
+    /// True if the change is to be completed, for which its staged bytes must be there.
     to_go_on: bool,
-    /// Whether inodes count: they do not in a copy of a workspace.
+    /// True if inodes count: they do not in a copy of a workspace.
     by_inode: bool,
 }
 
 /// From where a change can go on, and from where it can be rolled back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// So many steps are done, and what the others need is there.
+    /// Number of steps done, if everything that the others need is there.
     pub forth: Option<usize>,
-    /// So many steps are done, as far as they can be taken back.
+    /// Number of steps done that can be taken back.
     pub back: Option<usize>,
 }
 
-/// What stands at a path while `since` to `until` steps are done, both included.
+/// Expectation about a path while `since` to `until` steps are done, both included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fact {
     /// The path.
     at: Location,
-    /// What stands there.
+    /// Expectation.
     expected: Expected,
     /// The first number of done steps.
     since: usize,
     /// The last.
     until: usize,
-    /// Whether it is about bytes that wait, which only going on needs.
+    /// True if it is about bytes that wait, which only going on needs.
     is_staged: bool,
 }
 
-/// The paths that have to be looked at, and whether their bytes matter.
+/// Returns the paths that have to be looked at, and whether their bytes matter.
 #[must_use]
 pub fn paths(steps: &[Step]) -> BTreeMap<Location, bool> {
     let mut paths = BTreeMap::new();
@@ -104,7 +104,7 @@ pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Prog
     Progress { forth, back }
 }
 
-/// The numbers of done steps that agree with the disk.
+/// Returns the numbers of done steps that agree with the disk.
 fn agreeing(
     steps: usize,
     facts: &[Fact],
@@ -135,7 +135,7 @@ fn agreeing(
     found
 }
 
-/// Whether that stands at a path which is to stand there.
+/// Returns true if that stands at a path which is to stand there.
 fn agrees(expected: &Expected, observed: Option<&Observed>, measure: Measure) -> bool {
     let Some(observed) = observed else {
         return false;
@@ -178,7 +178,7 @@ pub fn contradiction(steps: &[Step]) -> Option<Location> {
     ledger.contradiction
 }
 
-/// Whether what is known to stand at a path can be what a step needs there.
+/// Returns true if what is known to stand at a path can be what a step needs there.
 fn can_be(known: &Expected, needed: &Expected) -> bool {
     let is_folder = |expected: &Expected| match expected {
         Expected::Folder => Some(true),
@@ -201,9 +201,9 @@ fn facts(steps: &[Step]) -> Vec<Fact> {
 /// The facts so far.
 #[derive(Default)]
 struct Ledger {
-    /// What is known at this moment, and since when.
+    /// Present expectations, and since when they hold.
     now: BTreeMap<Location, (Expected, usize)>,
-    /// What was known before.
+    /// Earlier expectations.
     past: Vec<Fact>,
     /// The folders that were renamed, by their new names: when, and from where.
     renamed: HashMap<Location, Vec<(usize, Location)>>,
@@ -278,7 +278,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a step can find that at a path, by what is known of it and of the folders on the way.
+    /// Returns true if a step can find that at a path, by what is known of it and of the folders on the way.
     fn can_find(&self, at: &Location, expected: &Expected) -> bool {
         let known = |at: &Location| self.now.get(at).map(|(known, _)| known);
         // A folder that is gone is one fewer to remove.
@@ -290,7 +290,7 @@ impl Ledger {
         is_there && folders.all(|folder| known(&folder).is_none_or(|known| can_be(known, &Expected::Folder)))
     }
 
-    /// The last rename of a folder before `until` steps that brought `at` along: when it was, and
+    /// Returns the last rename of a folder before `until` steps that brought `at` along: when it was, and
     /// where `at` was before.
     fn before_rename(&self, at: &Location, until: usize) -> Option<(usize, Location)> {
         let mut holder = at.parent();
@@ -341,7 +341,7 @@ impl Ledger {
         }
     }
 
-    /// All facts, once `steps` are done.
+    /// Returns all facts, once `steps` are done.
     fn end(mut self, steps: usize) -> Vec<Fact> {
         for (at, (expected, since)) in std::mem::take(&mut self.now) {
             self.close(at, expected, since, steps);
@@ -360,19 +360,19 @@ mod tests {
     use crate::engine::journal::{FolderEntry, HELD_FOLDER};
     use crate::engine::workspace::path::WorkspacePath;
 
-    /// What stands in a tree in memory.
+    /// Thing in a tree in memory.
     #[derive(Debug, Clone, PartialEq, Eq)]
     enum Node {
         /// A folder.
         Folder {
-            /// What tells it from others.
+            /// Its identity.
             inode: u64,
         },
         /// A file.
         File {
-            /// What tells it from others.
+            /// Its identity.
             inode: u64,
-            /// What is in it.
+            /// Returns the names in it.
             version: Version,
         },
     }
@@ -380,17 +380,17 @@ mod tests {
     /// A tree in memory.
     type Tree = BTreeMap<Location, Node>;
 
-    /// A path among the files.
+    /// Returns a path among the files.
     fn file(path: &str) -> Location {
         Location::File(WorkspacePath::new(Path::new(path)).unwrap())
     }
 
-    /// A version with these bytes.
+    /// Returns a version with these bytes.
     fn version(text: &str) -> Version {
         Version { sha256: Sha256::of(text.as_bytes()), size: 0, mode: 0o644, identity: None }
     }
 
-    /// Whether the folder of a path is there.
+    /// Returns true if the folder of a path is there.
     fn has_parent(tree: &Tree, at: &Location) -> bool {
         at.parent().is_none_or(|parent| {
             let is_top = parent.path().is_root() || matches!(parent, Location::State(_));
@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    /// What can be seen of a tree.
+    /// Returns what can be seen of a tree.
     fn observed(tree: &Tree, steps: &[Step]) -> BTreeMap<Location, Observed> {
         let look = |at: &Location| match tree.get(at) {
             None => Observed::Nothing,
@@ -474,7 +474,7 @@ mod tests {
             .collect()
     }
 
-    /// What a tree holds, inodes aside.
+    /// Returns the contents of a tree, inodes aside.
     fn contents(tree: &Tree) -> Vec<(Location, Option<Version>)> {
         let content = |node: &Node| match node {
             Node::Folder { .. } => None,
@@ -484,7 +484,7 @@ mod tests {
         files.map(|(at, node)| (at.clone(), content(node))).collect()
     }
 
-    /// A random tree of files in folders.
+    /// Returns a random tree of files in folders.
     fn random_tree(random: &mut Random) -> Tree {
         let mut tree = Tree::new();
         let mut inode = 1;
@@ -502,7 +502,7 @@ mod tests {
         tree
     }
 
-    /// A random change of it: files that go, come and change, and things that get other names, some of them
+    /// Returns a random change of it: files that go, come and change, and things that get other names, some of them
     /// each other's.
     fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
         let mut intent = Intent::default();
@@ -601,7 +601,7 @@ mod tests {
         intent
     }
 
-    /// The steps of a random change, and the tree before and after each.
+    /// Returns the steps of a random change, and the tree before and after each.
     fn random_change(seed: u64) -> (Vec<Step>, Vec<Tree>) {
         let mut random = Random::new(seed * 7919 + 1);
         let mut tree = random_tree(&mut random);

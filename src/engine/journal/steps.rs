@@ -20,15 +20,15 @@ use crate::sha256::Sha256;
 
 /// Size of an entry: a patch over some 100,000 files.
 pub const ENTRY_BYTES_MAX: u64 = 64 << 20;
-/// Where the entries of unfinished changes are.
+/// Folder of the entries of unfinished changes.
 pub const OPEN_FOLDER: &str = "journal/open";
-/// Where those of finished changes are, in a folder a session.
+/// Folder of the entries of finished changes, with a folder a session.
 pub const DONE_FOLDER: &str = "journal/done";
-/// Where things wait between two names.
+/// Folder of things that wait between two names.
 pub const HELD_FOLDER: &str = "journal/held";
-/// Where those are that neither could be completed nor rolled back.
+/// Folder of entries that could neither be completed nor rolled back.
 pub const STUCK_FOLDER: &str = "journal/stuck";
-/// Where the backups are.
+/// Folder of the backups.
 pub const BACKUPS_FOLDER: &str = "backups";
 
 /// Removes a file of the state, if it can be.
@@ -51,7 +51,7 @@ pub struct Version {
     pub identity: Option<Identity>,
 }
 
-/// What a change does to one file.
+/// Change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {
     /// The canonical path.
@@ -69,12 +69,12 @@ pub struct MoveEntry {
     pub from: WorkspacePath,
     /// Its canonical path after.
     pub to: WorkspacePath,
-    /// Where it waits between the two, where its new name is free only once other things have moved.
+    /// Path where it waits if its new name is free only after other moves.
     pub via: Option<WorkspacePath>,
 }
 
 impl MoveEntry {
-    /// A move straight to the new name.
+    /// Returns a move straight to the new name.
     #[must_use]
     pub fn new(from: WorkspacePath, to: WorkspacePath) -> Self {
         Self { from, to, via: None }
@@ -97,7 +97,7 @@ pub struct FolderEntry<P> {
 /// How a file that has to wait beside its target is named.
 pub const BESIDE_PREFIX: &str = ".lbx-tmp-";
 
-/// Where a step is at work: among the workspace's files, or in lbx's own state.
+/// Place of a step: among the workspace's files, or in lbx's own state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Location {
@@ -108,7 +108,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// The location that a path from the root names; the state is at `state`, from there.
+    /// Returns the location that a path from the root names; the state is at `state`, from there.
     #[must_use]
     pub fn of(path: &WorkspacePath, state: &WorkspacePath) -> Self {
         match path.as_path().strip_prefix(state.as_path()).ok().and_then(WorkspacePath::new) {
@@ -117,13 +117,13 @@ impl Location {
         }
     }
 
-    /// A path of the state.
+    /// Returns a path of the state.
     #[must_use]
     pub fn in_state(folder: &str, name: &str) -> Self {
         Self::State(WorkspacePath::new(&Path::new(folder).join(name)).unwrap_or_default())
     }
 
-    /// Its path, from the root or from the state folder.
+    /// Returns its path, from the root or from the state folder.
     #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         match self {
@@ -131,7 +131,7 @@ impl Location {
         }
     }
 
-    /// Its path from the root, where the state is at `state`.
+    /// Returns its path from the root, where the state is at `state`.
     #[must_use]
     pub fn from_root(&self, state: &WorkspacePath) -> WorkspacePath {
         match self {
@@ -140,7 +140,7 @@ impl Location {
         }
     }
 
-    /// The same tree with another path.
+    /// Returns the place with another path in the same tree.
     #[must_use]
     pub fn with(&self, path: WorkspacePath) -> Self {
         match self {
@@ -149,13 +149,13 @@ impl Location {
         }
     }
 
-    /// The folder that holds it; `None` for the top of its tree.
+    /// Returns the folder that holds it; `None` for the top of its tree.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         Some(self.with(self.path().parent()?))
     }
 
-    /// Whether it is `folder` or lies below it.
+    /// Returns true if it is `folder` or lies below it.
     #[must_use]
     pub fn is_within(&self, folder: &Self) -> bool {
         match (self, folder) {
@@ -166,26 +166,26 @@ impl Location {
         }
     }
 
-    /// Where it is once `old`, which is it or holds it, is at `new`.
+    /// Returns its place once `old`, which is it or holds it, is at `new`.
     #[must_use]
     pub fn rebased(&self, old: &Self, new: &Self) -> Self {
         new.with(self.path().rebased(old.path(), new.path()))
     }
 
-    /// Whether things wait there between two names.
+    /// Returns true if things wait there between two names.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Self::State(path) if path.as_path().starts_with(HELD_FOLDER))
     }
 
-    /// Whether it is, or lies in, what was deleted.
+    /// Returns true if it is, or lies in, what was deleted.
     #[must_use]
     pub fn is_trashed(&self) -> bool {
         matches!(self, Self::State(path)
             if path.as_path().starts_with(trash::FOLDER) && path.components().nth(2).is_some_and(|name| name == trash::CONTENT))
     }
 
-    /// Whether it is the description of something in the trash.
+    /// Returns true if it is the description of something in the trash.
     fn is_description(&self) -> bool {
         matches!(self, Self::State(path)
             if path.as_path().starts_with(trash::FOLDER) && path.components().count() == 3
@@ -202,23 +202,23 @@ impl fmt::Display for Location {
     }
 }
 
-/// What tells a thing that is renamed from others.
+/// Identity of a renamed file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thing {
     /// Its inode.
     pub inode: u64,
-    /// Whether it is a folder.
+    /// True if it is a folder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_folder: bool,
 }
 
-/// Where new bytes wait.
+/// Returns the folder of staged bytes.
 #[must_use]
 pub fn staging_folder() -> Location {
     Location::State(WorkspacePath::root().join(STAGING_FOLDER.as_ref()))
 }
 
-/// Whether a location is one where things wait that belong to no file of the workspace yet, or to none
+/// Returns true if a location is one where things wait that belong to no file of the workspace yet, or to none
 /// any more.
 #[must_use]
 pub fn is_waiting(at: &Location) -> bool {
@@ -244,12 +244,12 @@ pub enum Step {
         from: Location,
         /// Its name after.
         to: Location,
-        /// What it is.
+        /// Kind.
         thing: Thing,
         /// The file in whose place it comes: at one stroke, so that there always is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         over: Option<Version>,
-        /// What it is a copy of, where that is on another mount.
+        /// Original of the copy, if that is on another mount.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         copy_of: Option<Location>,
         /// True if an undo leaves it: nobody keeps the bytes that were there before.
@@ -260,7 +260,7 @@ pub enum Step {
     Put {
         /// The place.
         at: Location,
-        /// Where they wait.
+        /// Place of the staged bytes.
         staged: Location,
         /// The file there before; none where it is new.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -275,13 +275,13 @@ pub enum Step {
     Unlink {
         /// Its place.
         at: Location,
-        /// What it was.
+        /// File that was there.
         before: Version,
     },
 }
 
 impl Step {
-    /// Where it changes a name, staged bytes aside.
+    /// Returns the places whose names it changes, without that of staged bytes.
     pub fn locations(&self) -> impl Iterator<Item = &Location> {
         let (one, other) = match self {
             Self::MakeFolder(folder) | Self::RemoveFolder(folder) => (&folder.path, None),
@@ -291,7 +291,7 @@ impl Step {
         std::iter::once(one).chain(other)
     }
 
-    /// Where its bytes wait.
+    /// Returns the place of its staged bytes.
     #[must_use]
     pub fn staged(&self) -> Option<&Location> {
         match self {
@@ -301,13 +301,13 @@ impl Step {
     }
 }
 
-/// What a list of steps comes to, path by path.
+/// Net effect of a list of steps, path by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outline {
     /// The files it changes: those that go under their names before any move, the others under
     /// their names after all moves.
     pub files: Vec<FileEntry>,
-    /// What it moves.
+    /// Moves.
     pub moves: Vec<MoveEntry>,
     /// The folders it makes, outermost first.
     pub folders: Vec<WorkspacePath>,
@@ -316,7 +316,7 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// That of some steps; the state is at `state`, from the workspace root.
+    /// Outlines some steps; the state is at `state`, from the workspace root.
     #[must_use]
     pub fn of(steps: &[Step], state: &WorkspacePath) -> Self {
         let mut outline = Self::default();
@@ -370,7 +370,7 @@ impl Outline {
     }
 }
 
-/// A folder of the workspace as the history has it.
+/// Returns a folder of the workspace as the history has it.
 fn of_workspace(folder: &FolderEntry<Location>) -> Option<FolderEntry<WorkspacePath>> {
     let Location::File(path) = &folder.path else {
         return None;
@@ -383,13 +383,13 @@ pub type Folder = FolderEntry<Location>;
 
 /// Owner, attributes and mode of a folder, which are given to it once all is in its place.
 impl Folder {
-    /// A folder like any new one.
+    /// Returns a folder like any new one.
     #[must_use]
     pub fn new(path: Location) -> Self {
         Self { path, mode: None, identity: None }
     }
 
-    /// Whether it is another than a new folder would be.
+    /// Returns true if it is another than a new folder would be.
     #[must_use]
     pub fn is_dressed(&self) -> bool {
         self.mode.is_some() || self.identity.is_some()

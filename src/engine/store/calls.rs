@@ -26,9 +26,9 @@ use crate::engine::workspace::{Workspace, fs};
 const FOLDER: &str = "calls";
 /// The file that grows.
 const CURRENT: &str = "current";
-/// What the full files that are gone add up to.
+/// Sums of the full files that are gone.
 const SUMS: &str = "sums";
-/// The same while it is written.
+/// Sums while they are written.
 const SUMS_ASIDE: &str = "sums.new";
 /// The lock that is held while files are added up.
 const LOCK: &str = "lock";
@@ -46,13 +46,13 @@ const OLDER: &str = "(older)";
 /// A call whose answer is about to go out.
 #[derive(Debug)]
 pub struct CallTally {
-    /// Where the call was.
+    /// Workspace of the call.
     workspace: Workspace,
     /// Its state, from the workspace root.
     state: WorkspacePath,
     /// Who called what.
     key: CallKey,
-    /// What is known before the answer is out.
+    /// Sum that is known before the answer is out.
     sum: CallSum,
 }
 
@@ -65,7 +65,7 @@ pub struct CallKey {
     pub tool: String,
 }
 
-/// What calls add up to.
+/// Sum of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallSum {
     /// Calls that are not in the audit log.
@@ -86,7 +86,7 @@ impl CallSum {
 }
 
 impl CallTally {
-    /// A call in the state at `state`, as far as it is known before its answer is out.
+    /// Returns a call in the state at `state`, as far as it is known before its answer is out.
     #[must_use]
     pub const fn new(workspace: Workspace, state: WorkspacePath, key: CallKey, sum: CallSum) -> Self {
         Self { workspace, state, key, sum }
@@ -115,7 +115,7 @@ pub fn close_all(tallies: Vec<CallTally>, bytes: usize) {
     tallies.into_iter().for_each(|tally| tally.close(bytes.take().unwrap_or_default()));
 }
 
-/// The sums of all calls, by session and tool; empty where nothing is known.
+/// Returns the sums of all calls, by session and tool; empty where nothing is known.
 #[must_use]
 pub fn sums(state: &State) -> BTreeMap<CallKey, CallSum> {
     let Ok(Some(folder)) = state.find_folder(FOLDER) else { return BTreeMap::new() };
@@ -129,7 +129,7 @@ pub fn sums(state: &State) -> BTreeMap<CallKey, CallSum> {
     sums.of
 }
 
-/// Whether this call looks how large the file is. Most processes make one call: where each begins to count
+/// Returns true if this call looks how large the file is. Most processes make one call: where each begins to count
 /// is left to the clock.
 fn looks() -> bool {
     static CALLS: OnceLock<AtomicU64> = OnceLock::new();
@@ -174,7 +174,7 @@ fn begin_new(folder: &OwnedFd, _lock: &Lock) -> Option<()> {
     fs::rename_at(folder, CURRENT, folder, format!("{:06}", sums.through.saturating_add(1))).ok()
 }
 
-/// The full files by number, the oldest first.
+/// Returns the full files by number, the oldest first.
 fn numbered(folder: &OwnedFd) -> Vec<(u64, String)> {
     let names = names_in(folder).unwrap_or_default();
     let mut found: Vec<(u64, String)> =
@@ -264,13 +264,13 @@ impl Sums {
     }
 }
 
-/// The text of a file; empty where there is none or it cannot be read.
+/// Returns the text of a file; empty where there is none or it cannot be read.
 fn read(folder: &OwnedFd, name: &str) -> String {
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX).ok().flatten();
     String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
 
-/// A line.
+/// Returns a line.
 fn line(key: &CallKey, sum: CallSum) -> String {
     let mut line = String::new();
     // Writing to a text cannot fail.
@@ -279,7 +279,7 @@ fn line(key: &CallKey, sum: CallSum) -> String {
     line
 }
 
-/// What a line says; `None` for one that was cut off.
+/// Parses a line; `None` for one that was cut off.
 fn parse(line: &str) -> Option<(CallKey, CallSum)> {
     let mut fields = line.split('\t');
     let (session, tool) = (fields.next()?.to_owned(), fields.next()?.to_owned());

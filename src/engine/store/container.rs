@@ -53,7 +53,7 @@ pub fn run_internal(arguments: &[std::ffi::OsString]) -> Option<u8> {
     Some(u8::from(told.is_none()))
 }
 
-/// The way into a container of an engine, from `ENGINE:CONTAINER`.
+/// Returns the way into a container of an engine, from `ENGINE:CONTAINER`.
 ///
 /// # Errors
 /// `invalid_request` where the text is none.
@@ -69,7 +69,7 @@ pub fn of_engine(text: &str) -> Result<Container, Error> {
     Ok(Container { engine, exec: Vec::new(), binary: String::new(), stamp: String::new() })
 }
 
-/// The way of a command that runs another elsewhere.
+/// Returns the way of a command that runs another elsewhere.
 ///
 /// # Errors
 /// `invalid_request` where there are no words in it.
@@ -81,7 +81,7 @@ pub fn of_exec(text: &str) -> Result<Container, Error> {
     Ok(Container { engine: None, exec, binary: String::new(), stamp: String::new() })
 }
 
-/// The words of a command as a shell takes them: apart by blanks, save in quotes and after a backslash; no
+/// Returns the words of a command as a shell takes them: apart by blanks, save in quotes and after a backslash; no
 /// more of a shell is in it. `None` where a quote stays open.
 fn words(text: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
@@ -161,7 +161,7 @@ fn resolved(word: &str) -> io::Result<PathBuf> {
     programs::find(word, &[]).map_err(|why| io::Error::new(io::ErrorKind::NotFound, why))
 }
 
-/// A word as a shell takes it for itself.
+/// Returns a word as a shell takes it for itself.
 fn quoted(word: &std::ffi::OsStr) -> std::ffi::OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let mut quoted = vec![b'\''];
@@ -176,10 +176,10 @@ fn quoted(word: &std::ffi::OsStr) -> std::ffi::OsString {
     std::ffi::OsString::from_vec(quoted)
 }
 
-/// What tells this program from one of another version, without reading all of it.
+/// Returns a stamp that tells this program from another version, without reading all of it.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn stamp() -> Result<String, Error> {
     let stat = own_file().and_then(|file| file.metadata()).map_err(unreadable)?;
     Ok(format!("{}-{}-{}", env!("CARGO_PKG_VERSION"), stat.len(), stat.mtime()))
@@ -216,7 +216,7 @@ pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
     ))
 }
 
-/// The SHA-256 that the program at a path inside tells of itself.
+/// Returns the SHA-256 that the program at a path inside tells of itself.
 fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
     let output = command(container, &[binary, INTERNAL])
         .and_then(|mut command| children::output(command.stdin(Stdio::null())));
@@ -254,9 +254,9 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
 struct Aside {
     /// The folder.
     folder: std::path::PathBuf,
-    /// What of it an engine is to copy.
+    /// Name in it that an engine is to copy.
     sent: String,
-    /// Where to.
+    /// Target of the copy.
     place: String,
 }
 
@@ -297,7 +297,7 @@ impl Drop for Aside {
     }
 }
 
-/// Whether a program that was run did what it was asked.
+/// Returns the error if a program that was run failed.
 fn finished(output: std::io::Result<Output>, program: &str) -> Result<(), String> {
     match output {
         Ok(output) if output.status.success() => Ok(()),
@@ -306,13 +306,13 @@ fn finished(output: std::io::Result<Output>, program: &str) -> Result<(), String
     }
 }
 
-/// The program that leads inside.
+/// Returns the program that leads inside.
 fn program_of(container: &Container) -> &str {
     let engine = container.engine.as_ref().map(|(engine, _)| engine.as_str());
     engine.or(container.exec.first().map(String::as_str)).unwrap_or_default()
 }
 
-/// What a program said that failed.
+/// Returns the output of a program that failed.
 #[must_use]
 pub fn words_of(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
@@ -326,20 +326,20 @@ fn own_file() -> std::io::Result<File> {
     File::open(SELF)
 }
 
-/// The bytes of this program.
+/// Returns the bytes of this program.
 fn own_bytes() -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     own_file()?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The bytes of the file at that path.
+/// Returns the bytes of the file at that path.
 #[expect(clippy::disallowed_methods, reason = "this program, by the path of its call")]
 fn bytes_at(path: &std::ffi::OsStr) -> std::io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// The error where this program cannot read itself.
+/// Returns the error where this program cannot read itself.
 fn unreadable(source: std::io::Error) -> Error {
     Error::io("read", SELF, source)
 }

@@ -31,7 +31,7 @@ const NAME: &str = "id";
 pub(super) const SANDBOXES: &str = "sandboxes.json";
 /// Size of that file.
 const FILE_BYTES_MAX: usize = 64;
-/// What tells one machine from another, the most lasting first: the last one changes at each boot.
+/// Files that identify a machine, the most lasting first: the last one changes at each boot.
 const MACHINE_FILES: [&str; 3] =
     ["/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id"];
 /// Folders between the user's state folder and the root of the file system.
@@ -42,26 +42,26 @@ const DEPTH_MAX: usize = 1000;
 pub struct StateId(String);
 
 impl StateId {
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The id that a text is.
+    /// Returns the id that a text is.
     fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         (text.len() == DIGITS && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
     }
 
-    /// The one that stands for a text, which it does not tell.
+    /// Returns the one that stands for a text, which it does not tell.
     fn of(text: &str) -> Self {
         let mut digits = Sha256::of(format!("lbx state\n{text}\n").as_bytes()).to_hex();
         digits.truncate(DIGITS);
         Self(digits)
     }
 
-    /// A new one.
+    /// Returns a new one.
     fn random() -> Result<Self, Error> {
         let mut bytes = [0_u8; DIGITS / 2];
         let mut filled = 0;
@@ -80,7 +80,7 @@ impl fmt::Display for StateId {
     }
 }
 
-/// Where an id comes from.
+/// Origin of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// The environment says so.
@@ -96,7 +96,7 @@ pub enum Origin {
 pub struct Identity {
     /// The id.
     pub id: StateId,
-    /// Where it comes from.
+    /// Origin of the id.
     pub origin: Origin,
     /// Who wrote the file that it comes from.
     file_owner: Option<u32>,
@@ -118,7 +118,7 @@ impl Identity {
         Ok(Self { id: StateId::of(&format!("{}\n{itself}", self.id)), ..self })
     }
 
-    /// Whether a folder of this name that belongs to `uid` may be the state: this account's own, or that
+    /// Returns true if a folder of this name that belongs to `uid` may be the state: this account's own, or that
     /// of whoever wrote the id, as where root works in a user's home. An id that the environment names is
     /// shared on purpose.
     #[must_use]
@@ -129,7 +129,7 @@ impl Identity {
     }
 }
 
-/// What is known of the id before anything is made.
+/// Choice of an id, before anything is made.
 enum Choice {
     /// It is settled, and may have a state already.
     Settled(Identity),
@@ -199,7 +199,7 @@ pub fn source(root: BorrowedFd<'_>) -> Result<Option<(Origin, Option<StateId>)>,
     })
 }
 
-/// The id that the environment names.
+/// Returns the id that the environment names.
 fn of_environment(text: &OsStr) -> Result<Identity, Error> {
     let id = text.to_str().and_then(StateId::parse).ok_or_else(|| {
         Error::invalid(format!("{VARIABLE}: expected {DIGITS} hexadecimal digits in lower case"))
@@ -208,7 +208,7 @@ fn of_environment(text: &OsStr) -> Result<Identity, Error> {
     Ok(Identity { id, origin: Origin::Environment, file_owner: None })
 }
 
-/// The user's state folder, by the XDG base directory specification, and the folder that must exist
+/// Returns the user's state folder, by the XDG base directory specification, and the folder that must exist
 /// for it to be made.
 fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -225,13 +225,13 @@ pub fn user_folder() -> Option<PathBuf> {
     Some(state_home()?.0.join(FOLDER))
 }
 
-/// The files in that folder on which lbx acts.
+/// Returns the files in that folder on which lbx acts.
 #[must_use]
 pub fn user_files() -> Vec<OsString> {
     [NAME, SANDBOXES].map(OsString::from).into()
 }
 
-/// Whether an error means that there is no place here for this account.
+/// Returns true if an error means that there is no place here for this account.
 fn is_no_place(errno: Errno) -> bool {
     matches!(
         errno,
@@ -245,7 +245,7 @@ fn is_no_place(errno: Errno) -> bool {
     )
 }
 
-/// What the user's state folder says, for a workspace at `root`.
+/// Reads the user's state folder, for a workspace at `root`.
 fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
     let Some((state_home, must_exist)) = state_home() else {
         return Ok(Choice::Impossible);
@@ -285,7 +285,7 @@ pub(super) fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
 
-/// Whether `folder` is `root` or lies below it, whatever the paths look like.
+/// Returns true if `folder` is `root` or lies below it, whatever the paths look like.
 fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
     let (Ok(root), Ok(mut stat)) = (rustix::fs::fstat(root), rustix::fs::fstat(folder)) else {
         return true;
@@ -307,7 +307,7 @@ fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
     true
 }
 
-/// The id in the user's file; `None` where there is no file.
+/// Returns the id in the user's file; `None` where there is no file.
 fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     let file = path.join(NAME);
     let shown = file.display().to_string();
@@ -330,7 +330,7 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     Ok(Some(Choice::Settled(Identity { id, origin: Origin::User(file), file_owner })))
 }
 
-/// The refusal of a file that holds no id. It is not replaced: the state that it named would be lost
+/// Returns the refusal of a file that holds no id. It is not replaced: the state that it named would be lost
 /// without a word.
 fn no_id(shown: &str) -> Error {
     Error::new(
@@ -403,20 +403,20 @@ fn give_name(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
     }
 }
 
-/// The id for a workspace at `root` where the user can have none.
+/// Returns the id for a workspace at `root` where the user can have none.
 fn derived_for(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
     let of_account = |id| Identity { id, origin: Origin::Derived, file_owner: None };
     derived().map(|id| of_account(id).of_root(root)).transpose()
 }
 
-/// The id by machine and user; `None` where nothing tells this machine from others.
+/// Returns the id by machine and user; `None` where nothing tells this machine from others.
 fn derived() -> Option<StateId> {
     let machine = MACHINE_FILES.iter().find_map(|path| machine_id(Path::new(path)))?;
     let uid = rustix::process::geteuid().as_raw();
     Some(StateId::of(&format!("{machine}\n{uid}")))
 }
 
-/// What a file says of the machine, where that is as good as random.
+/// Returns the id of the machine in a file, if it is as good as random.
 fn machine_id(path: &Path) -> Option<String> {
     let flags = fs::READ.difference(OFlags::NOFOLLOW);
     let open = || rustix::fs::openat(CWD, path, flags, Mode::empty());

@@ -28,7 +28,7 @@ pub struct Lock {
     _file: File,
 }
 
-/// What came of asking for a lock.
+/// Result of asking for a lock.
 #[derive(Debug)]
 pub enum Asked<L = Lock> {
     /// It is held now.
@@ -41,7 +41,7 @@ pub enum Asked<L = Lock> {
 /// and none keeps it longer than `patience`. Its file is made with `mode` where it is missing.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn take(
     folder: BorrowedFd<'_>,
     name: &str,
@@ -104,7 +104,7 @@ impl Holder {
         holders
     }
 
-    /// Whether it is lbx itself.
+    /// Returns true if it is lbx itself.
     #[must_use]
     pub fn is_lbx(&self) -> bool {
         self.program == "lbx"
@@ -232,13 +232,13 @@ fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
     }
 }
 
-/// Whether a lock is merely held by someone else.
+/// Returns true if a lock is merely held by someone else.
 fn is_contended(source: &std::io::Error) -> bool {
     source.raw_os_error() == fs2::lock_contended_error().raw_os_error()
         || source.kind() == std::io::ErrorKind::Interrupted
 }
 
-/// A name that no other call uses: the process, a counter and the clock.
+/// Returns a name that no other call uses: the process, a counter and the clock.
 #[must_use]
 pub fn unique_name(prefix: &str) -> String {
     static NAMES: AtomicU64 = AtomicU64::new(0);
@@ -249,7 +249,7 @@ pub fn unique_name(prefix: &str) -> String {
     format!("{prefix}-{nanos:012x}-{:x}-{count:x}", crate::engine::workspace::fs::process_id())
 }
 
-/// Whether a name is one that [`unique_name`] makes, after its prefix.
+/// Returns true if a name is one that [`unique_name`] makes, after its prefix.
 #[must_use]
 pub fn is_unique(name: &str) -> bool {
     let is_hex = |part: &str| {

@@ -31,7 +31,7 @@ const NEAR_MAX: usize = 3;
 /// How alike such a name must be, 0 to 1.
 const LIKENESS_MIN: f32 = 0.5;
 
-/// What a name stands for.
+/// Workspace that a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
     /// The workspace's root: here, or in the container.
@@ -52,7 +52,7 @@ pub struct Container {
     pub exec: Vec<String>,
     /// lbx's binary inside.
     pub binary: String,
-    /// What tells that binary from one of another version.
+    /// Stamp that tells that binary from another version.
     pub stamp: String,
 }
 
@@ -65,7 +65,7 @@ struct All {
     sandboxes: BTreeMap<String, Sandbox>,
 }
 
-/// A name in its one form: lower case, and a hyphen for whatever is neither letter nor digit.
+/// Returns a name in its one form: lower case, and a hyphen for whatever is neither letter nor digit.
 ///
 /// # Errors
 /// `invalid_request` where nothing is left of it, or too much.
@@ -89,7 +89,7 @@ pub fn slug(name: &str) -> Result<String, Error> {
     Ok(slug.to_owned())
 }
 
-/// What a name stands for, with the name in its one form.
+/// Finds the sandbox of a name; returns the name in its one form too.
 ///
 /// # Errors
 /// `sandbox_not_found` with the nearest names, or the system's.
@@ -102,7 +102,7 @@ pub fn find(name: &str) -> Result<(String, Sandbox), Error> {
     }
 }
 
-/// All of them by name.
+/// Returns all of them by name.
 ///
 /// # Errors
 /// `io_error` where the file is damaged or newer, or the system's.
@@ -159,7 +159,7 @@ pub fn remove(slug: &str) -> Result<Sandbox, Error> {
     removed.ok_or_else(|| Error::internal("the sandbox was lost"))
 }
 
-/// The refusal of a name that stands for nothing.
+/// Returns the refusal of a name that stands for nothing.
 fn not_found(slug: &str, all: &BTreeMap<String, Sandbox>) -> Error {
     let names: Vec<&str> = all.keys().map(String::as_str).collect();
     let near = likeness::nearest(slug, &names, NEAR_MAX, LIKENESS_MIN);
@@ -219,7 +219,7 @@ fn folder(make: bool) -> Result<Option<(OwnedFd, PathBuf)>, Error> {
     }
 }
 
-/// What the file holds.
+/// Reads the sandboxes in the file.
 fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, Sandbox>, Error> {
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(id::SANDBOXES), FILE_BYTES_MAX)
         .map_err(|source| Error::io("read", shown(path), source))?;
@@ -237,7 +237,7 @@ fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, San
     Ok(all.sandboxes)
 }
 
-/// The file as messages name it.
+/// Returns the file as messages name it.
 fn shown(folder: &std::path::Path) -> String {
     folder.join(id::SANDBOXES).display().to_string()
 }

@@ -32,13 +32,13 @@ pub const STATE_FOLDER: &str = ".lbx";
 const OPENED_MAX: usize = 16;
 /// How the names of those begin.
 const KEPT_OPEN: [&str; 4] = [STAGING_FOLDER, "journal/", "sessions", "audit"];
-/// Where new bytes wait, below the state folder.
+/// Folder of staged bytes, below the state folder.
 pub const STAGING_FOLDER: &str = "staging";
 /// The lock that every change in the workspace holds, whoever makes it.
 const WORKSPACE_LOCK: &str = "lock";
 /// The file that tells git what not to see.
 const IGNORE_NAME: &str = ".gitignore";
-/// Where a search has found repositories and states, below the state folder.
+/// File with the repositories and states that a search has found, below the state folder.
 pub const KNOWN_REPOSITORIES: &str = "repositories.lbx";
 /// Keeps the state out of git, save for the policy that a team may want to share.
 const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
@@ -55,7 +55,7 @@ pub struct State {
     shared: OwnedFd,
     /// The state's own folder in it.
     folder: OwnedFd,
-    /// The same, from the workspace root.
+    /// That folder, from the workspace root.
     path: WorkspacePath,
     /// How long one holder may keep a lock before those who wait give up.
     lock_wait: Duration,
@@ -63,11 +63,11 @@ pub struct State {
     grown: Mutex<Vec<Arc<OwnedFd>>>,
     /// Folders below it that are open, by path: a call needs some of them again and again.
     opened: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
-    /// What is kept from one call to the next.
+    /// Cache that lasts from one call to the next.
     kept: Arc<Kept>,
-    /// The same where it is too much to be kept for longer than a call.
+    /// Cache of the call, for values too large to last longer.
     kept_in_call: Kept,
-    /// What the layers above note while the call lasts, each by its type.
+    /// Values of the layers above while the call lasts, by type.
     noted: Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>,
     /// The canonical path of the workspace root, by which that is known.
     root: PathBuf,
@@ -158,13 +158,13 @@ impl State {
         id::source(workspace.root_fd())
     }
 
-    /// Where the state is, from the workspace root.
+    /// Returns the path of the state, from the workspace root.
     #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         &self.path
     }
 
-    /// Where something of the state is, from the workspace root.
+    /// Returns the path of a file of the state, from the workspace root.
     #[must_use]
     pub fn path_of(&self, below: &str) -> WorkspacePath {
         below.split('/').fold(self.path.clone(), |path, name| path.join(name.as_ref()))
@@ -180,7 +180,7 @@ impl State {
     /// that came with a clone could have the backups of secrets committed. `git clean` may have removed it.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn keep_from_git(&self) -> Result<(), Error> {
         let name = OsStr::new(IGNORE_NAME);
         let is_right = || {
@@ -224,14 +224,14 @@ impl State {
         }
     }
 
-    /// The folders that got new ones in this call: until they are synced, those may be lost with all
+    /// Returns the folders that got new ones in this call: until they are synced, those may be lost with all
     /// that is in them.
     #[must_use]
     pub fn take_grown(&self) -> Vec<Arc<OwnedFd>> {
         std::mem::take(&mut *locked(&self.grown))
     }
 
-    /// What this call, or one before it, has made of the file `below`, which is in `folder`.
+    /// Returns the cached value of the file `below`, which is in `folder`.
     pub(super) fn known<T: Any + Send + Sync>(&self, below: &str, folder: BorrowedFd<'_>) -> Option<Arc<T>> {
         let shown = self.shown(below);
         let key = (self.root.as_path(), shown.as_str());
@@ -258,21 +258,21 @@ impl State {
         outcome
     }
 
-    /// Whether calls follow to which it is of use what this one keeps.
+    /// Returns true if calls follow to which it is of use what this one keeps.
     pub(super) fn keeps_for_others(&self) -> bool {
         self.kept.is_lasting()
     }
 
-    /// The folder, for calls relative to it.
+    /// Returns the folder, for calls relative to it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
     }
 
-    /// The folder of that path below it, if there is one; what is no folder of its own counts as none.
+    /// Returns the folder of that path below it, if there is one; what is no folder of its own counts as none.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn find_folder(&self, name: &str) -> Result<Option<Arc<OwnedFd>>, Error> {
         if let Some(known) = locked(&self.opened).get(name) {
             return Ok(Some(Arc::clone(known)));
@@ -296,11 +296,11 @@ impl State {
         }
     }
 
-    /// The folder of that path below it, made where it is missing; for this user's eyes alone. What
+    /// Returns the folder of that path below it, made where it is missing; for this user's eyes alone. What
     /// stands there and is no folder gets another name.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn folder(&self, path: &str) -> Result<Arc<OwnedFd>, Error> {
         if let Some(folder) = self.find_folder(path)? {
             return Ok(folder);
@@ -332,7 +332,7 @@ impl State {
     /// removes what a dead call left. Answers the new file, still open.
     ///
     /// # Errors
-    /// What the system says; then nothing has changed.
+    /// Returns the OS error; then nothing has changed.
     pub fn replace(
         &self,
         folder: BorrowedFd<'_>,
@@ -347,7 +347,7 @@ impl State {
     /// Takes the exclusive lock `name` in `folder` if it is free at once.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn try_lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Option<Lock>, Error> {
         match lock::take(folder, name, 0o600, None) {
             Ok(Asked::Held(lock)) => Ok(Some(lock)),
@@ -379,7 +379,7 @@ impl State {
     /// Takes the same lock if it is free at once.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn try_lock_workspace(&self) -> Result<Option<Lock>, Error> {
         match lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None) {
             Ok(Asked::Held(lock)) => Ok(Some(lock)),
@@ -388,7 +388,7 @@ impl State {
         }
     }
 
-    /// Whether the opened `.lbx/` is still the one that the workspace names.
+    /// Returns true if the opened `.lbx/` is still the one that the workspace names.
     #[must_use]
     pub fn is_in_place(&self, workspace: &Workspace) -> bool {
         let opened = rustix::fs::fstat(&self.shared);
@@ -396,7 +396,7 @@ impl State {
         opened.is_ok_and(|opened| named.is_ok_and(|named| fs::is_same_file(&opened, &named)))
     }
 
-    /// The processes that hold the workspace's lock.
+    /// Returns the processes that hold the workspace's lock.
     #[must_use]
     pub fn lock_holders(&self) -> Vec<Holder> {
         let stat = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref());
@@ -426,7 +426,7 @@ impl State {
     }
 }
 
-/// What to do where a file system has no locks.
+/// Advice for a file system without locks.
 const NO_LOCKS: &str = "This file system has no locks. In the configuration of an NFS mount, `local_lock=flock` (nfs(5)) \
                         keeps them on this machine; else keep the project on another file system.";
 
@@ -450,7 +450,7 @@ fn replace_by_way_of(
     })
 }
 
-/// The refusal of a state that another account wrote.
+/// Returns the refusal of a state that another account wrote.
 fn foreign(shown: &str, owner: u32) -> Error {
     Error::new(
         ErrorKind::PermissionDenied,
@@ -518,7 +518,7 @@ fn clear_for_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
 /// Makes a folder, where there is none yet; whether there was none.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<bool, Errno> {
     match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))) {
         Ok(()) => Ok(true),
@@ -527,21 +527,21 @@ pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<bo
     }
 }
 
-/// What lies in `.lbx/` itself as messages name it.
+/// Returns a name in `.lbx/` as messages show it.
 fn shown(name: &str) -> String {
     format!("{STATE_FOLDER}/{name}")
 }
 
-/// The names in a folder of the state, dots aside.
+/// Returns the names in a folder of the state, dots aside.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
     let names = fs::names_in(folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
     Ok(names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
-/// What a lock holds, whatever became of others that held it.
+/// Locks a value, even if a thread that held it panicked.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

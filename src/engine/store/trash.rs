@@ -32,14 +32,14 @@ const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 /// Version of a description that this code writes.
 const VERSION: u32 = 1;
 
-/// What was deleted.
+/// A deleted file or folder, with its description.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrashEntry {
     /// Version of the format.
     version: u32,
     /// Its name in the trash.
     pub id: String,
-    /// Where it was.
+    /// Original path.
     pub path: WorkspacePath,
     /// Who deleted it.
     pub session: String,
@@ -49,7 +49,7 @@ pub struct TrashEntry {
     pub files: u64,
     /// Bytes in them.
     pub bytes: u64,
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub is_folder: bool,
     /// Digest of what it holds, by which an undo or a restore knows that it still does; absent of what has
     /// no bytes.
@@ -58,7 +58,7 @@ pub struct TrashEntry {
 }
 
 impl TrashEntry {
-    /// An entry for something that is about to be deleted.
+    /// Returns an entry for something that is about to be deleted.
     #[must_use]
     pub fn new(path: WorkspacePath, session: &str, time: u64, is_folder: bool) -> Self {
         let id = unique_name("t").replace("t-", "");
@@ -75,23 +75,23 @@ impl TrashEntry {
         }
     }
 
-    /// Where what was deleted is kept.
+    /// Returns the path of the deleted content.
     #[must_use]
     pub fn content(&self, state: Option<&State>) -> WorkspacePath {
         path_in(state, FOLDER).join(self.id.as_ref()).join(CONTENT.as_ref())
     }
 
-    /// Where its description is kept.
+    /// Returns the path of its description.
     #[must_use]
     pub fn description(&self, state: &State) -> WorkspacePath {
         state.path_of(FOLDER).join(self.id.as_ref()).join(DESCRIPTION.as_ref())
     }
 }
 
-/// What is in the trash, the newest first.
+/// Lists the trash, the newest first.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
     let Some(trash) = state.find_folder(FOLDER)? else {
         return Ok(Vec::new());
@@ -102,15 +102,15 @@ pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
     Ok(entries)
 }
 
-/// The same of a state that there may not be.
+/// Lists the trash of a state, if there is one.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn list_of(state: Option<&State>) -> Result<Vec<TrashEntry>, Error> {
     state.map_or_else(|| Ok(Vec::new()), list)
 }
 
-/// The name of the entry whose content is, or was, at a path or holds it.
+/// Returns the name of the entry whose content is, or was, at a path or holds it.
 #[must_use]
 pub fn id_of(state: &State, path: &WorkspacePath) -> Option<String> {
     let trash = state.path_of(FOLDER);
@@ -118,7 +118,7 @@ pub fn id_of(state: &State, path: &WorkspacePath) -> Option<String> {
     path.is_within(&trash).then_some(id)
 }
 
-/// Where the entry holds what was deleted that a path is, or lies in.
+/// Returns the deleted content in the trash that a path is, or lies in.
 #[must_use]
 pub fn content_of(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
     let id = id_of(state, path)?;
@@ -129,7 +129,7 @@ pub fn content_of(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> 
 /// Writes the description of an entry anew.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn describe(state: &State, entry: &TrashEntry) -> Result<(), Error> {
     let folder = state.folder(&format!("{FOLDER}/{}", entry.id))?;
     let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
@@ -137,31 +137,31 @@ pub fn describe(state: &State, entry: &TrashEntry) -> Result<(), Error> {
     Ok(())
 }
 
-/// The description of the entry `id`, whether it still holds something or not.
+/// Returns the description of the entry `id`, whether it still holds something or not.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn described(state: &State, id: &str) -> Result<Option<TrashEntry>, Error> {
     let folder = state.find_folder(FOLDER)?.filter(|_| is_unique(id));
     let opened = folder.and_then(|trash| fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok());
     Ok(opened.and_then(|folder| description(&folder, id)))
 }
 
-/// Where what stands at a path in the trash was when it was deleted.
+/// Returns the original path of a path in the trash.
 #[must_use]
 pub fn original(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
     let entry = described(state, &id_of(state, path)?).ok()??;
     Some(path.rebased(&entry.content(Some(state)), &entry.path))
 }
 
-/// The entry `id`, if it is whole, of a version that this code knows, and still holds something.
+/// Returns the entry `id`, if it is whole, of a version that this code knows, and still holds something.
 fn entry(trash: &OwnedFd, id: &str) -> Option<TrashEntry> {
     let folder = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok()?;
     fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).ok()?;
     description(&folder, id)
 }
 
-/// What the folder of the entry `id` says of it, in a version that this code knows.
+/// Reads the description of the entry `id`, if its version is known.
 fn description(folder: &OwnedFd, id: &str) -> Option<TrashEntry> {
     let bytes = fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX).ok()??;
     let entry: TrashEntry = serde_json::from_slice(&bytes).ok()?;
@@ -169,10 +169,10 @@ fn description(folder: &OwnedFd, id: &str) -> Option<TrashEntry> {
         .then_some(entry)
 }
 
-/// Whether anything is in the entry `id` that a newer version might know better than this one.
+/// Returns true if anything is in the entry `id` that a newer version might know better than this one.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn has_content(state: &State, id: &str) -> Result<bool, Error> {
     let Some(trash) = state.find_folder(FOLDER)?.filter(|_| !id.starts_with(PURGED_PREFIX)) else {
         return Ok(false);
@@ -181,10 +181,10 @@ pub fn has_content(state: &State, id: &str) -> Result<bool, Error> {
     Ok(folder.is_ok_and(|folder| fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).is_ok()))
 }
 
-/// The names of entries that a purge could not remove as a whole.
+/// Returns the names of entries that a purge could not remove as a whole.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn half_purged(state: &State) -> Result<Vec<String>, Error> {
     let Some(trash) = state.find_folder(FOLDER)? else {
         return Ok(Vec::new());
@@ -200,7 +200,7 @@ pub fn half_purged(state: &State) -> Result<Vec<String>, Error> {
 /// it, is not what was deleted, and nobody is to restore it.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn purge(state: &State, id: &str) -> Result<Removed, Error> {
     let Some(trash) = state.find_folder(FOLDER)? else {
         return Ok(Removed::default());

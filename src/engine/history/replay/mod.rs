@@ -23,7 +23,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The tool's name.
+    /// Returns the tool's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,13 +36,13 @@ impl Direction {
 /// Why a change cannot be played: it moves something, and the picture has no place for that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayConflict {
-    /// What was moved is not there.
+    /// The moved thing is missing.
     Missing(WorkspacePath),
     /// Something stands where it is to come back.
     Taken(WorkspacePath),
 }
 
-/// What stands at a path.
+/// Kind of thing at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A folder.
@@ -57,23 +57,23 @@ pub type Blend<'s> = &'s dyn Fn(&WorkspacePath, &Version, &Version, &Version) ->
 
 /// The picture.
 pub struct Replay<'s> {
-    /// What stands at a path in the tree, if anything does.
+    /// Returns the kind of thing at a path in the tree.
     stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
-    /// What to do where others changed a file between two changes; without it, that is a conflict.
+    /// Merge of changes by others between two changes; without it, these are a conflict.
     blend: Option<Blend<'s>>,
-    /// What has moved.
+    /// Moved things.
     pieces: Pieces,
     /// Files with other bytes, by where they are to stand.
     lives: BTreeMap<WorkspacePath, Live>,
     /// Files that are gone, by where they would stand.
     gone: BTreeMap<WorkspacePath, Vec<Gone>>,
-    /// Where the files stand that are among the two.
+    /// Present paths of the files in the two maps.
     changed: BTreeSet<WorkspacePath>,
     /// Folders that are made.
     made: BTreeMap<WorkspacePath, FolderEntry<WorkspacePath>>,
     /// Folders that nobody needs once they are empty.
     vacant: BTreeSet<WorkspacePath>,
-    /// Those of them whose place something else takes, by where they stand.
+    /// Empty folders whose place something else takes, by present path.
     ousted: BTreeSet<WorkspacePath>,
     /// Folders with other permission bits: those they must have now, where that is known, and those
     /// they are to have.
@@ -83,7 +83,7 @@ pub struct Replay<'s> {
 }
 
 impl<'s> Replay<'s> {
-    /// The tree as it stands, with folders in it that are to go once they are empty.
+    /// Returns the tree as it stands, with folders in it that are to go once they are empty.
     #[must_use]
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
         let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
@@ -92,7 +92,7 @@ impl<'s> Replay<'s> {
         Self { stands, blend: None, pieces, lives, gone, changed, made, vacant, ousted, modes, interleaved }
     }
 
-    /// The same, keeping what others changed in between.
+    /// Keeps the changes of others in between.
     #[must_use]
     pub fn blending(self, blend: Option<Blend<'s>>) -> Self {
         Self { blend, ..self }
@@ -101,7 +101,7 @@ impl<'s> Replay<'s> {
     /// Plays one change.
     ///
     /// # Errors
-    /// Where it does not fit what those before it left.
+    /// Fails if it does not fit what those before it left.
     pub fn play(&mut self, entry: &JournalEntry, direction: Direction) -> Result<(), ReplayConflict> {
         if direction == Direction::Undo {
             self.change_modes(entry, direction);
@@ -173,7 +173,7 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// Whether something stands at a path that is not a folder.
+    /// Returns true if something stands at a path that is not a folder.
     fn is_leaf(&self, path: &WorkspacePath) -> bool {
         let kind = self.standing(path).and_then(|real| (self.stands)(&real));
         kind.is_some_and(|kind| kind != Kind::Folder)
@@ -283,7 +283,7 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// A file's bytes with a change taken back or done again, and with what others did in between kept;
+    /// Returns a file's bytes with a change taken back or done again, and with what others did in between kept;
     /// `None` where that is not wanted, or both touch the same lines.
     fn blended(
         &self,
@@ -367,13 +367,13 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// Where that stands which is at `path` in the picture, bytes that changed aside.
+    /// Returns the present path of the thing at `path` in the picture, except files with changed bytes.
     fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         let real = self.pieces.standing(path)?;
         ((self.stands)(&real).is_some() && !self.changed.contains(&real)).then_some(real)
     }
 
-    /// What differs from the tree as it stands.
+    /// Returns the difference to the present tree.
     #[must_use]
     pub fn outcome(self) -> ReplayResult {
         let Self { mut pieces, lives, gone, made, vacant, ousted, modes, interleaved, .. } = self;
@@ -407,7 +407,7 @@ impl<'s> Replay<'s> {
     }
 }
 
-/// The paths at or below a folder that a map has.
+/// Returns the paths at or below a folder that a map has.
 fn below<'m, T>(
     map: &'m BTreeMap<WorkspacePath, T>,
     folder: &'m WorkspacePath,
@@ -441,29 +441,29 @@ pub fn depth(path: &WorkspacePath) -> usize {
 /// A file that is to hold other bytes, or to be there at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
-    /// Where it is to stand.
+    /// Target path.
     pub at: WorkspacePath,
-    /// Where it stands; `None` where there is nothing.
+    /// Present path; `None` if there is nothing.
     pub real: Option<WorkspacePath>,
-    /// What it must hold now; `None` where there must be nothing.
+    /// Content that it must have now; `None` if nothing may be there.
     pub from: Option<Version>,
-    /// What it is to hold.
+    /// Content that it is to have.
     pub target: Version,
 }
 
 /// A file that is to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
-    /// Where it would stand by now.
+    /// Path that it would have by now.
     pub(super) at: WorkspacePath,
-    /// Where it stands; `None` where there is nothing.
+    /// Present path; `None` if there is nothing.
     pub real: Option<WorkspacePath>,
-    /// What it must hold now.
+    /// Content that it must have now.
     pub from: Option<Version>,
 }
 
 impl Gone {
-    /// Where it stands, or should.
+    /// Returns its present path, or the path that it should have.
     #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         self.real.as_ref().unwrap_or(&self.at)
@@ -471,7 +471,7 @@ impl Gone {
 }
 
 impl Live {
-    /// Whether the file is where it is to be, whatever moves round it: under one name may be another
+    /// Returns true if the file is where it is to be, whatever moves round it: under one name may be another
     /// folder by then, and under another this one.
     #[must_use]
     pub fn stays(&self, pieces: &Pieces) -> bool {
@@ -479,20 +479,20 @@ impl Live {
     }
 }
 
-/// What differs in the end.
+/// Difference in the end.
 #[derive(Debug, Default)]
 pub struct ReplayResult {
-    /// What gets another name.
+    /// Things that get another path.
     pub pieces: Pieces,
-    /// What gets other bytes.
+    /// Files that get other bytes.
     pub lives: Vec<Live>,
-    /// What goes.
+    /// Files that are removed.
     pub gone: Vec<Gone>,
     /// Folders that are to be there, outermost first.
     pub made: Vec<FolderEntry<WorkspacePath>>,
     /// Folders that are to go where they are empty, by where they would stand.
     pub vacant: Vec<WorkspacePath>,
-    /// The same, by where they stand, since something else takes their place.
+    /// Present paths of folders that go since something else takes their place.
     pub ousted: Vec<WorkspacePath>,
     /// Folders that get other permission bits, by where they are to stand: those they must have now,
     /// where that is known, and those they are to have.
@@ -502,7 +502,7 @@ pub struct ReplayResult {
     pub interleaved: BTreeSet<WorkspacePath>,
 }
 
-/// Whether two versions have the same bytes and mode.
+/// Returns true if two versions have the same bytes and mode.
 #[must_use]
 pub fn same(one: Option<&Version>, other: Option<&Version>) -> bool {
     match (one, other) {
@@ -519,12 +519,12 @@ mod tests {
     use super::*;
     use crate::sha256::Sha256;
 
-    /// A path.
+    /// Returns a path.
     fn path(text: &str) -> WorkspacePath {
         WorkspacePath::new(Path::new(text)).unwrap()
     }
 
-    /// A version; none for an empty text.
+    /// Returns a version; none for an empty text.
     fn version(text: &str) -> Option<Version> {
         let version = Version {
             sha256: Sha256::of(text.as_bytes()),
@@ -535,7 +535,7 @@ mod tests {
         (!text.is_empty()).then_some(version)
     }
 
-    /// A change of bytes.
+    /// Returns a change of bytes.
     fn file(name: &str, before: &str, after: &str) -> JournalEntry {
         let mut entry = JournalEntry::new("id".to_owned(), "s", "write", 1, 0);
         let (before, after) = (version(before), version(after));
@@ -543,7 +543,7 @@ mod tests {
         entry
     }
 
-    /// A change of a name.
+    /// Returns a change of a name.
     fn moved(from: &str, to: &str) -> JournalEntry {
         let mut entry = JournalEntry::new("id".to_owned(), "s", "move", 1, 0);
         entry.moves.push(MoveEntry::new(path(from), path(to)));

@@ -8,23 +8,23 @@ use crate::engine::workspace::path::WorkspacePath;
 /// Something that gets another name, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it stands.
+    /// Present path.
     pub real: WorkspacePath,
-    /// Where it is to stand.
+    /// Target path.
     pub at: WorkspacePath,
 }
 
 /// Things that get other names, all at once.
 #[derive(Debug, Clone, Default)]
 pub struct Pieces {
-    /// Where they are to stand, by where they stand.
+    /// Target paths, by present path.
     by_real: BTreeMap<PathBuf, WorkspacePath>,
-    /// Where they stand, by where they are to stand.
+    /// Present paths, by target path.
     by_at: BTreeMap<PathBuf, WorkspacePath>,
 }
 
 impl Pieces {
-    /// All of them.
+    /// Returns all of them.
     pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
         self.by_at
             .iter()
@@ -51,13 +51,13 @@ impl Pieces {
         }
     }
 
-    /// Whether something is to come to a path.
+    /// Returns true if something is to come to a path.
     #[must_use]
     pub fn comes_to(&self, at: &WorkspacePath) -> bool {
         self.by_at.contains_key(at.as_path())
     }
 
-    /// The paths at or below `folder` that something is to come to.
+    /// Returns the paths at or below `folder` that something is to come to.
     pub(super) fn coming_within(&self, folder: &WorkspacePath) -> Vec<WorkspacePath> {
         let all = self.by_at.range(folder.as_path().to_owned()..).map(|(at, _)| at);
         all.take_while(|at| at.starts_with(folder.as_path()))
@@ -65,19 +65,19 @@ impl Pieces {
             .collect()
     }
 
-    /// What stands below a path and goes a way of its own.
+    /// Returns the paths below a path that have targets of their own.
     pub fn below<'p>(&'p self, real: &'p WorkspacePath) -> impl Iterator<Item = &'p PathBuf> {
         let inner = self.by_real.range(real.as_path().to_owned()..).map(|(path, _)| path);
         inner.skip_while(|path| *path == real.as_path()).take_while(|path| path.starts_with(real.as_path()))
     }
 
-    /// Where something is to stand that stands at `real`.
+    /// Returns the target path of the thing at `real`.
     #[must_use]
     pub fn placed(&self, real: &WorkspacePath) -> WorkspacePath {
         if self.by_real.is_empty() { real.clone() } else { carried(&self.by_real, real) }
     }
 
-    /// Where that stands, if anywhere, which is to stand at `path`.
+    /// Returns the present path of the thing whose target is `path`.
     #[must_use]
     pub fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if self.by_real.is_empty() {
@@ -88,7 +88,7 @@ impl Pieces {
     }
 }
 
-/// Where `path` is once the names of `others` have become those that they lead to.
+/// Returns the place of `path` once the names of `others` have become their targets.
 fn carried(others: &BTreeMap<PathBuf, WorkspacePath>, path: &WorkspacePath) -> WorkspacePath {
     let holder = path.as_path().ancestors().find_map(|folder| Some((folder, others.get(folder)?)));
     let rebased = holder.and_then(|(old, new)| Some(path.rebased(&WorkspacePath::new(old)?, new)));

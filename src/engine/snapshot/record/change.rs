@@ -22,7 +22,7 @@ pub struct CommitInfo<'a> {
     pub tool: &'a str,
     /// Its number in the journal.
     pub seq: u64,
-    /// What the policy made of it, `warn` or `off`, where its caller had not seen the bytes.
+    /// Verdict of the policy, `warn` or `off`, if its caller had not seen the bytes.
     pub gate: Option<&'a str>,
     /// When it was made.
     pub time: SystemTime,
@@ -50,9 +50,9 @@ pub struct FolderChange<'a> {
 pub struct FileChange<'a> {
     /// Path from the root, its components separated by `/`.
     pub path: &'a [u8],
-    /// What was there before; `None` where nothing was.
+    /// File before; `None` if there was none.
     pub before: Option<FileState<'a>>,
-    /// What is there now; `None` where nothing is.
+    /// File now; `None` if there is none.
     pub after: Option<FileState<'a>>,
 }
 
@@ -61,30 +61,30 @@ pub struct FileChange<'a> {
 pub enum FileState<'a> {
     /// A regular file.
     Regular {
-        /// Whether its owner may execute it.
+        /// True if its owner may execute it.
         executable: bool,
         /// All its bytes, as on disk.
         bytes: &'a [u8],
     },
     /// A symbolic link.
     Symlink {
-        /// What it points to, as written.
+        /// Target, as written.
         target: &'a [u8],
     },
 }
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// The change's commit; `None` where nothing of it entered.
     pub id: Option<String>,
     /// The newest of the commits before it that hold what others changed, where there are any.
     pub external: Option<String>,
-    /// What could not enter, and why.
+    /// Paths that could not enter, with the reasons.
     pub left_out: Vec<LeftOut>,
     /// Untracked files and folders that git ignores and a scan met; a folder ends in a slash.
     pub ignored: Vec<Vec<u8>>,
-    /// What a person should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// Digests of what stayed out, for the session to keep.
     pub withheld: BTreeSet<Sha256>,

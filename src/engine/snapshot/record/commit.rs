@@ -15,7 +15,7 @@ use super::secrets::is_secret;
 use crate::engine::snapshot::store::branch::{Moved, RefUpdate};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, EXTERNAL, seconds};
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::objects::{self, Aside, Packed};
 use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::tree::{self, TreeEdit};
@@ -30,7 +30,7 @@ impl Store {
     /// it was makes no commit.
     ///
     /// # Errors
-    /// Where there can be no snapshot; nothing of the repository has moved then.
+    /// Fails if there can be no snapshot; nothing of the repository has moved then.
     pub fn record(&mut self, change: &CommitInfo<'_>) -> Result<Recorded, SnapshotError> {
         self.repeatedly(|store| store.attempt(change))
     }
@@ -164,39 +164,39 @@ pub(super) struct NewCommits {
     pub(super) seconds: i64,
     /// Large blobs.
     pub(super) packed: Vec<Packed>,
-    /// What became of the change.
+    /// Result of the change.
     pub(super) recorded: Recorded,
 }
 
 /// A snapshot whose objects and whose branch value are written aside. Dropped, they are removed.
 pub struct PreparedSnapshot {
-    /// Where it goes.
+    /// Store that it goes to.
     pub(super) store: Store,
     /// The newest snapshot before it.
     pub(super) tip: Option<ObjectId>,
-    /// What is written; `None` where nothing of the change enters.
+    /// Written files; `None` if nothing of the change enters.
     pub(super) written: Option<WrittenSnapshot>,
-    /// What became of the change.
+    /// Result of the change.
     pub(super) recorded: Recorded,
 }
 
-/// What is written of a snapshot.
+/// Written files of a snapshot.
 pub(super) struct WrittenSnapshot {
     /// The objects.
     pub(super) objects: Aside,
     /// The branch's new value.
     pub(super) value: RefUpdate,
-    /// What the branch's log will say.
+    /// Line for the branch's log.
     pub(super) log: LogLine,
 }
 
 impl PreparedSnapshot {
-    /// Its files, so that the disk begins with them.
+    /// Returns its files, so that the disk begins with them.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.written.iter().flat_map(|it| it.objects.files().chain([&it.value.file]))
     }
 
-    /// Whether all that is written is on a file system.
+    /// Returns true if all that is written is on a file system.
     #[must_use]
     pub fn is_on(&self, file_system: &FileSystem) -> bool {
         self.written.as_ref().is_none_or(|written| written.objects.is_on(file_system))
@@ -205,24 +205,24 @@ impl PreparedSnapshot {
     /// Makes what is written durable.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn sync(&self) -> Result<(), SnapshotError> {
         let Some(written) = &self.written else {
             return Ok(());
         };
-        written.objects.sync().doing(|| "the new objects cannot be synced".into())?;
-        written.value.file.sync_all().doing(|| "the branch's new value cannot be synced".into())
+        written.objects.sync().context(|| "the new objects cannot be synced".into())?;
+        written.value.file.sync_all().context(|| "the branch's new value cannot be synced".into())
     }
 
     /// Gives the objects their names and moves the branch; `None` where someone else has moved it
     /// meanwhile. What was written must be durable.
     ///
     /// # Errors
-    /// What the system says; the branch has not moved then.
+    /// Returns the OS error; the branch has not moved then.
     pub fn publish(mut self) -> Result<Option<Published>, SnapshotError> {
         let mut branch = None;
         if let Some(written) = &mut self.written {
-            written.objects.put().doing(|| "the new objects cannot be named".into())?;
+            written.objects.put().context(|| "the new objects cannot be named".into())?;
             branch = self.store.branch.move_to(&self.store.repo, self.tip, &written.value, &written.log)?;
             if branch.is_none() {
                 return Ok(None);
@@ -255,19 +255,19 @@ impl fmt::Debug for PreparedSnapshot {
 /// A snapshot that has its names, which are still to be synced.
 #[derive(Debug)]
 pub struct Published {
-    /// What it was before.
+    /// The prepared snapshot.
     ready: PreparedSnapshot,
     /// The folder of the branch, where that moved.
     branch: Option<Arc<Dir>>,
 }
 
 impl Published {
-    /// What became of the change.
+    /// Result of the change.
     pub fn take_recorded(&mut self) -> Recorded {
         std::mem::take(&mut self.ready.recorded)
     }
 
-    /// Whether all names are on a file system.
+    /// Returns true if all names are on a file system.
     #[must_use]
     pub fn is_on(&self, file_system: &FileSystem) -> bool {
         self.ready.is_on(file_system) && self.branch.as_ref().is_none_or(|branch| file_system.holds(branch))
@@ -284,15 +284,15 @@ impl Published {
     /// the state.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn sync(&self, file_system: Option<&FileSystem>) -> Result<(), SnapshotError> {
         let (Some(branch), Some(written)) = (&self.branch, &self.ready.written) else {
             return Ok(());
         };
         if !file_system.is_some_and(|it| it.keeps_order() && self.is_on(it)) {
-            written.objects.sync_names().doing(|| "the new objects cannot be synced".into())?;
+            written.objects.sync_names().context(|| "the new objects cannot be synced".into())?;
         }
-        branch.sync().doing(|| format!("cannot sync `{}`", branch.path().display()))
+        branch.sync().context(|| format!("cannot sync `{}`", branch.path().display()))
     }
 }
 

@@ -27,7 +27,7 @@ use crate::engine::workspace::survey::{Moment, Survey, SurveyedFolder, Thing, na
 pub enum OnDisk {
     /// A regular file.
     Regular {
-        /// Whether its owner may execute it.
+        /// True if its owner may execute it.
         executable: bool,
         /// All its bytes.
         bytes: Arc<Buffer>,
@@ -39,7 +39,7 @@ pub enum OnDisk {
 }
 
 impl OnDisk {
-    /// The file as a snapshot takes it; `None` for one that is too large.
+    /// Returns the file as a snapshot takes it; `None` for one that is too large.
     pub fn state(&self) -> Option<FileState<'_>> {
         match self {
             Self::Regular { executable, bytes } => {
@@ -54,7 +54,7 @@ impl OnDisk {
 /// A file with what the file system said of it before it was read.
 #[derive(Debug)]
 pub struct Looked {
-    /// What the file system said.
+    /// Stat of the file.
     pub stat: Stat,
     /// The file.
     pub file: OnDisk,
@@ -63,7 +63,7 @@ pub struct Looked {
 /// Files whose bytes the caller has: by path from the root, with what the file system said of each
 /// when it was read.
 pub type AtHand = BTreeMap<Vec<u8>, HeldFile>;
-/// What the file system said of a file, and its bytes.
+/// Stat of a file, and its bytes.
 type HeldFile = (rustix::fs::Stat, Arc<Buffer>);
 
 /// The workspace, held open.
@@ -73,7 +73,7 @@ pub struct Root {
     folder: Arc<OwnedFd>,
     /// The largest file that is read, in bytes.
     file_bytes_max: u64,
-    /// What stands in it, where someone has just looked.
+    /// Survey of it, if one was just made.
     survey: Option<Arc<Survey>>,
 }
 
@@ -84,12 +84,12 @@ impl Root {
         Ok(Self { folder: Arc::new(folder), file_bytes_max, survey: None })
     }
 
-    /// The same, where what stands there is known, so that no folder and no file is looked at again.
+    /// Uses a survey, so that no folder and no file is looked at again.
     pub fn surveyed(self, survey: Option<Arc<Survey>>) -> Self {
         Self { survey, ..self }
     }
 
-    /// The same with a folder that is open already.
+    /// Wraps a folder that is open already.
     pub fn of(folder: BorrowedFd<'_>, file_bytes_max: u64) -> io::Result<Self> {
         let folder = openat(folder, ".", folder_flags(), Mode::empty())?;
         Ok(Self { folder: Arc::new(folder), file_bytes_max, survey: None })
@@ -153,11 +153,11 @@ impl Root {
         Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
     }
 
-    /// The folder at `path`, which ends in a slash, or is empty for the workspace itself: as a survey found
+    /// Returns the folder at `path`, which ends in a slash, or is empty for the workspace itself: as a survey found
     /// it, else opened.
     ///
     /// # Errors
-    /// What the system says; `ELOOP` or `ENOTDIR` where a link is on the way.
+    /// Returns the OS error; `ELOOP` or `ENOTDIR` where a link is on the way.
     pub fn folder(&self, path: &[u8]) -> Result<ScannedFolder, Errno> {
         let known = path.strip_suffix(b"/").unwrap_or(path);
         if self.survey.as_ref().is_some_and(|survey| survey.folder(known).is_some()) {
@@ -166,7 +166,7 @@ impl Root {
         Ok(ScannedFolder::Opened(self.opened(path)?))
     }
 
-    /// What the survey has of a folder.
+    /// Returns the survey's folder at a path.
     fn found(&self, path: &[u8]) -> Option<&SurveyedFolder> {
         self.survey.as_ref()?.folder(path.strip_suffix(b"/").unwrap_or(path))
     }
@@ -204,7 +204,7 @@ impl ScannedFolder {
     /// What is in it, but for git's own folder, in the order of [`in_order`]; and whether that is there.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn list(&self) -> io::Result<(Listing, bool)> {
         let mut listing = match self {
             Self::Opened(folder) => names_of(folder.as_fd())?,
@@ -217,10 +217,10 @@ impl ScannedFolder {
         Ok((listing, is_repository))
     }
 
-    /// What the file system says of `name` in it, links not followed.
+    /// Returns the stat of `name` in it, links not followed.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn stat(&self, name: &[u8]) -> Result<FileLook, Errno> {
         match self {
             Self::Opened(folder) => {
@@ -243,13 +243,13 @@ impl ScannedFolder {
 }
 
 impl ScannedFolder {
-    /// The bytes of the rule file `name` in it; `None` where it is no regular file, has too many
+    /// Returns the bytes of the rule file `name` in it; `None` where it is no regular file, has too many
     /// rules, or cannot be read.
     pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
         self.opened(|folder| rule_bounds::read(folder, name)).flatten()
     }
 
-    /// The name of a file for rules in it that cannot be read, since it is no file, or holds more than
+    /// Returns the name of a file for rules in it that cannot be read, since it is no file, or holds more than
     /// is read.
     pub fn odd_rules<'l>(&self, listing: &'l Listing) -> Option<&'l [u8]> {
         let is_odd = |it: &ListedName<'_>| match it.kind {
@@ -266,7 +266,7 @@ impl ScannedFolder {
     }
 }
 
-/// The order of an index: of two names, a folder counts as if a slash were part of its name.
+/// Returns the order of an index: of two names, a folder counts as if a slash were part of its name.
 pub fn in_order(one: &[u8], one_is_folder: bool, other: &[u8], other_is_folder: bool) -> Ordering {
     let common = one.len().min(other.len());
     let next = |name: &[u8], is_folder: bool| name.get(common).copied().or(is_folder.then_some(b'/'));
@@ -282,7 +282,7 @@ fn folder_flags() -> OFlags {
 
 /// How far the clock that files are stamped by may lag behind: two of its slowest usual ticks.
 const TICK_MAX: Duration = Duration::from_millis(20);
-/// The same where it counts in seconds, or in two of them.
+/// That lag in seconds, for file systems that count in one or two of them.
 const COARSE_TICK_MAX: i64 = 2;
 /// Nanoseconds in a second.
 const NANOSECONDS: i128 = 1_000_000_000;
@@ -296,7 +296,7 @@ const NANOSECONDS: i128 = 1_000_000_000;
 pub struct Clock {
     /// When the scan began, in nanoseconds since 1970.
     began: i128,
-    /// Whether the bit to execute counts.
+    /// True if the bit to execute counts.
     modes: bool,
 }
 
@@ -306,7 +306,7 @@ impl Clock {
         Self { began: i128::from(seconds) * NANOSECONDS + i128::from(nanoseconds), modes }
     }
 
-    /// Whether noted data prove nothing, since the file was written too late for that.
+    /// Returns true if noted data prove nothing, since the file was written too late for that.
     pub fn is_racy(&self, noted: &Stat) -> bool {
         [noted.mtime, noted.ctime].iter().any(|time| {
             if time.nsecs == 0 {
@@ -317,7 +317,7 @@ impl Clock {
         })
     }
 
-    /// Whether a file still is what the index has, by what the file system says of it.
+    /// Returns true if a file still is what the index has, by what the file system says of it.
     pub fn is_same(&self, entry: &Entry, on_disk: &FileLook) -> bool {
         let kind = FileType::from_raw_mode(on_disk.mode as RawMode);
         let is_kind = match entry.mode {
@@ -339,7 +339,7 @@ impl Clock {
     }
 }
 
-/// What is known of a file that nobody has opened.
+/// Stat of a file that nobody has opened.
 #[derive(Debug, Clone, Copy)]
 pub struct FileLook {
     /// Type and permission bits.
@@ -351,12 +351,12 @@ pub struct FileLook {
 }
 
 impl FileLook {
-    /// What the file system says now.
+    /// Takes the stat from the file system.
     pub fn now(stat: &rustix::fs::Stat) -> Self {
         Self { mode: stat.st_mode, size_bytes: size_of(stat), stat: noted(stat) }
     }
 
-    /// What a survey found. The device is not known, and no index is compared by it.
+    /// Takes the stat from a survey. The device is unknown, and no index is compared by it.
     pub fn surveyed(thing: &Thing) -> Self {
         let time = |(seconds, nanoseconds): Moment| gix::index::entry::stat::Time {
             secs: low(seconds.cast_unsigned()),
@@ -376,7 +376,7 @@ impl FileLook {
     }
 }
 
-/// The lower 32 bits of a number, as git keeps it.
+/// Returns the lower 32 bits of a number, as git keeps it.
 fn low(number: u64) -> u32 {
     u32::try_from(number & 0xffff_ffff).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::change::{FileState, FolderChange, LeftOut, Reason};
 use super::disk::{AtHand, OnDisk, Root, ScannedFolder};
 use super::prepare::Preparer;
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::tree::{RULE_FILES, is_name, is_too_deep, may_enter};
 use crate::engine::workspace::listing::Listing;
@@ -27,10 +27,10 @@ const LEFT_OUT_MAX: usize = 1000;
 /// Takes the files of a moved folder into the snapshot that `preparer` prepares.
 ///
 /// # Errors
-/// Where the folder cannot be read, or an object not be stored.
+/// Fails if the folder cannot be read, or an object not be stored.
 pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Result<(), SnapshotError> {
     let names = Names { before: change.before, after: change.after };
-    let root = Root::of(change.folder, preparer.file_bytes_max).doing(|| names.doing(b""))?;
+    let root = Root::of(change.folder, preparer.file_bytes_max).context(|| names.cannot_read(b""))?;
     let mut taker = Taker {
         preparer,
         names,
@@ -57,7 +57,7 @@ struct Names<'c> {
 }
 
 impl Names<'_> {
-    /// The path that `below` the folder has, or had.
+    /// Returns the path that `below` the folder has, or had.
     fn path(self, below: &[u8]) -> Vec<u8> {
         joined(self.after.or(self.before).unwrap_or_default(), below)
     }
@@ -67,8 +67,8 @@ impl Names<'_> {
         [self.before, self.after].map(|name| name.map(|name| joined(name, below)))
     }
 
-    /// What failed, for a message.
-    fn doing(self, below: &[u8]) -> String {
+    /// Returns the failed operation, for a message.
+    fn cannot_read(self, below: &[u8]) -> String {
         format!("`{}` cannot be read", self.path(below).to_str_lossy())
     }
 }
@@ -121,7 +121,7 @@ impl Taker<'_, '_, '_, '_> {
         };
         self.folders_left = left;
         let names = self.names;
-        let doing = || names.doing(below);
+        let doing = || names.cannot_read(below);
         let folder = match self.root.folder(below) {
             Ok(folder) => folder,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
@@ -129,9 +129,9 @@ impl Taker<'_, '_, '_, '_> {
                 self.leave_out(below, Reason::Unreadable);
                 return Ok(());
             }
-            Err(error) => return Err(error).doing(doing),
+            Err(error) => return Err(error).context(doing),
         };
-        let (listing, is_repository) = folder.list().doing(doing)?;
+        let (listing, is_repository) = folder.list().context(doing)?;
         if is_repository {
             let at = self.names.path(below).to_str_lossy().trim_end_matches('/').to_owned();
             self.leave_out(below, Reason::NestedRepository(at));
@@ -153,7 +153,7 @@ impl Taker<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Whether anything in a folder may enter, or be gone from the snapshots: git ignores it under
+    /// Returns true if anything in a folder may enter, or be gone from the snapshots: git ignores it under
     /// none of its names, or tracks something in it.
     fn is_of_note(&mut self, below: &BString) -> Result<bool, SnapshotError> {
         let mut is_ignored = false;
@@ -228,7 +228,7 @@ impl Taker<'_, '_, '_, '_> {
                 self.leave_out(below, Reason::Unreadable);
                 return Ok(());
             }
-            Err(error) => return Err(error).doing(|| self.names.doing(below)),
+            Err(error) => return Err(error).context(|| self.names.cannot_read(below)),
         };
         let Some(state) = file.state() else {
             if let OnDisk::TooLarge(size_bytes) = file {
@@ -260,7 +260,7 @@ impl Taker<'_, '_, '_, '_> {
         self.preparer.flush()
     }
 
-    /// What there is to know of a file under one of its names; `None` where git ignores it there.
+    /// Looks a file up under one of its names; `None` if git ignores it there.
     fn side(&mut self, path: Vec<u8>) -> Result<Option<Side>, SnapshotError> {
         if !is_name(&path, false) {
             return Ok(None);
@@ -338,11 +338,11 @@ impl Taker<'_, '_, '_, '_> {
 struct Side {
     /// Its path from the root.
     path: Vec<u8>,
-    /// What the snapshots have there.
+    /// Entry of the newest snapshot there.
     found: Lookup,
 }
 
-/// The path of what lies `below` a folder.
+/// Returns the path of what lies `below` a folder.
 fn joined(folder: &[u8], below: &[u8]) -> Vec<u8> {
     if below.is_empty() { folder.to_vec() } else { [folder, b"/", below].concat() }
 }

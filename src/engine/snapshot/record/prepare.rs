@@ -16,7 +16,7 @@ use super::rules::Rules;
 use super::secrets::{self, Excluded, Withheld, content, is_secret};
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed, compress_blob};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
@@ -32,9 +32,9 @@ pub struct Prepared<'a> {
     pub external: Vec<TreeEdit<'a>>,
     /// Then brings it to what is there now.
     pub change: Vec<TreeEdit<'a>>,
-    /// What does not enter.
+    /// Paths that do not enter.
     pub left_out: Vec<LeftOut>,
-    /// What a person should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// Large blobs, which are too much to keep as they are.
     pub packed: Vec<Packed>,
@@ -42,16 +42,16 @@ pub struct Prepared<'a> {
     pub withheld: BTreeSet<Sha256>,
 }
 
-/// Whether the file system's executable bits count.
+/// Returns true if the file system's executable bits count.
 pub fn modes_count(repo: &Repo) -> bool {
     repo.settings().boolean("core.fileMode").unwrap_or(true)
 }
 
-/// What a scan makes of a file.
+/// Result of scanning a file.
 pub enum Scanned {
     /// This is there, or nothing.
     Is(Option<TreeItem>),
-    /// What is known is there.
+    /// The file is as known.
     IsKnown,
     /// It does not enter.
     LeftOut(Reason),
@@ -67,17 +67,17 @@ pub struct Preparer<'r, 'a> {
     head: Option<(ObjectId, Option<Trees>)>,
     /// Git's rules for paths.
     pub rules: Rules<'r>,
-    /// Whether the file system's executable bits count.
+    /// True if the file system's executable bits count.
     modes: bool,
     /// Every path of the change.
     pub(super) paths: BTreeSet<&'a [u8]>,
     /// The largest file that enters, in bytes.
     pub file_bytes_max: u64,
-    /// What stays out by its name.
+    /// Names that stay out.
     excluded: &'r Excluded,
     /// Bytes that stay out under every name.
     pub(super) withheld: Withheld,
-    /// What came of it so far.
+    /// Result so far.
     pub done: Prepared<'a>,
     /// Bytes of new blobs that wait in memory.
     kept_bytes: usize,
@@ -219,13 +219,13 @@ impl<'a> Preparer<'_, 'a> {
         Ok(Scanned::Is(Some(TreeItem { kind, id })))
     }
 
-    /// Whether the branch has that blob at `path`, as after a change that the scan's index has not seen.
+    /// Returns true if the branch has that blob at `path`, as after a change that the scan's index has not seen.
     fn branch_has(&mut self, path: &[u8], id: ObjectId) -> Result<bool, SnapshotError> {
         let found = self.look_up(path)?;
         Ok(found.entry().is_some_and(|found| found.id == id))
     }
 
-    /// Whether a file is what is known, without any conversion.
+    /// Returns true if a file is what is known, without any conversion.
     fn is_as_it_is(&self, state: FileState<'_>, known: TreeItem) -> bool {
         let (kind, bytes) = match state {
             FileState::Symlink { target } => (EntryKind::Link, target),
@@ -234,13 +234,13 @@ impl<'a> Preparer<'_, 'a> {
         kind == known.kind && self.hash(b"", bytes).is_ok_and(|id| id == known.id)
     }
 
-    /// Whether a scan leaves out a file, whatever it has in it.
+    /// Returns true if a scan leaves out a file, whatever it has in it.
     pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
         let is_barred = size_bytes > self.file_bytes_max || self.rules.obstacle(path).is_some();
         Ok(is_barred || self.rules.program(path)?.is_some())
     }
 
-    /// What a person should know of the files so far, and the large blobs among them.
+    /// Returns warnings about the files so far, the large blobs among them, and digests of what stayed out.
     pub fn finish(self) -> (Vec<String>, Vec<Packed>, BTreeSet<Sha256>) {
         (self.done.warnings, self.done.packed, self.withheld.found)
     }
@@ -326,12 +326,12 @@ impl<'a> Preparer<'_, 'a> {
             || index.prefixed_entries_range(below.as_bstr()).is_some_and(|range| !range.is_empty())
     }
 
-    /// What the newest tree has at a path.
+    /// Looks a path up in the newest tree.
     pub fn look_up(&mut self, path: &[u8]) -> Result<Lookup, SnapshotError> {
         self.tip.look_up(self.repo, path)
     }
 
-    /// The tree entry for a file. Its blob is written where it is `wanted` or not the one found.
+    /// Returns the tree entry for a file. Its blob is written where it is `wanted` or not the one found.
     pub fn entry(
         &mut self,
         path: &[u8],
@@ -366,13 +366,13 @@ impl<'a> Preparer<'_, 'a> {
         })
     }
 
-    /// The id that a blob of `bytes` has.
+    /// Returns the id that a blob of `bytes` has.
     pub fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
-            .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))
+            .context(|| format!("cannot hash `{}`", path.to_str_lossy()))
     }
 
-    /// The same, and the blob's compressed form, where a thread can be had for it.
+    /// Computes the id and, if a thread can be had, the compressed form of a blob.
     fn hash_and_compress(
         &self,
         path: &[u8],
@@ -395,7 +395,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(());
         }
         let packed = Packed::blob(id, bytes, self.repo.settings().loose_compression());
-        self.done.packed.push(packed.doing(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
+        self.done.packed.push(packed.context(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
         Ok(())
     }
 
@@ -409,7 +409,7 @@ impl<'a> Preparer<'_, 'a> {
         objects::store_all(self.repo, &std::mem::take(&mut self.done.packed))
     }
 
-    /// The kind of a regular file; where the file system's bits do not count, as it is stored.
+    /// Returns the kind of a regular file; where the file system's bits do not count, as it is stored.
     fn kind(&self, executable: bool, stored: Option<TreeItem>) -> EntryKind {
         match (self.modes, executable, stored) {
             (true, true, _) => EntryKind::BlobExecutable,
@@ -458,13 +458,13 @@ impl<'a> Preparer<'_, 'a> {
         Ok(None)
     }
 
-    /// Whether the change touches files below `path`.
+    /// Returns true if the change touches files below `path`.
     fn has_files_below(&self, path: &[u8]) -> bool {
         self.paths.iter().any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/")))
     }
 }
 
-/// The size of a file's content.
+/// Returns the size of a file's content.
 fn size_bytes(state: FileState<'_>) -> u64 {
     match state {
         FileState::Regular { bytes, .. } => bytes.len() as u64,
@@ -472,7 +472,7 @@ fn size_bytes(state: FileState<'_>) -> u64 {
     }
 }
 
-/// The id of the blob found, where one is there.
+/// Returns the id of the blob found, where one is there.
 pub fn blob_id(found: Lookup) -> Option<ObjectId> {
     found.entry().filter(|found| found.is_file() || found.kind == EntryKind::Link).map(|found| found.id)
 }
@@ -511,6 +511,6 @@ impl Preparer<'_, '_> {
             is_withheld |= self.stays_out(&other.path)?.is_some();
         }
         let id = || gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes);
-        Ok(is_withheld && !self.repo.holds(id().doing(|| "cannot hash a file".into())?)?)
+        Ok(is_withheld && !self.repo.holds(id().context(|| "cannot hash a file".into())?)?)
     }
 }

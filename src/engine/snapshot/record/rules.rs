@@ -19,7 +19,7 @@ use gix::worktree::{Stack, stack};
 
 use super::change::Reason;
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::preflight;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::settings::{self, users_file};
@@ -41,7 +41,7 @@ pub struct Rules<'repo> {
     repo: &'repo Repo,
     /// Rule files that are not in the work tree, by path.
     index: State,
-    /// What stands in the way.
+    /// Obstacles to judging paths.
     obstacles: Obstacles<'repo>,
     /// Their objects, where the repository does not have them.
     objects: RuleObjects<'repo>,
@@ -54,7 +54,7 @@ pub struct Rules<'repo> {
 }
 
 impl<'repo> Rules<'repo> {
-    /// The rules for `paths`.
+    /// Returns the rules for `paths`.
     ///
     /// Where the work tree has no `.gitattributes` that `tree` has, that one counts, as it does
     /// for git, which takes it from the index: a sparse checkout needs it.
@@ -66,7 +66,7 @@ impl<'repo> Rules<'repo> {
         let index = committed_rules(repo, root, paths)?;
         let settings = repo.settings();
         let options =
-            settings.conversions().doing(|| "the settings for line endings cannot be read".into())?;
+            settings.conversions().context(|| "the settings for line endings cannot be read".into())?;
         let programs = settings.filter_programs();
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
         let objects = RuleObjects { repo, read: BTreeMap::new() };
@@ -77,7 +77,7 @@ impl<'repo> Rules<'repo> {
     /// Adds a rule file that was in the work tree, or will be: `path` from the root.
     pub fn learn(&mut self, path: &[u8], bytes: &[u8]) -> Result<(), SnapshotError> {
         let id = gix::objs::compute_hash(self.repo.object_hash(), gix::objs::Kind::Blob, bytes)
-            .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))?;
+            .context(|| format!("cannot hash `{}`", path.to_str_lossy()))?;
         self.objects.read.insert(id, bytes.to_vec());
         let flags = Flags::SKIP_WORKTREE | Flags::EXTENDED;
         self.index.dangerously_push_entry(Stat::default(), id, flags, Mode::FILE, BStr::new(path));
@@ -91,18 +91,18 @@ impl<'repo> Rules<'repo> {
         self.obstacles.of(path)
     }
 
-    /// Whether git ignores the file `path`, were it untracked. Where its rules are more than are read,
+    /// Returns true if git ignores the file `path`, were it untracked. Where its rules are more than are read,
     /// it may be a secret, and counts as ignored.
     pub fn ignores(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
         self.excludes(path, Mode::FILE)
     }
 
-    /// Whether git ignores the folder `path` and whatever is in it, were it all untracked.
+    /// Returns true if git ignores the folder `path` and whatever is in it, were it all untracked.
     pub fn ignores_folder(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
         self.excludes(path, Mode::DIR)
     }
 
-    /// Whether something of the type `mode` is ignored at `path`.
+    /// Returns true if something of the type `mode` is ignored at `path`.
     fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
         if matches!(self.obstacle(path), Some(Reason::Rules(_))) {
             return Ok(true);
@@ -111,11 +111,11 @@ impl<'repo> Rules<'repo> {
             .stacks
             .on_the_way(self.repo, &self.index, path)?
             .at_path(BStr::new(path), Some(mode), &self.objects)
-            .doing(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
+            .context(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
         Ok(platform.is_excluded())
     }
 
-    /// The filter program that would have to convert `path`, where one is configured.
+    /// Returns the filter program that would have to convert `path`, where one is configured.
     pub fn program(&mut self, path: &[u8]) -> Result<Option<String>, SnapshotError> {
         if self.programs.is_empty() {
             return Ok(None);
@@ -124,7 +124,7 @@ impl<'repo> Rules<'repo> {
         let mut found = stack.selected_attribute_matches(["filter"]);
         let platform = stack
             .at_path(BStr::new(path), Some(Mode::FILE), &self.objects)
-            .doing(|| format!("the attributes of `{}` cannot be read", path.to_str_lossy()))?;
+            .context(|| format!("the attributes of `{}` cannot be read", path.to_str_lossy()))?;
         platform.matching_attributes(&mut found);
         let name = found.iter_selected().find_map(|matched| match matched.assignment.state {
             gix::attrs::StateRef::Value(value) => Some(value.as_bstr().to_owned()),
@@ -133,7 +133,7 @@ impl<'repo> Rules<'repo> {
         Ok(name.filter(|name| self.programs.contains(name)).map(|name| name.to_string()))
     }
 
-    /// The bytes that git would store for a file; `stored` is what it stores there now.
+    /// Returns the bytes that git would store for a file; `stored` is what it stores there now.
     ///
     /// An encoding that is not known leaves the bytes as they are, with a word about it.
     pub fn stored_form<'b>(
@@ -145,8 +145,8 @@ impl<'repo> Rules<'repo> {
         let objects = &self.objects;
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
-        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), objects).doing(doing)?;
-        let name = gix::path::from_byte_slice(path).doing(doing)?;
+        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), objects).context(doing)?;
+        let name = gix::path::from_byte_slice(path).context(doing)?;
         let converted = self.pipeline.convert_to_git(
             bytes,
             name,
@@ -169,11 +169,11 @@ impl<'repo> Rules<'repo> {
         })
     }
 
-    /// The bytes that a checkout would write for a stored file.
+    /// Returns the bytes that a checkout would write for a stored file.
     pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
-        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).doing(doing)?;
+        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).context(doing)?;
         let converted = self.pipeline.convert_to_worktree(
             stored,
             BStr::new(path),
@@ -182,7 +182,7 @@ impl<'repo> Rules<'repo> {
             },
             to_worktree::Options::default(),
         );
-        Ok(match converted.doing(doing)? {
+        Ok(match converted.context(doing)? {
             ToWorktreeOutcome::Buffer(buffer) => buffer.to_vec(),
             ToWorktreeOutcome::Unchanged(_) | ToWorktreeOutcome::Process(_) => stored.to_vec(),
         })
@@ -219,7 +219,7 @@ impl Stacks {
     }
 }
 
-/// The rules of a repository, with those of `index` where the work tree has none.
+/// Returns the rules of a repository, with those of `index` where the work tree has none.
 fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
     let settings = repo.settings();
     let folds = settings.boolean("core.ignoreCase").unwrap_or(false);
@@ -232,35 +232,35 @@ fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
     Ok(Stack::new(repo.root(), state, case, buffer, ids))
 }
 
-/// The attributes that hold everywhere.
+/// Returns the attributes that hold everywhere.
 fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attributes, SnapshotError> {
     let doing = || "the attributes cannot be read".into();
-    let own = repo.settings().path(repo.root(), "core.attributesFile").doing(doing)?;
+    let own = repo.settings().path(repo.root(), "core.attributesFile").context(doing)?;
     let files = settings::systems_attributes().into_iter().chain(own.or_else(|| users_file("attributes")));
     let mut collection = MetadataCollection::default();
-    let globals = gix::attrs::Search::new_globals(files, buffer, &mut collection).doing(doing)?;
+    let globals = gix::attrs::Search::new_globals(files, buffer, &mut collection).context(doing)?;
     let info = repo.common().path().join(INFO_ATTRIBUTES);
     let info = preflight::rules(repo.common(), INFO_ATTRIBUTES)?.map(|_| info);
     let source = attributes::Source::WorktreeThenIdMapping;
     Ok(stack::state::Attributes::new(globals, info, source, collection))
 }
 
-/// The ignore rules that hold everywhere.
+/// Returns the ignore rules that hold everywhere.
 fn ignored_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Ignore, SnapshotError> {
     let doing = || "the ignore rules cannot be read".into();
     let settings = repo.settings();
-    let own = settings.path(repo.root(), "core.excludesFile").doing(doing)?;
+    let own = settings.path(repo.root(), "core.excludesFile").context(doing)?;
     let support_precious = settings.boolean("gitoxide.parsePrecious").unwrap_or(false);
     let parse = gix::ignore::search::Ignore { support_precious };
     let mut globals = gix::ignore::Search::default();
     if let Some(file) = own.or_else(|| users_file("ignore")) {
         let list =
-            gix::glob::search::pattern::List::from_file(file, None, true, buffer, parse).doing(doing)?;
+            gix::glob::search::pattern::List::from_file(file, None, true, buffer, parse).context(doing)?;
         globals.patterns.extend(list);
     }
     if let Some(bytes) = preflight::rules(repo.common(), INFO_EXCLUDE)? {
         let path = repo.common().path().join(INFO_EXCLUDE);
-        globals.add_patterns_buffer(&bytes, path, None, parse).doing(doing)?;
+        globals.add_patterns_buffer(&bytes, path, None, parse).context(doing)?;
     }
     let source = ignore::Source::WorktreeThenIdMappingIfNotSkipped;
     Ok(stack::state::Ignore::new(gix::ignore::Search::default(), globals, None, source, parse))
@@ -289,7 +289,7 @@ impl gix::objs::Find for RuleObjects<'_> {
     }
 }
 
-/// An index with just the rule files of `root` that lie on the way to `paths` and are not on disk:
+/// Returns an index with just the rule files of `root` that lie on the way to `paths` and are not on disk:
 /// attributes, and in a sparse checkout, which may lack them, ignore rules.
 fn committed_rules<'p>(
     repo: &Repo,
@@ -390,7 +390,7 @@ fn look(root: &Dir, folder: &[u8], above: u64) -> FolderFinding {
     }
 }
 
-/// What an opened folder, `folder` from the root, has in the way.
+/// Looks for obstacles in an opened folder, `folder` from the root.
 fn seen_in(opened: &Dir, folder: &[u8]) -> FolderFinding {
     if !folder.is_empty() && opened.stat(".git").ok().flatten().is_some() {
         return FolderFinding::Barred(Reason::NestedRepository(folder.to_str_lossy().into_owned()));

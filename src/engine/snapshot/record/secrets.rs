@@ -32,20 +32,20 @@ const NAMES: [&[u8]; 9] = [
     b".git-credentials",
 ];
 
-/// What stays out beside the names of secrets.
+/// Untracked files that stay out besides secrets.
 #[derive(Debug, Clone, Default)]
 pub enum Excluded {
     /// Nothing.
     #[default]
     Secrets,
-    /// What these globs match, with all below it.
+    /// Files that match these globs, with all below them.
     Also(Arc<GlobSet>),
     /// Everything: there are more globs than can be used together.
     All,
 }
 
 impl Excluded {
-    /// Whether an untracked file stays out.
+    /// Returns true if an untracked file stays out.
     #[must_use]
     pub fn names(&self, path: &[u8]) -> bool {
         match self {
@@ -59,7 +59,7 @@ impl Excluded {
     }
 }
 
-/// Whether a file has a name that secrets have, in any letter case.
+/// Returns true if a file has a name that secrets have, in any letter case.
 #[must_use]
 pub fn is_secret(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_ascii_lowercase();
@@ -140,7 +140,7 @@ impl Withheld {
     }
 }
 
-/// The files in a folder whose names are those of secrets.
+/// Returns the files in a folder whose names are those of secrets.
 fn secrets_in(folder: &Path) -> Vec<SeenFile> {
     let Ok(folder) = Dir::open(folder) else { return Vec::new() };
     let names = folder.names().unwrap_or_default().into_iter();
@@ -152,7 +152,7 @@ fn secrets_in(folder: &Path) -> Vec<SeenFile> {
     secrets.filter_map(read).collect()
 }
 
-/// The bytes of a regular file, if they are enough to be a secret.
+/// Returns the bytes of a regular file, if they are enough to be a secret.
 #[must_use]
 pub fn content(state: FileState<'_>) -> Option<&[u8]> {
     match state {

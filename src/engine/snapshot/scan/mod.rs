@@ -19,7 +19,7 @@ use super::record::prepare;
 use super::record::prepare::{Preparer, Scanned};
 use super::record::rules::Rules;
 use super::store::branch::Moved;
-use super::store::error::{Doing as _, SnapshotError};
+use super::store::error::{Context as _, SnapshotError};
 use super::store::objects::Packed;
 use super::store::tree::{TreeEdit, TreeItem};
 use super::store::{Store, pack, tree};
@@ -39,7 +39,7 @@ use walk::Untracked;
 /// Most paths that are compared for the subject of a scan's commit.
 const PATHS_MAX: usize = 100_000;
 
-/// What the commit of a scan says.
+/// Metadata and bounds of a scan.
 #[derive(Debug, Clone)]
 pub struct Scan<'a> {
     /// First line of the message, such as `bash: make`; `None` for `external: …`.
@@ -58,7 +58,7 @@ pub struct Scan<'a> {
     pub bounds: Bounds,
     /// Files that need not be read again.
     pub at_hand: &'a AtHand,
-    /// What stands in the work tree, where someone has just looked.
+    /// Survey of the work tree, if one was just made.
     pub survey: Option<Arc<Survey>>,
     /// The only paths that it takes in; the next scan finds the others.
     pub only: Option<&'a BTreeSet<Vec<u8>>>,
@@ -69,9 +69,9 @@ pub struct Scan<'a> {
 pub struct Unrecorded {
     /// Files that may differ.
     pub paths: Vec<Vec<u8>>,
-    /// What a scan would leave out.
+    /// Paths that a scan would leave out.
     pub left_out: Vec<LeftOut>,
-    /// What git ignores, as in [`Recorded::ignored`].
+    /// Ignored paths, as in [`Recorded::ignored`].
     pub ignored: Vec<Vec<u8>>,
 }
 
@@ -90,7 +90,7 @@ impl Bounds {
     /// For one that nobody should wait for.
     pub const QUICK: Self = Self { paths_max: 2_000, bytes_max: 32 * 1024 * 1024 };
 
-    /// The narrower of these and others.
+    /// Returns the narrower of these and others.
     #[must_use]
     pub fn within(self, other: Self) -> Self {
         let paths_max = self.paths_max.min(other.paths_max);
@@ -105,7 +105,7 @@ impl Store {
     /// the state folder of `place` for the next one.
     ///
     /// # Errors
-    /// Where the work tree is a home folder or the whole disk, where there is too much, where
+    /// Fails if the work tree is a home folder or the whole disk, where there is too much, where
     /// `control` says to stop, or where there can be no snapshot.
     pub fn scan(
         &mut self,
@@ -148,8 +148,8 @@ impl Store {
     /// Opens the work tree as a scan sees it.
     fn root_of(&self, scan: &Scan<'_>) -> Result<Root, SnapshotError> {
         let root = self.repo.root();
-        let opened =
-            Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let opened = Root::open(root, self.file_bytes_max)
+            .context(|| format!("`{}` cannot be read", root.display()))?;
         Ok(opened.surveyed(scan.survey.clone()))
     }
 
@@ -211,8 +211,8 @@ impl Store {
     ) -> Result<Looked, SnapshotError> {
         let doing = || "the work tree cannot be scanned".into();
         let seen = walk::walk(work.root, &index.file, clock, work.control);
-        work.control.check().doing(doing)?;
-        let mut seen = seen.doing(doing)?;
+        work.control.check().context(doing)?;
+        let mut seen = seen.context(doing)?;
         let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
         let known = seen.files.iter().chain(&seen.folders).map(|path| path.as_slice());
         let mut rules = Rules::new(&self.repo, chain.tree, known)?;
@@ -240,7 +240,7 @@ impl Store {
         Ok(doubtful.chain(new).chain(since).any(is_rules))
     }
 
-    /// The files that entered the branch, and that are ignored or excluded by now.
+    /// Returns the files that entered the branch, and that are ignored or excluded by now.
     fn leaving(
         &self,
         work: &Work<'_>,
@@ -288,14 +288,14 @@ impl Store {
         taken.recorded.ignored = looked.untracked.ignored;
         let mut bytes_left = work.bounds.bytes_max;
         for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
-            work.control.check().doing(|| "the work tree cannot be scanned".into())?;
+            work.control.check().context(|| "the work tree cannot be scanned".into())?;
             let on_disk = match work.root.read(&path, work.at_hand) {
                 Err(Errno::ACCESS | Errno::PERM) => {
                     taken.recorded.left_out.push(LeftOut::new(&path, Reason::Unreadable));
                     taken.unreadable.0.push(path);
                     continue;
                 }
-                other => other.doing(|| format!("`{path}` cannot be read"))?,
+                other => other.context(|| format!("`{path}` cannot be read"))?,
             };
             let (stat, file) = (on_disk.as_ref().map(|it| it.stat), on_disk.as_ref().map(|it| &it.file));
             match preparer.scanned(&path, file, known, &mut bytes_left)? {
@@ -367,7 +367,7 @@ impl Store {
     }
 }
 
-/// What a scan works on.
+/// Work of a scan.
 struct Work<'a> {
     /// The work tree.
     root: &'a Root,
@@ -381,7 +381,7 @@ struct Work<'a> {
     control: &'a Control,
 }
 
-/// What may differ.
+/// Files that may differ.
 struct Looked {
     /// Files that the index has, with what it says of them.
     doubtful: Vec<(BString, TreeItem)>,
@@ -389,12 +389,12 @@ struct Looked {
     untracked: Untracked,
 }
 
-/// What came of reading the files that differ.
+/// Result of reading the files that differ.
 #[derive(Default)]
 struct Taken {
     /// The paths with what is there now.
     edits: Vec<(BString, Option<TreeItem>)>,
-    /// Whether the index knows more than before.
+    /// True if the index knows more than before.
     is_news: bool,
     /// Paths that may not be read.
     unreadable: Unreadable,
@@ -409,7 +409,7 @@ struct Taken {
 struct Unreadable(Vec<BString>);
 
 impl Unreadable {
-    /// Whether a file is one of them or in one.
+    /// Returns true if a file is one of them or in one.
     fn holds(&self, path: &[u8]) -> bool {
         self.0.iter().any(|closed| {
             let is_folder = closed.is_empty() || closed.ends_with(b"/");
@@ -429,7 +429,7 @@ fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
     )))
 }
 
-/// The size of what is at a path, links not followed; `None` where nothing is.
+/// Returns the size of what is at a path, links not followed; `None` where nothing is.
 fn size_of(root: &Dir, path: &[u8]) -> Option<u64> {
     let found = root.stat(gix::path::from_byte_slice(path).ok()?);
     found.ok().flatten().map(|stat| crate::engine::workspace::fs::size_of(&stat))

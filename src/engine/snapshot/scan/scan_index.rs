@@ -15,7 +15,7 @@ use gix::objs::tree::EntryKind;
 use crate::control::Control;
 use crate::engine::snapshot::record::disk::Clock;
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::open::RepositoryPaths;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree;
@@ -50,12 +50,12 @@ pub struct ScanIndex {
     removed: BTreeSet<BString>,
     /// Entries that come then.
     added: Vec<(BString, TreeItem, Stat)>,
-    /// Whether it was read from its file.
+    /// True if it was read from its file.
     is_stored: bool,
 }
 
 impl ScanIndex {
-    /// The index of the last scan, else one of `tree` that knows what the user's own index knows.
+    /// Returns the index of the last scan, else one of `tree` that knows what the user's own index knows.
     pub fn load(
         repo: &Repo,
         place: &RepositoryPaths<'_>,
@@ -87,7 +87,7 @@ impl ScanIndex {
         Ok(Self::of(file, tree, folder, false))
     }
 
-    /// An index that nothing has been noted in yet.
+    /// Returns an index that nothing has been noted in yet.
     fn of(file: File, tree: ObjectId, folder: Dir, is_stored: bool) -> Self {
         Self { file, tree, folder, removed: BTreeSet::new(), added: Vec::new(), is_stored }
     }
@@ -98,14 +98,14 @@ impl ScanIndex {
         Clock::new(scanned.unix_seconds(), scanned.nanoseconds(), modes)
     }
 
-    /// Whether its file serves the next scan as well as a new one would, where nothing has changed.
+    /// Returns true if its file serves the next scan as well as a new one would, where nothing has changed.
     ///
     /// Files whose stat data prove nothing are read again by each scan until a later one is stored.
     pub fn is_settled(&self, clock: Clock) -> bool {
         self.is_stored && !self.file.entries().iter().any(|entry| clock.is_racy(&entry.stat))
     }
 
-    /// What it has at a place.
+    /// Returns the entry at an index.
     pub fn found(&self, at: usize) -> Option<(BString, TreeItem)> {
         let entry = self.file.entries().get(at)?;
         let kind = entry.mode.to_tree_entry_mode()?.kind();
@@ -157,14 +157,14 @@ impl ScanIndex {
         self.file.remove_tree();
         // The caller holds lbx's own lock, so whoever left this one is dead.
         let _ = self.folder.remove(ASIDE);
-        let written = self.folder.create(ASIDE, 0o600).doing(doing)?;
+        let written = self.folder.create(ASIDE, 0o600).context(doing)?;
         let options = write::Options { skip_hash: true, ..write::Options::default() };
         let mut out = BufWriter::new(&written);
-        self.file.write_to(&mut out, options).doing(doing)?;
-        out.flush().doing(doing)?;
+        self.file.write_to(&mut out, options).context(doing)?;
+        out.flush().context(doing)?;
         drop(out);
-        written.set_modified(began).doing(doing)?;
-        self.folder.rename(ASIDE, &self.folder, &name).doing(doing)?;
+        written.set_modified(began).context(doing)?;
+        self.folder.rename(ASIDE, &self.folder, &name).context(doing)?;
         // Only what lbx itself may have put there goes, and never a folder.
         for other in self.folder.names().unwrap_or_default().iter().take(NAMES_MAX) {
             let is_old = other.to_str().is_some_and(|other| other != name && hex_of(other).is_some());
@@ -176,15 +176,15 @@ impl ScanIndex {
     }
 }
 
-/// The folder of the index, made where it is missing.
+/// Returns the folder of the index, made where it is missing.
 fn folder(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let doing =
         || format!("`{}` cannot be opened as a folder of its own", place.state.join(FOLDER).display());
     let state = place.state_folder()?.ok_or_else(|| SnapshotError::new(doing()))?;
-    state.make_folder(FOLDER).doing(doing)
+    state.make_folder(FOLDER).context(doing)
 }
 
-/// The index of all that a tree has.
+/// Returns the index of all that a tree has.
 ///
 /// Written out here, since a tree may name one folder a thousand times, on each of ten levels: what gix
 /// would make of it fills the memory.
@@ -192,7 +192,7 @@ fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, Snaps
     let mut state = State::new(repo.object_hash());
     let mut waiting = vec![(BString::default(), root)];
     while let Some((folder, id)) = waiting.pop() {
-        control.check().doing(|| "the last snapshot cannot be listed".into())?;
+        control.check().context(|| "the last snapshot cannot be listed".into())?;
         for (name, entry) in tree::by_name(repo, id)? {
             if !tree::is_safe_name(&name) {
                 return Err(SnapshotError::new("the last snapshot or HEAD has a name that git refuses"));
@@ -221,7 +221,7 @@ fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, Snaps
     Ok(File::from_state(state, Path::new("").to_owned()))
 }
 
-/// The stored index, where there is one that can be read and whose tree is still there.
+/// Returns the stored index, where there is one that can be read and whose tree is still there.
 fn last(repo: &Repo, folder: &Dir) -> Option<(File, ObjectId)> {
     let names = folder.names().ok()?;
     let (name, tree) = names.iter().take(NAMES_MAX).find_map(|name| Some((name, hex_of(name.to_str()?)?)))?;
@@ -229,12 +229,12 @@ fn last(repo: &Repo, folder: &Dir) -> Option<(File, ObjectId)> {
     Some((stored(folder, name, repo.object_hash())?, tree))
 }
 
-/// The user's own index, where it can be read.
+/// Returns the user's own index, where it can be read.
 pub fn users_index(repo: &Repo) -> Option<File> {
     stored(repo.own(), "index", repo.object_hash())
 }
 
-/// Whether an index says that a sparse checkout leaves a path out, by itself or with a folder around it.
+/// Returns true if an index says that a sparse checkout leaves a path out, by itself or with a folder around it.
 pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
     let is_skipped = |entry: &gix::index::Entry| entry.flags.contains(Flags::SKIP_WORKTREE);
     index.entry_by_path(path).is_some_and(is_skipped)
@@ -245,7 +245,7 @@ pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
             })
 }
 
-/// The index in the regular file `name`, where it can be read and every path in it is one.
+/// Returns the index in the regular file `name`, where it can be read and every path in it is one.
 ///
 /// gix opens an index by its path; the one given here leads to the very file that was looked at.
 fn stored(folder: &Dir, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
@@ -268,12 +268,12 @@ fn stored(folder: &Dir, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option
     file.entries().iter().all(is_plain).then_some(file)
 }
 
-/// The tree that an index file is named after.
+/// Returns the tree that an index file is named after.
 fn hex_of(name: &str) -> Option<ObjectId> {
     ObjectId::from_hex(name.as_bytes()).ok()
 }
 
-/// The user's own index as that of `tree`, where it says that it has just what `tree` has.
+/// Returns the user's own index as that of `tree`, where it says that it has just what `tree` has.
 ///
 /// Nothing has to be read from the object store then, whatever the size of the repository.
 fn as_it_is(users: &File, tree: ObjectId) -> Option<File> {
@@ -325,7 +325,7 @@ fn take_over(file: &mut File, users: &State) {
     }
 }
 
-/// Whether a file was last touched before the second `until`.
+/// Returns true if a file was last touched before the second `until`.
 fn is_older(stat: &Stat, until: i64) -> bool {
     i64::from(stat.mtime.secs.max(stat.ctime.secs)) < until
 }
@@ -335,7 +335,7 @@ fn skipped() -> Flags {
     Flags::SKIP_WORKTREE | Flags::EXTENDED
 }
 
-/// The mode of an index entry.
+/// Returns the mode of an index entry.
 pub fn mode_of(kind: EntryKind) -> Mode {
     match kind {
         EntryKind::Tree => Mode::DIR,

@@ -18,7 +18,7 @@ use crate::control::{Control, Progress};
 use crate::engine::snapshot::record::change::{LeftOut, Reason};
 use crate::engine::snapshot::record::disk::{Clock, Root, ScannedFolder, in_order};
 use crate::engine::snapshot::record::rules::Rules;
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{may_enter, may_hold_policy};
 use crate::engine::workspace::listing::ListedName;
 use crate::engine::workspace::work_queue::WorkQueue;
@@ -28,7 +28,7 @@ const THREADS_MAX: usize = 8;
 /// Files that are worth a thread, as git has it.
 const FILES_A_THREAD: usize = 500;
 
-/// What a walk finds.
+/// Findings of a walk.
 #[derive(Debug, Default)]
 pub struct WalkFindings {
     /// Entries of the index whose file is not known to have the content that the index says, or
@@ -66,7 +66,7 @@ impl WalkFindings {
 /// Walks over the work tree `root` beside `index`, whose stat data `clock` judges.
 ///
 /// # Errors
-/// Where the file system fails. Where `control` says to stop, what was found so far is the answer,
+/// Fails if the file system fails. Where `control` says to stop, what was found so far is the answer,
 /// and the caller must ask `control`.
 pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::Result<WalkFindings> {
     let everything = Job { path: BString::default(), entries: 0..index.entries().len() };
@@ -101,7 +101,7 @@ struct Job {
 struct Walker<'a> {
     /// The work tree.
     root: &'a Root,
-    /// What is compared with.
+    /// Index to compare with.
     index: &'a State,
     /// Judges stat data.
     clock: Clock,
@@ -109,19 +109,19 @@ struct Walker<'a> {
     control: &'a Control,
     /// Folders looked at so far.
     folders: AtomicU64,
-    /// What is to be done.
+    /// Folders to look at.
     jobs: WorkQueue<Job>,
 }
 
-/// What the index has directly in a folder.
+/// Entry of the index directly in a folder.
 struct Child<'a> {
     /// Its name.
     name: &'a [u8],
-    /// What it is.
+    /// Kind.
     kind: ChildKind,
 }
 
-/// What a [`Child`] is.
+/// Kind of a [`Child`].
 enum ChildKind {
     /// A file or link, with its place in the index.
     File(usize),
@@ -132,7 +132,7 @@ enum ChildKind {
 }
 
 impl Child<'_> {
-    /// Whether it should be a folder on disk.
+    /// Returns true if it should be a folder on disk.
     fn is_folder(&self) -> bool {
         !matches!(self.kind, ChildKind::File(_))
     }
@@ -238,7 +238,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What the index has directly in a folder, in the order of [`in_order`].
+    /// Returns the entries of the index directly in a folder, in the order of [`in_order`].
     fn children(&self, job: &Job) -> Vec<Child<'_>> {
         let entries = self.index.entries();
         let name_at = |at: usize| entries.get(at)?.path(self.index).get(job.path.len()..);
@@ -281,7 +281,7 @@ fn note(folder: &BString, listed: ListedName<'_>, seen: &mut WalkFindings) {
     }
 }
 
-/// Whether `path` lies in the folder `name`.
+/// Returns true if `path` lies in the folder `name`.
 fn is_below(path: &[u8], name: &[u8]) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"))
 }
@@ -289,9 +289,9 @@ fn is_below(path: &[u8], name: &[u8]) -> bool {
 /// Untracked files.
 #[derive(Debug, Default)]
 pub struct Untracked {
-    /// Those that may enter, in order.
+    /// Files that may enter, in order.
     pub files: Vec<BString>,
-    /// What stays out.
+    /// Paths that stay out.
     pub left_out: Vec<LeftOut>,
     /// Files and folders that are ignored; a folder ends in a slash.
     pub ignored: Vec<Vec<u8>>,
@@ -303,7 +303,7 @@ pub struct Untracked {
 /// Sorts out what a walk found untracked. Folders that are ignored as a whole are not looked into.
 ///
 /// # Errors
-/// Where a folder or the rules cannot be read, or `control` says to stop.
+/// Fails if a folder or the rules cannot be read, or `control` says to stop.
 pub fn sort_out(
     root: &Root,
     seen: &mut WalkFindings,
@@ -313,12 +313,12 @@ pub fn sort_out(
     let (files, mut folders) = (std::mem::take(&mut seen.files), std::mem::take(&mut seen.folders));
     let mut sorter = UntrackedSorter { root, rules, unruled: &seen.unruled, found: Untracked::default() };
     for file in files {
-        control.check().doing(|| "the work tree cannot be scanned".into())?;
+        control.check().context(|| "the work tree cannot be scanned".into())?;
         sorter.file(file)?;
     }
     folders.reverse();
     while let Some(folder) = folders.pop() {
-        control.check().doing(|| "the work tree cannot be scanned".into())?;
+        control.check().context(|| "the work tree cannot be scanned".into())?;
         sorter.folder(&folder, &mut folders)?;
     }
     let mut found = sorter.found;
@@ -341,12 +341,12 @@ struct UntrackedSorter<'a, 'repo> {
     rules: &'a mut Rules<'repo>,
     /// The rule files that cannot be read.
     unruled: &'a [BString],
-    /// What came of it so far.
+    /// Result so far.
     found: Untracked,
 }
 
 impl UntrackedSorter<'_, '_> {
-    /// Whether a rule file on the way to `path` cannot be read.
+    /// Returns true if a rule file on the way to `path` cannot be read.
     fn is_unruled(&self, path: &[u8]) -> bool {
         self.unruled.iter().any(|file| path.starts_with(folder_of(file)))
     }
@@ -382,9 +382,9 @@ impl UntrackedSorter<'_, '_> {
                 self.found.left_out.push(LeftOut::new(path, Reason::Unreadable));
                 return Ok(());
             }
-            Err(error) => return Err(error).doing(doing),
+            Err(error) => return Err(error).context(doing),
         };
-        let (listing, is_repository) = folder.list().doing(doing)?;
+        let (listing, is_repository) = folder.list().context(doing)?;
         if is_repository {
             self.found.left_out.push(LeftOut::new(path, Reason::NestedRepository(path.to_string())));
             return Ok(());
@@ -407,7 +407,7 @@ impl UntrackedSorter<'_, '_> {
     }
 }
 
-/// The folder of a file, with a slash behind it; empty for the root.
+/// Returns the folder of a file, with a slash behind it; empty for the root.
 fn folder_of(file: &[u8]) -> &[u8] {
     let end = file.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     file.get(..end).unwrap_or_default()

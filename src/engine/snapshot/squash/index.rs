@@ -15,7 +15,7 @@ use crate::engine::snapshot::scan::scan_index::{mode_of, users_index};
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder;
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::refs::RefLock;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
@@ -23,7 +23,7 @@ use crate::engine::snapshot::view::compare::{PathChange, Version};
 
 /// The index, in the folder of the work tree's own state.
 const INDEX: &str = "index";
-/// What git makes, and renames, to replace it.
+/// Lock of the index, which replaces it by a rename.
 const LOCK: &str = "index.lock";
 /// Files with staged changes that a refusal names.
 const STAGED_NAMED: usize = 5;
@@ -32,16 +32,16 @@ const STAGED_NAMED: usize = 5;
 pub(super) struct NewIndex<'r> {
     /// The folder that it lies in.
     folder: &'r Dir,
-    /// What says that the lock is lbx's, where the file system allows that.
+    /// Second name of the lock, if the file system has links.
     _own: Option<RefLock>,
-    /// Whether it is still beside its place.
+    /// True if it is still beside its place.
     waits: bool,
 }
 
 impl NewIndex<'_> {
     /// Puts it in place.
     pub(super) fn put(mut self) -> Result<(), SnapshotError> {
-        self.folder.rename(LOCK, self.folder, INDEX).doing(|| "git's index cannot be replaced".into())?;
+        self.folder.rename(LOCK, self.folder, INDEX).context(|| "git's index cannot be replaced".into())?;
         self.waits = false;
         Ok(())
     }
@@ -56,10 +56,10 @@ impl Drop for NewIndex<'_> {
 }
 
 impl Store {
-    /// The index that goes with `commit`, which changes `base_tree`.
+    /// Returns the index that goes with `commit`, which changes `base_tree`.
     ///
     /// # Errors
-    /// Where another git has the index, it has conflicts, or a file that is committed has staged changes.
+    /// Fails if another git has the index, it has conflicts, or a file that is committed has staged changes.
     pub(super) fn index_after(
         &self,
         base_tree: ObjectId,
@@ -72,11 +72,11 @@ impl Store {
                 folder.path().join(LOCK).display()
             )
         };
-        let own = RefLock::new(&self.repo, Some(commit)).doing(|| "git's index cannot be locked".into())?;
-        let (lock, own) = if own.place(&self.repo, folder, LOCK).doing(doing)? {
-            (own.file.try_clone().doing(doing)?, Some(own))
+        let own = RefLock::new(&self.repo, Some(commit)).context(|| "git's index cannot be locked".into())?;
+        let (lock, own) = if own.place(&self.repo, folder, LOCK).context(doing)? {
+            (own.file.try_clone().context(doing)?, Some(own))
         } else {
-            (folder.create(LOCK, 0o666).doing(doing)?, None)
+            (folder.create(LOCK, 0o666).context(doing)?, None)
         };
         // From here on the lock goes with this value.
         let new = NewIndex { folder, _own: own, waits: true };
@@ -86,16 +86,16 @@ impl Store {
         follow(&mut index, &changes.paths)?;
         let doing = || "git's index cannot be written".into();
         let mut out = BufWriter::new(&lock);
-        index.write_to(&mut out, write::Options::default()).doing(doing)?;
-        out.flush().doing(doing)?;
-        lock.sync_all().doing(doing)?;
+        index.write_to(&mut out, write::Options::default()).context(doing)?;
+        out.flush().context(doing)?;
+        lock.sync_all().context(doing)?;
         Ok(new)
     }
 
-    /// The index as it is; an empty one where there is none.
+    /// Returns the index as it is; an empty one where there is none.
     fn index(&self) -> Result<File, SnapshotError> {
         let folder = self.repo.own();
-        if folder.stat(INDEX).doing(|| "git's index cannot be read".into())?.is_none() {
+        if folder.stat(INDEX).context(|| "git's index cannot be read".into())?.is_none() {
             return Ok(File::from_state(State::new(self.repo.object_hash()), INDEX));
         }
         let index = users_index(&self.repo)
@@ -145,7 +145,7 @@ fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError>
     Ok(())
 }
 
-/// Whether a file that stays is in the way of one that comes at `path`: above it, or below.
+/// Returns true if a file that stays is in the way of one that comes at `path`: above it, or below.
 fn is_blocked(index: &State, path: &BStr, follows: &BTreeMap<&BStr, Option<TreeItem>>) -> bool {
     let stays = |path: &BStr| !matches!(follows.get(path), Some(None));
     let folders = path.find_iter("/").filter_map(|at| path.get(..at)).map(ByteSlice::as_bstr);
@@ -155,7 +155,7 @@ fn is_blocked(index: &State, path: &BStr, follows: &BTreeMap<&BStr, Option<TreeI
     is_below || inside.iter().any(|entry| stays(entry.path(index)))
 }
 
-/// What the index has at a path; what is only meant to be added counts as nothing.
+/// Returns the entry at a path; one that is only meant to be added counts as none.
 fn entry_at(index: &State, path: &BStr) -> Option<TreeItem> {
     let entry = index.entry_by_path(path)?;
     let kind = entry.mode.to_tree_entry_mode()?.kind();
@@ -173,7 +173,7 @@ fn smudge(index: &mut File) {
     }
 }
 
-/// The refusal of files whose staged changes would be lost.
+/// Returns the refusal of files whose staged changes would be lost.
 fn has_staged(paths: &[&BStr]) -> SnapshotError {
     let named: Vec<String> =
         paths.iter().take(STAGED_NAMED).map(|path| path.to_str_lossy().into_owned()).collect();

@@ -17,7 +17,7 @@ use gix::refs::FullName;
 use super::store::Store;
 use super::store::branch::{Branch, Moved};
 use super::store::commit_builder;
-use super::store::error::{Doing as _, SnapshotError};
+use super::store::error::{Context as _, SnapshotError};
 use super::store::objects;
 use super::store::refs::{self, LogLine, RefTarget};
 use super::store::tree::{self, TreeEdit, TreeItem};
@@ -27,7 +27,7 @@ use crate::text::merge::{self, Alike, Labels};
 
 /// Bytes of the conflicts of one file that are shown.
 const CONFLICTS_BYTES: usize = 4_000;
-/// What git leaves in its folder while it waits for the user, and what it is doing then.
+/// Files that git leaves while it waits for the user, each with the operation.
 const IN_PROGRESS: [(&str, &str); 6] = [
     ("MERGE_HEAD", "a merge"),
     ("rebase-merge", "a rebase"),
@@ -36,7 +36,7 @@ const IN_PROGRESS: [(&str, &str); 6] = [
     ("REVERT_HEAD", "a revert"),
     ("sequencer", "a cherry-pick or revert of several commits"),
 ];
-/// Where the branches are.
+/// Prefix of branch names.
 const BRANCHES: &str = "refs/heads/";
 
 /// Someone who makes a commit.
@@ -53,7 +53,7 @@ pub struct Author {
 pub struct SquashCommit {
     /// Its whole message.
     pub message: String,
-    /// What it changes.
+    /// Changes of the commit.
     pub changes: Vec<PathChange>,
 }
 
@@ -62,7 +62,7 @@ pub struct SquashCommit {
 pub struct Squash<'a> {
     /// The branch's short name; it begins at HEAD where there is none.
     pub branch: &'a str,
-    /// Whether it is the branch that is checked out, and the index is to follow.
+    /// True if it is the branch that is checked out, and the index is to follow.
     pub checked_out: bool,
     /// Who makes them.
     pub author: &'a Author,
@@ -73,22 +73,22 @@ pub struct Squash<'a> {
     /// The message of a merge commit that joins them to the branch; without it they are put on it one
     /// by one.
     pub merge: Option<String>,
-    /// Whether to make nothing.
+    /// True if nothing is made.
     pub dry_run: bool,
 }
 
-/// What came of it.
+/// Result of a squash.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Squashed {
     /// The commits, in hex, the oldest first; none in a dry run.
     pub commits: Vec<String>,
     /// The commit that the branch was at, or began at, in hex.
     pub base: Option<String>,
-    /// Whether the branch is new.
+    /// True if the branch is new.
     pub is_new: bool,
     /// How many paths differ between the branch before and after.
     pub files: usize,
-    /// Where the branch differs so that the changes could not be applied; then nothing was made.
+    /// Conflicts with the branch; if there are any, nothing was made.
     pub conflicts: Vec<Overlap>,
     /// Why a power failure may take the commits, where they are made and could not be synced.
     pub may_be_lost: Option<String>,
@@ -96,13 +96,13 @@ pub struct Squashed {
     pub index_is_old: Option<String>,
 }
 
-/// Where commits are put.
+/// Branch that commits are put on.
 pub(in crate::engine::snapshot) struct Onto {
     /// The branch.
     branch: Branch,
     /// The commit that it is at; `None` where there is no such branch.
     tip: Option<ObjectId>,
-    /// The same, else HEAD.
+    /// That commit, else HEAD.
     pub(in crate::engine::snapshot) at: Option<ObjectId>,
 }
 
@@ -118,13 +118,13 @@ pub struct Overlap {
 }
 
 impl Store {
-    /// What git is in the middle of, which only the user can end: a merge, a rebase.
+    /// Returns git's unfinished operation, which only the user can end: a merge, a rebase.
     ///
     /// # Errors
-    /// Where git's folder cannot be read.
+    /// Fails if git's folder cannot be read.
     pub fn in_progress(&self) -> Result<Option<&'static str>, SnapshotError> {
         for (name, what) in IN_PROGRESS {
-            if self.repo.own().stat(name).doing(|| "git's folder cannot be read".into())?.is_some() {
+            if self.repo.own().stat(name).context(|| "git's folder cannot be read".into())?.is_some() {
                 return Ok(Some(what));
             }
         }
@@ -160,7 +160,7 @@ impl Store {
     /// The caller holds lbx's lock.
     ///
     /// # Errors
-    /// Where the branch is checked out, is lbx's own, cannot be a branch or was moved meanwhile; what the
+    /// Fails if the branch is checked out, is lbx's own, cannot be a branch or was moved meanwhile; what the
     /// disk says. The branch has not moved then.
     pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
         if !squash.dry_run {
@@ -209,18 +209,18 @@ impl Store {
         Ok(squashed)
     }
 
-    /// The branch that is checked out here; `None` where HEAD is detached.
+    /// Returns the branch that is checked out here; `None` where HEAD is detached.
     ///
     /// # Errors
-    /// Where HEAD cannot be read.
+    /// Fails if HEAD cannot be read.
     pub fn checked_out(&self) -> Result<Option<String>, SnapshotError> {
-        let head = FullName::try_from("HEAD").doing(|| "HEAD cannot be read".into())?;
+        let head = FullName::try_from("HEAD").context(|| "HEAD cannot be read".into())?;
         let Some(RefTarget::Symbolic(name)) = refs::find(&self.repo, head.as_ref())? else { return Ok(None) };
         let name = name.as_bstr().to_string();
         Ok(name.strip_prefix(BRANCHES).map(str::to_owned))
     }
 
-    /// The branch of that name, and the commit that it is at or would begin at.
+    /// Returns the branch of that name, and the commit that it is at or would begin at.
     pub(in crate::engine::snapshot) fn onto(&self, name: &str) -> Result<Onto, SnapshotError> {
         if name == self.branch() || name == "HEAD" || name.starts_with('-') {
             return Err(SnapshotError::new(format!(
@@ -233,7 +233,7 @@ impl Store {
         Ok(Onto { branch, tip, at })
     }
 
-    /// What each step writes, all of it applied to the tree of the branch.
+    /// Applies each step to the tree of the branch; returns its changes.
     fn place_all(
         &self,
         squash: &Squash<'_>,
@@ -262,7 +262,7 @@ impl Store {
         Ok(placed)
     }
 
-    /// The tree with what a step writes.
+    /// Returns the tree with what a step writes.
     fn written(&self, tree: ObjectId, placed: &[Placed]) -> Result<ObjectId, SnapshotError> {
         let mut edits = Vec::new();
         for one in placed {
@@ -327,10 +327,10 @@ impl Store {
             message: message.into(),
             extra_headers: Vec::new(),
         };
-        self.repo.write_object(&commit).doing(|| "cannot write the commit".into())
+        self.repo.write_object(&commit).context(|| "cannot write the commit".into())
     }
 
-    /// What a change makes of its path in a tree; `None` where it is there already.
+    /// Applies a change to its path in a tree; `None` if it is there already.
     fn place(
         &self,
         tree: ObjectId,
@@ -362,7 +362,7 @@ impl Store {
         }
     }
 
-    /// A change of a file that the branch has in another version.
+    /// Returns a change of a file that the branch has in another version.
     fn merged(
         &self,
         change: &PathChange,
@@ -400,11 +400,11 @@ impl Store {
 struct Placed {
     /// The path.
     path: Vec<u8>,
-    /// What is to be there.
+    /// Target of the path.
     to: To,
 }
 
-/// What is to be at a path.
+/// Target of a path.
 enum To {
     /// Nothing.
     Nothing,

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use super::commit_builder;
 use super::dir::Dir;
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::preflight::REF_BYTES_MAX;
 use super::refs::{self, LogLine, RefLock, RefTarget};
 use super::repo::Repo;
@@ -44,11 +44,11 @@ const FOLDERS_MAX: usize = 1000;
 pub struct Branch {
     /// Its full name, `refs/heads/…`.
     name: FullName,
-    /// Whether it has not the name of the default.
+    /// True if it has not the name of the default.
     is_configured: bool,
 }
 
-/// What came of an attempt to move the branch.
+/// Result of an attempt to move the branch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Moved {
     /// It moved, and that is durable.
@@ -58,7 +58,7 @@ pub enum Moved {
 }
 
 impl Branch {
-    /// The branch `name`, for a linked worktree `name-WORKTREE`.
+    /// Returns the branch `name`, for a linked worktree `name-WORKTREE`.
     pub fn new(name: &str, worktree: Option<&OsStr>) -> Result<Self, SnapshotError> {
         Ok(Self { name: full_name(name, worktree)?, is_configured: name != BRANCH_DEFAULT })
     }
@@ -68,17 +68,17 @@ impl Branch {
         self.name.as_bstr().to_string()
     }
 
-    /// The name as people write it.
+    /// Returns the name as people write it.
     pub fn short_name(&self) -> String {
         self.name.shorten().to_string()
     }
 
-    /// The commit that the branch is at; `None` where it is not there yet.
+    /// Returns the commit that the branch is at; `None` where it is not there yet.
     ///
     /// # Errors
     /// A symbolic reference is refused: what it points to is not lbx's to move.
     pub fn tip(&self, repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
-        let found = refs::stat(repo, &self.full_name()).doing(|| self.unreadable())?;
+        let found = refs::stat(repo, &self.full_name()).context(|| self.unreadable())?;
         match &found {
             Some(stat) if is_symlink(stat) => return Err(self.refused("is a symbolic link")),
             Some(stat) if !is_regular(stat) && !is_folder(stat) => {
@@ -86,22 +86,22 @@ impl Branch {
             }
             _ => {}
         }
-        match refs::find_at(repo, self.name.as_ref(), found).untold(|| self.unreadable())? {
+        match refs::find_at(repo, self.name.as_ref(), found).context_redacted(|| self.unreadable())? {
             None => Ok(None),
             Some(RefTarget::Id(id)) => Ok(Some(id)),
             Some(RefTarget::Symbolic(_)) => Err(self.refused("is a symbolic reference to another")),
         }
     }
 
-    /// The bytes of its file, whatever they say; `None` where there is none.
+    /// Returns the bytes of its file, whatever they say; `None` where there is none.
     ///
     /// # Errors
-    /// Where it is reached through a link, is not a regular file, or is larger than any reference.
+    /// Fails if it is reached through a link, is not a regular file, or is larger than any reference.
     pub fn raw(&self, repo: &Repo) -> Result<Option<Vec<u8>>, SnapshotError> {
-        repo.common().read(self.full_name(), REF_BYTES_MAX).untold(|| self.unreadable())
+        repo.common().read(self.full_name(), REF_BYTES_MAX).context_redacted(|| self.unreadable())
     }
 
-    /// What is said where it cannot be read.
+    /// Returns the message for a branch that cannot be read.
     fn unreadable(&self) -> String {
         format!("the snapshot branch `{}` cannot be read", self.short_name())
     }
@@ -112,7 +112,7 @@ impl Branch {
         let mut is_head = matches!(head, Some(RefTarget::Symbolic(name)) if *name == self.name);
         is_head |= is_linked && self.is_head_of(repo.common());
         if let Ok(Some(worktrees)) = repo.common().folder("worktrees") {
-            let names = worktrees.names().doing(|| "the linked worktrees cannot be listed".into())?;
+            let names = worktrees.names().context(|| "the linked worktrees cannot be listed".into())?;
             if names.len() > WORKTREES_MAX {
                 return Err(SnapshotError::new("there are too many linked worktrees"));
             }
@@ -122,7 +122,7 @@ impl Branch {
         if is_head { Err(self.refused("is checked out")) } else { Ok(()) }
     }
 
-    /// Whether the HEAD in `folder` is on this branch.
+    /// Returns true if the HEAD in `folder` is on this branch.
     fn is_head_of(&self, folder: &Dir) -> bool {
         let content = folder.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
         content.strip_prefix(b"ref:").is_some_and(|rest| rest.trim() == self.name.as_bstr().as_bytes())
@@ -134,8 +134,8 @@ impl Branch {
         let Some(tip) = tip.filter(|_| self.is_configured) else {
             return Ok(());
         };
-        let commit = repo.find_commit(tip).doing(|| format!("the commit {tip} cannot be read"))?;
-        let text = commit.message_raw().doing(|| format!("the commit {tip} is damaged"))?;
+        let commit = repo.find_commit(tip).context(|| format!("the commit {tip} cannot be read"))?;
+        let text = commit.message_raw().context(|| format!("the commit {tip} is damaged"))?;
         match commit_builder::parse_trailers(text) {
             Some(_) => Ok(()),
             None => Err(self.refused("holds commits that are not snapshots")),
@@ -150,7 +150,9 @@ impl Branch {
         let below = format!("{}/", self.name.as_bstr());
         let packed = repo.packed_refs()?;
         let is_packed = match &packed {
-            Some(packed) => packed.iter_prefixed(below.as_str().into()).untold(doing)?.next().is_some(),
+            Some(packed) => {
+                packed.iter_prefixed(below.as_str().into()).context_redacted(doing)?.next().is_some()
+            }
             None => false,
         };
         if is_packed || has_files(repo.common(), &self.full_name())? {
@@ -159,8 +161,8 @@ impl Branch {
         let name = self.name.as_bstr();
         let parents = name.char_indices().filter(|(_, _, c)| *c == '/').map(|(at, _, _)| name.get(..at));
         for parent in parents.flatten().filter(|parent| parent.len() > "refs/heads".len()) {
-            let parent =
-                FullName::try_from(BStr::new(parent)).doing(|| "the name of a branch is not valid".into())?;
+            let parent = FullName::try_from(BStr::new(parent))
+                .context(|| "the name of a branch is not valid".into())?;
             if refs::find(repo, parent.as_ref())?.is_some() {
                 return Err(self.refused(&format!("conflicts with the branch `{}`", parent.shorten())));
             }
@@ -180,16 +182,16 @@ impl Branch {
         log: &LogLine,
     ) -> Result<Moved, SnapshotError> {
         // It may be any commit of the developer's, so the lock's content does not say whose it is.
-        let value = RefUpdate::write_own(repo, to).doing(|| self.cannot_move())?;
+        let value = RefUpdate::write_own(repo, to).context(|| self.cannot_move())?;
         let folder = self.put_synced(repo, (from, &value), log, || Ok(self.tip(repo)? == from))?;
         let Some(folder) = folder else { return Ok(Moved::Overtaken) };
-        folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
+        folder.sync().context(|| format!("cannot sync `{}`", folder.path().display()))?;
         Ok(Moved::Yes)
     }
 
     /// Writes what is to be the branch's new value beside its place, to be synced.
     pub fn write_value(&self, repo: &Repo, to: ObjectId) -> Result<RefUpdate, SnapshotError> {
-        RefUpdate::write(repo, to).doing(|| self.cannot_move())
+        RefUpdate::write(repo, to).context(|| self.cannot_move())
     }
 
     /// Moves the branch from `from` to a value that is durable; answers the folder that is to be synced,
@@ -245,7 +247,7 @@ impl Branch {
     ) -> Result<(), SnapshotError> {
         let value = self.write_value(repo, to)?;
         let folder = self.put_synced(repo, (from, &value), log, is_expected)?;
-        folder.map_or(Ok(()), |folder| folder.sync()).doing(|| self.cannot_move())
+        folder.map_or(Ok(()), |folder| folder.sync()).context(|| self.cannot_move())
     }
 
     /// Syncs a value and puts it in the branch's place, if `is_expected` says so then; returns the folder to be synced.
@@ -256,7 +258,7 @@ impl Branch {
         log: &LogLine,
         is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
     ) -> Result<Option<Arc<Dir>>, SnapshotError> {
-        let synced = value.file.sync_all().doing(|| self.cannot_move());
+        let synced = value.file.sync_all().context(|| self.cannot_move());
         let put = synced.and_then(|()| self.put_where(repo, value, is_expected));
         value.discard(repo);
         if matches!(put, Ok(Some(_))) {
@@ -281,7 +283,7 @@ impl Branch {
                 repo.common().path().join(parent).display()
             )
         };
-        let folder = Arc::new(repo.common().make_folder(parent).doing(doing)?);
+        let folder = Arc::new(repo.common().make_folder(parent).context(doing)?);
         let mut lock = self.lock(repo, &folder, value)?;
         if !is_expected()? {
             return Ok(None);
@@ -292,7 +294,7 @@ impl Branch {
         Ok(Some(folder))
     }
 
-    /// What is said where it cannot be moved.
+    /// Returns the message for a branch that cannot be moved.
     fn cannot_move(&self) -> String {
         format!("cannot move the snapshot branch `{}`", self.short_name())
     }
@@ -304,10 +306,10 @@ impl Branch {
         match folder.rename(&lock.name, folder, name) {
             // An empty folder may stay where branches below this name were.
             Err(Errno::ISDIR) => {
-                folder.remove_folder(name).doing(doing)?;
-                folder.rename(&lock.name, folder, name).doing(doing)
+                folder.remove_folder(name).context(doing)?;
+                folder.rename(&lock.name, folder, name).context(doing)
             }
-            other => other.doing(doing),
+            other => other.context(doing),
         }
     }
 
@@ -324,15 +326,15 @@ impl Branch {
                         thread::sleep(LOCK_NAP);
                     }
                 }
-                other => return other.doing(doing).map(|()| held(name)),
+                other => return other.context(doing).map(|()| held(name)),
             }
         }
         if !is_ours(repo, folder, &name) {
             return Err(self.refused(&format!("is locked by `{shown}`; if no git runs, delete that file")));
         }
         // The caller holds lbx's own lock, so the one that took this is dead.
-        folder.remove(&name).doing(doing)?;
-        value.place(repo, folder, &name).doing(doing)?;
+        folder.remove(&name).context(doing)?;
+        value.place(repo, folder, &name).context(doing)?;
         Ok(held(name))
     }
 
@@ -341,33 +343,33 @@ impl Branch {
         refs::append_log(repo, repo.common(), &self.full_name(), (from, to), log);
     }
 
-    /// The last component of it.
+    /// Returns the last component of it.
     fn last_name(&self) -> &str {
         let name = self.name.as_bstr().to_str().unwrap_or_default();
         name.rsplit('/').next().unwrap_or_default()
     }
 
-    /// A refusal that concerns this branch.
+    /// Returns a refusal that concerns this branch.
     fn refused(&self, why: &str) -> SnapshotError {
         SnapshotError::new(format!("the branch `{}` {why}", self.short_name()))
     }
 }
 
-/// Whether there is any file in the folder `name` or below it.
+/// Returns true if there is any file in the folder `name` or below it.
 fn has_files(common: &Dir, name: &str) -> Result<bool, SnapshotError> {
     let doing = || "the references cannot be read".into();
     let mut waiting: Vec<Dir> = match common.folder(name) {
         Ok(folder) => folder.into_iter().collect(),
         Err(Errno::NOTDIR) => Vec::new(),
-        Err(errno) => return Err(errno).doing(doing),
+        Err(errno) => return Err(errno).context(doing),
     };
     let mut folders = 0;
     while let Some(folder) = waiting.pop() {
         folders += 1;
-        for name in folder.names().doing(doing)? {
-            match folder.stat(&name).doing(doing)? {
+        for name in folder.names().context(doing)? {
+            match folder.stat(&name).context(doing)? {
                 Some(stat) if is_folder(&stat) && folders < FOLDERS_MAX => {
-                    waiting.extend(folder.folder(&name).doing(doing)?);
+                    waiting.extend(folder.folder(&name).context(doing)?);
                 }
                 Some(_) => return Ok(true),
                 None => {}
@@ -383,7 +385,7 @@ struct Lock<'f> {
     folder: &'f Dir,
     /// The name of the lock.
     name: String,
-    /// Whether it is still there, and not the reference already.
+    /// True if it is still there, and not the reference already.
     held: bool,
 }
 
@@ -395,7 +397,7 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// Whether a lock holds the id of a snapshot: no git program ever writes one.
+/// Returns true if a lock holds the id of a snapshot: no git program ever writes one.
 fn is_ours(repo: &Repo, folder: &Dir, name: &str) -> bool {
     let Ok(Some(content)) = folder.read(name, LOCK_BYTES_MAX) else { return false };
     let id = ObjectId::from_hex(content.trim()).ok();
@@ -412,13 +414,13 @@ pub struct RefUpdate {
     to: ObjectId,
     /// The name of its file, in the folder of objects.
     name: String,
-    /// What is in it.
+    /// Returns the names in it.
     content: String,
     /// The file, to be synced.
     pub file: File,
-    /// Whether its name is another by now.
+    /// True if its name is another by now.
     is_placed: Cell<bool>,
-    /// What says that the lock is lbx's, where its content may not; it has the name then.
+    /// Second name that marks the lock as lbx's if its content may not.
     own: Option<RefLock>,
 }
 
@@ -437,10 +439,10 @@ impl RefUpdate {
         Ok(Self { to, name, content, file, is_placed: Cell::new(false), own: None })
     }
 
-    /// The same, where the lock is to be known as lbx's whatever the value is.
+    /// Writes a value whose lock is known as lbx's, whatever the value is.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn write_own(repo: &Repo, to: ObjectId) -> io::Result<Self> {
         let own = RefLock::new(repo, None)?;
         let content = format!("{to}\n");
@@ -449,7 +451,7 @@ impl RefUpdate {
         Ok(Self { to, name: String::new(), content, file, is_placed: Cell::new(false), own: Some(own) })
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn to(&self) -> ObjectId {
         self.to
     }
@@ -493,13 +495,13 @@ fn write_new(folder: &Dir, name: &str, content: &str) -> io::Result<File> {
 
 /// Longest name of a worktree that is part of a branch's name whole, in bytes.
 const WORKTREE_BYTES_MAX: usize = 150;
-/// So many characters of a longer one are.
+/// Characters kept of a longer name.
 const WORKTREE_CHARS_KEPT: usize = 40;
 
 /// The full name of the branch `name`, or of the reference where it is full already, for a linked worktree of `name-WORKTREE`.
 ///
 /// # Errors
-/// Where git allows no branch of that name.
+/// Fails if git allows no branch of that name.
 pub fn full_name(name: &str, worktree: Option<&OsStr>) -> Result<FullName, SnapshotError> {
     let named = |dots| {
         let suffix = worktree.map(|worktree| format!("-{}", worktree_name(worktree, dots)));
@@ -508,15 +510,15 @@ pub fn full_name(name: &str, worktree: Option<&OsStr>) -> Result<FullName, Snaps
     let full = |name: String| if name.starts_with("refs/") { name } else { format!("refs/heads/{name}") };
     FullName::try_from(full(named(Dots::Kept)))
         .or_else(|_| FullName::try_from(full(named(Dots::Escaped))))
-        .doing(|| format!("`{}` cannot be the name of a branch", named(Dots::Kept)))
+        .context(|| format!("`{}` cannot be the name of a branch", named(Dots::Kept)))
 }
 
-/// Whether the dots of a worktree's name stay in that of its branch: git allows them in some places only.
+/// True if the dots of a worktree's name stay in that of its branch: git allows them in some places only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dots {
-    /// They stay.
+    /// Dots stay.
     Kept,
-    /// They are written as `%2E`.
+    /// Dots are written as `%2E`.
     Escaped,
 }
 

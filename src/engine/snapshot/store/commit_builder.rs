@@ -6,7 +6,7 @@ use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::objs::Commit;
 
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::refs::{self, RefTarget};
 use super::repo::Repo;
 use super::tree;
@@ -24,7 +24,7 @@ pub const EXTERNAL: &str = "external";
 /// The tool named in the commit that holds what was uncommitted before a session's first change.
 pub const BASELINE: &str = "baseline";
 
-/// What all commits of one snapshot have in common.
+/// Metadata that all commits of one snapshot share.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommitMeta<'a> {
     /// Session that made the change.
@@ -33,7 +33,7 @@ pub struct CommitMeta<'a> {
     pub seq: u64,
     /// When, in seconds since 1970.
     pub seconds: i64,
-    /// What the policy made of a change without proof, where it was one.
+    /// Verdict of the policy on a change without proof, if it was one.
     pub gate: Option<&'a str>,
     /// The harness that it is made for, where it named itself.
     pub harness: Option<&'a str>,
@@ -49,9 +49,9 @@ pub fn seconds(time: SystemTime) -> i64 {
 
 /// Commits that grow on top of the branch; none is visible before the branch moves.
 pub struct CommitBuilder<'a> {
-    /// Where the objects go.
+    /// Repository that the objects go to.
     repo: &'a Repo,
-    /// What every commit says of its origin.
+    /// Metadata of every commit.
     stamp: CommitMeta<'a>,
     /// The newest tree.
     pub tree: ObjectId,
@@ -124,8 +124,8 @@ impl<'a> CommitBuilder<'a> {
 
     /// Returns the HEAD that the snapshot `tip` knew, if it was born; `None` if `tip` is someone else's commit.
     fn known_head(&self, tip: ObjectId) -> Result<Option<Option<ObjectId>>, SnapshotError> {
-        let commit = self.repo.find_commit(tip).doing(|| format!("the snapshot {tip} cannot be read"))?;
-        let text = commit.message_raw().doing(|| format!("the snapshot {tip} is damaged"))?;
+        let commit = self.repo.find_commit(tip).context(|| format!("the snapshot {tip} cannot be read"))?;
+        let text = commit.message_raw().context(|| format!("the snapshot {tip} is damaged"))?;
         let head = |trailers: Trailers| ObjectId::from_hex(trailers.head?.as_bytes()).ok();
         Ok(parse_trailers(text).map(head))
     }
@@ -163,7 +163,7 @@ impl<'a> CommitBuilder<'a> {
             message: compose(subject, why, &trailers),
             extra_headers: Vec::new(),
         };
-        let id = self.repo.write_object(&commit).doing(|| "cannot write the commit".into())?;
+        let id = self.repo.write_object(&commit).context(|| "cannot write the commit".into())?;
         self.tree = tree;
         self.parents = vec![id];
         self.newest = Some(id);
@@ -181,7 +181,7 @@ const HARNESSES: [(&str, &str); 6] = [
     ("CURSOR_AGENT", "Cursor"),
 ];
 
-/// The name of a snapshot's author: lbx, with the session and its harness. One that named itself counts
+/// Returns the name of a snapshot's author: lbx, with the session and its harness. One that named itself counts
 /// more than the environment, which may be that of whatever started it.
 fn author_of(session: &str, named: Option<&str>) -> String {
     if session.is_empty() {
@@ -196,13 +196,13 @@ fn author_of(session: &str, named: Option<&str>) -> String {
     format!("{} {}{harness}", AUTHOR.0, plain(session))
 }
 
-/// The harness that an author's name goes on with.
+/// Returns the harness that an author's name goes on with.
 pub fn harness_of<'n>(author: &'n str, session: &str) -> Option<&'n str> {
     let rest = author.strip_prefix(AUTHOR.0)?.trim_start().strip_prefix(plain(session).as_str())?;
     rest.strip_prefix(" (")?.strip_suffix(')')
 }
 
-/// A name in one line, without what would end the name of an author.
+/// Returns a name in one line, without what would end the name of an author.
 fn plain(name: &str) -> String {
     let is_out = |c: &char| matches!(c, '<' | '>' | '(' | ')');
     let clean: String = name
@@ -213,10 +213,10 @@ fn plain(name: &str) -> String {
     clean.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
-/// The tree of a commit.
+/// Returns the tree of a commit.
 pub fn tree_of(repo: &Repo, commit: ObjectId) -> Result<ObjectId, SnapshotError> {
     let doing = || format!("the commit {commit} cannot be read");
-    repo.find_commit(commit).doing(doing)?.tree_id().doing(doing)
+    repo.find_commit(commit).context(doing)?.tree_id().context(doing)
 }
 
 /// Longest subject that is written, in characters.
@@ -233,7 +233,7 @@ pub struct Trailers {
     pub tool: String,
     /// Its number in the journal; 0 where it has none.
     pub seq: u64,
-    /// What the policy made of a change whose caller had not seen the bytes: `warn` or `off`.
+    /// Verdict of the policy on a change whose caller had not seen the bytes: `warn` or `off`.
     pub gate: Option<String>,
     /// HEAD as the snapshot knew it, in hex; `None` where it was unborn.
     pub head: Option<String>,
@@ -279,12 +279,12 @@ pub fn parse_trailers(message: &BStr) -> Option<Trailers> {
     })
 }
 
-/// The first line of a message.
+/// Returns the first line of a message.
 pub fn subject_of(message: &BStr) -> String {
     message.lines().next().unwrap_or_default().to_str_lossy().into_owned()
 }
 
-/// What lies between the first line of a snapshot's message and its trailers, where there is anything.
+/// Returns the body of a snapshot's message: the part between its first line and its trailers.
 pub fn why_of(message: &BStr) -> Option<String> {
     let text = message.to_str_lossy();
     let (_, rest) = text.trim_end().split_once("\n\n")?;
@@ -307,7 +307,7 @@ fn body(text: &str) -> String {
     cut(clean.trim(), BODY_CHARS_MAX)
 }
 
-/// The first `chars_max` characters, with an ellipsis where more were cut away.
+/// Returns the first `chars_max` characters, with an ellipsis where more were cut away.
 fn cut(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();

@@ -23,7 +23,7 @@ use crate::engine::workspace::path::WorkspacePath;
 pub struct Dir {
     /// The folder.
     fd: OwnedFd,
-    /// What it is called in messages; never opened.
+    /// Path for messages; never opened.
     path: PathBuf,
     /// Small files that earlier calls have read, where calls follow.
     files: Option<Arc<KeptFiles>>,
@@ -39,13 +39,13 @@ impl Dir {
     /// Opens the folder at a canonical path.
     ///
     /// # Errors
-    /// What the system says; `ENOTDIR` or `ELOOP` for a link.
+    /// Returns the OS error; `ENOTDIR` or `ELOOP` for a link.
     pub fn open(path: &Path) -> Result<Self, Errno> {
         let fd = fs::open_at(CWD, path.as_os_str(), fs::FOLDER)?;
         Ok(Self { fd, path: path.to_owned(), files: None })
     }
 
-    /// The same, where earlier calls may have read files beneath it.
+    /// Uses small files beneath it that earlier calls have read.
     #[must_use]
     pub fn keeping(self, files: Option<Arc<KeptFiles>>) -> Self {
         Self { files, ..self }
@@ -56,20 +56,20 @@ impl Dir {
         self.files.as_ref()
     }
 
-    /// A folder beneath it that was opened.
+    /// Returns a folder beneath it that was opened.
     fn opened_folder(&self, fd: OwnedFd, path: PathBuf) -> Self {
         Self { fd, path, files: self.files.clone() }
     }
 
-    /// What it is called in messages.
+    /// Returns its path for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder `name` beneath it; `None` where there is nothing of that name.
+    /// Returns the folder `name` beneath it; `None` where there is nothing of that name.
     ///
     /// # Errors
-    /// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
+    /// Returns the OS error; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
     pub fn folder(&self, name: impl AsRef<Path>) -> Result<Option<Self>, Errno> {
         let name = name.as_ref();
         match fs::open_beneath(self.as_fd(), &beneath(name)?, fs::FOLDER) {
@@ -79,7 +79,7 @@ impl Dir {
         }
     }
 
-    /// The folder `name` beneath it, made where it is missing, with all on the way to it.
+    /// Returns the folder `name` beneath it, made where it is missing, with all on the way to it.
     ///
     /// # Errors
     /// As [`Self::folder`].
@@ -95,7 +95,7 @@ impl Dir {
         made.ok_or(Errno::INVAL)
     }
 
-    /// The folder of that one name in it, made unless it is there by now.
+    /// Returns the folder of that one name in it, made unless it is there by now.
     ///
     /// # Errors
     /// As [`Self::folder`].
@@ -110,10 +110,10 @@ impl Dir {
         Ok(self.opened_folder(fd, self.path.join(name)))
     }
 
-    /// What stands at `name`, a link itself included; `None` where nothing does.
+    /// Returns the stat at `name`, links not followed; `None` if nothing is there.
     ///
     /// # Errors
-    /// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
+    /// Returns the OS error; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
     pub fn stat(&self, name: impl AsRef<Path>) -> Result<Option<Stat>, Errno> {
         let mut parts = name.as_ref().components();
         if let (Some(Component::Normal(only)), None) = (parts.next(), parts.next()) {
@@ -133,7 +133,7 @@ impl Dir {
         }
     }
 
-    /// What stands at `name`, whose last component may be a link.
+    /// Returns the stat at `name`, whose last component may be a link.
     fn stat_of_link(&self, name: &Path) -> Result<Option<Stat>, Errno> {
         let folder = match name.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             Some(parent) => self.folder(parent)?,
@@ -147,10 +147,10 @@ impl Dir {
         }
     }
 
-    /// All bytes of the regular file `name`, which has at most `bytes_max`; `None` where there is none.
+    /// Returns all bytes of the regular file `name`, which has at most `bytes_max`; `None` where there is none.
     ///
     /// # Errors
-    /// What the system says; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
+    /// Returns the OS error; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
     pub fn read(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
         let name = name.as_ref();
         match self.stat(name)? {
@@ -160,7 +160,7 @@ impl Dir {
         }
     }
 
-    /// The same of `name`, which looked like `found` a moment ago: a regular file.
+    /// Reads `name`, a regular file whose stat was `found` a moment ago.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -176,7 +176,7 @@ impl Dir {
         }
     }
 
-    /// The bytes of the file that looks like this, where they are known.
+    /// Returns the bytes of the file that looks like this, where they are known.
     fn known(&self, now: &Stat, bytes_max: u64) -> Option<Vec<u8>> {
         self.files.as_ref()?.known(Way::Beneath, now).filter(|bytes| bytes.len() as u64 <= bytes_max)
     }
@@ -220,7 +220,7 @@ impl Dir {
         self.read_and_keep(name, bytes_max)
     }
 
-    /// All bytes of `name`, which was a regular file a moment ago; they are not kept.
+    /// Returns all bytes of `name`, which was a regular file a moment ago; they are not kept.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -247,7 +247,7 @@ impl Dir {
     /// Creates the file `name` in it, which must not be there yet.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn create(&self, name: impl AsRef<OsStr>, mode: u32) -> Result<File, Errno> {
         fs::create_at(self.as_fd(), name.as_ref(), mode)
     }
@@ -277,7 +277,7 @@ impl Dir {
     /// Opens the regular file `name` in it to add to it, made where it is missing.
     ///
     /// # Errors
-    /// What the system says; `EINVAL` for anything but a regular file.
+    /// Returns the OS error; `EINVAL` for anything but a regular file.
     pub fn append(&self, name: impl AsRef<OsStr>) -> Result<File, Errno> {
         let flags = OFlags::WRONLY
             | OFlags::APPEND
@@ -295,7 +295,7 @@ impl Dir {
     /// Opens the file `name` in it to write over its bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn open_over(&self, name: impl AsRef<OsStr>) -> Result<File, Errno> {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         fs::open_at(self.as_fd(), name.as_ref(), flags).map(File::from)
@@ -304,15 +304,15 @@ impl Dir {
     /// Renames `old` in it to `new` in `to`, in whose place it comes.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn rename(&self, old: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> Result<(), Errno> {
         fs::rename_at(&self.fd, old, &to.fd, new)
     }
 
-    /// The same, unless there is something of the new name.
+    /// Renames `old` in it to `new` in `to`, unless that exists.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn rename_new(&self, old: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> Result<(), Errno> {
         let (old, new) = (old.as_ref(), new.as_ref());
         rustix::io::retry_on_intr(|| {
@@ -323,7 +323,7 @@ impl Dir {
     /// Gives the file `old` in it another name as well, `new` in `to`, where nothing has that yet.
     ///
     /// # Errors
-    /// What the system says; not every file system can.
+    /// Returns the OS error; not every file system can.
     pub fn link(&self, old: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> Result<(), Errno> {
         let (old, new) = (old.as_ref(), new.as_ref());
         rustix::io::retry_on_intr(|| rustix::fs::linkat(&self.fd, old, &to.fd, new, AtFlags::empty()))
@@ -332,7 +332,7 @@ impl Dir {
     /// Removes the file `name` in it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> Result<(), Errno> {
         fs::unlink_at(&self.fd, name, AtFlags::empty())
     }
@@ -340,15 +340,15 @@ impl Dir {
     /// Removes the empty folder `name` in it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> Result<(), Errno> {
         fs::unlink_at(&self.fd, name, AtFlags::REMOVEDIR)
     }
 
-    /// What is in it.
+    /// Returns the names in it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn names(&self) -> Result<Vec<OsString>, Errno> {
         fs::names_in(&self.fd)
     }
@@ -356,12 +356,12 @@ impl Dir {
     /// Makes the names in it durable.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn sync(&self) -> Result<(), Errno> {
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.fd))
     }
 
-    /// Whether others than its owner may write in it, as in a shared repository.
+    /// Returns true if others than its owner may write in it, as in a shared repository.
     pub fn is_shared(&self) -> bool {
         rustix::fs::fstat(&self.fd).is_ok_and(|stat| fs::mode_of(&stat) & 0o2022 != 0)
     }
@@ -369,7 +369,7 @@ impl Dir {
     /// Gives it the permissions of `like`, as a shared repository needs.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn share_like(&self, like: &Self) -> Result<(), Errno> {
         let mode = |folder: &Self| rustix::fs::fstat(&folder.fd).map(|stat| fs::mode_of(&stat));
         let wanted = mode(like)?;
@@ -380,7 +380,7 @@ impl Dir {
     }
 }
 
-/// A name beneath a folder.
+/// Returns a name beneath a folder.
 fn beneath(name: &Path) -> Result<WorkspacePath, Errno> {
     WorkspacePath::new(name).ok_or(Errno::INVAL)
 }

@@ -16,30 +16,30 @@ use rustix::io::Errno;
 /// file may be anyone's.
 #[derive(Debug)]
 pub struct SnapshotError {
-    /// What was tried, or what was found, and why.
+    /// Failed operation or finding, with the reason.
     message: String,
-    /// Whether it was a signal.
+    /// True if it was a signal.
     interrupted: bool,
-    /// Whether the system was short of something, and what it said: of the repository that says nothing.
+    /// True if the system was short of something, and what it said: of the repository that says nothing.
     short: Option<String>,
-    /// Whether the work was stopped.
+    /// True if the work was stopped.
     timeout: bool,
 }
 
 impl SnapshotError {
-    /// Whether the work was stopped, by its time limit or by whoever asked for it.
+    /// Returns true if the work was stopped, by its time limit or by whoever asked for it.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.timeout
     }
 
-    /// Whether a signal cut a call of the system short: it can be tried again.
+    /// Returns true if a signal cut a call of the system short: it can be tried again.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// Whether it was the system's state and not the repository's: what cannot be used now can be later.
+    /// Returns true if it was the system's state and not the repository's: what cannot be used now can be later.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         self.interrupted || self.short.is_some()
@@ -49,18 +49,18 @@ impl SnapshotError {
     /// and most of the code that reads it is not lbx's own.
     ///
     /// # Errors
-    /// Those of `work`, and one for a panic.
+    /// Returns those of `work`, and one for a panic.
     pub fn contain<T>(work: impl FnOnce() -> Result<T, Self>) -> Result<T, Self> {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         outcome.unwrap_or_else(|_| Err(Self::new("internal error while the repository was in use")))
     }
 
-    /// A refusal without a cause beneath it.
+    /// Returns a refusal without a cause beneath it.
     pub(in crate::engine::snapshot) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), interrupted: false, short: None, timeout: false }
     }
 
-    /// What an error of lbx's own says.
+    /// Takes the message of an error of lbx's own.
     #[must_use]
     pub fn of(error: &crate::error::Error) -> Self {
         Self { timeout: error.kind() == crate::error::ErrorKind::Timeout, ..Self::new(error.message()) }
@@ -88,7 +88,7 @@ impl SnapshotError {
 
     /// `message` alone, or what the system was short of.
     #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
-    fn untold(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
+    fn redacted(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
         let cause: &(dyn Error + 'static) = cause.as_ref();
         let short = shortage(cause);
         let message = match &short {
@@ -108,27 +108,27 @@ impl fmt::Display for SnapshotError {
 impl Error for SnapshotError {}
 
 /// Says what was being done when a call failed.
-pub(in crate::engine::snapshot) trait Doing<T> {
-    /// The value, or the failure with `what` before it; of what others than lbx and the system said,
+pub(in crate::engine::snapshot) trait Context<T> {
+    /// Returns the value, or the failure with `what` before it; of what others than lbx and the system said,
     /// nothing is kept.
-    fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
+    fn context(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 
-    /// The value, or `what` alone, which may claim something of what was read; where the system was short
+    /// Returns the value, or `what` alone, which may claim something of what was read; where the system was short
     /// of something, only that.
-    fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
+    fn context_redacted(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 }
 
-impl<T, E: Into<Box<dyn Error + Send + Sync>>> Doing<T> for Result<T, E> {
-    fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
+impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
+    fn context(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
         self.map_err(|error| SnapshotError::because(what(), error.into()))
     }
 
-    fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
-        self.map_err(|error| SnapshotError::untold(what(), error.into()))
+    fn context_redacted(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
+        self.map_err(|error| SnapshotError::redacted(what(), error.into()))
     }
 }
 
-/// What the system said, where it is at the bottom of an error; never a text that someone else made.
+/// Returns the OS error at the bottom of an error; never a text that someone else made.
 fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
     let of_io = |io: &io::Error| match io.raw_os_error() {
         Some(code) => Some(io::Error::from_raw_os_error(code).to_string()),
@@ -146,12 +146,12 @@ fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
     })
 }
 
-/// An error and the errors beneath it.
+/// Returns an error and the errors beneath it.
 fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source())
 }
 
-/// What the system said where it was short of something: open files, or memory.
+/// Returns the OS error if the system was short of open files or memory.
 fn shortage(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(before) = error.downcast_ref::<SnapshotError>() {
         return before.short.clone();
@@ -160,7 +160,7 @@ fn shortage(error: &(dyn Error + 'static)) -> Option<String> {
     said_by_system(error).filter(|said| short.contains(said))
 }
 
-/// Whether a signal is at the bottom of an error. Some of gix's errors hold their causes as text
+/// Returns true if a signal is at the bottom of an error. Some of gix's errors hold their causes as text
 /// alone, so the system's own words count too.
 fn was_interrupted(error: &(dyn Error + 'static)) -> bool {
     let signal = io::Error::from_raw_os_error(Errno::INTR.raw_os_error()).to_string();
@@ -178,14 +178,14 @@ mod tests {
     #[test]
     fn what_others_say_of_a_file_is_not_told() {
         let text = || Err::<(), _>(io::Error::other("line 1: root:SECRET:0:0"));
-        let said = text().doing(|| "it cannot be read".into()).unwrap_err().to_string();
+        let said = text().context(|| "it cannot be read".into()).unwrap_err().to_string();
         assert_eq!(said, "it cannot be read");
         let nested = Err::<(), _>(io::Error::new(io::ErrorKind::InvalidData, "SECRET"));
-        let outer = nested.doing(|| "inner".into()).doing(|| "outer".into()).unwrap_err();
+        let outer = nested.context(|| "inner".into()).context(|| "outer".into()).unwrap_err();
         assert_eq!(outer.to_string(), "outer: inner");
-        let system = Err::<(), _>(io::Error::from_raw_os_error(13)).doing(|| "it".into()).unwrap_err();
+        let system = Err::<(), _>(io::Error::from_raw_os_error(13)).context(|| "it".into()).unwrap_err();
         assert!(system.to_string().starts_with("it: ") && system.to_string().contains("ermission"));
         let config = gix::config::File::try_from("[SECRET\nbroken").map(|_| ());
-        assert_eq!(config.doing(|| "x".into()).unwrap_err().to_string(), "x");
+        assert_eq!(config.context(|| "x".into()).unwrap_err().to_string(), "x");
     }
 }

@@ -25,7 +25,7 @@ use super::record::secrets;
 use crate::engine::snapshot::record::secrets::Excluded;
 use branch::{Branch, Moved};
 use commit_builder::{CommitBuilder, CommitMeta};
-use error::{Doing as _, SnapshotError};
+use error::{Context as _, SnapshotError};
 use open::RepositoryPaths;
 use refs::LogLine;
 use repo::Repo;
@@ -45,7 +45,7 @@ pub struct Store {
     pub(in crate::engine::snapshot) repo: Repo,
     /// The branch that names them.
     pub(in crate::engine::snapshot) branch: Branch,
-    /// Whether the repository is lbx's own.
+    /// True if the repository is lbx's own.
     private: bool,
     /// Largest file that enters a snapshot, in bytes.
     pub(in crate::engine::snapshot) file_bytes_max: u64,
@@ -53,7 +53,7 @@ pub struct Store {
     excluded: Excluded,
     /// Knowledge of the session about bytes that stay out.
     withheld: secrets::Source,
-    /// What opening found that a person should know; said with every snapshot.
+    /// Warnings of opening, repeated with every snapshot.
     pub(in crate::engine::snapshot) warnings: Vec<String>,
     /// The harness that the snapshots are made for, where it named itself.
     pub(in crate::engine::snapshot) harness: Option<String>,
@@ -66,7 +66,7 @@ impl Store {
     /// warning says why.
     ///
     /// # Errors
-    /// Where neither can be opened, or `branch` cannot be a branch's name.
+    /// Fails if neither can be opened, or `branch` cannot be a branch's name.
     pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
         Self::of(open::open(place, &|_| Ok(()))?, branch)
     }
@@ -97,7 +97,7 @@ impl Store {
         found.map(|opened| Self::of(opened, branch)).transpose()
     }
 
-    /// The same, whatever is damaged in the repository of the workspace.
+    /// Opens the snapshots for reading, whatever is damaged in the workspace's repository.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -105,7 +105,7 @@ impl Store {
         open::find(place, &|_| Ok(()))?.map(|opened| Self::of(opened, branch)).transpose()
     }
 
-    /// The snapshots in an opened repository.
+    /// Returns the snapshots in an opened repository.
     fn of(opened: open::Opened, branch: &str) -> Result<Self, SnapshotError> {
         let branch = Branch::new(branch, opened.worktree.as_deref())?;
         let mut repo = opened.repo;
@@ -119,13 +119,13 @@ impl Store {
         Ok(Self { repo, branch, private, file_bytes_max, excluded, withheld, warnings, harness: None })
     }
 
-    /// The same, taking in files of at most `file_bytes_max` bytes.
+    /// Takes in files of at most `file_bytes_max` bytes.
     #[must_use]
     pub fn taking_files_of(self, file_bytes_max: u64) -> Self {
         Self { file_bytes_max, ..self }
     }
 
-    /// The same, leaving out untracked files with these names.
+    /// Leaves out untracked files with these names.
     #[must_use]
     pub fn leaving_out(self, excluded: Excluded) -> Self {
         Self { excluded, ..self }
@@ -142,37 +142,37 @@ impl Store {
         (self.file_bytes_max, &self.excluded, &self.withheld)
     }
 
-    /// The same, for a harness that named itself.
+    /// Names the harness that the snapshots are made for.
     #[must_use]
     pub fn made_for(self, harness: Option<String>) -> Self {
         Self { harness, ..self }
     }
 
-    /// The name of the snapshot branch; a linked worktree has its own.
+    /// Returns the name of the snapshot branch; a linked worktree has its own.
     #[must_use]
     pub fn branch(&self) -> String {
         self.branch.short_name()
     }
 
-    /// Its full name, as git's commands take it.
+    /// Returns its full name, as git's commands take it.
     #[must_use]
     pub fn reference(&self) -> String {
         self.branch.full_name()
     }
 
-    /// Whether the developer's commits are to be signed.
+    /// Returns true if the developer's commits are to be signed.
     #[must_use]
     pub fn wants_signatures(&self) -> bool {
         self.repo.settings().boolean("commit.gpgsign") == Some(true)
     }
 
-    /// Whether the snapshots lie in lbx's own repository and not in the developer's.
+    /// Returns true if the snapshots lie in lbx's own repository and not in the developer's.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.private
     }
 
-    /// The folder of the repository.
+    /// Returns the folder of the repository.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         self.repo.common().path().to_owned()
@@ -216,13 +216,13 @@ impl Store {
         Err(SnapshotError::new("another program kept moving the branch"))
     }
 
-    /// What the branch's log says of the commit `newest`.
+    /// Returns the line of the branch's log for the commit `newest`.
     pub(in crate::engine::snapshot) fn log_line(
         &self,
         newest: ObjectId,
         seconds: i64,
     ) -> Result<LogLine, SnapshotError> {
-        let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
+        let commit = self.repo.find_commit(newest).context(|| "the new commit cannot be read".into())?;
         let summary = commit.message_raw().map(commit_builder::subject_of);
         Ok(LogLine { subject: summary.unwrap_or_default(), seconds })
     }
@@ -268,7 +268,7 @@ impl Store {
     /// The caller holds lbx's lock.
     ///
     /// # Errors
-    /// Where the disk fails; no object is lost then.
+    /// Fails if the disk fails; no object is lost then.
     pub fn pack(&self) -> Result<usize, SnapshotError> {
         if self.private { pack::tidy(&self.repo, pack::Amount::All) } else { Ok(0) }
     }

@@ -16,7 +16,7 @@ use zlib_rs::adler32::adler32;
 use zlib_rs::{Deflate, DeflateFlush};
 
 use super::dir::Dir;
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::pack::{self, Deflater, NewPack};
 use super::repo::{NewObjects, Repo};
 use crate::engine::workspace::file_system::FileSystem;
@@ -73,9 +73,9 @@ impl Packed {
 pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let mut aside = write_aside(repo, packed)?;
-    aside.sync().doing(doing)?;
-    aside.put().doing(doing)?;
-    aside.sync_names().doing(doing)
+    aside.sync().context(doing)?;
+    aside.put().context(doing)?;
+    aside.sync_names().context(doing)
 }
 
 /// Writes every object that waits in the memory of `repo`, and those of `packed`, beside its place.
@@ -85,7 +85,7 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let level = repo.settings().loose_compression();
-    written(Arc::clone(repo.objects_folder()), &repo.take_new(), packed, level).doing(doing)
+    written(Arc::clone(repo.objects_folder()), &repo.take_new(), packed, level).context(doing)
 }
 
 /// Writes the objects of `memory` and of `packed` below `folder`.
@@ -125,13 +125,13 @@ fn written(
 pub struct Aside {
     /// The folder `objects`.
     objects: Arc<Dir>,
-    /// Whether their files are open, to be synced one by one.
+    /// True if their files are open, to be synced one by one.
     keeps_files: bool,
     /// The folders they go to, by name.
     folders: Folders,
-    /// They themselves.
+    /// Objects that wait.
     waiting: Vec<Waiting>,
-    /// Those that have their names, as far as they are looked at again.
+    /// Named objects that are looked at again, up to a bound.
     named: Vec<(Arc<Dir>, String)>,
 }
 
@@ -166,7 +166,7 @@ impl Aside {
         Ok(())
     }
 
-    /// Whether one of them is gone again: `git prune --expire=now` takes what no reference leads to.
+    /// Returns true if one of them is gone again: `git prune --expire=now` takes what no reference leads to.
     pub fn is_lost(&self) -> bool {
         self.named.iter().any(|(folder, name)| matches!(folder.stat(name), Ok(None)))
     }
@@ -179,7 +179,7 @@ impl Aside {
         sync_all(&self.folders.values().chain([&self.objects]).map(Arc::as_ref).collect::<Vec<_>>())
     }
 
-    /// Whether they are on a file system.
+    /// Returns true if they are on a file system.
     pub fn is_on(&self, file_system: &FileSystem) -> bool {
         file_system.holds(&*self.objects)
     }
@@ -281,7 +281,7 @@ impl Writer {
         Ok(Waiting { at, name, fan_out: fan_out.to_owned(), folder, to: rest.to_owned(), file })
     }
 
-    /// The opened folder of the objects whose ids begin with `name`, made where it is missing.
+    /// Returns the opened folder of the objects whose ids begin with `name`, made where it is missing.
     fn fan_out(&self, name: &str) -> Result<Arc<Dir>, Errno> {
         let mut folders = locked(&self.folders);
         if let Some(folder) = folders.get(name) {
@@ -327,7 +327,7 @@ pub fn compress_blob(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
 /// compresses again when it packs or sends.
 ///
 /// # Errors
-/// Where it cannot be compressed.
+/// Fails if it cannot be compressed.
 ///
 /// # Source
 /// RFC 1950 (header and checksum) and RFC 1951 (blocks, each of which ends with a byte here).

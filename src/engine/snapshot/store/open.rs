@@ -17,7 +17,7 @@ use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
 
 use super::dir::Dir;
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::preflight::{self, CONFIG_BYTES_MAX, RULES};
 use super::repo::{Folders, Repo};
 use super::settings::Settings;
@@ -31,13 +31,13 @@ pub struct Opened {
     pub repo: Repo,
     /// The name of the linked worktree, where the workspace is one.
     pub worktree: Option<OsString>,
-    /// Whether it is lbx's own, under the state folder.
+    /// True if it is lbx's own, under the state folder.
     pub private: bool,
     /// Why it is not the one that the workspace has, where it is not.
     pub warning: Option<String>,
 }
 
-/// What a repository must pass to serve.
+/// Check that a repository must pass to serve.
 pub type Check<'c> = &'c dyn Fn(&Opened) -> Result<(), SnapshotError>;
 
 /// Opens the workspace's repository where it can be used and passes `check`, else the private one.
@@ -46,7 +46,7 @@ pub fn open(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Opened, Sna
         .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
 }
 
-/// The same without making anything; `None` where there is no repository at all.
+/// Finds the repository without making one; `None` if there is none at all.
 pub fn find(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Option<Opened>, SnapshotError> {
     open_with(place, check, || find_private(place))
 }
@@ -62,9 +62,9 @@ fn open_with(
     let files: Option<Arc<KeptFiles>> =
         place.kept.lasting_value((root, "files of the repository"), kept_files::BYTES_MAX);
     let mut work_tree =
-        Dir::open(root).doing(|| format!("`{}` cannot be read", root.display()))?.keeping(files.clone());
+        Dir::open(root).context(|| format!("`{}` cannot be read", root.display()))?.keeping(files.clone());
     let found = locate(&work_tree, place.git_dirs)
-        .doing(|| format!("cannot look at `{}`", root.join(".git").display()))?;
+        .context(|| format!("cannot look at `{}`", root.join(".git").display()))?;
     let (refusal, unusable) = match found {
         GitDir::Absent => (None, None),
         GitDir::Odd(why) => (Some(why), None),
@@ -104,7 +104,7 @@ fn open_with(
 /// Opens a repository that was found, and refuses what cannot serve.
 fn open_located(work_tree: &Dir, located: &Located) -> Result<(Folders, Settings), SnapshotError> {
     let opened = |path: &Path| {
-        let folder = Dir::open(path).doing(|| format!("`{}` cannot be opened", path.display()))?;
+        let folder = Dir::open(path).context(|| format!("`{}` cannot be opened", path.display()))?;
         Ok(folder.keeping(work_tree.files().cloned()))
     };
     let own = opened(&located.path)?;
@@ -129,7 +129,7 @@ fn lower_first(text: &str) -> String {
 /// Longest `.git` file and the like that is read, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
 
-/// Where the snapshots of a workspace are.
+/// Paths of a workspace and its snapshots.
 #[derive(Debug, Clone, Copy)]
 pub struct RepositoryPaths<'a> {
     /// The workspace, a canonical absolute path.
@@ -138,7 +138,7 @@ pub struct RepositoryPaths<'a> {
     pub state: &'a Path,
     /// Git folders elsewhere that the user trusts `.git` to lead to.
     pub git_dirs: &'a [PathBuf],
-    /// What is kept from one call to the next.
+    /// Cache that lasts from one call to the next.
     pub kept: &'a Kept,
 }
 
@@ -146,12 +146,12 @@ impl RepositoryPaths<'_> {
     /// Opens the state folder, reached from the workspace through no link.
     pub fn state_folder(&self) -> Result<Option<Dir>, SnapshotError> {
         let doing = || format!("`{}` cannot be opened as a folder of its own", self.state.display());
-        let root = Dir::open(self.root).doing(|| format!("`{}` cannot be read", self.root.display()))?;
-        root.folder(self.state.strip_prefix(self.root).doing(doing)?).doing(doing)
+        let root = Dir::open(self.root).context(|| format!("`{}` cannot be read", self.root.display()))?;
+        root.folder(self.state.strip_prefix(self.root).context(doing)?).context(doing)
     }
 }
 
-/// What stands at `.git`.
+/// Type and content found at `.git`.
 #[derive(Debug)]
 pub enum GitDir {
     /// Nothing.
@@ -177,7 +177,7 @@ pub struct Located {
 /// has named.
 ///
 /// # Errors
-/// Where the file system fails.
+/// Fails if the file system fails.
 pub fn locate(folder: &Dir, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let root = folder.path();
     let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
@@ -219,14 +219,14 @@ pub fn git_folders(root: &Path, allowed: &[PathBuf]) -> Vec<PathBuf> {
     std::iter::once(repository).chain(borrowed).filter(|folder| !folder.starts_with(root)).collect()
 }
 
-/// Whether `.git` in `folder` is an empty folder, such as a command is given where there is no repository:
+/// Returns true if `.git` in `folder` is an empty folder, such as a command is given where there is no repository:
 /// as for git, that is none.
 pub fn is_empty(folder: &Dir) -> bool {
     let inner = folder.folder(".git").ok().flatten();
     inner.is_some_and(|inner| inner.names().is_ok_and(|names| names.is_empty()))
 }
 
-/// A real folder `.git`: it must be the whole repository.
+/// Returns a real folder `.git`: it must be the whole repository.
 fn own_folder(root: &Dir, path: PathBuf) -> GitDir {
     if root.stat(".git/commondir").is_ok_and(|stat| stat.is_some()) {
         return GitDir::Odd("`.git` takes its objects from another folder".into());
@@ -246,7 +246,7 @@ fn linked_pointer(root: &Path, file: &Path, allowed: &[PathBuf]) -> io::Result<G
     }
 }
 
-/// A git folder outside `root/.git`: it must point back to `root`, or the user must have named it.
+/// Returns a git folder outside `root/.git`: it must point back to `root`, or the user must have named it.
 fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let folder = Dir::open(&path)?;
     if folder.stat("commondir")?.is_some() {
@@ -262,7 +262,7 @@ fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Resu
     )))
 }
 
-/// The work tree that a git folder's own configuration names.
+/// Returns the work tree that a git folder's own configuration names.
 fn work_tree(folder: &Dir) -> Option<PathBuf> {
     let bytes = folder.read("config", CONFIG_BYTES_MAX).ok()??;
     let metadata = gix::config::file::Metadata::from(Source::Local);
@@ -275,7 +275,7 @@ fn work_tree(folder: &Dir) -> Option<PathBuf> {
     Some(leads_to(&folder.path().join(named.to_path().ok()?)).ok()?.0)
 }
 
-/// The git folder of a linked worktree: it must lie in its repository and point back to `root`.
+/// Returns the git folder of a linked worktree: it must lie in its repository and point back to `root`.
 fn linked_worktree(root: &Path, path: PathBuf, folder: &Dir) -> GitDir {
     let common = read_pointer(folder, "commondir", b"").map(|common| path.join(common));
     let back = read_pointer(folder, "gitdir", b"").map(|back| path.join(back));
@@ -295,7 +295,7 @@ fn linked_worktree(root: &Path, path: PathBuf, folder: &Dir) -> GitDir {
     GitDir::Here(Located { path, common, worktree: name })
 }
 
-/// Where a name leads, and whether to a folder.
+/// Returns the target of a name, and true if it is a folder.
 #[expect(
     clippy::disallowed_methods,
     reason = "git follows the name; what it leads to is then opened and must point back"
@@ -306,7 +306,7 @@ fn leads_to(name: &Path) -> io::Result<(PathBuf, bool)> {
     Ok((path, is_folder))
 }
 
-/// The path in a one-line file, after `prefix`; `None` where it is not such a file.
+/// Returns the path in a one-line file, after `prefix`; `None` where it is not such a file.
 fn read_pointer(folder: &Dir, name: impl AsRef<Path>, prefix: &[u8]) -> Option<PathBuf> {
     let bytes = folder.read(name, POINTER_BYTES_MAX).ok()??;
     let line = bytes.strip_prefix(prefix)?.trim_start_with(|c| c == ' ');
@@ -326,7 +326,7 @@ const PRIVATE_FOLDERS: [&str; 6] =
 const PRIVATE_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 /// Its PRIVATE_HEAD, on a branch that is never born.
 const PRIVATE_HEAD: &str = "ref: refs/heads/main\n";
-/// What lbx never puts there, since it leads elsewhere.
+/// Files that lead elsewhere, which lbx never puts there.
 const LEADING_ELSEWHERE: [&str; 6] = [
     "commondir",
     "config.worktree",
@@ -336,13 +336,13 @@ const LEADING_ELSEWHERE: [&str; 6] = [
     "objects/info/http-alternates",
 ];
 
-/// The private repository, made where it is missing.
+/// Returns the private repository, made where it is missing.
 ///
 /// `HEAD` comes last, since it is what makes a folder a repository: a killed call leaves
 /// something that the next one completes. No template and no hook is involved.
 ///
 /// # Errors
-/// Where the file system fails, or a link stands where a folder should be.
+/// Fails if the file system fails, or a link stands where a folder should be.
 pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let doing = || {
         "cannot make the private snapshot repository: `repo.git` cannot be opened as a folder of its own"
@@ -350,7 +350,7 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     };
     let state =
         place.state_folder()?.ok_or_else(|| SnapshotError::new("there is no folder for lbx's own files"))?;
-    let folder = state.make_folder(PRIVATE_FOLDER).doing(doing)?;
+    let folder = state.make_folder(PRIVATE_FOLDER).context(doing)?;
     for name in LEADING_ELSEWHERE {
         let path = Path::new(name);
         let parent = folder
@@ -366,28 +366,30 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
         return Ok(folder);
     }
     for name in PRIVATE_FOLDERS {
-        folder.make_folder(name).doing(|| format!("cannot make `{}`", folder.path().join(name).display()))?;
+        folder
+            .make_folder(name)
+            .context(|| format!("cannot make `{}`", folder.path().join(name).display()))?;
     }
     write_private(&folder, "config", PRIVATE_CONFIG.as_bytes())?;
     write_private(&folder, "HEAD", PRIVATE_HEAD.as_bytes())?;
-    folder.sync().doing(doing)?;
+    folder.sync().context(doing)?;
     Ok(folder)
 }
 
-/// The private repository, where there is one already.
+/// Returns the private repository, where there is one already.
 ///
 /// # Errors
-/// Where a link stands where a folder should be.
+/// Fails if a link stands where a folder should be.
 pub fn find_private(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
     let Some(state) = place.state_folder()? else { return Ok(None) };
     let doing = || "the private snapshot repository cannot be opened as a folder of its own".into();
-    let Some(folder) = state.folder(PRIVATE_FOLDER).doing(doing)? else { return Ok(None) };
+    let Some(folder) = state.folder(PRIVATE_FOLDER).context(doing)? else { return Ok(None) };
     let is_whole =
         is_as_written(&folder, "HEAD", PRIVATE_HEAD) && is_as_written(&folder, "config", PRIVATE_CONFIG);
     Ok(is_whole.then_some(folder))
 }
 
-/// Whether a file of the private repository has what lbx wrote.
+/// Returns true if a file of the private repository has what lbx wrote.
 fn is_as_written(folder: &Dir, name: &str, wanted: &str) -> bool {
     let read = folder.read(name, wanted.len() as u64);
     read.is_ok_and(|read| read.is_some_and(|read| read == wanted.as_bytes()))
@@ -400,7 +402,7 @@ fn is_as_written(folder: &Dir, name: &str, wanted: &str) -> bool {
 pub fn check_private(folder: &Dir) -> Result<(), SnapshotError> {
     for name in LEADING_ELSEWHERE {
         let shown = || format!("`{}` should not be there", folder.path().join(name).display());
-        if folder.stat(name).doing(shown)?.is_some() {
+        if folder.stat(name).context(shown)?.is_some() {
             return Err(SnapshotError::new(shown()));
         }
     }
@@ -411,11 +413,11 @@ pub fn check_private(folder: &Dir) -> Result<(), SnapshotError> {
 /// the settings that name others, as overrides for opening the private one.
 ///
 /// # Errors
-/// Where the rules are there and cannot be read: what they ignore may be secrets, which must not
+/// Fails if the rules are there and cannot be read: what they ignore may be secrets, which must not
 /// enter the private repository either.
 pub fn adopt_rules(own: &Dir, unusable: &Located) -> Result<Vec<BString>, SnapshotError> {
     let path = unusable.common.as_ref().unwrap_or(&unusable.path);
-    let folder = Dir::open(path).doing(|| format!("`{}` cannot be read", path.display()))?;
+    let folder = Dir::open(path).context(|| format!("`{}` cannot be read", path.display()))?;
     for name in RULES {
         let rules = preflight::rules(&folder, name)?.unwrap_or_default();
         if preflight::rules(own, name).ok().flatten().unwrap_or_default() != rules {
@@ -449,9 +451,9 @@ fn write_private(own: &Dir, name: &str, bytes: &[u8]) -> Result<(), SnapshotErro
     let (parent, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
     let made =
         if parent.as_os_str().is_empty() { own.folder(".") } else { own.make_folder(parent).map(Some) };
-    let folder = made.doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
+    let folder = made.context(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
     let aside = path.with_extension("new").file_name().unwrap_or_default().to_owned();
-    let file = folder.write_new(&aside, 0o666, bytes).doing(doing)?;
-    file.sync_all().doing(doing)?;
-    folder.rename(&aside, &folder, name).doing(doing)
+    let file = folder.write_new(&aside, 0o666, bytes).context(doing)?;
+    file.sync_all().context(doing)?;
+    folder.rename(&aside, &folder, name).context(doing)
 }

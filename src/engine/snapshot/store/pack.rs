@@ -20,13 +20,13 @@ use gix::zlib::{Compression, Status};
 use rustix::fs::CWD;
 
 use super::dir::Dir;
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
 use crate::engine::workspace::fs::{self, is_regular, size_of};
 
 /// The folder whose objects are counted: ids are spread evenly, so it holds one in 256.
 const SAMPLE: u8 = 0x17;
-/// So many in it are many: some 1,300 in all.
+/// Number of objects in it that are many: some 1,300 in all.
 const SAMPLE_MAX: usize = 5;
 /// Objects that one call packs at most.
 const OBJECTS_MAX: usize = 256;
@@ -34,7 +34,7 @@ const OBJECTS_MAX: usize = 256;
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// After this time no further object is taken.
 const TIME_MAX: Duration = Duration::from_millis(10);
-/// So many packs become one.
+/// Number of packs that become one.
 const PACKS_MAX: usize = 16;
 /// A pack of more bytes stays as it is.
 const PACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -59,7 +59,7 @@ const NAP: Duration = Duration::from_millis(5);
 /// How much is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// What takes a few milliseconds, where there is much.
+    /// Some objects if there are many, within a few milliseconds.
     Little,
     /// All there is.
     All,
@@ -70,7 +70,7 @@ pub enum Amount {
 /// The caller holds lbx's lock, so whoever left unfinished files is dead.
 pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
     let Some(packs) =
-        repo.objects_folder().folder("pack").doing(|| "the folder of packs cannot be opened".into())?
+        repo.objects_folder().folder("pack").context(|| "the folder of packs cannot be opened".into())?
     else {
         return Ok(0);
     };
@@ -111,17 +111,17 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Whether there are many loose objects, by a sample.
+    /// Returns true if there are many loose objects, by a sample.
     fn has_many_loose(&self) -> bool {
         self.loose(SAMPLE).len() >= SAMPLE_MAX
     }
 
-    /// The folder of the loose objects whose ids begin with `first`.
+    /// Returns the folder of the loose objects whose ids begin with `first`.
     fn loose_folder(&self, first: u8) -> Option<Dir> {
         self.repo.objects_folder().folder(format!("{first:02x}")).ok().flatten()
     }
 
-    /// The loose objects whose ids begin with `first`.
+    /// Returns the loose objects whose ids begin with `first`.
     fn loose(&self, first: u8) -> Vec<ObjectId> {
         let names = self.loose_folder(first).and_then(|folder| folder.names().ok()).unwrap_or_default();
         let id =
@@ -148,7 +148,7 @@ impl Packer<'_> {
             if is_whole {
                 bytes += object.data.len();
                 let packed = deflater.entry(id, object.kind, &object.data);
-                entries.push(packed.doing(|| format!("cannot pack {id}"))?);
+                entries.push(packed.context(|| format!("cannot pack {id}"))?);
                 packed_ids.push(id);
             }
         }
@@ -205,7 +205,7 @@ impl Packer<'_> {
             let is_pack = Path::new(&name).extension().is_some_and(|it| it == "pack");
             let is_half = is_pack && self.packs.stat(index_of(&name)).ok().flatten().is_none();
             if is_half || name.to_string_lossy().starts_with(ASIDE) {
-                self.packs.remove(name).doing(doing)?;
+                self.packs.remove(name).context(doing)?;
             }
         }
         Ok(())
@@ -215,15 +215,15 @@ impl Packer<'_> {
     fn write(&self, entries: Vec<PackedObject>) -> Result<OsString, SnapshotError> {
         let doing = || format!("cannot write a pack in `{}`", self.packs.path().display());
         self.clear()?;
-        let NewPack { name, bytes, index } = NewPack::of(entries, self.repo.object_hash()).doing(doing)?;
+        let NewPack { name, bytes, index } = NewPack::of(entries, self.repo.object_hash()).context(doing)?;
         let name = OsString::from(name);
         let (pack_aside, index_aside) = (format!("{ASIDE}pack"), format!("{ASIDE}idx"));
         for (name, bytes) in [(&pack_aside, &bytes), (&index_aside, &index)] {
-            self.packs.write_new(name, 0o444, bytes).and_then(|file| file.sync_all()).doing(doing)?;
+            self.packs.write_new(name, 0o444, bytes).and_then(|file| file.sync_all()).context(doing)?;
         }
-        self.packs.rename(&pack_aside, &self.packs, &name).doing(doing)?;
-        self.packs.rename(&index_aside, &self.packs, index_of(&name)).doing(doing)?;
-        self.packs.sync().doing(doing)?;
+        self.packs.rename(&pack_aside, &self.packs, &name).context(doing)?;
+        self.packs.rename(&index_aside, &self.packs, index_of(&name)).context(doing)?;
+        self.packs.sync().context(doing)?;
         Ok(name)
     }
 }
@@ -239,10 +239,10 @@ pub struct NewPack {
 }
 
 impl NewPack {
-    /// The pack of `entries`.
+    /// Returns the pack of `entries`.
     ///
     /// # Errors
-    /// Where it would be larger than 2 GiB.
+    /// Fails if it would be larger than 2 GiB.
     pub fn of(mut entries: Vec<PackedObject>, hash: gix::hash::Kind) -> io::Result<Self> {
         entries.sort_by_key(|entry| entry.id);
         let Pack { bytes, offsets, checksum } = pack(&entries, hash)?;
@@ -251,7 +251,7 @@ impl NewPack {
     }
 }
 
-/// The name of the index of a pack.
+/// Returns the name of the index of a pack.
 pub fn index_of(pack: impl AsRef<OsStr>) -> OsString {
     let pack = pack.as_ref();
     Path::new(pack).with_extension("idx").into_os_string()
@@ -261,7 +261,7 @@ pub fn index_of(pack: impl AsRef<OsStr>) -> OsString {
 struct Pack {
     /// All of it.
     bytes: Vec<u8>,
-    /// Where each entry begins.
+    /// Offset of each entry.
     offsets: Vec<u32>,
     /// Its last bytes, which it is named after.
     checksum: ObjectId,
@@ -285,7 +285,7 @@ fn pack(entries: &[PackedObject], hash: gix::hash::Kind) -> io::Result<Pack> {
     Ok(Pack { bytes, offsets, checksum })
 }
 
-/// The index of a pack whose entries are in the order of their ids.
+/// Returns the index of a pack whose entries are in the order of their ids.
 ///
 /// # Source
 /// gitformat-pack(5), version 2 of the index.
@@ -309,7 +309,7 @@ fn index(
     Ok(bytes)
 }
 
-/// The entries of a pack on disk; `None` where not all are whole objects, or it is damaged.
+/// Returns the entries of a pack on disk; `None` where not all are whole objects, or it is damaged.
 fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<PackedObject>> {
     let read = |name: &OsStr| packs.read(name, PACK_BYTES_MAX).ok().flatten();
     let (pack, index) = (read(name)?, read(&index_of(name))?);
@@ -339,11 +339,11 @@ fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec
 
 /// Compresses one object after the other: to set this up takes longer than a small object does.
 pub struct Deflater {
-    /// What compresses.
+    /// Compressor.
     compress: Compress,
     /// Room for what comes out of it.
     room: Vec<u8>,
-    /// Whether it has compressed something already.
+    /// True if it has compressed something already.
     is_used: bool,
 }
 
@@ -353,10 +353,10 @@ impl Deflater {
         Self { compress: Compress::new(level), room: vec![0; ROOM_BYTES], is_used: false }
     }
 
-    /// An object as a pack holds it: type and size in a few bytes, then the compressed content.
+    /// Returns an object as a pack holds it: type and size in a few bytes, then the compressed content.
     ///
     /// # Errors
-    /// Where it cannot be compressed.
+    /// Fails if it cannot be compressed.
     pub fn entry(&mut self, id: ObjectId, kind: Kind, content: &[u8]) -> io::Result<PackedObject> {
         let kind: u8 = match kind {
             Kind::Commit => 1,
@@ -377,10 +377,10 @@ impl Deflater {
         Ok(PackedObject { id, bytes })
     }
 
-    /// An object as a file of its own holds it: all of it compressed, its header too.
+    /// Returns an object as a file of its own holds it: all of it compressed, its header too.
     ///
     /// # Errors
-    /// Where it cannot be compressed.
+    /// Fails if it cannot be compressed.
     pub fn loose(&mut self, kind: Kind, content: &[u8]) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(content.len() / 2 + 64);
         self.deflate(&[&loose_header(kind, content.len() as u64), content], &mut bytes)?;
@@ -422,12 +422,12 @@ impl Deflater {
     }
 }
 
-/// A count as packs write it.
+/// Returns a count as packs write it.
 fn number(count: usize) -> io::Result<[u8; 4]> {
     Ok(u32::try_from(count).map_err(io::Error::other)?.to_be_bytes())
 }
 
-/// The checksum of `bytes`.
+/// Returns the checksum of `bytes`.
 fn checksum(hash: gix::hash::Kind, bytes: &[u8]) -> io::Result<ObjectId> {
     let mut hasher = gix::hash::hasher(hash);
     hasher.update(bytes);
@@ -445,7 +445,7 @@ pub fn wait_for_gc(repo: &Repo) {
     }
 }
 
-/// Whether a running `git gc` takes even the youngest objects.
+/// Returns true if a running `git gc` takes even the youngest objects.
 fn takes_young_objects(repo: &Repo) -> bool {
     let Ok(Some(named)) = repo.common().read_once(GC_NAME, GC_BYTES_MAX) else { return false };
     let number = named.split(|&byte| byte == b' ').next().and_then(|word| std::str::from_utf8(word).ok());

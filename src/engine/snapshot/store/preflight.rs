@@ -14,7 +14,7 @@ use gix::config::{File, Source};
 use rustix::fs::{AtFlags, CWD, OFlags};
 
 use super::dir::Dir;
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::kept_files::{KeptFiles, Way};
 use crate::engine::workspace::rule_bounds;
@@ -37,11 +37,11 @@ const PACKS_MAX: usize = 100_000;
 /// # Errors
 /// Names what is missing.
 pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
-    let refs = common.stat("refs").untold(|| refusal(common, "refs", "a folder of its own"))?;
+    let refs = common.stat("refs").context_redacted(|| refusal(common, "refs", "a folder of its own"))?;
     if !refs.is_some_and(|stat| is_folder(&stat)) {
         return Err(refused(common, "refs", "a folder of its own"));
     }
-    let head = own.stat("HEAD").untold(|| refusal(own, "HEAD", "a regular file"))?;
+    let head = own.stat("HEAD").context_redacted(|| refusal(own, "HEAD", "a regular file"))?;
     if head.is_some_and(|stat| is_regular(&stat)) {
         Ok(())
     } else {
@@ -49,15 +49,15 @@ pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
     }
 }
 
-/// The rules in the file `name` of a git folder; `None` where there is none.
+/// Returns the rules in the file `name` of a git folder; `None` where there is none.
 ///
 /// # Errors
-/// Where something else is there, or more than rules may be.
+/// Fails if something else is there, or more than rules may be.
 pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file within the limits";
     // Opened at once: without waiting for a FIFO, and what is no regular file is not read.
     let rules = folder.read_regular(name, rule_bounds::FILE_BYTES_MAX);
-    let rules = rules.untold(|| refusal(folder, name, what))?;
+    let rules = rules.context_redacted(|| refusal(folder, name, what))?;
     match rules {
         Some(rules) if !rule_bounds::is_few(&rules) => Err(refused(folder, name, what)),
         rules => Ok(rules),
@@ -70,11 +70,12 @@ pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError>
 /// # Errors
 /// Names what is none.
 pub fn check_packs(objects: &Dir) -> Result<(), SnapshotError> {
-    let Some(packs) = objects.folder("pack").untold(|| refusal(objects, "pack", "a folder of its own"))?
+    let Some(packs) =
+        objects.folder("pack").context_redacted(|| refusal(objects, "pack", "a folder of its own"))?
     else {
         return Ok(());
     };
-    let names = packs.names().untold(|| format!("`{}` cannot be read", packs.path().display()))?;
+    let names = packs.names().context_redacted(|| format!("`{}` cannot be read", packs.path().display()))?;
     if names.len() > PACKS_MAX {
         return Err(SnapshotError::new(format!("`{}` has too many files", packs.path().display())));
     }
@@ -88,7 +89,7 @@ pub fn check_packs(objects: &Dir) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-/// Whether there is anything at a path.
+/// True if there is anything at a path.
 #[expect(
     clippy::disallowed_methods,
     reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
@@ -97,7 +98,7 @@ pub fn is_there(path: &Path) -> bool {
     std::fs::metadata(path).is_ok()
 }
 
-/// Whether a file that the configuration names can be read as rules: it is missing, or a regular file
+/// True if a file that the configuration names can be read as rules: it is missing, or a regular file
 /// within bounds. Where it lies is for whoever wrote the setting to say, as it is for git.
 #[expect(
     clippy::disallowed_methods,
@@ -116,54 +117,47 @@ pub fn may_be_rules(path: &Path) -> bool {
 /// # Errors
 /// Names what that is.
 pub fn check_includes(path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
-    Includes { left: INCLUDES_MAX }.check(path, bytes, 0)
+    let mut left = INCLUDES_MAX;
+    check_included(path, bytes, 0, &mut left)
 }
 
-/// Looks at what a configuration includes.
-struct Includes {
-    /// How many more files may be.
-    left: usize,
-}
-
-impl Includes {
-    /// Refuses what a configuration file includes, where git could not read it either.
-    #[expect(clippy::disallowed_methods, reason = "as git does: what a configuration names may lie anywhere")]
-    fn check(&mut self, path: &Path, bytes: &[u8], depth: usize) -> Result<(), SnapshotError> {
-        if !bytes.to_ascii_lowercase().contains_str("include") {
-            return Ok(()); // what is wrong with it otherwise, opening will tell
-        }
-        let metadata = gix::config::file::Metadata::from(Source::Local);
-        let Ok(config) = File::from_bytes_no_includes(bytes, metadata, Options::default()) else {
-            return if depth == 0 { Ok(()) } else { Err(no_configuration(path)) };
-        };
-        let sections = config.sections().filter(|section| {
-            ["include", "includeif"]
-                .iter()
-                .any(|name| section.header().name().eq_ignore_ascii_case(name.as_bytes()))
-        });
-        for named in sections.flat_map(|section| section.values("path")) {
-            let included = resolved(path, named.to_path_lossy().as_ref());
-            self.left = self.left.checked_sub(1).ok_or_else(|| no_configuration(&included))?;
-            if is_odd(&included) || depth >= INCLUDE_DEPTH_MAX {
-                return Err(no_configuration(&included));
-            }
-            let Ok(found) = std::fs::metadata(&included) else { continue };
-            if !found.is_file() {
-                continue;
-            }
-            let is_small = found.len() <= CONFIG_BYTES_MAX;
-            if !is_small || File::from_path_no_includes(included.clone(), Source::Local).is_err() {
-                return Err(no_configuration(&included));
-            }
-            let bytes = read_followed(&included, None)
-                .untold(|| format!("`{}` cannot be read", included.display()))?;
-            self.check(&included, &bytes, depth + 1)?;
-        }
-        Ok(())
+/// Refuses what a configuration file includes, where git could not read it either.
+#[expect(clippy::disallowed_methods, reason = "as git does: what a configuration names may lie anywhere")]
+fn check_included(path: &Path, bytes: &[u8], depth: usize, left: &mut usize) -> Result<(), SnapshotError> {
+    if !bytes.to_ascii_lowercase().contains_str("include") {
+        return Ok(()); // what is wrong with it otherwise, opening will tell
     }
+    let metadata = gix::config::file::Metadata::from(Source::Local);
+    let Ok(config) = File::from_bytes_no_includes(bytes, metadata, Options::default()) else {
+        return if depth == 0 { Ok(()) } else { Err(no_configuration(path)) };
+    };
+    let sections = config.sections().filter(|section| {
+        ["include", "includeif"]
+            .iter()
+            .any(|name| section.header().name().eq_ignore_ascii_case(name.as_bytes()))
+    });
+    for named in sections.flat_map(|section| section.values("path")) {
+        let included = resolved(path, named.to_path_lossy().as_ref());
+        *left = left.checked_sub(1).ok_or_else(|| no_configuration(&included))?;
+        if is_odd(&included) || depth >= INCLUDE_DEPTH_MAX {
+            return Err(no_configuration(&included));
+        }
+        let Ok(found) = std::fs::metadata(&included) else { continue };
+        if !found.is_file() {
+            continue;
+        }
+        let is_small = found.len() <= CONFIG_BYTES_MAX;
+        if !is_small || File::from_path_no_includes(included.clone(), Source::Local).is_err() {
+            return Err(no_configuration(&included));
+        }
+        let bytes = read_followed(&included, None)
+            .context_redacted(|| format!("`{}` cannot be read", included.display()))?;
+        check_included(&included, &bytes, depth + 1, left)?;
+    }
+    Ok(())
 }
 
-/// The bytes of a configuration file, links followed; nothing is waited for, should it have become
+/// Returns the bytes of a configuration file, links followed; nothing is waited for, should it have become
 /// something else since it was looked at. They may be in `files`, from an earlier call.
 pub fn read_followed(path: &Path, files: Option<&KeptFiles>) -> std::io::Result<Vec<u8>> {
     if let Some(files) = files
@@ -184,14 +178,14 @@ pub fn read_followed(path: &Path, files: Option<&KeptFiles>) -> std::io::Result<
     Ok(bytes)
 }
 
-/// Where an included file lies.
+/// Returns the path of an included file.
 pub fn resolved(from: &Path, named: &Path) -> PathBuf {
     let home =
         named.strip_prefix("~").ok().and_then(|rest| Some(Path::new(&std::env::var_os("HOME")?).join(rest)));
     home.unwrap_or_else(|| from.parent().unwrap_or(Path::new("")).join(named))
 }
 
-/// Whether something is there that may block, or never end, when it is read.
+/// True if something is there that may block, or never end, when it is read.
 #[expect(
     clippy::disallowed_methods,
     reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
@@ -203,17 +197,17 @@ fn is_odd(path: &Path) -> bool {
     path != Path::new("/dev/null") && std::fs::metadata(path).is_ok_and(|found| blocks(found.file_type()))
 }
 
-/// The refusal of something that is not what git has there.
+/// Returns the refusal of something that is not what git has there.
 fn refused(folder: &Dir, name: &str, what: &str) -> SnapshotError {
     SnapshotError::new(refusal(folder, name, what))
 }
 
-/// The same in words.
+/// Returns the refusal in words.
 fn refusal(folder: &Dir, name: &str, what: &str) -> String {
     format!("`{}` is not {what}", folder.path().join(name).display())
 }
 
-/// The refusal of an included file.
+/// Returns the refusal of an included file.
 fn no_configuration(path: &Path) -> SnapshotError {
     SnapshotError::new(format!(
         "its configuration includes `{}`, which is not a configuration file, or includes too many files",
@@ -230,10 +224,10 @@ const ALTERNATE_DEPTH_MAX: usize = 5;
 /// The list, in a folder of objects.
 pub(super) const ALTERNATES: &str = "info/alternates";
 
-/// The folders whose objects count as those of `objects`, each held open and checked.
+/// Returns the folders whose objects count as those of `objects`, each held open and checked.
 ///
 /// # Errors
-/// Where a list is not a regular file, or there are too many folders. One that is missing is skipped,
+/// Fails if a list is not a regular file, or there are too many folders. One that is missing is skipped,
 /// as git does.
 pub fn alternates(objects: &Dir) -> Result<Vec<Dir>, SnapshotError> {
     check_packs(objects)?;
@@ -259,15 +253,16 @@ pub fn alternates(objects: &Dir) -> Result<Vec<Dir>, SnapshotError> {
     Ok(found)
 }
 
-/// The folders that a folder's list names, each one deeper than it.
+/// Returns the folders that a folder's list names, each one deeper than it.
 fn named_by(folder: &Dir, depth: usize) -> Result<Vec<(PathBuf, usize)>, SnapshotError> {
     let shown =
         || format!("`{}` is not a regular file of its size", folder.path().join(ALTERNATES).display());
-    let Some(list) = folder.read(ALTERNATES, ALTERNATES_BYTES_MAX).untold(shown)? else {
+    let Some(list) = folder.read(ALTERNATES, ALTERNATES_BYTES_MAX).context_redacted(shown)? else {
         return Ok(Vec::new());
     };
-    let parsed = gix::odb::alternate::parse(&list)
-        .untold(|| format!("`{}` is not in git's format", folder.path().join(ALTERNATES).display()))?;
+    let parsed = gix::odb::alternate::parse(&list).context_redacted(|| {
+        format!("`{}` is not in git's format", folder.path().join(ALTERNATES).display())
+    })?;
     if parsed.len() > ALTERNATES_MAX {
         return Err(SnapshotError::new(
             "the repository borrows objects from too many others (objects/info/alternates)",

@@ -25,7 +25,7 @@ use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 
 use super::dir::Dir;
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::preflight::REF_BYTES_MAX;
 use super::repo::Repo;
 use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
@@ -34,12 +34,12 @@ use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_
 const SYMBOLIC_MAX: usize = 5;
 /// How many tags in a row may point to each other.
 const TAGS_MAX: usize = 16;
-/// Where the other names of a reference are looked for, as git does.
+/// Prefixes by which git completes the name of a reference.
 const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
 /// References of a linked worktree's own.
 const OF_WORKTREE: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
 
-/// What a reference names.
+/// Target of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefTarget {
     /// An object.
@@ -48,18 +48,18 @@ pub enum RefTarget {
     Symbolic(FullName),
 }
 
-/// What the reference `name` names; `None` where there is none.
+/// Returns the target of the reference `name`; `None` if there is none.
 ///
 /// # Errors
-/// Where it is no reference, or cannot be read.
+/// Fails if it is no reference, or cannot be read.
 pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let shown = || format!("the reference `{}`", name.as_bstr());
-    let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
+    let text = name.as_bstr().to_str().context(|| format!("{} cannot be read", shown()))?;
     match stat(repo, text) {
         Ok(found) => find_at(repo, name, found),
         // A name that is too long for a file may still be a packed one.
         Err(Errno::NOTDIR | Errno::NAMETOOLONG) => packed(repo, name),
-        Err(errno) => Err(errno).doing(|| format!("{} is reached through a link", shown())),
+        Err(errno) => Err(errno).context(|| format!("{} is reached through a link", shown())),
     }
 }
 
@@ -71,7 +71,7 @@ pub fn stat(repo: &Repo, text: &str) -> Result<Option<Stat>, Errno> {
     folder_of(repo, text).stat(text)
 }
 
-/// What the reference `name` names, where `found` stands at its path.
+/// Returns the target of the reference `name`, if the stat at its path was `found`.
 ///
 /// # Errors
 /// As [`find`].
@@ -90,10 +90,10 @@ pub fn find_at(
         }
         Some(stat) => stat,
     };
-    let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
+    let text = name.as_bstr().to_str().context(|| format!("{} cannot be read", shown()))?;
     let bytes = folder_of(repo, text)
         .read_found(text, found, REF_BYTES_MAX)
-        .untold(|| format!("{} is not a regular file of its size", shown()))?;
+        .context_redacted(|| format!("{} is not a regular file of its size", shown()))?;
     match bytes {
         None => packed(repo, name),
         Some(bytes) => target(repo, &bytes)
@@ -102,21 +102,21 @@ pub fn find_at(
     }
 }
 
-/// The reference among the packed ones.
+/// Returns the reference among the packed ones.
 fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let doing = || "`packed-refs` is not in git's format".into();
     let Some(packed) = repo.packed_refs()? else { return Ok(None) };
-    let found = packed.try_find(name).untold(doing)?;
+    let found = packed.try_find(name).context_redacted(doing)?;
     Ok(found.map(|found| RefTarget::Id(found.target())))
 }
 
-/// The folder that the path of a reference counts from.
+/// Returns the folder that the path of a reference counts from.
 fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r Dir {
     let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
     if is_own { repo.own() } else { repo.common() }
 }
 
-/// What a reference says.
+/// Parses the content of a reference.
 fn target(repo: &Repo, bytes: &[u8]) -> Option<RefTarget> {
     if let Some(name) = bytes.strip_prefix(b"ref:") {
         return FullName::try_from(name.trim().as_bstr()).ok().map(RefTarget::Symbolic);
@@ -125,10 +125,10 @@ fn target(repo: &Repo, bytes: &[u8]) -> Option<RefTarget> {
     ObjectId::from_hex(id).ok().filter(|id| id.kind() == repo.object_hash()).map(RefTarget::Id)
 }
 
-/// The object that a reference leads to; `None` where there is no such reference, or it leads to none.
+/// Returns the object that a reference leads to; `None` where there is no such reference, or it leads to none.
 ///
 /// # Errors
-/// Where one on the way cannot be read.
+/// Fails if one on the way cannot be read.
 pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, SnapshotError> {
     let mut name = name.to_owned();
     for _ in 0..SYMBOLIC_MAX {
@@ -146,13 +146,13 @@ pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, Snap
 /// # Errors
 /// Fails if it is no whole id.
 pub fn commit_id(hex: &str) -> Result<ObjectId, SnapshotError> {
-    ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is not a commit id"))
+    ObjectId::from_hex(hex.as_bytes()).context(|| format!("`{hex}` is not a commit id"))
 }
 
-/// The object behind the tags that `id` may be.
+/// Returns the object behind the tags that `id` may be.
 ///
 /// # Errors
-/// Where one cannot be read.
+/// Fails if one cannot be read.
 pub fn peeled(repo: &Repo, id: ObjectId) -> Result<ObjectId, SnapshotError> {
     let mut id = id;
     for _ in 0..TAGS_MAX {
@@ -162,15 +162,15 @@ pub fn peeled(repo: &Repo, id: ObjectId) -> Result<ObjectId, SnapshotError> {
         }
         id = gix::objs::TagRefIter::from_bytes(&tag.data, repo.object_hash())
             .target_id()
-            .untold(|| format!("the tag {id} is damaged"))?;
+            .context_redacted(|| format!("the tag {id} is damaged"))?;
     }
     Err(SnapshotError::new("tags form a loop"))
 }
 
-/// The object that a short name leads to, as git would find it; `None` where there is none.
+/// Returns the object that a short name leads to, as git would find it; `None` where there is none.
 ///
 /// # Errors
-/// Where one of that name cannot be read.
+/// Fails if one of that name cannot be read.
 pub fn resolve_short(repo: &Repo, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
     for prefix in PREFIXES {
         let Ok(full) = FullName::try_from(format!("{prefix}{name}")) else { continue };
@@ -186,25 +186,25 @@ pub fn resolve_short(repo: &Repo, name: &str) -> Result<Option<ObjectId>, Snapsh
     Ok(None)
 }
 
-/// The commit at HEAD; `None` while it is unborn.
+/// Returns the commit at HEAD; `None` while it is unborn.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// Fails if it cannot be read.
 pub fn head(repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
     let target = head_target(repo)?;
     head_as_named(repo, target.as_ref())?.map(|id| peeled(repo, id)).transpose()
 }
 
-/// What HEAD says.
+/// Returns the target of HEAD.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// Fails if it cannot be read.
 pub fn head_target(repo: &Repo) -> Result<Option<RefTarget>, SnapshotError> {
-    let name = FullName::try_from("HEAD").untold(|| "HEAD cannot be read".into())?;
-    find(repo, name.as_ref()).doing(|| "HEAD cannot be read".into())
+    let name = FullName::try_from("HEAD").context_redacted(|| "HEAD cannot be read".into())?;
+    find(repo, name.as_ref()).context(|| "HEAD cannot be read".into())
 }
 
-/// The object that HEAD names, where it says `target`; `None` while it is unborn.
+/// Returns the object that HEAD names, where it says `target`; `None` while it is unborn.
 ///
 /// # Errors
 /// As [`head`].
@@ -213,7 +213,7 @@ pub fn head_as_named(repo: &Repo, target: Option<&RefTarget>) -> Result<Option<O
         None => Ok(None),
         Some(RefTarget::Id(id)) => Ok(Some(*id)),
         Some(RefTarget::Symbolic(name)) => {
-            resolve(repo, name.as_ref()).doing(|| "the branch that HEAD is on cannot be read".into())
+            resolve(repo, name.as_ref()).context(|| "the branch that HEAD is on cannot be read".into())
         }
     }
 }
@@ -221,7 +221,7 @@ pub fn head_as_named(repo: &Repo, target: Option<&RefTarget>) -> Result<Option<O
 /// Longest log that is read, in bytes.
 const LOG_BYTES_MAX: u64 = 64 << 20;
 
-/// What the branch's log says about a move.
+/// Line of a branch's log about a move.
 #[derive(Debug)]
 pub struct LogLine {
     /// Subject of the commit, one line.
@@ -266,7 +266,7 @@ pub fn append_log(
     }
 }
 
-/// The values that a reference had, the newest first, as its log names them.
+/// Returns the values that a reference had, the newest first, as its log names them.
 pub fn log_values(repo: &Repo, reference: &str) -> Vec<ObjectId> {
     let log = read_log(repo, reference).ok().flatten().unwrap_or_default();
     // `OLD NEW WHO TIME\tSUBJECT`, of which the value before the first is none.
@@ -277,14 +277,14 @@ pub fn log_values(repo: &Repo, reference: &str) -> Vec<ObjectId> {
 /// `keep` before; nothing does where all of it can be read.
 ///
 /// # Errors
-/// What the system says, and that of `keep`.
+/// Returns the OS error, and that of `keep`.
 pub fn remove_unreadable_lines(
     repo: &Repo,
     reference: &str,
     keep: impl FnOnce(&[u8]) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
     let doing = || format!("the log of `{reference}` cannot be written");
-    let Some(log) = read_log(repo, reference).doing(doing)? else { return Ok(()) };
+    let Some(log) = read_log(repo, reference).context(doing)? else { return Ok(()) };
     let is_readable =
         |id: Option<ObjectId>| id.is_some_and(|id| id.is_null() || repo.find_object(id).is_ok());
     let left: Vec<&[u8]> =
@@ -296,7 +296,7 @@ pub fn remove_unreadable_lines(
     keep(&log)?;
     let path = format!("logs/{reference}");
     let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
-    let Some(folder) = repo.common().folder(parent).doing(doing)? else { return Ok(()) };
+    let Some(folder) = repo.common().folder(parent).context(doing)? else { return Ok(()) };
     let aside = format!("tmp_lbx_log_{}", process_id());
     let objects = repo.objects_folder();
     let write = || -> io::Result<()> {
@@ -308,15 +308,15 @@ pub fn remove_unreadable_lines(
     if written.is_err() {
         let _ = objects.remove(&aside);
     }
-    written.doing(doing)
+    written.context(doing)
 }
 
-/// The bytes of a log.
+/// Returns the bytes of a log.
 fn read_log(repo: &Repo, reference: &str) -> io::Result<Option<Vec<u8>>> {
     repo.common().read(format!("logs/{reference}"), LOG_BYTES_MAX)
 }
 
-/// The two values in a line of a log; `None` for what is no id.
+/// Returns the two values in a line of a log; `None` for what is no id.
 fn ids_in(line: &[u8]) -> impl Iterator<Item = Option<ObjectId>> + '_ {
     line.split(|byte| *byte == b' ').map(|hex| ObjectId::from_hex(hex).ok())
 }
@@ -365,7 +365,7 @@ impl RefLock {
     /// not every file system has hard links, and `folder` may lie on another one.
     ///
     /// # Errors
-    /// `EEXIST` where someone else has it; what the system says.
+    /// `EEXIST` where someone else has it; the OS error.
     pub fn place(&self, repo: &Repo, folder: &Dir, name: &str) -> Result<bool, Errno> {
         let mut placed = self.objects.link(&self.name, folder, name);
         if placed == Err(Errno::EXIST) && break_stale_lock(repo, folder, OsStr::new(name)) {
@@ -416,7 +416,7 @@ fn place_of<'a>(repo: &Repo, name: &'a OsStr, second: &OsStr) -> Option<&'a str>
     (head(repo).ok()? == Some(commit)).then_some(place)
 }
 
-/// The locks that calls of lbx's left which are dead by now, as messages name them; with `settle` they are
+/// Returns the locks that calls of lbx's left which are dead by now, as messages name them; with `settle` they are
 /// removed, or put in place.
 pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
     let objects = repo.objects_folder();
@@ -450,7 +450,7 @@ pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
     found
 }
 
-/// Whether a lock is lbx's own, and its holder dead.
+/// Returns true if a lock is lbx's own, and its holder dead.
 fn is_stale_lock(objects: &Dir, folder: &Dir, name: &OsStr) -> bool {
     second_name(objects, folder, name).is_some()
         && folder
@@ -458,7 +458,7 @@ fn is_stale_lock(objects: &Dir, folder: &Dir, name: &OsStr) -> bool {
             .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
-/// The second name of a lock, where it is lbx's own.
+/// Returns the second name of a lock, where it is lbx's own.
 fn second_name(objects: &Dir, folder: &Dir, name: &OsStr) -> Option<OsString> {
     let lock: Stat = folder.stat(name).ok().flatten().filter(|stat| is_regular(stat) && stat.st_nlink > 1)?;
     let is_it = |name: &OsString| {
@@ -467,7 +467,7 @@ fn second_name(objects: &Dir, folder: &Dir, name: &OsStr) -> Option<OsString> {
     second_names(objects).into_iter().find(is_it)
 }
 
-/// All second names there are.
+/// Returns all second names there are.
 fn second_names(objects: &Dir) -> Vec<OsString> {
     let names = objects.names().unwrap_or_default();
     names.into_iter().filter(|name| name.to_string_lossy().starts_with(LOCK_PREFIX)).collect()

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::dir::Dir;
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::preflight;
 use super::settings::Settings;
 use crate::engine::workspace::fs::is_regular;
@@ -37,7 +37,7 @@ pub type NewObjects = BTreeMap<ObjectId, (Kind, Vec<u8>)>;
 pub struct Repo {
     /// The work tree.
     work_tree: Dir,
-    /// What git's configuration says.
+    /// Returns git's settings.
     settings: Settings,
     /// The folder that holds `HEAD`.
     own: Arc<Dir>,
@@ -57,17 +57,17 @@ pub struct Repo {
 pub struct Folders {
     /// The one that holds `HEAD`.
     pub own: Arc<Dir>,
-    /// That of the whole repository; the same, save in a linked worktree.
+    /// Folder of the whole repository; the same one, except in a linked worktree.
     pub common: Arc<Dir>,
-    /// That of its objects.
+    /// Folder of its objects.
     objects: Arc<Dir>,
 }
 
 impl Folders {
-    /// Those of a repository with a folder of its own and one that it shares with other worktrees.
+    /// Opens the folders of a repository: its own, and the one that it shares with other worktrees.
     ///
     /// # Errors
-    /// Where what makes a folder a repository is missing, or is something else.
+    /// Fails if what makes a folder a repository is missing, or is something else.
     pub fn of(own: Dir, common: Option<Dir>) -> Result<Self, SnapshotError> {
         let own = Arc::new(own);
         let common = common.map_or_else(|| Arc::clone(&own), Arc::new);
@@ -75,12 +75,12 @@ impl Folders {
         let doing = || {
             format!("`{}` cannot be opened as a folder of its own", common.path().join("objects").display())
         };
-        let objects = common.folder("objects").doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
+        let objects = common.folder("objects").context(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
         Ok(Self { own, common, objects: Arc::new(objects) })
     }
 }
 
-/// Where else objects are than in files of their own in the repository's own folder.
+/// Objects in packs and in borrowed folders.
 struct Elsewhere {
     /// gix's view of all objects.
     odb: gix::odb::Handle,
@@ -91,7 +91,7 @@ struct Elsewhere {
 /// The objects that were read last, up to a bound.
 #[derive(Default)]
 struct ReadObjects {
-    /// They.
+    /// Objects by id.
     objects: BTreeMap<ObjectId, Rc<Object>>,
     /// Their bytes.
     bytes: usize,
@@ -122,7 +122,7 @@ impl std::fmt::Debug for Repo {
 }
 
 impl Repo {
-    /// The repository in `folders`, with its settings.
+    /// Returns the repository in `folders`, with its settings.
     pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
         let Folders { own, common, objects } = folders;
         let (new, read) = (RefCell::default(), RefCell::default());
@@ -135,22 +135,22 @@ impl Repo {
         self.read.get_mut().bytes_max = bytes;
     }
 
-    /// The work tree, held open.
+    /// Returns the work tree, held open.
     pub fn work_tree(&self) -> &Dir {
         &self.work_tree
     }
 
-    /// The work tree alone.
+    /// Returns the work tree alone.
     pub fn into_work_tree(self) -> Dir {
         self.work_tree
     }
 
-    /// Where the work tree is.
+    /// Returns the path of the work tree.
     pub fn root(&self) -> &Path {
         self.work_tree.path()
     }
 
-    /// What git's configuration says.
+    /// Returns git's settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -160,31 +160,32 @@ impl Repo {
         self.settings.object_hash()
     }
 
-    /// The folder that holds `HEAD`.
+    /// Returns the folder that holds `HEAD`.
     pub fn own(&self) -> &Dir {
         &self.own
     }
 
-    /// The folder of the whole repository.
+    /// Returns the folder of the whole repository.
     pub fn common(&self) -> &Dir {
         &self.common
     }
 
-    /// The folder of its objects.
+    /// Returns the folder of its objects.
     pub fn objects_folder(&self) -> &Arc<Dir> {
         &self.objects_folder
     }
 
-    /// The references that are packed; `None` where none are.
+    /// Returns the references that are packed; `None` where none are.
     ///
     /// # Errors
-    /// Where their file is not a regular one of its size, or not of git's form.
+    /// Fails if their file is not a regular one of its size, or not of git's form.
     pub fn packed_refs(&self) -> Result<Option<packed::Buffer>, SnapshotError> {
         let doing = || "`packed-refs` is not in git's format".into();
-        let Some(bytes) = self.common.read("packed-refs", PACKED_REFS_BYTES_MAX).untold(doing)? else {
+        let Some(bytes) = self.common.read("packed-refs", PACKED_REFS_BYTES_MAX).context_redacted(doing)?
+        else {
             return Ok(None);
         };
-        packed::Buffer::from_bytes(&bytes, self.object_hash()).map(Some).untold(doing)
+        packed::Buffer::from_bytes(&bytes, self.object_hash()).map(Some).context_redacted(doing)
     }
 
     /// Forgets what was read: it may be gone by now.
@@ -193,7 +194,7 @@ impl Repo {
         *read = ReadObjects { bytes_max: read.bytes_max, ..ReadObjects::default() };
     }
 
-    /// The objects that were written and are not stored yet; there are none any more then.
+    /// Returns the objects that were written and are not stored yet; there are none any more then.
     pub fn take_new(&self) -> NewObjects {
         self.new.take()
     }
@@ -201,15 +202,15 @@ impl Repo {
     /// Keeps a new object until all are stored, unless it is stored already.
     ///
     /// # Errors
-    /// Where it cannot be named.
+    /// Fails if it cannot be named.
     pub fn write(&self, kind: Kind, bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         let id = gix::objs::compute_hash(self.object_hash(), kind, bytes);
-        let id = id.doing(|| "an object cannot be named".into())?;
+        let id = id.context(|| "an object cannot be named".into())?;
         self.write_named(kind, id, bytes);
         Ok(id)
     }
 
-    /// The same, of the object whose name is `id`.
+    /// Keeps a new object whose id is known.
     pub fn write_named(&self, kind: Kind, id: ObjectId, bytes: &[u8]) {
         // A commit says when it was made: it is new.
         if kind == Kind::Commit || !self.has(&id) {
@@ -217,17 +218,17 @@ impl Repo {
         }
     }
 
-    /// The same for an object that is not in its stored form yet.
+    /// Keeps a new object that is not in its stored form yet.
     ///
     /// # Errors
     /// As [`Self::write`].
     pub fn write_object(&self, object: &impl WriteTo) -> Result<ObjectId, SnapshotError> {
         let mut bytes = Vec::new();
-        object.write_to(&mut bytes).doing(|| "an object cannot be written".into())?;
+        object.write_to(&mut bytes).context(|| "an object cannot be written".into())?;
         self.write(object.kind(), &bytes)
     }
 
-    /// Whether an object is known to be there. One that only a pack has may be stored once more, which
+    /// Returns true if an object is known to be there. One that only a pack has may be stored once more, which
     /// does no harm; where the packs are open, they count.
     fn has(&self, id: &ObjectId) -> bool {
         self.new.borrow().contains_key(id)
@@ -245,20 +246,20 @@ impl Repo {
     /// Fails if the repository cannot be read.
     pub fn holds(&self, id: ObjectId) -> Result<bool, SnapshotError> {
         Ok(self.has(&id)
-            || self.look_for(&id).doing(|| format!("the object {id} cannot be looked for"))?.is_some())
+            || self.look_for(&id).context(|| format!("the object {id} cannot be looked for"))?.is_some())
     }
 
-    /// The object `id`.
+    /// Returns the object `id`.
     ///
     /// # Errors
-    /// Where it is missing, damaged or too large.
+    /// Fails if it is missing, damaged or too large.
     pub fn find_object(&self, id: ObjectId) -> Result<Object, SnapshotError> {
         let missing = || format!("the object {id} is missing, damaged or too large");
-        let found = self.look_for(&id).doing(missing)?.ok_or_else(|| SnapshotError::new(missing()))?;
+        let found = self.look_for(&id).context(missing)?.ok_or_else(|| SnapshotError::new(missing()))?;
         Ok(Rc::unwrap_or_clone(found))
     }
 
-    /// The commit `id`.
+    /// Returns the commit `id`.
     ///
     /// # Errors
     /// As [`Self::find_object`], or where it is something else.
@@ -267,7 +268,7 @@ impl Repo {
         if object.kind == Kind::Commit { Ok(Commit(object)) } else { Err(not_a(id, "commit")) }
     }
 
-    /// The tree `id`.
+    /// Returns the tree `id`.
     ///
     /// # Errors
     /// As [`Self::find_object`], or where it is something else.
@@ -276,7 +277,7 @@ impl Repo {
         if object.kind == Kind::Tree { Ok(Tree(object)) } else { Err(not_a(id, "tree")) }
     }
 
-    /// The bytes of the blob `id`.
+    /// Returns the bytes of the blob `id`.
     ///
     /// # Errors
     /// As [`Self::find_object`], or where it is something else.
@@ -285,10 +286,10 @@ impl Repo {
         if object.kind == Kind::Blob { Ok(object.data) } else { Err(not_a(id, "blob")) }
     }
 
-    /// What kind of object `id` is, and how many bytes it has.
+    /// Returns the kind of an object and its size in bytes.
     ///
     /// # Errors
-    /// Where it is missing or damaged.
+    /// Fails if it is missing or damaged.
     pub fn header(&self, id: ObjectId) -> Result<(Kind, u64), SnapshotError> {
         let missing = || format!("the object {id} is missing or damaged");
         if let Some((kind, data)) = self.new.borrow().get(&id) {
@@ -299,22 +300,22 @@ impl Repo {
         }
         let elsewhere = self.elsewhere()?;
         elsewhere.check_loose(&self.objects_folder, &id)?;
-        let header = gix::objs::FindHeader::try_header(&elsewhere.odb, &id).untold(missing)?;
+        let header = gix::objs::FindHeader::try_header(&elsewhere.odb, &id).context_redacted(missing)?;
         header.map(|it| (it.kind, it.size)).ok_or_else(|| SnapshotError::new(missing()))
     }
 
-    /// The objects whose ids begin with `prefix`.
+    /// Returns the objects whose ids begin with `prefix`.
     ///
     /// # Errors
-    /// Where they cannot be looked for.
+    /// Fails if they cannot be looked for.
     pub fn beginning_with(&self, prefix: gix::hash::Prefix) -> Result<Vec<ObjectId>, SnapshotError> {
         let mut found = HashSet::default();
         let odb = &self.elsewhere()?.odb;
-        odb.lookup_prefix(prefix, Some(&mut found)).doing(|| format!("`{prefix}` cannot be looked for"))?;
+        odb.lookup_prefix(prefix, Some(&mut found)).context(|| format!("`{prefix}` cannot be looked for"))?;
         Ok(found.into_iter().collect())
     }
 
-    /// The object `id`, from where it is nearest at hand.
+    /// Returns the object `id`, from where it is nearest at hand.
     fn look_for(&self, id: &gix::hash::oid) -> Result<Option<Rc<Object>>, SnapshotError> {
         let with = |kind, data| Rc::new(Object { id: id.to_owned(), kind, data });
         if let Some((kind, data)) = self.new.borrow().get(id) {
@@ -324,13 +325,13 @@ impl Repo {
             return Ok(Some(Rc::clone(object)));
         }
         let damaged = || format!("the object {id} is not a regular file, or is damaged");
-        let object = match read_loose(&self.objects_folder, id).untold(damaged)? {
+        let object = match read_loose(&self.objects_folder, id).context_redacted(damaged)? {
             Loose::Here(kind, data) => with(kind, data),
             Loose::Elsewhere => {
                 let mut buffer = Vec::new();
                 let elsewhere = self.elsewhere()?;
                 elsewhere.check_loose(&self.objects_folder, id)?;
-                let found = elsewhere.odb.try_find(id, &mut buffer).untold(damaged)?;
+                let found = elsewhere.odb.try_find(id, &mut buffer).context_redacted(damaged)?;
                 let Some(kind) = found.map(|found| found.kind) else { return Ok(None) };
                 with(kind, buffer)
             }
@@ -339,7 +340,7 @@ impl Repo {
         Ok(Some(object))
     }
 
-    /// Its packs and what it borrows.
+    /// Returns its packs and what it borrows.
     fn elsewhere(&self) -> Result<&Elsewhere, SnapshotError> {
         if let Some(elsewhere) = self.elsewhere.get() {
             return Ok(elsewhere);
@@ -353,7 +354,7 @@ impl Repo {
             ..Default::default()
         };
         let odb = gix::odb::at_opts(self.objects_folder.path(), self.object_hash(), None, options);
-        let odb = odb.doing(|| format!("`{}` cannot be read", self.objects_folder.path().display()))?;
+        let odb = odb.context(|| format!("`{}` cannot be read", self.objects_folder.path().display()))?;
         Ok(self.elsewhere.get_or_init(|| Elsewhere { odb, borrowed }))
     }
 }
@@ -373,7 +374,7 @@ impl Elsewhere {
     }
 }
 
-/// The refusal of an object that is something else than it must be.
+/// Returns the refusal of an object that is something else than it must be.
 fn not_a(id: ObjectId, what: &str) -> SnapshotError {
     SnapshotError::new(format!("the object {id} is not a {what}"))
 }
@@ -402,7 +403,7 @@ impl gix::objs::FindHeader for Repo {
 pub struct Object {
     /// Its id.
     pub id: ObjectId,
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
     /// Its bytes, without the header.
     pub data: Vec<u8>,
@@ -413,36 +414,36 @@ pub struct Object {
 pub struct Commit(pub(super) Object);
 
 impl Commit {
-    /// Its fields, read as they are asked for.
+    /// Returns its fields, read as they are asked for.
     fn fields(&self) -> CommitRefIter<'_> {
         CommitRefIter::from_bytes(&self.0.data, self.0.id.kind())
     }
 
-    /// The id of its tree.
+    /// Returns the id of its tree.
     ///
     /// # Errors
-    /// Where the commit is damaged.
+    /// Fails if the commit is damaged.
     pub fn tree_id(&self) -> gix::error::Result<ObjectId> {
         self.fields().tree_id()
     }
 
-    /// The commits before it.
+    /// Returns the commits before it.
     pub fn parent_ids(&self) -> impl Iterator<Item = ObjectId> {
         self.fields().parent_ids()
     }
 
-    /// Its message, as it is stored.
+    /// Returns its message, as it is stored.
     ///
     /// # Errors
-    /// Where the commit is damaged.
+    /// Fails if the commit is damaged.
     pub fn message_raw(&self) -> gix::error::Result<&BStr> {
         self.fields().message()
     }
 
-    /// The name of its author.
+    /// Returns the name of its author.
     ///
     /// # Errors
-    /// Where the commit is damaged.
+    /// Fails if the commit is damaged.
     pub fn author_name(&self) -> gix::error::Result<&BStr> {
         Ok(self.fields().author()?.name)
     }
@@ -450,7 +451,7 @@ impl Commit {
     /// When it was made, in seconds since 1970.
     ///
     /// # Errors
-    /// Where the commit is damaged.
+    /// Fails if the commit is damaged.
     pub fn seconds(&self) -> gix::error::Result<i64> {
         Ok(self.fields().committer()?.time()?.seconds)
     }
@@ -461,12 +462,12 @@ impl Commit {
 pub struct Tree(pub(super) Object);
 
 impl Tree {
-    /// Its entries, in the order in which they are stored.
+    /// Returns its entries, in the order in which they are stored.
     pub fn iter(&self) -> TreeRefIter<'_> {
         TreeRefIter::from_bytes(&self.0.data, self.0.id.kind())
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn data(&self) -> &[u8] {
         &self.0.data
     }
@@ -480,7 +481,7 @@ const LOOSE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// Room for the header of an object, and for all of a small one.
 const HEADER_BYTES: usize = 512;
 
-/// What there is of an object in the folder of objects.
+/// Result of looking for a loose object.
 pub enum Loose {
     /// It.
     Here(Kind, Vec<u8>),
@@ -488,7 +489,7 @@ pub enum Loose {
     Elsewhere,
 }
 
-/// The file of an object, from the folder of objects.
+/// Returns the file of an object, from the folder of objects.
 pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
     let mut hex = id.to_hex().to_string();
     hex.insert(2, '/');
@@ -498,7 +499,7 @@ pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
 /// Reads the object `id` in the folder `objects`.
 ///
 /// # Errors
-/// Where its file is not a regular one, or is damaged.
+/// Fails if its file is not a regular one, or is damaged.
 pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
     let name = loose_name(id);
     // Looked at first: a FIFO or a device is not even opened. A link leads elsewhere.
@@ -529,12 +530,12 @@ pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
     }
 }
 
-/// Whether the system said so.
+/// Returns true if the system said so.
 fn is_errno(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// An object from the bytes of its file.
+/// Returns an object from the bytes of its file.
 fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
     let mut header = [0; HEADER_BYTES];

@@ -21,7 +21,7 @@ use gix::sec::Trust;
 use gix::zlib::Compression;
 
 use super::dir::Dir;
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::preflight;
 use super::preflight::{CONFIG_BYTES_MAX, REF_BYTES_MAX};
 use crate::engine::workspace::kept_files::KeptFiles;
@@ -56,32 +56,32 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings of the repository `common`, and those of the worktree `own`, with `overrides`, each
+    /// Returns the settings of the repository `common`, and those of the worktree `own`, with `overrides`, each
     /// `key=value`, above all of them.
     ///
     /// # Errors
-    /// Where a file cannot be read or is not in git's format, or where lbx would misread the repository.
+    /// Fails if a file cannot be read or is not in git's format, or where lbx would misread the repository.
     pub fn read(common: &Dir, own: &Dir, overrides: &[BString]) -> Result<Self, SnapshotError> {
         let opening = || format!("the repository `{}` cannot be opened", own.path().display());
         let bytes = common.read("config", CONFIG_BYTES_MAX);
-        let bytes = bytes.doing(|| "its configuration cannot be read".into())?.unwrap_or_default();
+        let bytes = bytes.context(|| "its configuration cannot be read".into())?.unwrap_or_default();
         preflight::check_includes(&common.path().join("config"), &bytes)?;
         let mut local = parsed(&bytes, Source::Local, common.path().join("config"))
-            .untold(|| "its configuration is not in git's format".into())?;
+            .context_redacted(|| "its configuration is not in git's format".into())?;
         check_extensions(&local)?;
-        let hash = hash_of(&local).untold(opening)?;
+        let hash = hash_of(&local).context_redacted(opening)?;
         if local.boolean(Extensions::WORKTREE_CONFIG).ok().flatten().unwrap_or(false) {
             let path = own.path().join("config.worktree");
-            let bytes = own.read("config.worktree", CONFIG_BYTES_MAX).doing(opening)?.unwrap_or_default();
+            let bytes = own.read("config.worktree", CONFIG_BYTES_MAX).context(opening)?.unwrap_or_default();
             preflight::check_includes(&path, &bytes)?;
-            local.append(parsed(&bytes, Source::Worktree, path).doing(opening)?).doing(opening)?;
+            local.append(parsed(&bytes, Source::Worktree, path).context(opening)?).context(opening)?;
         }
-        let mut file = of_user(common.files().map(Arc::as_ref)).doing(opening)?;
-        file.append(local).doing(opening)?;
+        let mut file = of_user(common.files().map(Arc::as_ref)).context(opening)?;
+        file.append(local).context(opening)?;
         if file.sections().any(|section| is_include(section.header().name())) {
-            follow_includes(&mut file, own).doing(opening)?;
+            follow_includes(&mut file, own).context(opening)?;
         }
-        file.append(above(overrides).doing(opening)?).doing(opening)?;
+        file.append(above(overrides).context(opening)?).context(opening)?;
         let settings = Self { file, hash };
         settings.check_partial()?;
         Ok(settings)
@@ -92,20 +92,20 @@ impl Settings {
         self.hash
     }
 
-    /// A switch; `None` where it is not set, or to no switch's value.
+    /// Returns a switch; `None` where it is not set, or to no switch's value.
     pub fn boolean(&self, key: &str) -> Option<bool> {
         self.file.boolean(key).ok().flatten()
     }
 
-    /// A text.
+    /// Returns a text.
     pub fn string(&self, key: &str) -> Option<BString> {
         self.file.string(key)
     }
 
-    /// The file that a setting names, from `root`; `None` where it names none, or one that nobody needs.
+    /// Returns the file that a setting names, from `root`; `None` where it names none, or one that nobody needs.
     ///
     /// # Errors
-    /// Where the name leads nowhere.
+    /// Fails if the name leads nowhere.
     pub fn path(&self, root: &Path, key: &str) -> gix::error::Result<Option<PathBuf>> {
         let Some(path) = self.file.path(key).filter(|path| !path.is_empty()) else { return Ok(None) };
         let home = home();
@@ -131,7 +131,7 @@ impl Settings {
     /// How line endings and encodings are stored. No program is among it.
     ///
     /// # Errors
-    /// Where a setting has a value that it cannot have.
+    /// Fails if a setting has a value that it cannot have.
     pub fn conversions(&self) -> gix::error::Result<pipeline::Options> {
         let of = |key: &str| self.file.string(key);
         let auto_crlf = of("core.autocrlf").and_then(|value| Core::AUTO_CRLF.try_into_autocrlf(value).ok());
@@ -146,7 +146,7 @@ impl Settings {
         })
     }
 
-    /// The names of the filters that run a program when a file is stored.
+    /// Returns the names of the filters that run a program when a file is stored.
     pub fn filter_programs(&self) -> BTreeSet<BString> {
         let filters = self.file.sections_by_name("filter").into_iter().flatten();
         let runs = filters.filter(|it| it.value("clean").is_some() || it.value("process").is_some());
@@ -182,7 +182,7 @@ impl Settings {
     }
 }
 
-/// The user's file `name` of git's, beside their configuration.
+/// Returns the user's file `name` of git's, beside their configuration.
 pub fn users_file(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
@@ -190,17 +190,17 @@ pub fn users_file(name: &str) -> Option<PathBuf> {
     Some(folder.join("git").join(name))
 }
 
-/// The user's home folder.
+/// Returns the user's home folder.
 fn home() -> Option<PathBuf> {
     gix::path::env::home_dir()
 }
 
-/// The variables that say where the user's configuration is.
+/// Returns the variables that say where the user's configuration is.
 fn variable(name: &str) -> Option<OsString> {
     if matches!(name, "HOME" | "XDG_CONFIG_HOME") { std::env::var_os(name) } else { None }
 }
 
-/// Where the whole system's attributes are.
+/// Returns the path of the system's attributes.
 pub fn systems_attributes() -> Option<PathBuf> {
     gix::attrs::Source::System.storage_location(&mut variable)
 }
@@ -214,14 +214,14 @@ fn interpolation(home: Option<&Path>) -> interpolate::Context<'_> {
     }
 }
 
-/// The settings in a file.
+/// Returns the settings in a file.
 fn parsed(bytes: &[u8], source: Source, path: PathBuf) -> gix::error::Result<File> {
     let metadata = Metadata::from(source).at(path).with(Trust::Full);
     let options = Options { lossy: true, ignore_io_errors: true, ..Options::default() };
     File::from_bytes_owned(&mut bytes.to_owned(), metadata, options)
 }
 
-/// The settings of the system and the user; a file that cannot be read is as if it were not there.
+/// Returns the settings of the system and the user; a file that cannot be read is as if it were not there.
 fn of_user(files: Option<&KeptFiles>) -> gix::error::Result<File> {
     let mut all = File::new(Metadata::from(Source::System));
     for source in [Source::System, Source::Git, Source::User] {
@@ -232,7 +232,7 @@ fn of_user(files: Option<&KeptFiles>) -> gix::error::Result<File> {
     Ok(all)
 }
 
-/// Whether a section takes in other files.
+/// Returns true if a section takes in other files.
 fn is_include(name: &BStr) -> bool {
     ["include", "includeif"].iter().any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
 }

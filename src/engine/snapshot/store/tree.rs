@@ -12,7 +12,7 @@ use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode};
 use gix::objs::{Kind, Tree, TreeRef, WriteTo as _};
 use gix::validate::path::component;
 
-use super::error::{Doing as _, SnapshotError};
+use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
 use crate::engine::workspace::protect::names::is_held;
 
@@ -23,23 +23,23 @@ pub const DEPTH_MAX: usize = 1024;
 /// times, on each of ten levels.
 const FOLDERS_MAX: usize = 500_000;
 
-/// What a tree has at a path.
+/// Entry of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeItem {
-    /// What kind of entry it is.
+    /// Kind of entry.
     pub kind: EntryKind,
     /// The object behind it.
     pub id: ObjectId,
 }
 
 impl TreeItem {
-    /// Whether it is a regular file.
+    /// Returns true if it is a regular file.
     pub const fn is_file(self) -> bool {
         matches!(self.kind, EntryKind::Blob | EntryKind::BlobExecutable)
     }
 }
 
-/// What looking a path up came to.
+/// Result of looking a path up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
     /// Nothing is there.
@@ -51,7 +51,7 @@ pub enum Lookup {
 }
 
 impl Lookup {
-    /// The entry at the whole path.
+    /// Returns the entry at the whole path.
     pub fn entry(self) -> Option<TreeItem> {
         match self {
             Self::Entry(found) => Some(found),
@@ -85,14 +85,14 @@ fn look_up_by(
     Ok(Lookup::Nothing)
 }
 
-/// The entry `name` of one tree.
+/// Returns the entry `name` of one tree.
 fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
     if tree.is_empty_tree() {
         return Ok(None);
     }
-    let object = repo.find_tree(tree).doing(|| format!("the tree {tree} cannot be read"))?;
+    let object = repo.find_tree(tree).context(|| format!("the tree {tree} cannot be read"))?;
     for entry in object.iter() {
-        let entry = entry.doing(|| format!("the tree {tree} is damaged"))?;
+        let entry = entry.context(|| format!("the tree {tree} is damaged"))?;
         if entry.filename == name {
             return Ok(Some(TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() }));
         }
@@ -105,7 +105,7 @@ fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeIt
 pub struct TreeEdit<'a> {
     /// The path from the root.
     pub path: Cow<'a, [u8]>,
-    /// What shall be there; `None` for nothing.
+    /// Target; `None` to remove it.
     pub to: Option<TreeItem>,
 }
 
@@ -116,13 +116,13 @@ pub fn apply(repo: &Repo, root: ObjectId, edits: &[TreeEdit<'_>]) -> Result<Obje
     let trees = InOrder(repo);
     let mut editor = Editor::new(read(repo, root)?, &trees, repo.object_hash());
     for edit in edits.iter().filter(|edit| edit.to.is_none()) {
-        editor.remove(components(&edit.path)).doing(|| shown("cannot remove", &edit.path))?;
+        editor.remove(components(&edit.path)).context(|| shown("cannot remove", &edit.path))?;
     }
     for edit in edits {
         if let Some(found) = edit.to {
             editor
                 .upsert(components(&edit.path), found.kind, found.id)
-                .doing(|| shown("cannot enter", &edit.path))?;
+                .context(|| shown("cannot enter", &edit.path))?;
         }
     }
     editor.write(|tree| write(repo, tree))
@@ -133,7 +133,7 @@ fn shown(what: &str, path: &[u8]) -> String {
     format!("{what} `{}`", path.to_str_lossy())
 }
 
-/// Whether a name in a tree or an index is one component of a path. Trees come with a clone, and any
+/// Returns true if a name in a tree or an index is one component of a path. Trees come with a clone, and any
 /// bytes may stand in them.
 pub fn is_safe_name(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
@@ -143,7 +143,7 @@ pub fn is_safe_name(name: impl AsRef<[u8]>) -> bool {
         && !name.eq_ignore_ascii_case(b".git")
 }
 
-/// The components of a path.
+/// Returns the components of a path.
 fn components(path: &[u8]) -> impl Iterator<Item = &BStr> {
     path.split(|byte| *byte == b'/').map(BStr::new)
 }
@@ -153,12 +153,13 @@ fn read(repo: &Repo, id: ObjectId) -> Result<Tree, SnapshotError> {
     if id.is_empty_tree() {
         return Ok(Tree::empty());
     }
-    let object = repo.find_tree(id).doing(|| format!("the tree {id} cannot be read"))?;
-    let tree = TreeRef::from_bytes(object.data(), id.kind()).doing(|| format!("the tree {id} is damaged"))?;
+    let object = repo.find_tree(id).context(|| format!("the tree {id} cannot be read"))?;
+    let tree =
+        TreeRef::from_bytes(object.data(), id.kind()).context(|| format!("the tree {id} is damaged"))?;
     Ok(in_order(Tree::from(tree)))
 }
 
-/// The tree with its entries as git orders them, each once: one that came with a clone may have them in
+/// Returns the tree with its entries as git orders them, each once: one that came with a clone may have them in
 /// any order, and is searched and written as if it had not.
 fn in_order(mut tree: Tree) -> Tree {
     if !tree.entries.is_sorted() {
@@ -190,10 +191,10 @@ impl gix::objs::Find for InOrder<'_> {
 
 /// Writes a tree.
 fn write(repo: &Repo, tree: &Tree) -> Result<ObjectId, SnapshotError> {
-    repo.write_object(tree).doing(|| "cannot write a tree".into())
+    repo.write_object(tree).context(|| "cannot write a tree".into())
 }
 
-/// The tree `ours`, with every path that differs between `old` and `new` as `new` has it.
+/// Returns the tree `ours`, with every path that differs between `old` and `new` as `new` has it.
 ///
 /// Trees that are equal are never opened, so the cost follows what both sides changed in
 /// the same folders, and not the size of the repository.
@@ -275,7 +276,7 @@ impl Carrier<'_> {
     }
 }
 
-/// The names whose entries differ between two trees.
+/// Returns the names whose entries differ between two trees.
 fn differing<'a>(old: &'a Entries, new: &'a Entries) -> Vec<&'a BString> {
     let changed = old.iter().filter(|(name, entry)| new.get(*name) != Some(*entry)).map(|(name, _)| name);
     let added = new.keys().filter(|name| !old.contains_key(*name));
@@ -340,7 +341,7 @@ impl Trees {
 struct Listing {
     /// All names behind each other.
     names: Vec<u8>,
-    /// Where in `names` each name is, and the entry.
+    /// Range of each name in `names`, and the entry.
     entries: Vec<(Range<usize>, TreeItem)>,
 }
 
@@ -353,7 +354,7 @@ impl Listing {
         }
         let object = repo.find_tree(id)?;
         for entry in object.iter() {
-            let entry = entry.doing(|| format!("the tree {id} is damaged"))?;
+            let entry = entry.context(|| format!("the tree {id} is damaged"))?;
             let start = listing.names.len();
             listing.names.extend_from_slice(entry.filename);
             let found = TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() };
@@ -365,7 +366,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The entry `name`.
+    /// Returns the entry `name`.
     fn entry(&self, name: &[u8]) -> Option<TreeItem> {
         let at = self.entries.partition_point(|(range, _)| self.names.get(range.clone()) < Some(name));
         let (range, found) = self.entries.get(at)?;
@@ -376,7 +377,7 @@ impl Listing {
 /// The files that hold rules, in every folder.
 pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
 
-/// What the names of a snapshot are held to. Device names of Windows are none of git's business.
+/// Rules for the names in a snapshot. Device names of Windows are not among them.
 const NAMES: component::Options =
     component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
 
@@ -385,7 +386,7 @@ const STATE_FOLDER: &[u8] = b".lbx";
 /// The one file in it that may enter.
 const STATE_FILE: &[u8] = b"config.toml";
 
-/// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
+/// Returns true if git takes every part of the path, and none is lbx's own folder: of that, only the policy
 /// enters, which git sees too.
 pub fn is_name(path: &[u8], is_link: bool) -> bool {
     let is_own = path.split(|byte| *byte == b'/').any(|name| name == b".lbx");
@@ -405,7 +406,7 @@ pub fn is_name(path: &[u8], is_link: bool) -> bool {
         })
 }
 
-/// Whether a path is no file of lbx's own, or the one among them that is the developer's to keep. A
+/// Returns true if a path is no file of lbx's own, or the one among them that is the developer's to keep. A
 /// repository that lbx moved aside is in no snapshot.
 pub fn may_enter(path: &[u8]) -> bool {
     if path.split(|byte| *byte == b'/').any(is_held) {
@@ -418,25 +419,25 @@ pub fn may_enter(path: &[u8]) -> bool {
     !is_own(path) || folder.is_some_and(|folder| folder.ends_with(b"/"))
 }
 
-/// Whether a path is the folder of lbx's own files, and in no other such folder.
+/// Returns true if a path is the folder of lbx's own files, and in no other such folder.
 pub fn may_hold_policy(folder: &[u8]) -> bool {
     let parent = folder.strip_suffix(STATE_FOLDER);
     parent.is_some_and(|parent| (parent.is_empty() || parent.ends_with(b"/")) && may_enter(parent))
 }
 
-/// Whether a path lies deeper than a snapshot goes.
+/// Returns true if a path lies deeper than a snapshot goes.
 #[must_use]
 pub fn is_too_deep(path: &[u8]) -> bool {
     memchr::memchr_iter(b'/', path).nth(DEPTH_MAX).is_some()
 }
 
-/// Every folder on the way to `path`, the root (empty) first.
+/// Returns every folder on the way to `path`, the root (empty) first.
 pub fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     std::iter::once(0).chain(slashes).filter_map(|at| path.get(..at))
 }
 
-/// The path of `name` in `folder`.
+/// Returns the path of `name` in `folder`.
 pub fn joined(folder: &[u8], name: &[u8]) -> BString {
     let mut path = BString::from(folder);
     if !path.is_empty() {

@@ -14,7 +14,7 @@ use crate::engine::snapshot::store::tree::{self, TreeItem};
 /// Most folders that are opened: a tree may name one folder a thousand times, on each of ten levels.
 const FOLDERS_MAX: usize = 500_000;
 
-/// What a file is in a snapshot.
+/// Kind of a file in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionKind {
     /// A regular file.
@@ -30,14 +30,14 @@ pub enum VersionKind {
 /// One version of a file in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
-    /// What it is.
+    /// Kind.
     pub kind: VersionKind,
     /// The object that holds its content.
     pub(in crate::engine::snapshot) id: ObjectId,
 }
 
 impl Version {
-    /// The id of the object that holds its content, in hex.
+    /// Returns the id of the object that holds its content, in hex.
     #[must_use]
     pub fn id(&self) -> String {
         self.id.to_string()
@@ -54,7 +54,7 @@ impl Version {
         TreeItem { kind, id: self.id }
     }
 
-    /// Its mode, as git writes it.
+    /// Returns its mode, as git writes it.
     #[must_use]
     pub const fn mode(&self) -> &'static str {
         match self.kind {
@@ -82,7 +82,7 @@ pub struct PathChange {
 pub struct Changes {
     /// The paths.
     pub paths: Vec<PathChange>,
-    /// Whether there are more than were asked for.
+    /// True if there are more than were asked for.
     pub truncated: bool,
 }
 
@@ -101,7 +101,7 @@ struct Comparison<'r> {
     paths_max: usize,
     /// How many more folders may be opened.
     folders_left: usize,
-    /// What was found so far.
+    /// Changes found so far.
     found: Changes,
 }
 
@@ -163,12 +163,12 @@ impl Comparison<'_> {
     }
 }
 
-/// The tree behind an entry, where it is one.
+/// Returns the tree behind an entry, where it is one.
 fn subtree(entry: Option<&Entry>) -> Option<ObjectId> {
     entry.filter(|entry| entry.mode.is_tree()).map(|entry| entry.oid)
 }
 
-/// The file behind an entry, where it is one.
+/// Returns the file behind an entry, where it is one.
 fn version(entry: Option<&Entry>) -> Option<Version> {
     let entry = entry?;
     let kind = match entry.mode.kind() {
@@ -205,7 +205,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// The path that it is known by: the later one, where there is one.
+    /// Returns the path that it is known by: the later one, where there is one.
     #[must_use]
     pub fn path(&self) -> &[u8] {
         self.after.as_ref().or(self.before.as_ref()).map_or(&[], |(path, _)| path)
@@ -213,10 +213,10 @@ impl Delta {
 }
 
 impl Store {
-    /// The changes as a diff shows them, in the same order.
+    /// Returns the changes as a diff shows them, in the same order.
     ///
     /// # Errors
-    /// Where a version cannot be read.
+    /// Fails if a version cannot be read.
     pub fn deltas(&self, changes: &[PathChange]) -> Result<Vec<Delta>, SnapshotError> {
         let mut deltas: Vec<Delta> = changes.iter().flat_map(delta).collect();
         for (gone, come, similarity) in self.renames(&deltas)? {
@@ -230,7 +230,7 @@ impl Store {
         Ok(deltas)
     }
 
-    /// The files that have another path now: where they went, where they came, how alike they are.
+    /// Returns the files that have another path now: where they went, where they came, how alike they are.
     fn renames(&self, deltas: &[Delta]) -> Result<Vec<(usize, usize, usize)>, SnapshotError> {
         let (mut gone, mut come): (Vec<Indexed>, Vec<Indexed>) = (Vec::new(), Vec::new());
         for (index, delta) in deltas.iter().enumerate() {
@@ -290,12 +290,12 @@ fn delta(change: &PathChange) -> Vec<Delta> {
     }
 }
 
-/// Whether a version is a regular file.
+/// Returns true if a version is a regular file.
 fn is_file(version: Version) -> bool {
     matches!(version.kind, VersionKind::File | VersionKind::Executable)
 }
 
-/// The type of a file, whoever may execute it.
+/// Returns the type of a file, whoever may execute it.
 fn format_of(version: Version) -> &'static str {
     version.mode().get(..3).unwrap_or_default()
 }

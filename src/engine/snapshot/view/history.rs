@@ -8,7 +8,7 @@ use gix::bstr::ByteSlice as _;
 use similar::{DiffOp, DiffTag};
 
 use super::compare::{self, Changes, PathChange, Version, VersionKind};
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, commit_builder, refs, tree};
 use crate::text::{line_diff, lines, myers};
 
@@ -42,7 +42,7 @@ pub struct Query<'a> {
     pub since: Option<SystemTime>,
     /// Only those made after this commit, in hex.
     pub after: Option<&'a str>,
-    /// So many are passed over first.
+    /// Number of snapshots skipped first.
     pub offset: usize,
     /// At most so many.
     pub limit: usize,
@@ -73,7 +73,7 @@ pub struct Snapshot {
     pub seconds: i64,
     /// The paths that it changed, with their lines.
     pub files: Vec<FileStat>,
-    /// Whether there are more of them.
+    /// True if there are more of them.
     pub truncated: bool,
 }
 
@@ -93,7 +93,7 @@ pub struct FileStat {
 pub struct Log {
     /// The snapshots, newest first.
     pub snapshots: Vec<Snapshot>,
-    /// Whether there are more.
+    /// True if there are more.
     pub truncated: bool,
     /// Why the snapshots before these cannot be read, where that is so.
     pub unreadable: Option<String>,
@@ -103,7 +103,7 @@ impl Store {
     /// Lists snapshots, newest first, back to where the branch began.
     ///
     /// # Errors
-    /// Where the branch or a commit on it cannot be read.
+    /// Fails if the branch or a commit on it cannot be read.
     pub fn log(&self, query: &Query<'_>) -> Result<Log, SnapshotError> {
         let mut log = Log::default();
         let mut passed_over = 0;
@@ -113,7 +113,7 @@ impl Store {
             None => self.branch.tip(&self.repo)?,
         };
         let after = query.after.map(|hex| ObjectId::from_hex(hex.as_bytes()));
-        let after = after.transpose().doing(|| "the oldest snapshot is named by no commit id".into())?;
+        let after = after.transpose().context(|| "the oldest snapshot is named by no commit id".into())?;
         while let Some(id) = next {
             if after == Some(id) {
                 break;
@@ -151,17 +151,17 @@ impl Store {
     /// One snapshot with what it changed; `None` where the commit is none.
     ///
     /// # Errors
-    /// Where there is no such commit, or it cannot be read.
+    /// Fails if there is no such commit, or it cannot be read.
     pub fn one(&self, commit: &str) -> Result<Option<Snapshot>, SnapshotError> {
         let id = refs::commit_id(commit)?;
         let found = self.snapshot(id)?;
         found.map(|found| self.with_files(found, Instant::now() + LISTING_TIME_MAX)).transpose()
     }
 
-    /// The paths that differ between two commits, in hex; without `from`, all that `to` has.
+    /// Returns the paths that differ between two commits, in hex; without `from`, all that `to` has.
     ///
     /// # Errors
-    /// Where there is no such commit, or it cannot be read.
+    /// Fails if there is no such commit, or it cannot be read.
     pub fn changes(&self, from: Option<&str>, to: &str, paths_max: usize) -> Result<Changes, SnapshotError> {
         let tree = |hex: &str| {
             let id = refs::commit_id(hex)?;
@@ -172,16 +172,16 @@ impl Store {
         compare::trees(&self.repo, from, tree(to)?, paths_max)
     }
 
-    /// The content of one version of a file, as it is stored.
+    /// Returns the content of one version of a file, as it is stored.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Fails if it cannot be read.
     pub fn content(&self, version: Version) -> Result<Vec<u8>, SnapshotError> {
         if version.kind == VersionKind::Submodule {
             return Ok(format!("Subproject commit {}\n", version.id).into_bytes());
         }
         let doing = || format!("the object {} cannot be read", version.id);
-        self.repo.find_blob(version.id).doing(doing)
+        self.repo.find_blob(version.id).context(doing)
     }
 
     /// The same, to be compared: of what has more bytes than a text that anyone reads, something
@@ -217,18 +217,18 @@ impl Store {
     /// Reads a commit; `None` where it is no snapshot.
     pub(in crate::engine::snapshot) fn snapshot(&self, id: ObjectId) -> Result<Option<Read>, SnapshotError> {
         let doing = || format!("the snapshot {id} cannot be read");
-        let commit = self.repo.find_commit(id).doing(doing)?;
-        let text = commit.message_raw().doing(doing)?;
+        let commit = self.repo.find_commit(id).context(doing)?;
+        let text = commit.message_raw().context(doing)?;
         let Some(trailers) = commit_builder::parse_trailers(text) else {
             return Ok(None);
         };
-        let author = commit.author_name().doing(doing)?.to_str_lossy();
+        let author = commit.author_name().context(doing)?.to_str_lossy();
         let harness = commit_builder::harness_of(&author, &trailers.session);
         let first_parent = commit.parent_ids().next();
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         Ok(Some(Read {
             first_parent,
-            tree: commit.tree_id().doing(doing)?,
+            tree: commit.tree_id().context(doing)?,
             tree_before: first_parent.map_or(Ok(empty), |id| commit_builder::tree_of(&self.repo, id))?,
             snapshot: Snapshot {
                 id: id.to_string(),
@@ -240,14 +240,14 @@ impl Store {
                 tool: trailers.tool,
                 seq: trailers.seq,
                 gate: trailers.gate,
-                seconds: commit.seconds().doing(doing)?,
+                seconds: commit.seconds().context(doing)?,
                 files: Vec::new(),
                 truncated: false,
             },
         }))
     }
 
-    /// Whether a snapshot is one that is wanted.
+    /// Returns true if a snapshot is one that is wanted.
     fn matches(&self, query: &Query<'_>, found: &Read) -> Result<bool, SnapshotError> {
         if query.session.is_some_and(|session| session != found.snapshot.session) {
             return Ok(false);
@@ -311,7 +311,7 @@ impl Store {
     }
 }
 
-/// Whether a change is a side of a rename that keeps the content: no line comes or goes.
+/// Returns true if a change is a side of a rename that keeps the content: no line comes or goes.
 fn renamed(changes: &[PathChange]) -> impl Fn(&PathChange) -> bool + use<> {
     let ids =
         |side: fn(&PathChange) -> Option<ObjectId>| changes.iter().filter_map(side).collect::<HashSet<_>>();
@@ -332,11 +332,11 @@ pub(in crate::engine::snapshot) struct Read {
     pub tree: ObjectId,
     /// The tree of the commit before it.
     pub tree_before: ObjectId,
-    /// What is said of it.
+    /// Snapshot, without the files that it changed.
     pub snapshot: Snapshot,
 }
 
-/// The lines that came in and went out between two texts; `None` for what cannot be counted.
+/// Returns the lines that came in and went out between two texts; `None` for what cannot be counted.
 fn count(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     let is_binary = |bytes: &[u8]| bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes).contains(&0);
     if before.len().max(after.len()) > COUNT_BYTES_MAX || is_binary(before) || is_binary(after) {
@@ -352,7 +352,7 @@ fn count(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
 /// Most paths of one snapshot among which a file's earlier name is looked for.
 const RENAME_PATHS_MAX: usize = 10_000;
 
-/// Where the lines of a file came from.
+/// Origins of the lines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blame {
     /// For each line its place in `origins`; `None` for a line that was there before the first
@@ -360,9 +360,9 @@ pub struct Blame {
     pub lines: Vec<Option<usize>>,
     /// The snapshots that lines came from.
     pub origins: Vec<Origin>,
-    /// Whether any snapshot has the file.
+    /// True if any snapshot has the file.
     pub is_known: bool,
-    /// Whether there was no time to look at all snapshots.
+    /// True if there was no time to look at all snapshots.
     pub truncated: bool,
 }
 
@@ -380,7 +380,7 @@ impl Store {
     /// the newest snapshot until `until`. Follows the file through renames. Line endings do not count.
     ///
     /// # Errors
-    /// Where the branch, a commit on it or a version of the file cannot be read.
+    /// Fails if the branch, a commit on it or a version of the file cannot be read.
     pub fn blame(&self, path: &[u8], content: &[u8], until: Instant) -> Result<Blame, SnapshotError> {
         let lines = split(content);
         let mut blame = Blame { lines: vec![None; lines.len()], ..Blame::default() };
@@ -418,7 +418,7 @@ impl Store {
         Ok(blame)
     }
 
-    /// The text that a file had under another name before a snapshot; `path` is then that name.
+    /// Returns the text that a file had under another name before a snapshot; `path` is then that name.
     fn text_before_rename(
         &self,
         path: &mut Vec<u8>,
@@ -437,7 +437,7 @@ impl Store {
     }
 }
 
-/// The lines of a text, without their endings.
+/// Returns the lines of a text, without their endings.
 fn split(text: &[u8]) -> Vec<&[u8]> {
     lines::lines(text).map(lines::without_ending).collect()
 }
@@ -449,7 +449,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// The lines that a file as it is now has in common with its newest version.
+    /// Returns the lines that a file as it is now has in common with its newest version.
     fn of(now: &[&[u8]], newest: &[&[u8]]) -> Self {
         let kept = common_lines(newest, now);
         Self { lines: kept.into_iter().map(|(old, new)| (new, old)).collect() }
@@ -476,7 +476,7 @@ impl Pending {
     }
 }
 
-/// The lines that two texts have in common, each by its place in both.
+/// Returns the lines that two texts have in common, each by its place in both.
 fn common_lines(old: &[&[u8]], new: &[&[u8]]) -> Vec<(usize, usize)> {
     let ops = line_diff::diff(old, new).ops;
     let equal = ops.into_iter().filter(|op| matches!(op, DiffOp::Equal { .. }));

@@ -18,7 +18,7 @@ use gix::refs::FullName;
 use super::compare::{self, PathChange, Version, VersionKind};
 use crate::engine::snapshot::scan::scan_index::users_index;
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::repo::{self, Loose};
 use crate::engine::snapshot::store::{Store, commit_builder, objects, tree};
@@ -39,18 +39,18 @@ const REFERENCES_MAX: usize = 10_000;
 /// Damaged references that are named.
 const NAMED_MAX: usize = 5;
 
-/// What is damaged where the next snapshot begins, or shortly before.
+/// Damage where the next snapshot begins, or shortly before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// What cannot be read.
+    /// Unreadable thing.
     pub message: String,
     /// The newest snapshot that can be read whole, in hex, as far as a log names one.
     pub last_whole: Option<String>,
     /// The file of the branch.
     pub reference: String,
-    /// Whether that file is what cannot be read.
+    /// True if that file is what cannot be read.
     pub is_reference: bool,
-    /// Whether the newest snapshot is whole, and one before it is damaged.
+    /// True if the newest snapshot is whole, and one before it is damaged.
     pub is_older: bool,
 }
 
@@ -86,7 +86,7 @@ impl Store {
         Ok(older.map(|message| is_older(self.damaged(message, Some(tip), &[]))))
     }
 
-    /// What of the snapshot `next` and those before it cannot be read.
+    /// Finds damage in the snapshot `next` and those before it.
     fn damage_before(&self, mut next: Option<ObjectId>) -> Result<Option<String>, SnapshotError> {
         let mut left = CONTENT_BYTES_MAX;
         for _ in 0..OLDER_MAX {
@@ -100,7 +100,7 @@ impl Store {
         Ok(None)
     }
 
-    /// The damage that `message` tells of, where the branch is at `tip`.
+    /// Returns the damage that `message` tells of, where the branch is at `tip`.
     fn damaged(&self, message: String, tip: Option<ObjectId>, named: &[String]) -> Damage {
         Damage {
             message,
@@ -111,7 +111,7 @@ impl Store {
         }
     }
 
-    /// The newest value of the branch other than `tip` that can be read whole.
+    /// Returns the newest value of the branch other than `tip` that can be read whole.
     fn last_whole(&self, tip: Option<ObjectId>, named: &[String]) -> Option<ObjectId> {
         let is_whole = |id: &ObjectId| Some(*id) != tip && self.look_through(*id).is_ok();
         let logged = refs::log_values(&self.repo, &self.branch.full_name());
@@ -124,7 +124,7 @@ impl Store {
         newer.find(is_whole).or(logged)
     }
 
-    /// Whether the commit `id` is `before`, or one that was made on top of it.
+    /// Returns true if the commit `id` is `before`, or one that was made on top of it.
     fn goes_on_from(&self, id: ObjectId, before: ObjectId) -> bool {
         let mut next = Some(id);
         for _ in 0..STEPS_MAX {
@@ -155,7 +155,7 @@ impl Store {
         let Some(found) = self.snapshot(id)? else { return Ok(None) };
         // Equal trees are not opened by the comparison.
         if !found.tree.is_empty_tree() {
-            self.repo.find_tree(found.tree).doing(|| format!("the tree {} cannot be read", found.tree))?;
+            self.repo.find_tree(found.tree).context(|| format!("the tree {} cannot be read", found.tree))?;
         }
         let changes = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?;
         self.read_each(&changes.paths, left)?;
@@ -166,7 +166,7 @@ impl Store {
     fn read_each(&self, changes: &[PathChange], left: &mut u64) -> Result<(), SnapshotError> {
         for change in changes {
             let Some(version) = change.after else { continue };
-            self.read_version(version, left).doing(|| format!("`{}`", change.path.to_str_lossy()))?;
+            self.read_version(version, left).context(|| format!("`{}`", change.path.to_str_lossy()))?;
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Store {
         Ok(())
     }
 
-    /// The tree of the developer's commit that a snapshot is based on, where it can be read: what it holds is
+    /// Returns the tree of the developer's commit that a snapshot is based on, where it can be read: what it holds is
     /// git's to keep.
     fn head_tree_of(&self, id: ObjectId) -> Option<ObjectId> {
         let commit = self.repo.find_commit(id).ok()?;
@@ -266,7 +266,7 @@ const SYMBOLIC: &[u8] = b"ref:";
 /// Keeps bytes that are about to be replaced, under a name that begins so.
 pub type Keep<'k> = &'k dyn Fn(&str, &[u8]) -> Result<(), SnapshotError>;
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Repaired {
     /// The commit that the branch is at now, in hex, where it moved.
@@ -275,7 +275,7 @@ pub struct Repaired {
     pub rewritten: usize,
     /// How many unreadable objects were moved out of the repository.
     pub moved_out: usize,
-    /// What is damaged still.
+    /// Damage that is left.
     pub left: Option<Damage>,
 }
 
@@ -286,7 +286,7 @@ impl Store {
     /// The caller holds lbx's lock.
     ///
     /// # Errors
-    /// Where the branch is checked out or a symbolic reference; what the system says, and that of `keep`.
+    /// Fails if the branch is checked out or a symbolic reference; what the system says, and that of `keep`.
     pub fn repair(&self, named: &[String], keep: Keep<'_>) -> Result<Repaired, SnapshotError> {
         let mut repaired = Repaired::default();
         if self.damage(named)?.is_none() {
@@ -318,10 +318,10 @@ impl Store {
         let doing = || "the objects cannot be listed".into();
         let (objects, until) = (self.repo.objects_folder(), Instant::now() + SEARCH_TIME_MAX);
         let mut moved = 0;
-        for fan_out in objects.names().doing(doing)? {
+        for fan_out in objects.names().context(doing)? {
             let Some(folder) = fan_out_folder(objects, &fan_out) else { continue };
             let before = moved;
-            for name in folder.names().doing(doing)? {
+            for name in folder.names().context(doing)? {
                 let hex = format!("{}{}", fan_out.to_string_lossy(), name.to_string_lossy());
                 let Ok(id) = ObjectId::from_hex(hex.as_bytes()) else { continue };
                 if Instant::now() > until {
@@ -331,12 +331,12 @@ impl Store {
                     && let Ok(Some(bytes)) = folder.read_once(&name, MOVED_BYTES_MAX)
                 {
                     keep(&format!("object-{hex}"), &bytes)?;
-                    folder.remove(&name).doing(|| format!("the object {id} cannot be moved"))?;
+                    folder.remove(&name).context(|| format!("the object {id} cannot be moved"))?;
                     moved += 1;
                 }
             }
             if moved > before {
-                folder.sync().doing(doing)?;
+                folder.sync().context(doing)?;
             }
         }
         Ok(moved)
@@ -356,7 +356,7 @@ impl Store {
         Ok(written)
     }
 
-    /// The files of the newest snapshots whose objects cannot be read.
+    /// Returns the files of the newest snapshots whose objects cannot be read.
     fn missing_files(&self, named: &[String]) -> Vec<(Vec<u8>, Version)> {
         let tip = self.branch.tip(&self.repo).ok().flatten();
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
@@ -381,7 +381,7 @@ impl Store {
         missing
     }
 
-    /// The bytes of a version of a file, where that is what the work tree has: as it is, or with LF.
+    /// Returns the bytes of a version of a file, where that is what the work tree has: as it is, or with LF.
     fn bytes_in_work_tree(&self, path: &[u8], version: Version) -> Option<Vec<u8>> {
         if !matches!(version.kind, VersionKind::File | VersionKind::Executable) {
             return None;
@@ -451,14 +451,14 @@ impl Store {
             };
             if let Ok(Some(bytes)) = folder.read_once(name, MOVED_BYTES_MAX) {
                 keep(&format!("object-{hex}"), &bytes)?;
-                folder.remove(name).doing(|| format!("the object {id} cannot be moved"))?;
+                folder.remove(name).context(|| format!("the object {id} cannot be moved"))?;
                 moved += 1;
             }
         }
         Ok(moved)
     }
 
-    /// Whether something below a tree is missing, other than what is in the tree `known`; notes the trees that
+    /// Returns true if something below a tree is missing, other than what is in the tree `known`; notes the trees that
     /// this holds for.
     fn is_incomplete(
         &self,
@@ -495,13 +495,13 @@ impl Store {
     }
 }
 
-/// The folder of the objects whose ids begin so; `None` for anything else.
+/// Returns the folder of the objects whose ids begin so; `None` for anything else.
 fn fan_out_folder(objects: &Dir, name: &OsStr) -> Option<Dir> {
     let is_fan_out = name.len() == 2 && name.as_bytes().iter().all(u8::is_ascii_hexdigit);
     if is_fan_out { objects.folder(name).ok().flatten() } else { None }
 }
 
-/// Whether the file of an object was read and is not that object.
+/// Returns true if the file of an object was read and is not that object.
 fn is_damaged(objects: &Dir, id: ObjectId) -> bool {
     match repo::read_loose(objects, &id) {
         Ok(Loose::Here(kind, data)) => {

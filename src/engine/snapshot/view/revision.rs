@@ -6,7 +6,7 @@ use gix::bstr::ByteSlice as _;
 use crate::engine::snapshot::record::prepare;
 use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::store::commit_builder::{self, EXTERNAL};
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{self, Trees};
 use crate::engine::snapshot::store::{Store, refs};
 use crate::text::likeness;
@@ -21,13 +21,13 @@ const NEAR_LOOKED_AT: usize = 200;
 const NEAR_NAMED: usize = 3;
 
 impl Store {
-    /// The commit, in hex, that `name` names; `None` where there is none, or more than one.
+    /// Returns the commit, in hex, that `name` names; `None` where there is none, or more than one.
     ///
     /// A name is an id or its unique beginning, `HEAD`, a branch or a tag, each with `~N` or `^`
     /// behind it for the commits before.
     ///
     /// # Errors
-    /// Where the repository cannot be read.
+    /// Fails if the repository cannot be read.
     pub fn resolve(&self, name: &str) -> Result<Option<String>, SnapshotError> {
         let Some((base, steps)) = steps_back(name) else {
             return Ok(None);
@@ -40,10 +40,10 @@ impl Store {
         Ok(found.map(|id| id.to_string()))
     }
 
-    /// The commit before a commit, in hex; `None` for the first.
+    /// Returns the commit before a commit, in hex; `None` for the first.
     ///
     /// # Errors
-    /// Where there is no such commit, or it cannot be read.
+    /// Fails if there is no such commit, or it cannot be read.
     pub fn parent(&self, commit: &str) -> Result<Option<String>, SnapshotError> {
         let id = refs::commit_id(commit)?;
         Ok(self.parent_of(id)?.map(|id| id.to_string()))
@@ -53,18 +53,18 @@ impl Store {
     /// puts in order.
     ///
     /// # Errors
-    /// Where there is no such commit, or it cannot be read.
+    /// Fails if there is no such commit, or it cannot be read.
     pub fn time_of_foreign(&self, commit: &str) -> Result<Option<i64>, SnapshotError> {
         let doing = || format!("the commit {commit} cannot be read");
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(doing)?;
-        let commit = self.repo.find_commit(id).doing(doing)?;
+        let id = ObjectId::from_hex(commit.as_bytes()).context(doing)?;
+        let commit = self.repo.find_commit(id).context(doing)?;
         if commit.message_raw().ok().and_then(commit_builder::parse_trailers).is_some() {
             return Ok(None);
         }
-        Ok(Some(commit.seconds().doing(doing)?))
+        Ok(Some(commit.seconds().context(doing)?))
     }
 
-    /// The snapshots that `name` may have meant, each as its id and subject.
+    /// Returns the snapshots that `name` may have meant, each as its id and subject.
     #[must_use]
     pub fn near(&self, name: &str) -> Vec<String> {
         let mut recent = Vec::new();
@@ -88,7 +88,7 @@ impl Store {
         chosen.map(|(id, subject)| format!("{} {subject}", short(id))).collect()
     }
 
-    /// The commit that a name without steps names.
+    /// Returns the commit that a name without steps names.
     fn named(&self, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
         if name == "HEAD" {
             return refs::head(&self.repo);
@@ -104,7 +104,7 @@ impl Store {
             return Ok(None);
         }
         let prefix = gix::hash::Prefix::from_hex(&name.to_ascii_lowercase())
-            .doing(|| format!("`{name}` is not a commit id"))?;
+            .context(|| format!("`{name}` is not a commit id"))?;
         let candidates = self.repo.beginning_with(prefix)?;
         let mut commits = candidates.into_iter().filter(|id| self.is_commit(*id));
         match (commits.next(), commits.next()) {
@@ -113,22 +113,22 @@ impl Store {
         }
     }
 
-    /// Whether an object is a commit.
+    /// Returns true if an object is a commit.
     fn is_commit(&self, id: ObjectId) -> bool {
         self.repo.header(id).is_ok_and(|(kind, _)| kind == gix::objs::Kind::Commit)
     }
 
-    /// The first parent of a commit.
+    /// Returns the first parent of a commit.
     pub(in crate::engine::snapshot) fn parent_of(
         &self,
         id: ObjectId,
     ) -> Result<Option<ObjectId>, SnapshotError> {
-        let commit = self.repo.find_commit(id).doing(|| format!("the commit {id} cannot be read"))?;
+        let commit = self.repo.find_commit(id).context(|| format!("the commit {id} cannot be read"))?;
         Ok(commit.parent_ids().next())
     }
 }
 
-/// A name without the `~N` and `^` behind it, and how many commits these go back.
+/// Returns a name without the `~N` and `^` behind it, and how many commits these go back.
 fn steps_back(name: &str) -> Option<(&str, usize)> {
     let end = name.find(['~', '^']).unwrap_or(name.len());
     let (base, mut rest) = name.split_at_checked(end)?;
@@ -153,7 +153,7 @@ const COMMITS_LOOKED_AT: usize = 200;
 /// Versions of a file that are read in that search.
 const VERSIONS_LOOKED_AT: usize = 30;
 
-/// A text with CRLF in the place of each LF alone.
+/// Returns a text with CRLF in the place of each LF alone.
 fn with_crlf(text: &[u8]) -> Vec<u8> {
     let mut converted = Vec::with_capacity(text.len());
     for &byte in text {
@@ -176,15 +176,15 @@ pub struct CommitFiles {
 }
 
 impl Store {
-    /// The newest snapshot, in hex; `None` where there is none yet.
+    /// Returns the newest snapshot, in hex; `None` where there is none yet.
     ///
     /// # Errors
-    /// Where the branch cannot be read, or is a symbolic reference.
+    /// Fails if the branch cannot be read, or is a symbolic reference.
     pub fn tip(&self) -> Result<Option<String>, SnapshotError> {
         Ok(self.branch.tip(&self.repo)?.map(|id| id.to_string()))
     }
 
-    /// The commit that holds the work tree as it was recorded last, in hex: the newest snapshot, or HEAD
+    /// Returns the commit that holds the work tree as it was recorded last, in hex: the newest snapshot, or HEAD
     /// where there is none yet. `None` in an empty repository.
     ///
     /// # Errors
@@ -218,30 +218,30 @@ impl Store {
         Ok(None)
     }
 
-    /// Whether the newest snapshot is that of the change `seq` of `session`.
+    /// Returns true if the newest snapshot is that of the change `seq` of `session`.
     ///
     /// # Errors
-    /// Where the branch or its commit cannot be read.
+    /// Fails if the branch or its commit cannot be read.
     pub fn tip_is(&self, session: &str, seq: u64) -> Result<bool, SnapshotError> {
         let Some(tip) = self.branch.tip(&self.repo)? else {
             return Ok(false);
         };
-        let commit = self.repo.find_commit(tip).doing(|| "the newest snapshot cannot be read".into())?;
+        let commit = self.repo.find_commit(tip).context(|| "the newest snapshot cannot be read".into())?;
         let trailers = commit.message_raw().ok().and_then(commit_builder::parse_trailers);
         Ok(trailers.is_some_and(|it| it.session == session && it.seq == seq && it.tool != EXTERNAL))
     }
 
-    /// The bytes that the commit `commit` (in hex) has stored for `path`, as git has them: line
+    /// Returns the bytes that the commit `commit` (in hex) has stored for `path`, as git has them: line
     /// endings converted, for a link its target. `None` where it has no file there.
     ///
     /// # Errors
-    /// Where there is no such commit, or it cannot be read.
+    /// Fails if there is no such commit, or it cannot be read.
     pub fn file_at(&self, commit: &str, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
         let id = refs::commit_id(commit)?;
         self.stored(commit_builder::tree_of(&self.repo, id)?, path)
     }
 
-    /// The files of the commit `commit` (in hex), for many questions.
+    /// Returns the files of the commit `commit` (in hex), for many questions.
     ///
     /// # Errors
     /// As [`Self::file_at`].
@@ -251,7 +251,7 @@ impl Store {
         Ok(CommitFiles { tree, trees: Trees::of(tree) })
     }
 
-    /// Whether a commit has a file at `path`.
+    /// Returns true if a commit has a file at `path`.
     ///
     /// # Errors
     /// As [`Self::file_at`].
@@ -259,7 +259,7 @@ impl Store {
         Ok(prepare::blob_id(files.trees.look_up(&self.repo, path)?).is_some())
     }
 
-    /// The bytes that stood at `path` when a commit was made, where they were `size_bytes`: as they are
+    /// Returns the bytes that stood at `path` when a commit was made, where they were `size_bytes`: as they are
     /// stored, as a checkout would write them, or with CRLF. `None` where it has no file there, or neither
     /// form is of that size.
     ///
@@ -285,10 +285,10 @@ impl Store {
         Ok(forms.into_iter().find(|bytes| bytes.len() as u64 == size_bytes))
     }
 
-    /// Whether HEAD has a file or folder at `path`.
+    /// Returns true if HEAD has a file or folder at `path`.
     ///
     /// # Errors
-    /// Where HEAD cannot be read.
+    /// Fails if HEAD cannot be read.
     pub fn has_at_head(&self, path: &[u8]) -> Result<bool, SnapshotError> {
         let Some(head) = crate::engine::snapshot::store::refs::head(&self.repo)? else {
             return Ok(false);
@@ -297,10 +297,10 @@ impl Store {
         Ok(tree::look_up(&self.repo, tree, path)?.entry().is_some())
     }
 
-    /// The newest snapshot that changed something, in hex.
+    /// Returns the newest snapshot that changed something, in hex.
     ///
     /// # Errors
-    /// Where the branch or a commit on it cannot be read.
+    /// Fails if the branch or a commit on it cannot be read.
     pub fn newest_change(&self) -> Result<Option<String>, SnapshotError> {
         for found in self.snapshots(self.branch.tip(&self.repo)?) {
             let found = found?;
@@ -311,13 +311,13 @@ impl Store {
         Ok(None)
     }
 
-    /// The version of `path` in the newest snapshots or in HEAD of which `is_it` is true.
+    /// Returns the version of `path` in the newest snapshots or in HEAD of which `is_it` is true.
     ///
     /// Each is tried as it is stored and as a checkout would write it. Serves to find the bytes
     /// that a session saw, by their digest.
     ///
     /// # Errors
-    /// Where a version cannot be read.
+    /// Fails if a version cannot be read.
     pub fn find_version(
         &self,
         path: &[u8],
@@ -358,7 +358,7 @@ impl Store {
         Ok(None)
     }
 
-    /// The bytes stored for `path` in `tree`.
+    /// Returns the bytes stored for `path` in `tree`.
     pub(in crate::engine::snapshot) fn stored(
         &self,
         tree: ObjectId,
@@ -370,10 +370,10 @@ impl Store {
         self.bytes_of(id, path).map(Some)
     }
 
-    /// The bytes stored for a version of `path`.
+    /// Returns the bytes stored for a version of `path`.
     fn bytes_of(&self, id: ObjectId, path: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         let doing = || format!("`{}` cannot be read from {id}", path.to_str_lossy());
-        self.repo.find_blob(id).doing(doing)
+        self.repo.find_blob(id).context(doing)
     }
 }
 

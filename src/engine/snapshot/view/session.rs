@@ -14,7 +14,7 @@ use super::history::{Read, Snapshot};
 use crate::engine::history::session_diff::{self, Before, PathChanges, Sides};
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder::{self, BASELINE};
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::refs;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::text::content::looks_binary;
@@ -25,7 +25,7 @@ const PATHS_MAX: usize = 100_000;
 /// The number of a session's first change in the journal.
 const SEQ_FIRST: u64 = 1;
 
-/// What one session changed, without what others did in between.
+/// Changes of one session, without those of others in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionChanges {
     /// The commit before the session's first snapshot, in hex; `None` where there was none.
@@ -56,20 +56,20 @@ impl session_diff::StoredVersion for Version {
 }
 
 impl Store {
-    /// The changes that `session` made after its change `after` (0 for all), the oldest first, each with
+    /// Returns the changes that `session` made after its change `after` (0 for all), the oldest first, each with
     /// its paths.
     ///
     /// Looks no further back than the session's first change.
     ///
     /// # Errors
-    /// Where the branch or a commit on it cannot be read.
+    /// Fails if the branch or a commit on it cannot be read.
     pub fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
         // Only what the journal counts is the session's own: what others did has no number, and
         // `session` and `undo` do not know it either.
         self.steps(session, after, |snapshot| snapshot.session == session && snapshot.seq > 0)
     }
 
-    /// The same with what nobody's session did meanwhile, and what came of commands.
+    /// Returns the changes of `session` with those of nobody's session meanwhile, and those of commands.
     ///
     /// # Errors
     /// As [`Self::steps_of`].
@@ -79,7 +79,7 @@ impl Store {
         })
     }
 
-    /// The wanted snapshots since a session's first change after `after`, the oldest first.
+    /// Returns the wanted snapshots since a session's first change after `after`, the oldest first.
     fn steps(
         &self,
         session: &str,
@@ -115,7 +115,7 @@ impl Store {
     /// changed in between; `None` where it has no snapshot.
     ///
     /// # Errors
-    /// Where the branch, a commit on it or a version cannot be read.
+    /// Fails if the branch, a commit on it or a version cannot be read.
     pub fn changed_by(&self, session: &str, after: u64) -> Result<Option<SessionChanges>, SnapshotError> {
         let steps = self.steps_of(session, after)?;
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(None) };
@@ -131,7 +131,7 @@ impl Store {
         Ok(Some(SessionChanges { before, last, paths: in_order(paths.collect::<Result<_, _>>()?) }))
     }
 
-    /// What a session's changes of one path come to. A text that never was is kept in memory alone.
+    /// Returns the net effect of a session's changes of one path. A text that never was is kept in memory alone.
     pub(in crate::engine::snapshot) fn change_of(
         &self,
         path: Vec<u8>,
@@ -152,7 +152,7 @@ impl Store {
     }
 }
 
-/// The paths that differ in the end, ordered by component.
+/// Returns the paths that differ in the end, ordered by component.
 pub(in crate::engine::snapshot) fn in_order(mut paths: Vec<PathChange>) -> Vec<PathChange> {
     paths.retain(|change| change.before != change.after);
     let is_slash = |byte: &u8| *byte == b'/';
@@ -171,10 +171,10 @@ pub struct SessionAt {
 }
 
 impl Store {
-    /// The sessions that changed something, the one that did so last first.
+    /// Returns the sessions that changed something, the one that did so last first.
     ///
     /// # Errors
-    /// Where the branch or a commit on it cannot be read.
+    /// Fails if the branch or a commit on it cannot be read.
     pub fn sessions(&self) -> Result<Vec<String>, SnapshotError> {
         let mut sessions: Vec<String> = Vec::new();
         for found in self.snapshots(self.branch.tip(&self.repo)?) {
@@ -191,7 +191,7 @@ impl Store {
     /// that the first one is based on.
     ///
     /// # Errors
-    /// Where there is no such commit, or one on the way back cannot be read.
+    /// Fails if there is no such commit, or one on the way back cannot be read.
     pub fn session_at(
         &self,
         commit: &str,
@@ -216,7 +216,7 @@ impl Store {
         Ok(Some(SessionAt { session, seq: 0 }))
     }
 
-    /// Whether the first snapshot is based on this commit.
+    /// Returns true if the first snapshot is based on this commit.
     fn began_at(&self, id: ObjectId) -> Result<bool, SnapshotError> {
         let oldest = self.snapshots(self.branch.tip(&self.repo)?).last().transpose()?;
         Ok(oldest.is_some_and(|oldest| oldest.first_parent == Some(id)))
@@ -228,7 +228,7 @@ const COMMITS_MAX: usize = 500;
 /// Merges that may be tried to find what a branch has of one path.
 const MERGES_MAX: usize = 500;
 
-/// What a branch does not have yet of a session.
+/// Changes of a session that a branch lacks.
 #[derive(Debug, Default)]
 pub struct Missing {
     /// Each path: from what the branch has of the session to what the session made.
@@ -237,7 +237,7 @@ pub struct Missing {
     pub steps: Vec<SessionStep>,
 }
 
-/// What a session made of one path, change by change.
+/// Changes of one path by a session.
 type PathSteps = Vec<Sides<Version>>;
 
 impl Store {
@@ -245,7 +245,7 @@ impl Store {
     /// changes that `session` made after its change `after`.
     ///
     /// # Errors
-    /// Where a snapshot or a commit of the branch cannot be read.
+    /// Fails if a snapshot or a commit of the branch cannot be read.
     pub fn missing_on(&self, branch: &str, session: &str, after: u64) -> Result<Missing, SnapshotError> {
         let mut steps = self.steps_of(session, after)?;
         let Some(began) = steps.first().map(|first| first.snapshot.seconds) else {
@@ -312,7 +312,7 @@ impl Store {
         first.map_or(Ok(0), |first| self.count_in_texts(path, steps, first, &texts))
     }
 
-    /// The same by the texts that the branch had: a change is in one where making it again changes nothing.
+    /// Counts by the texts that the branch had: a change is in one if making it again changes nothing.
     fn count_in_texts(
         &self,
         path: &[u8],
@@ -349,18 +349,18 @@ impl Store {
         Ok(0)
     }
 
-    /// The trees of a branch's commits that are not older than `began`, in seconds since 1970, the newest
+    /// Returns the trees of a branch's commits that are not older than `began`, in seconds since 1970, the newest
     /// first: no older one has anything of the session.
     fn trees_since(&self, tip: ObjectId, began: i64) -> Result<Vec<ObjectId>, SnapshotError> {
         let (mut trees, mut seen) = (Vec::new(), BTreeSet::from([tip]));
         let mut waiting = VecDeque::from([tip]);
         while let Some(id) = waiting.pop_front().filter(|_| trees.len() < COMMITS_MAX) {
             let doing = || format!("the commit {id} cannot be read");
-            let commit = self.repo.find_commit(id).doing(doing)?;
-            if commit.seconds().doing(doing)? < began {
+            let commit = self.repo.find_commit(id).context(doing)?;
+            if commit.seconds().context(doing)? < began {
                 continue;
             }
-            trees.push(commit.tree_id().doing(doing)?);
+            trees.push(commit.tree_id().context(doing)?);
             waiting.extend(commit.parent_ids().filter(|parent| seen.insert(*parent)));
         }
         Ok(trees)

@@ -55,26 +55,26 @@ pub struct AuditRecord {
     /// The change's own name, by which a record is known to be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// What the policy made of the change, `warn` or `off`, where its caller had not seen the bytes.
+    /// Verdict of the policy, `warn` or `off`, if its caller had not seen the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
     /// Why the caller made the change, where that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What was wrong, of a refusal.
+    /// Message of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
 }
 
-/// A time as a record has it, always as long: RFC 3339 with milliseconds, UTC.
+/// Returns a time as a record has it, always as long: RFC 3339 with milliseconds, UTC.
 #[must_use]
 pub fn time_text(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// A reason as a record has it.
+/// Returns a reason as a record has it.
 #[must_use]
 pub fn short_why(why: &str) -> String {
     let why = why.trim();
@@ -84,7 +84,7 @@ pub fn short_why(why: &str) -> String {
     why.chars().take(WHY_CHARS_MAX - 1).chain(['…']).collect()
 }
 
-/// A record's value for the answer.
+/// Returns a record's value for the answer.
 #[must_use]
 pub fn as_value(record: &AuditRecord) -> Value {
     serde_json::to_value(record).unwrap_or_default()
@@ -102,7 +102,7 @@ pub(super) struct Chained {
     pub(super) hash: String,
 }
 
-/// What the chain takes from a record; the rest may be long.
+/// Fields of a record that the chain needs; the rest may be long.
 #[derive(Deserialize)]
 pub(super) struct Link {
     /// The change's own name.
@@ -112,19 +112,19 @@ pub(super) struct Link {
     pub(super) hash: String,
 }
 
-/// A record as JSON.
+/// Returns a record as JSON.
 pub(super) fn json_of(record: &AuditRecord) -> Result<String, Error> {
     serde_json::to_string(record).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// The hash of a record, as JSON, after another.
+/// Returns the hash of a record, as JSON, after another.
 fn hash_of(json: &str, prev: &str) -> String {
     let mut hasher = Hasher::default();
     [prev, "\n", json].into_iter().for_each(|part| hasher.update(part.as_bytes()));
     hasher.finish().to_hex()
 }
 
-/// The line of a record, as JSON, after another, and its hash: [`Chained`] as JSON.
+/// Returns the line of a record, as JSON, after another, and its hash: [`Chained`] as JSON.
 pub(super) fn line_of(mut json: String, prev: &str) -> Result<(String, String), Error> {
     #[derive(Serialize)]
     struct Rest<'a> {
@@ -141,12 +141,12 @@ pub(super) fn line_of(mut json: String, prev: &str) -> Result<(String, String), 
     Ok((json, hash))
 }
 
-/// What the chain takes from the record in a line.
+/// Parses the fields that the chain needs from a line.
 pub(super) fn parse(line: &[u8]) -> Option<Link> {
     serde_json::from_slice(line).ok()
 }
 
-/// A line of the log, and whether it is whole and follows the one before.
+/// Returns a line of the log, and whether it is whole and follows the one before.
 pub(super) fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result<(), String>) {
     let Ok(chained) = serde_json::from_slice::<Chained>(line) else {
         return (None, Err("no whole record".to_owned()));
@@ -164,7 +164,7 @@ pub(super) fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result
     (Some(chained), outcome)
 }
 
-/// Where the log is, below the state folder.
+/// Folder of the log, below the state folder.
 pub(super) const FOLDER: &str = "audit";
 /// The file that grows.
 pub(super) const CURRENT: &str = "current.jsonl";
@@ -177,7 +177,7 @@ const HEAD_BYTES: usize = 160;
 /// Size of a file that is read back: a full one, and the longest record.
 pub(super) const FILE_BYTES_MAX: u64 = 48 << 20;
 
-/// What the head says of the newest record.
+/// Count and hash of the newest record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     /// Version of the format.
@@ -201,7 +201,7 @@ impl Head {
         Self::of(bytes.get(..count).filter(|bytes| bytes.len() <= HEAD_BYTES)?)
     }
 
-    /// The head that these bytes are.
+    /// Returns the head that these bytes are.
     fn of(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice::<Self>(bytes).ok().filter(|head| head.version <= HEAD_VERSION)
     }
@@ -228,14 +228,14 @@ fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u
     }
 }
 
-/// What was opened and its size, where it is a regular file; `EINVAL` for anything else.
+/// Returns the opened file and its size; `EINVAL` for anything but a regular file.
 fn regular(opened: Result<OwnedFd, Errno>) -> Result<(File, u64), Errno> {
     let file = File::from(opened?);
     let stat = rustix::fs::fstat(&file)?;
     if fs::is_regular(&stat) { Ok((file, fs::size_of(&stat))) } else { Err(Errno::INVAL) }
 }
 
-/// The numbers of the files that were set aside, the oldest first.
+/// Returns the numbers of the files that were set aside, the oldest first.
 pub(super) fn older(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
     let names = names_in(folder)?;
     let numbers = names.iter().filter_map(|name| {
@@ -247,7 +247,7 @@ pub(super) fn older(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
     Ok(numbers)
 }
 
-/// The name of a file that was set aside.
+/// Returns the name of a file that was set aside.
 pub(super) fn name_of(number: u32) -> String {
     format!("{number:06}.jsonl")
 }
@@ -269,12 +269,12 @@ const NEAR_BYTES: u64 = 4 << 10;
 /// How much is read where that is less than a record; where that is not enough either, all of it.
 const TAIL_BYTES: [u64; 2] = [64 << 10, 1 << 20];
 
-/// Whether a record must be on disk before the call goes on.
+/// True if a record must be on disk before the call goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durable {
-    /// That of a change.
+    /// Record of a change.
     Yes,
-    /// That of a refusal.
+    /// Record of a refusal.
     No,
 }
 
@@ -297,7 +297,7 @@ pub struct Pending {
     folder: Arc<OwnedFd>,
     /// How long the log was before.
     length: u64,
-    /// What its head will say.
+    /// Next head.
     head: Head,
     /// The file of the head.
     head_file: File,
@@ -307,7 +307,7 @@ impl Pending {
     /// Puts the record in force; where it is `durable`, once it is on disk.
     ///
     /// # Errors
-    /// What the system says; then the log is as it was.
+    /// Returns the OS error; then the log is as it was.
     pub fn end(self, state: &State, durable: Durable) -> Result<(), Error> {
         let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
         if durable == Durable::Yes {
@@ -382,13 +382,13 @@ fn sync(file: &File, folder: Option<&OwnedFd>) -> std::io::Result<()> {
 struct End {
     /// Hash of the last whole record; empty where there is none.
     hash: String,
-    /// Where what follows the last line begins.
+    /// Offset of the part after the last line.
     start: u64,
     /// Bytes in the file.
     length: u64,
-    /// Whether half a record follows.
+    /// True if half a record follows.
     is_cut: bool,
-    /// Whether the record that the head names is there; true without a head.
+    /// True if the record that the head names is there; true without a head.
     knows_head: bool,
 }
 
@@ -421,7 +421,7 @@ impl End {
     }
 }
 
-/// The end of the newest file that was set aside.
+/// Returns the end of the newest file that was set aside.
 fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&Head>) -> Result<End, Error> {
     let Some(newest) = older(folder)?.pop() else {
         return Ok(End { knows_head: head.is_none(), ..End::default() });

@@ -15,10 +15,10 @@ use crate::error::Error;
 /// How much of the end of the log is looked at for the newest records, in bytes.
 const NEWEST_BYTES: u64 = 256 << 10;
 
-/// Whether the log has the record of a change; of one that was made in the last call before this.
+/// Returns true if the log has the record of a change; of one that was made in the last call before this.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok(false);
@@ -47,10 +47,10 @@ pub struct Broken {
     pub message: String,
 }
 
-/// All records that `wanted` picks, the oldest first, and the first place where the chain is broken.
+/// Returns all records that `wanted` picks, the oldest first, and the first place where the chain is broken.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn read(
     state: &State,
     wanted: &mut dyn FnMut(&AuditRecord) -> bool,
@@ -106,11 +106,11 @@ pub fn read(
     Ok((records, broken))
 }
 
-/// The newest records that `wanted` picks, the newest first, as far as the last 256 KiB of the log
+/// Returns the newest records that `wanted` picks, the newest first, as far as the last 256 KiB of the log
 /// hold them: cheap however long the log is.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn newest(state: &State, wanted: impl Fn(&AuditRecord) -> bool) -> Result<Vec<AuditRecord>, Error> {
     let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
     let Some(folder) = state.find_folder(FOLDER)? else {
@@ -141,7 +141,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The place before every record.
+    /// Returns the place before every record.
     #[must_use]
     pub fn beginning() -> Self {
         Self::default()
@@ -163,11 +163,11 @@ impl std::str::FromStr for Cursor {
     }
 }
 
-/// The records after a place in the log, the oldest first, and the place after them; without one, no
+/// Returns the records after a place in the log, the oldest first, and the place after them; without one, no
 /// record and the place after all. A record that is still being written counts as not there yet.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<AuditRecord>, Cursor), Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok((Vec::new(), cursor.unwrap_or_default()));

@@ -30,12 +30,12 @@ const FILE_BYTES_MAX: u64 = 32 << 20;
 const GROWN_BYTES_MAX: u64 = 32 << 10;
 /// Bytes that a session takes in memory for each byte of its file.
 const BYTES_A_BYTE: usize = 2;
-/// Where the state files are.
+/// Folder of the state files.
 pub const FOLDER: &str = "sessions";
 /// How the name of a state file begins that waits to take another's place.
 const ASIDE_PREFIX: &str = "session.";
 
-/// The session `id` as its file has it, with a warning where the file was damaged.
+/// Returns the session `id` as its file has it, with a warning where the file was damaged.
 ///
 /// # Errors
 /// `io_error` where a newer version wrote it, or the system's.
@@ -43,7 +43,7 @@ pub fn load(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<
     load_or(state, id, &|folder, name| set_aside(state, folder, name))
 }
 
-/// The same without touching the file.
+/// Loads the session `id` without touching its file.
 ///
 /// # Errors
 /// As [`load`].
@@ -53,7 +53,7 @@ pub fn look_at(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Opti
     load_or(state, id, &say)
 }
 
-/// The session `id` as its file has it; what `damaged` says of a damaged one is the warning.
+/// Returns the session `id` as its file has it; what `damaged` says of a damaged one is the warning.
 fn load_or(
     state: &State,
     id: &SessionId,
@@ -97,12 +97,12 @@ fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat
     state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
 }
 
-/// What becomes of the states that a session had before.
+/// Treatment of a session's earlier states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Earlier {
-    /// They may stay in the file: what they say was so.
+    /// Earlier states may stay in the file: they were true.
     Stay,
-    /// They go: what they say must not count again, whatever becomes of the new one.
+    /// Earlier states are removed: they must not count again, whatever happens to the new one.
     Go,
 }
 
@@ -118,7 +118,7 @@ pub fn update(
     write(state, id, Earlier::Stay, change)
 }
 
-/// The same where the session forgets what it has seen: no earlier state is left in its file.
+/// Changes a session that forgets what it has seen: no earlier state is left in its file.
 ///
 /// # Errors
 /// As [`update`].
@@ -162,7 +162,7 @@ fn write(
     Ok(warning)
 }
 
-/// A state as a line of its file.
+/// Returns a state as a line of its file.
 fn line_of(session: &SessionState) -> Result<Vec<u8>, Error> {
     let mut line = serde_json::to_vec(session).map_err(|error| Error::internal(error.to_string()))?;
     line.push(b'\n');
@@ -200,10 +200,10 @@ pub struct KnownSession {
     pub time: u64,
 }
 
-/// Every session that has a state file, the one used last first.
+/// Returns every session that has a state file, the one used last first.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok(Vec::new());
@@ -221,7 +221,7 @@ pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
     Ok(known)
 }
 
-/// The session `id` as its file has it, for a look at others: a damaged or newer one is `None`, and
+/// Returns the session `id` as its file has it, for a look at others: a damaged or newer one is `None`, and
 /// stays as it is.
 #[must_use]
 pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
@@ -231,12 +231,12 @@ pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
     parse_newest(&bytes, &state.shown(&format!("{FOLDER}/{name}"))).ok()?
 }
 
-/// The name of a session's lock.
+/// Returns the name of a session's lock.
 fn lock_name(id: &str) -> String {
     format!("{id}.lock")
 }
 
-/// Whether a file of that name in the staging folder is a session's, whose owner is still at work.
+/// Returns true if a file of that name in the staging folder is a session's, whose owner is still at work.
 ///
 /// Others may hold a session's lock without that of the workspace.
 #[must_use]
@@ -268,7 +268,7 @@ const SHOWN_BYTES_MAX: u64 = 64 << 10;
 /// Keeps a copy of a file that was shown, in the workspace at `root`.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &Mark) -> Result<(), Error> {
     if mark.size > SHOWN_BYTES_MAX || mark.lines.ranges().is_empty() {
         return Ok(());
@@ -282,7 +282,7 @@ pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &Mark) -> Result<()
     fs::write_all(&copy, &bytes).map_err(io)
 }
 
-/// The bytes with that digest, where they were shown.
+/// Returns the bytes with that digest, where they were shown.
 #[must_use]
 pub fn find_shown(state: &State, sha256: Sha256) -> Option<Vec<u8>> {
     let folder = state.find_folder(SHOWN_FOLDER).ok()??;

@@ -10,7 +10,7 @@ use crate::sha256::Sha256;
 /// Earlier versions of a file of which the shown lines are known.
 const EARLIER_MAX: usize = 3;
 
-/// What a session knows of one file.
+/// Lines of a file that a session has read, with the file's SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The canonical path, so that two names of one file share a mark.
@@ -30,7 +30,7 @@ pub struct Mark {
     pub earlier: Vec<EarlierVersion>,
     /// When they were seen, seconds since 1970.
     pub time: u64,
-    /// What a later version keeps here.
+    /// Fields of a later version.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -45,20 +45,20 @@ pub struct EarlierVersion {
 }
 
 impl Mark {
-    /// A mark of now, for bytes of which all lines were seen.
+    /// Returns a mark of now, for bytes of which all lines were seen.
     #[must_use]
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
         let (lines, time) = (Lines::up_to(total_lines), seconds_now());
         Self { path, sha256, size, lines, numbers: None, earlier: Vec::new(), time, other: Map::new() }
     }
 
-    /// The numbers under which its lines were shown, and where those lines are.
+    /// Returns the numbers under which its lines were shown, and where those lines are.
     #[must_use]
     pub fn numbers(&self) -> Numbers {
         self.numbers.clone().unwrap_or_else(|| Numbers::of_ranges(self.lines.ranges()))
     }
 
-    /// The versions of which it knows shown lines, the newest first.
+    /// Returns the versions of which it knows shown lines, the newest first.
     pub fn versions(&self) -> impl Iterator<Item = Sha256> {
         std::iter::once(self.sha256).chain(self.earlier.iter().map(|version| version.sha256))
     }
@@ -109,7 +109,7 @@ impl Lines {
         *self = Self::from_ranges(ranges, usize::MAX);
     }
 
-    /// The lines of ranges in any order, of which those that are empty count for nothing; the first
+    /// Returns the lines of ranges in any order, of which those that are empty count for nothing; the first
     /// `ranges_max` of what they join to.
     #[must_use]
     pub fn from_ranges(mut ranges: Vec<(u64, u64)>, ranges_max: usize) -> Self {
@@ -132,13 +132,13 @@ impl Lines {
         self.0.is_empty()
     }
 
-    /// Whether all of the lines 1 to `last` were shown.
+    /// Returns true if all of the lines 1 to `last` were shown.
     #[must_use]
     pub fn cover(&self, last: u64) -> bool {
         self.contain(1, last)
     }
 
-    /// Whether all of the lines `first` to `last` were shown.
+    /// Returns true if all of the lines `first` to `last` were shown.
     #[must_use]
     pub fn contain(&self, first: u64, last: u64) -> bool {
         // They ascend and do not touch, so one of them alone can hold all.
@@ -147,7 +147,7 @@ impl Lines {
         first > last || holder.is_some_and(|&(_, to)| to >= last)
     }
 
-    /// The lines from `first` to `last` that were not shown, as ranges in order.
+    /// Returns the lines from `first` to `last` that were not shown, as ranges in order.
     #[must_use]
     pub fn missing(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
         let (mut missing, mut next) = (Vec::new(), first);
@@ -166,12 +166,12 @@ impl Lines {
         missing
     }
 
-    /// The ranges, taken out.
+    /// Returns the ranges, taken out.
     pub(super) fn into_ranges(self) -> Vec<(u64, u64)> {
         self.0
     }
 
-    /// The ranges.
+    /// Returns the ranges.
     #[must_use]
     pub fn ranges(&self) -> &[(u64, u64)] {
         &self.0
@@ -258,7 +258,7 @@ impl Numbers {
         }
     }
 
-    /// The present number of the line that was shown under a number.
+    /// Returns the present number of the line that was shown under a number.
     #[must_use]
     pub fn now(&self, shown: u64) -> Option<u64> {
         let after = self.runs.partition_point(|run| run.shown <= shown);
@@ -338,7 +338,7 @@ impl Numbers {
     }
 }
 
-/// The lines from `first` on, before `end`, of a run, where those before lost and gained so many lines.
+/// Returns the lines from `first` on, before `end`, of a run, where those before lost and gained so many lines.
 fn moved(run: &Run, first: u64, end: u64, (lost, gained): (u64, u64)) -> Option<Run> {
     let shown = run.shown + (first - run.now);
     let now = (first + gained).checked_sub(lost)?;

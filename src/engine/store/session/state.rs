@@ -22,7 +22,7 @@ const ID_CHARACTERS_MAX: usize = 100;
 pub struct SessionId(String);
 
 impl SessionId {
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -70,7 +70,7 @@ const COMPACTED_MAX: usize = 1000;
 pub const WITHHELD_MAX: usize = 1000;
 /// Changes of which the request is remembered here.
 const RECENT_MAX: usize = 24;
-/// So many marks are put among the others one by one.
+/// Number of marks up to which each is inserted by itself.
 const SET_ONE_BY_ONE: usize = 16;
 
 /// The state file.
@@ -81,25 +81,25 @@ pub struct SessionState {
     /// The number of the session's last change; 0 before the first.
     #[serde(default)]
     pub seq: u64,
-    /// What the session has seen, by path.
+    /// Read records, by path.
     #[serde(default)]
     marks: Vec<Mark>,
     /// Its last changes, so that a repeated request is known without reading the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     recent: Vec<Made>,
-    /// What it had seen before its context was compacted, by path.
+    /// Paths seen before its context was compacted.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     compacted: BTreeSet<WorkspacePath>,
     /// Digests of bytes that stay out of snapshots, the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<Sha256>,
-    /// Where an earlier session of this name ended, if there was one.
+    /// End of an earlier session of this name, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<Ended>,
-    /// Whether nothing has been seen or changed since then.
+    /// True if nothing has been seen or changed since then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ended: bool,
-    /// What a later version keeps here.
+    /// Fields of a later version.
     #[serde(flatten)]
     other: Map<String, Value>,
 }
@@ -140,14 +140,14 @@ impl Default for SessionState {
 }
 
 impl SessionState {
-    /// What the session knows of `path`.
+    /// Returns the read record of `path`.
     #[must_use]
     pub fn mark(&self, path: &WorkspacePath) -> Option<&Mark> {
         let at = self.marks.binary_search_by(|mark| mark.path.cmp(path)).ok()?;
         self.marks.get(at)
     }
 
-    /// All marks, by path.
+    /// Returns all marks, by path.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {
         &self.marks
@@ -218,13 +218,13 @@ impl SessionState {
         self.recent.drain(..older);
     }
 
-    /// Whether the change `seq` is known to have come from another request.
+    /// Returns true if the change `seq` is known to have come from another request.
     #[must_use]
     pub fn is_of_another_request(&self, seq: u64, request: Sha256) -> bool {
         self.recent.iter().any(|made| made.seq == seq && made.request != Some(request))
     }
 
-    /// Where an earlier session of this name ended, if there was one.
+    /// End of an earlier session of this name, if there was one.
     #[must_use]
     pub fn after(&self) -> Option<Ended> {
         self.after
@@ -235,7 +235,7 @@ impl SessionState {
         self.ended = false;
     }
 
-    /// Whether it has ended and was not used since.
+    /// Returns true if it has ended and was not used since.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
@@ -252,12 +252,12 @@ impl SessionState {
         };
     }
 
-    /// What it had seen before its context was compacted, and not again since; by path.
+    /// Returns the paths seen before its context was compacted, and not again since.
     pub fn compacted(&self) -> impl Iterator<Item = &WorkspacePath> {
         self.compacted.iter().filter(|path| self.mark(path).is_none())
     }
 
-    /// Whether it had seen `path` before its context was compacted, and not again since.
+    /// Returns true if it had seen `path` before its context was compacted, and not again since.
     #[must_use]
     pub fn was_compacted(&self, path: &WorkspacePath) -> bool {
         self.compacted.contains(path) && self.mark(path).is_none()
@@ -308,7 +308,7 @@ impl SessionState {
     }
 }
 
-/// The newest state in `bytes`, those of the file `shown`, which has one on each line; `None` where it is
+/// Returns the newest state in `bytes`, those of the file `shown`, which has one on each line; `None` where it is
 /// damaged. A last line that was not written to its end does not count.
 pub(super) fn parse_newest(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
     let (earlier, newest) = last_line(bytes.strip_suffix(b"\n").unwrap_or(bytes));
@@ -320,13 +320,13 @@ pub(super) fn parse_newest(bytes: &[u8], shown: &str) -> Result<Option<SessionSt
     }
 }
 
-/// The last line, and what stands before it.
+/// Returns the last line, and what stands before it.
 fn last_line(bytes: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(at) = memchr::memrchr(b'\n', bytes) else { return (None, bytes) };
     (bytes.get(..at), bytes.get(at + 1..).unwrap_or_default())
 }
 
-/// The state in `bytes`, those of the file `shown`; `None` where they are damaged.
+/// Returns the state in `bytes`, those of the file `shown`; `None` where they are damaged.
 fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
     /// The one field that every version has.
     #[derive(Deserialize)]
