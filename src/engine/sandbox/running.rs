@@ -20,7 +20,7 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::lock::{self, Asked, Lock};
+use crate::engine::store::lock::{self, Lock};
 use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -52,10 +52,7 @@ impl Turn {
     /// that another one overlaps.
     #[must_use]
     pub fn take(state: &State) -> Option<Self> {
-        match lock::take(state.fd(), TURN_LOCK, 0o600, Some(TURN_TIME_MAX)) {
-            Ok(Asked::Held(lock)) => Some(Self(lock)),
-            Ok(Asked::Busy) | Err(_) => None,
-        }
+        lock::take(state.fd(), TURN_LOCK, 0o600, Some(TURN_TIME_MAX)).ok().flatten().map(Self)
     }
 }
 

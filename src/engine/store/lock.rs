@@ -28,17 +28,9 @@ pub struct Lock {
     _file: File,
 }
 
-/// Result of asking for a lock.
-#[derive(Debug)]
-pub enum Asked<L = Lock> {
-    /// It is held now.
-    Held(L),
-    /// Someone else has it.
-    Busy,
-}
-
 /// Takes the exclusive lock `name` in `folder`: at once, or waiting while it goes from holder to holder
-/// and none keeps it longer than `patience`. Its file is made with `mode` where it is missing.
+/// and none keeps it longer than `patience`. Its file is made with `mode` where it is missing. `None` if someone else
+/// has it.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -47,14 +39,14 @@ pub fn take(
     name: &str,
     mode: u32,
     patience: Option<Duration>,
-) -> std::io::Result<Asked> {
+) -> std::io::Result<Option<Lock>> {
     let name = OsStr::new(name);
     for _ in 0..TRIES {
         let (file, stat) = open(folder, name, mode)?;
         let is_free = is_taken(&file)?;
         // A lock belongs to what was opened, whichever of its descriptors stays.
         if !is_free && patience.map_or(Ok(None), |patience| wait_for(&file, patience))?.is_none() {
-            return Ok(Asked::Busy);
+            return Ok(None);
         }
         // Where the file has lost its name meanwhile, others lock another one.
         if let Ok(named) = fs::stat_at(folder, name)
@@ -64,7 +56,7 @@ pub fn take(
             if !is_free {
                 touch(&file, &named);
             }
-            return Ok(Asked::Held(Lock { _file: file }));
+            return Ok(Some(Lock { _file: file }));
         }
     }
     Err(Errno::AGAIN.into())
@@ -271,10 +263,7 @@ mod tests {
     fn a_lock_that_was_free_keeps_its_time() {
         let folder = tempfile::tempdir().unwrap();
         let opened = File::open(folder.path()).unwrap();
-        let take = || match take(opened.as_fd(), "lock", 0o600, None).unwrap() {
-            Asked::Held(lock) => lock,
-            Asked::Busy => panic!("nobody holds it"),
-        };
+        let take = || take(opened.as_fd(), "lock", 0o600, None).unwrap().expect("nobody holds it");
         drop(take());
         let (path, time) = (folder.path().join("lock"), SystemTime::UNIX_EPOCH + Duration::from_secs(9));
         File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();

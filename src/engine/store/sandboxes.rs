@@ -10,7 +10,7 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use super::id;
-use super::lock::{self, Asked, Lock};
+use super::lock::{self, Lock};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::text::likeness;
@@ -196,8 +196,8 @@ fn change(edit: impl FnOnce(&mut BTreeMap<String, Sandbox>) -> Result<bool, Erro
 /// Takes the lock.
 fn lock(folder: &OwnedFd, path: &std::path::Path) -> Result<Lock, Error> {
     match lock::take(folder.as_fd(), LOCK, 0o600, Some(LOCK_WAIT)) {
-        Ok(Asked::Held(lock)) => Ok(lock),
-        Ok(Asked::Busy) => Err(Error::new(
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(Error::new(
             ErrorKind::LockTimeout,
             format!("another lbx call held the lock of the sandboxes for {} s", LOCK_WAIT.as_secs()),
         )),

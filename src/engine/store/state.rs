@@ -16,9 +16,9 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Mode};
 use rustix::io::Errno;
 
+use super::lock::Holder;
 pub use super::lock::Lock;
 use super::lock::unique_name;
-use super::lock::{Asked, Holder};
 use super::{id, lock};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
@@ -349,11 +349,8 @@ impl State {
     /// # Errors
     /// Returns the OS error.
     pub fn try_lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Option<Lock>, Error> {
-        match lock::take(folder, name, 0o600, None) {
-            Ok(Asked::Held(lock)) => Ok(Some(lock)),
-            Ok(Asked::Busy) => Ok(None),
-            Err(source) => Err(Error::io(&format!("lock {name} in"), STATE_FOLDER, source)),
-        }
+        lock::take(folder, name, 0o600, None)
+            .map_err(|source| Error::io(&format!("lock {name} in"), STATE_FOLDER, source))
     }
 
     /// Takes the exclusive lock `name` in `folder`, that of `what`, waiting until it is free.
@@ -381,11 +378,8 @@ impl State {
     /// # Errors
     /// Returns the OS error.
     pub fn try_lock_workspace(&self) -> Result<Option<Lock>, Error> {
-        match lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None) {
-            Ok(Asked::Held(lock)) => Ok(Some(lock)),
-            Ok(Asked::Busy) => Ok(None),
-            Err(source) => Err(Error::io("lock", shown(WORKSPACE_LOCK), source)),
-        }
+        lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None)
+            .map_err(|source| Error::io("lock", shown(WORKSPACE_LOCK), source))
     }
 
     /// Returns true if the opened `.lbx/` is still the one that the workspace names.
@@ -406,8 +400,8 @@ impl State {
     /// Takes the lock of `what`, whose file gets `mode` less the umask.
     fn wait_for(&self, (folder, name): (BorrowedFd<'_>, &str), mode: u32, what: &str) -> Result<Lock, Error> {
         match lock::take(folder, name, mode, Some(self.lock_wait)) {
-            Ok(Asked::Held(lock)) => Ok(lock),
-            Ok(Asked::Busy) => Err(Error::new(
+            Ok(Some(lock)) => Ok(lock),
+            Ok(None) => Err(Error::new(
                 ErrorKind::LockTimeout,
                 format!("another lbx call held the lock of {what} for {} s", self.lock_wait.as_secs()),
             )),

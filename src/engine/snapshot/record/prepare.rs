@@ -17,7 +17,7 @@ use super::secrets::{self, Excluded, Withheld, content, is_secret};
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
-use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed, compress_blob};
+use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
 use crate::sha256::Sha256;
@@ -197,13 +197,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
         }
         let (kind, bytes) = self.stored_form(path, state, found, true)?;
-        let is_large = bytes.len() >= LARGE_BYTES;
-        // What is nowhere yet will have to be compressed: of a large file beside its hash.
-        let (id, compressed) = if is_large && found.entry().is_none() {
-            self.hash_and_compress(path, &bytes)?
-        } else {
-            (self.hash(path, &bytes)?, None)
-        };
+        let id = self.hash(path, &bytes)?;
         if known == Some(TreeItem { kind, id }) {
             return Ok(Scanned::IsKnown);
         }
@@ -211,18 +205,11 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(Scanned::LeftOut(Reason::NoRoom));
         };
         *bytes_left = left;
-        match compressed {
-            Some(compressed) => self.done.packed.push(Packed::of(id, compressed)),
-            None if is_large && self.branch_has(path, id)? => {}
-            None => self.keep(path, id, &bytes)?,
+        // After a change that the scan's index has not seen, the branch has a large blob already.
+        if bytes.len() < LARGE_BYTES || self.look_up(path)?.entry().is_none_or(|found| found.id != id) {
+            self.keep(path, id, &bytes)?;
         }
         Ok(Scanned::Is(Some(TreeItem { kind, id })))
-    }
-
-    /// Returns true if the branch has that blob at `path`, as after a change that the scan's index has not seen.
-    fn branch_has(&mut self, path: &[u8], id: ObjectId) -> Result<bool, SnapshotError> {
-        let found = self.look_up(path)?;
-        Ok(found.entry().is_some_and(|found| found.id == id))
     }
 
     /// Returns true if a file is what is known, without any conversion.
@@ -370,21 +357,6 @@ impl<'a> Preparer<'_, 'a> {
     pub fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
             .context(|| format!("cannot hash `{}`", path.to_str_lossy()))
-    }
-
-    /// Computes the id and, if a thread can be had, the compressed form of a blob.
-    fn hash_and_compress(
-        &self,
-        path: &[u8],
-        bytes: &[u8],
-    ) -> Result<(ObjectId, Option<Vec<u8>>), SnapshotError> {
-        let level = self.repo.settings().loose_compression();
-        std::thread::scope(|scope| {
-            let compress = move || compress_blob(bytes, level).ok();
-            let thread = std::thread::Builder::new().spawn_scoped(scope, compress);
-            let id = self.hash(path, bytes)?;
-            Ok((id, thread.ok().and_then(|thread| thread.join().ok()).flatten()))
-        })
     }
 
     /// Keeps the blob `id` until all are stored.

@@ -32,8 +32,6 @@ use repo::Repo;
 
 /// Largest file that enters a snapshot where nothing else is configured, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
-/// Objects that are kept while snapshots are read, in bytes.
-const READ_CACHE_BYTES: usize = 2 * 1024 * 1024;
 /// How often a snapshot is made anew when someone else moved the branch meanwhile.
 const ATTEMPTS_MAX: u32 = 20;
 /// How long the next attempt waits, for each one before it.
@@ -108,11 +106,8 @@ impl Store {
     /// Returns the snapshots in an opened repository.
     fn of(opened: open::Opened, branch: &str) -> Result<Self, SnapshotError> {
         let branch = Branch::new(branch, opened.worktree.as_deref())?;
-        let mut repo = opened.repo;
-        // A snapshot is read again as the parent of the next one, and most of their trees are the same.
-        repo.keep_read(READ_CACHE_BYTES);
         let warnings = opened.warning.into_iter().collect();
-        let private = opened.private;
+        let (repo, private) = (opened.repo, opened.private);
         let file_bytes_max = FILE_BYTES_MAX;
         let excluded = Excluded::default();
         let withheld: secrets::Source = Arc::new(secrets::Known::default);

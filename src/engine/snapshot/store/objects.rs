@@ -62,11 +62,6 @@ impl Packed {
     pub fn blob(id: ObjectId, bytes: &[u8], level: Compression) -> io::Result<Self> {
         Ok(Self { id, bytes: compress_blob(bytes, level)? })
     }
-
-    /// Takes the blob `id`, whose file has these bytes.
-    pub fn of(id: ObjectId, bytes: Vec<u8>) -> Self {
-        Self { id, bytes }
-    }
 }
 
 /// Stores every object that waits in the memory of `repo`, and those of `packed`; they are durable then.

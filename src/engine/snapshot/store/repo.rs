@@ -25,6 +25,10 @@ use crate::engine::workspace::fs::is_regular;
 /// Largest file of packed references: that of a million.
 const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
+/// Bytes of read objects that are kept in memory: a snapshot is read again as the parent of the next one, and most of
+/// their trees are the same.
+const READ_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// New objects, which no file has yet.
 pub type NewObjects = BTreeMap<ObjectId, (Kind, Vec<u8>)>;
 
@@ -95,18 +99,16 @@ struct ReadObjects {
     objects: BTreeMap<ObjectId, Rc<Object>>,
     /// Their bytes.
     bytes: usize,
-    /// The most bytes that are kept.
-    bytes_max: usize,
 }
 
 impl ReadObjects {
     /// Keeps an object; where there is no room, those before it go.
     fn keep(&mut self, object: &Rc<Object>) {
         let size = object.data.len();
-        if size > self.bytes_max / 8 {
+        if size > READ_BYTES_MAX / 8 {
             return;
         }
-        if self.bytes + size > self.bytes_max {
+        if self.bytes + size > READ_BYTES_MAX {
             self.objects.clear();
             self.bytes = 0;
         }
@@ -128,11 +130,6 @@ impl Repo {
         let (new, read) = (RefCell::default(), RefCell::default());
         let elsewhere = OnceCell::new();
         Self { work_tree, settings, own, common, objects_folder: objects, elsewhere, new, read }
-    }
-
-    /// Keeps objects that were read, up to so many bytes.
-    pub fn keep_read(&mut self, bytes: usize) {
-        self.read.get_mut().bytes_max = bytes;
     }
 
     /// Returns the work tree, held open.
@@ -190,8 +187,7 @@ impl Repo {
 
     /// Forgets what was read: it may be gone by now.
     pub fn forget_read(&self) {
-        let mut read = self.read.borrow_mut();
-        *read = ReadObjects { bytes_max: read.bytes_max, ..ReadObjects::default() };
+        self.read.take();
     }
 
     /// Returns the objects that were written and are not stored yet; there are none any more then.
