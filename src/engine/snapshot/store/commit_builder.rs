@@ -94,17 +94,17 @@ impl<'a> CommitBuilder<'a> {
     /// Puts the chain on top of `tip`, and takes in what HEAD brings.
     fn continue_from(&mut self, tip: ObjectId, head: Option<&RefTarget>) -> Result<(), SnapshotError> {
         let ours = tree_of(self.repo, tip)?;
-        let known = self.known_head(tip)?;
+        let (known, is_snapshot) = self.known_head(tip)?;
         self.tree = ours;
         self.parents = vec![tip];
         let Some(named) = refs::head_as_named(self.repo, head)? else {
-            self.head = known.flatten(); // unborn again: what was taken in stays known
+            self.head = known; // unborn again: what was taken in stays known
             return Ok(());
         };
         // A commit that is known already need not be read again.
-        let head = if known.flatten() == Some(named) { named } else { refs::peeled(self.repo, named)? };
+        let head = if known == Some(named) { named } else { refs::peeled(self.repo, named)? };
         (self.head, self.head_then) = (Some(head), Some(head));
-        if known.flatten() == Some(head) {
+        if known == Some(head) {
             return Ok(());
         }
         if head != tip {
@@ -112,9 +112,8 @@ impl<'a> CommitBuilder<'a> {
         }
         let new = tree_of(self.repo, head)?;
         let old = match known {
-            Some(Some(known)) => tree_of(self.repo, known).ok(),
-            Some(None) => Some(ObjectId::empty_tree(self.repo.object_hash())),
-            None => None,
+            Some(known) => tree_of(self.repo, known).ok(),
+            None => is_snapshot.then(|| ObjectId::empty_tree(self.repo.object_hash())),
         };
         let carried = tree::carry_over(self.repo, ours, old.unwrap_or(ours), new)?;
         let short = head.to_hex_with_len(SHORT_DIGITS);
@@ -122,12 +121,12 @@ impl<'a> CommitBuilder<'a> {
         Ok(())
     }
 
-    /// Returns the HEAD that the snapshot `tip` knew, if it was born; `None` if `tip` is someone else's commit.
-    fn known_head(&self, tip: ObjectId) -> Result<Option<Option<ObjectId>>, SnapshotError> {
+    /// Returns the HEAD that `tip` knew, if it was born, and true if `tip` is a snapshot at all.
+    fn known_head(&self, tip: ObjectId) -> Result<(Option<ObjectId>, bool), SnapshotError> {
         let commit = self.repo.find_commit(tip).context(|| format!("the snapshot {tip} cannot be read"))?;
         let text = commit.message_raw().context(|| format!("the snapshot {tip} is damaged"))?;
-        let head = |trailers: Trailers| ObjectId::from_hex(trailers.head?.as_bytes()).ok();
-        Ok(parse_trailers(text).map(head))
+        let Some(trailers) = parse_trailers(text) else { return Ok((None, false)) };
+        Ok((trailers.head.and_then(|hex| ObjectId::from_hex(hex.as_bytes()).ok()), true))
     }
 
     /// Commits `tree`, unless it is what the chain has already.

@@ -144,6 +144,9 @@ pub struct RepositoryPaths<'a> {
 
 impl RepositoryPaths<'_> {
     /// Opens the state folder, reached from the workspace through no link.
+    ///
+    /// # Errors
+    /// Returns the OS error; `ENOTDIR` or `ELOOP` if a link or a file is on the way.
     pub fn state_folder(&self) -> Result<Option<Dir>, SnapshotError> {
         let doing = || format!("`{}` cannot be opened as a folder of its own", self.state.display());
         let root = Dir::open(self.root).context(|| format!("`{}` cannot be read", self.root.display()))?;
@@ -324,7 +327,7 @@ const PRIVATE_FOLDERS: [&str; 6] =
     ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"];
 /// Its configuration: bare, so that nobody takes the state folder for a work tree.
 const PRIVATE_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
-/// Its PRIVATE_HEAD, on a branch that is never born.
+/// Its HEAD, on a branch that is never born.
 const PRIVATE_HEAD: &str = "ref: refs/heads/main\n";
 /// Files that lead elsewhere, which lbx never puts there.
 const LEADING_ELSEWHERE: [&str; 6] = [

@@ -346,8 +346,8 @@ impl RefLock {
     /// # Errors
     /// Returns the OS error.
     pub fn new(repo: &Repo, commit: Option<ObjectId>) -> io::Result<Self> {
-        let end = commit.map(|commit| format!("_{commit}")).unwrap_or_default();
         static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let end = commit.map(|commit| format!("_{commit}")).unwrap_or_default();
         let objects = Arc::clone(repo.objects_folder());
         let name = format!("{LOCK_PREFIX}{}_{}{end}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         // Of a dead process that had this id.
