@@ -67,7 +67,6 @@ impl Store {
     /// Makes the commits of a change, in memory.
     fn make(&self, change: &CommitInfo<'_>) -> Result<NewCommits, SnapshotError> {
         pack::wait_for_gc(&self.repo);
-        self.check_movable()?;
         let stamp = CommitMeta {
             session: change.session,
             seq: change.seq,
@@ -75,7 +74,7 @@ impl Store {
             gate: change.gate,
             harness: self.harness.as_deref(),
         };
-        let (tip, mut chain) = self.start(stamp)?;
+        let (tip, mut chain) = self.start_move(stamp)?;
         let prepared = prepared(self, &chain, change)?;
         self.commit_external(&mut chain, &prepared.external)?;
         let external = chain.newest;

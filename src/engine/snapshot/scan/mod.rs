@@ -160,8 +160,7 @@ impl Store {
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Option<Recorded>, SnapshotError> {
-        self.check_movable()?;
-        let (tip, mut chain) = self.start(self.meta_of(scan))?;
+        let (tip, mut chain) = self.start_move(self.meta_of(scan))?;
         let moved_head = chain.newest;
         let began = SystemTime::now();
         let mut index = ScanIndex::load(&self.repo, place, chain.tree, control)?;

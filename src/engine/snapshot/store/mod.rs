@@ -189,10 +189,16 @@ impl Store {
         Ok((tip, CommitBuilder::begin(&self.repo, tip, head.as_ref(), meta)?))
     }
 
-    /// Refuses to move a branch that is checked out or someone else's.
-    pub(in crate::engine::snapshot) fn check_movable(&self) -> Result<(), SnapshotError> {
-        self.branch.check_free(&self.repo, refs::head_target(&self.repo)?.as_ref())?;
-        self.branch.check_ours(&self.repo, self.branch.tip(&self.repo)?)
+    /// Starts commits to which the branch is to move; refuses one that is checked out or someone else's.
+    pub(in crate::engine::snapshot) fn start_move<'a>(
+        &'a self,
+        meta: CommitMeta<'a>,
+    ) -> Result<(Option<ObjectId>, CommitBuilder<'a>), SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        let head = refs::head_target(&self.repo)?;
+        self.branch.check_free(&self.repo, head.as_ref())?;
+        self.branch.check_ours(&self.repo, tip)?;
+        Ok((tip, CommitBuilder::begin(&self.repo, tip, head.as_ref(), meta)?))
     }
 
     /// Makes attempts until one is not overtaken by someone else who moves the branch.
