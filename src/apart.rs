@@ -5,20 +5,17 @@
 //! thread's work takes.
 
 use rustix::process::Pid;
-#[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// The processors that a new thread may begin on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Apart {
     /// All that it may run on, and those of them where the thread that made it is not.
-    #[cfg(target_os = "linux")]
     sets: Option<(CpuSet, CpuSet)>,
 }
 
-#[cfg(target_os = "linux")]
 impl Apart {
-    /// Those that the calling thread is not on; all, where there is no other.
+    /// Chooses the processors that the calling thread is not on; all if there is no other.
     #[must_use]
     pub fn from_here() -> Self {
         let sets = sched_getaffinity(None).ok().and_then(|all| {
@@ -56,24 +53,7 @@ impl Apart {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-impl Apart {
-    /// Elsewhere the kernel chooses.
-    #[must_use]
-    pub fn from_here() -> Self {
-        Self::default()
-    }
-
-    /// Starts the process.
-    pub fn start_process<T>(self, start: impl FnOnce() -> T, _id: impl FnOnce(&T) -> Option<Pid>) -> T {
-        start()
-    }
-
-    /// Does nothing.
-    pub fn go(self) {}
-}
-
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -12,7 +12,7 @@ const LARGE_BYTES: usize = 4 << 20;
 /// use large pages: handing out 25 MB in pages of 4 KiB takes as long as hashing them.
 pub struct Buffer(Memory);
 
-/// Where the bytes are.
+/// Memory of the bytes.
 enum Memory {
     /// On the heap.
     Heap(Vec<u8>),
@@ -29,7 +29,6 @@ impl Buffer {
             return vec![0; length].into();
         };
         // Advice: where it is not taken the pages are small.
-        #[cfg(target_os = "linux")]
         let _ = pages.advise(memmap2::Advice::HugePage);
         Self(Memory::Pages(pages, length))
     }

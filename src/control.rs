@@ -1,9 +1,9 @@
-//! What a long call listens to and reports to: a cancellation flag, a deadline, a progress callback.
+//! Cancellation flag, deadline and progress callback of a long call; and the time.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, ErrorKind};
 
@@ -38,14 +38,14 @@ impl Control {
         self
     }
 
-    /// The same control, for a part of the work whose progress is not that of the call.
+    /// Returns the control for a part of the work whose progress is not the call's.
     #[must_use]
     pub fn without_reports(mut self) -> Self {
         self.progress = None;
         self
     }
 
-    /// The same control with a deadline `limit` from now, unless its own is earlier.
+    /// Returns the control with a deadline `limit` from now, unless its own is earlier.
     #[must_use]
     pub fn within(mut self, limit: Duration) -> Self {
         let later = Instant::now().checked_add(limit);
@@ -58,13 +58,13 @@ impl Control {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether someone asked the work to stop.
+    /// Returns true if someone asked the work to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether the work should stop, for either reason.
+    /// Returns true if the work should stop, for either reason.
     #[must_use]
     pub fn should_stop(&self) -> bool {
         self.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
@@ -98,7 +98,7 @@ impl Control {
         }
     }
 
-    /// Whether anybody wants to know how far the work is.
+    /// Returns true if anybody wants to know how far the work is.
     #[must_use]
     pub fn is_reported(&self) -> bool {
         self.progress.is_some()
@@ -118,4 +118,10 @@ impl fmt::Debug for Control {
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()
     }
+}
+
+/// Seconds since 1970; 0 where the clock says an earlier time.
+#[must_use]
+pub fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -1,170 +1,115 @@
 //! Every way in which a request can be refused, each with its wire name, exit status and cure.
 
+use std::any::Any;
 use std::borrow::Cow;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
+use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Why a request was refused. The wire name is the variant in `snake_case` and never changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorKind {
-    /// Bad JSON, field, pattern or flag.
-    InvalidRequest,
-    /// No such file, directory, trash entry or snapshot.
-    NotFound,
-    /// Something stands where a file would be created or moved to.
-    AlreadyExists,
-    /// The gate: this session has not read the file that it would change.
-    NotRead,
-    /// The bytes on disk are not those that the caller has seen.
-    StaleFile,
-    /// The text to replace is not there.
-    NoMatch,
-    /// The text to replace is there more often than it may be.
-    AmbiguousMatch,
-    /// The patch cannot be parsed.
-    PatchInvalid,
-    /// The patch does not apply.
-    PatchConflict,
-    /// The path resolves outside the workspace.
-    OutsideWorkspace,
-    /// The path is `.git`, `.lbx` or protected by the policy.
-    ProtectedPath,
-    /// A folder stands where a file was expected.
-    IsADirectory,
-    /// A file stands where a folder was expected.
-    NotADirectory,
-    /// A device, FIFO or socket.
-    NotARegularFile,
-    /// Bytes that are not text.
-    BinaryFile,
-    /// Text in an encoding that could not be written back unchanged.
-    UnsupportedEncoding,
-    /// Beyond a stated bound.
-    TooLarge,
-    /// Refused by the operating system.
-    PermissionDenied,
-    /// Refused by the policy.
-    CommandDenied,
-    /// No sandbox of that name.
-    SandboxNotFound,
-    /// Another holder kept the lock.
-    LockTimeout,
-    /// A search or a scan ran out of time, or was cancelled.
-    Timeout,
-    /// The disk is full.
-    NoSpace,
-    /// The disk failed.
-    IoError,
-    /// The change stands, but its snapshot, which the caller required, does not.
-    SnapshotFailed,
-    /// What lbx has recorded is not as it was recorded.
-    VerificationFailed,
-    /// A bug in lbx.
-    Internal,
+/// Makes the kinds of one table: for each its name, its wire name, its exit status, what it means, and the step most
+/// likely to make the next try succeed.
+macro_rules! kinds {
+    ($($kind:ident $name:literal $code:literal $about:literal => $action:literal;)*) => {
+        /// Kind of error. The wire name is the variant in `snake_case` and never changes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum ErrorKind {
+            $(#[doc = $about] $kind,)*
+        }
+
+        impl ErrorKind {
+            /// Every kind, in the order of the documentation.
+            pub const ALL: [Self; 27] = [$(Self::$kind),*];
+
+            /// Returns the wire name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            /// Returns the exit status of the process, 1 to 255; 0 is success.
+            #[must_use]
+            pub const fn exit_code(self) -> u8 {
+                match self {
+                    $(Self::$kind => $code,)*
+                }
+            }
+
+            /// Returns the step most likely to make the next try succeed, if the error itself names no better one.
+            #[must_use]
+            pub const fn suggested_action(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $action,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    InvalidRequest "invalid_request" 2 "Bad JSON, field, pattern or flag."
+        => "Correct the request as the message says.";
+    NotFound "not_found" 3 "No such file, directory, trash entry or snapshot."
+        => "Check the name with `ls` or `glob` and repeat the call with the right path.";
+    AlreadyExists "already_exists" 4 "Something stands where a file would be created or moved to."
+        => "Choose another path, or read the file and change it with `edit`.";
+    NotRead "not_read" 5 "The gate: this session has not read the file that it would change."
+        => "Read the file, then repeat the call.";
+    StaleFile "stale_file" 6 "The bytes on disk are not those that the caller has seen."
+        => "Re-read the file to obtain the current sha256 and re-apply your edit.";
+    NoMatch "no_match" 7 "The text to replace is not there."
+        => "Read the file and copy old_string from it exactly, whitespace included.";
+    AmbiguousMatch "ambiguous_match" 8 "The text to replace is there more often than it may be."
+        => "Include more surrounding lines in old_string. To change every match, set replace_all.";
+    PatchInvalid "patch_invalid" 9 "The patch cannot be parsed."
+        => "Correct the patch at the line named and send it again.";
+    PatchConflict "patch_conflict" 9 "The patch does not apply."
+        => "Read the file and make the patch again from its current content.";
+    OutsideWorkspace "outside_workspace" 10 "The path resolves outside the workspace."
+        => "Use a path inside the workspace, or start lbx in another one.";
+    ProtectedPath "protected_path" 10 "The path is `.git`, `.lbx` or protected by the policy."
+        => "Leave this path alone: git and lbx keep their own state there.";
+    IsADirectory "is_a_directory" 11 "A folder stands where a file was expected."
+        => "Name a file. `ls` shows what the folder holds.";
+    NotADirectory "not_a_directory" 11 "A file stands where a folder was expected."
+        => "Check the path with `ls`: there is a file where a folder is needed.";
+    NotARegularFile "not_a_regular_file" 11 "A device, FIFO or socket."
+        => "Name a regular file; devices, FIFOs and sockets are never opened.";
+    BinaryFile "binary_file" 11 "Bytes that are not text."
+        => "Read it with `binary` set to base64, or leave it alone.";
+    UnsupportedEncoding "unsupported_encoding" 11 "Text in an encoding that could not be written back unchanged."
+        => "Convert the file to UTF-8 first, or read it with `binary` set to base64.";
+    TooLarge "too_large" 11 "Beyond a stated bound."
+        => "Ask for less at once.";
+    PermissionDenied "permission_denied" 12 "Refused by the operating system."
+        => "Ask the owner of the file for access, or work on another path.";
+    CommandDenied "command_denied" 12 "Refused by the policy."
+        => "Use a command that the policy allows.";
+    SandboxNotFound "sandbox_not_found" 13 "No sandbox of that name."
+        => "List the sandboxes, or leave the sandbox out.";
+    LockTimeout "lock_timeout" 14 "Another holder kept the lock."
+        => "Another lbx call is at work: try again.";
+    Timeout "timeout" 17 "A search or a scan ran out of time, or was cancelled."
+        => "Narrow the path or the pattern and try again.";
+    NoSpace "no_space" 15 "The disk is full."
+        => "Tell the user that the disk is full; repeat the call once there is room.";
+    IoError "io_error" 15 "The disk failed."
+        => "Check the disk, then repeat the call: no file was left half-written.";
+    SnapshotFailed "snapshot_failed" 16 "The change stands, but its snapshot, which the caller required, does not."
+        => "The change is on disk: repair what the message names, or continue without `require_snapshot`.";
+    VerificationFailed "verification_failed" 18 "What lbx has recorded is not as it was recorded."
+        => "Tell the user: records were altered or removed. `log` shows the snapshots to compare them with.";
+    Internal "internal" 70 "A bug in lbx."
+        => "This is a bug in lbx: report the request and the message.";
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of the documentation.
-    pub const ALL: [Self; 27] = [
-        Self::InvalidRequest,
-        Self::NotFound,
-        Self::AlreadyExists,
-        Self::NotRead,
-        Self::StaleFile,
-        Self::NoMatch,
-        Self::AmbiguousMatch,
-        Self::PatchInvalid,
-        Self::PatchConflict,
-        Self::OutsideWorkspace,
-        Self::ProtectedPath,
-        Self::IsADirectory,
-        Self::NotADirectory,
-        Self::NotARegularFile,
-        Self::BinaryFile,
-        Self::UnsupportedEncoding,
-        Self::TooLarge,
-        Self::PermissionDenied,
-        Self::CommandDenied,
-        Self::SandboxNotFound,
-        Self::LockTimeout,
-        Self::Timeout,
-        Self::NoSpace,
-        Self::IoError,
-        Self::SnapshotFailed,
-        Self::VerificationFailed,
-        Self::Internal,
-    ];
-
-    /// The wire name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "invalid_request",
-            Self::NotFound => "not_found",
-            Self::AlreadyExists => "already_exists",
-            Self::NotRead => "not_read",
-            Self::StaleFile => "stale_file",
-            Self::NoMatch => "no_match",
-            Self::AmbiguousMatch => "ambiguous_match",
-            Self::PatchInvalid => "patch_invalid",
-            Self::PatchConflict => "patch_conflict",
-            Self::OutsideWorkspace => "outside_workspace",
-            Self::ProtectedPath => "protected_path",
-            Self::IsADirectory => "is_a_directory",
-            Self::NotADirectory => "not_a_directory",
-            Self::NotARegularFile => "not_a_regular_file",
-            Self::BinaryFile => "binary_file",
-            Self::UnsupportedEncoding => "unsupported_encoding",
-            Self::TooLarge => "too_large",
-            Self::PermissionDenied => "permission_denied",
-            Self::CommandDenied => "command_denied",
-            Self::SandboxNotFound => "sandbox_not_found",
-            Self::LockTimeout => "lock_timeout",
-            Self::Timeout => "timeout",
-            Self::NoSpace => "no_space",
-            Self::IoError => "io_error",
-            Self::SnapshotFailed => "snapshot_failed",
-            Self::VerificationFailed => "verification_failed",
-            Self::Internal => "internal",
-        }
-    }
-
-    /// Process exit status, 1 to 255; 0 is success.
-    #[must_use]
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            Self::InvalidRequest => 2,
-            Self::NotFound => 3,
-            Self::AlreadyExists => 4,
-            Self::NotRead => 5,
-            Self::StaleFile => 6,
-            Self::NoMatch => 7,
-            Self::AmbiguousMatch => 8,
-            Self::PatchInvalid | Self::PatchConflict => 9,
-            Self::OutsideWorkspace | Self::ProtectedPath => 10,
-            Self::IsADirectory
-            | Self::NotADirectory
-            | Self::NotARegularFile
-            | Self::BinaryFile
-            | Self::UnsupportedEncoding
-            | Self::TooLarge => 11,
-            Self::PermissionDenied | Self::CommandDenied => 12,
-            Self::SandboxNotFound => 13,
-            Self::LockTimeout => 14,
-            Self::NoSpace | Self::IoError => 15,
-            Self::SnapshotFailed => 16,
-            Self::Timeout => 17,
-            Self::VerificationFailed => 18,
-            Self::Internal => 70,
-        }
-    }
-
-    /// What is said beside the suggested action to a caller on the command line alone.
+    /// Returns the hint that only a caller on the command line gets, after the suggested action.
     #[must_use]
     pub const fn on_command_line(self) -> Option<&'static str> {
         match self {
@@ -175,49 +120,7 @@ impl ErrorKind {
         }
     }
 
-    /// The step most likely to make the next try succeed, where the refusal itself names no better one.
-    #[must_use]
-    pub const fn suggested_action(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "Correct the request as the message says.",
-            Self::NotFound => "Check the name with `ls` or `glob` and repeat the call with the right path.",
-            Self::AlreadyExists => "Choose another path, or read the file and change it with `edit`.",
-            Self::NotRead => "Read the file, then repeat the call.",
-            Self::StaleFile => "Re-read the file to obtain the current sha256 and re-apply your edit.",
-            Self::NoMatch => "Read the file and copy old_string from it exactly, whitespace included.",
-            Self::AmbiguousMatch => {
-                "Include more surrounding lines in old_string. To change every match, set replace_all."
-            }
-            Self::PatchInvalid => "Correct the patch at the line named and send it again.",
-            Self::PatchConflict => "Read the file and make the patch again from its current content.",
-            Self::OutsideWorkspace => "Use a path inside the workspace, or start lbx in another one.",
-            Self::ProtectedPath => "Leave this path alone: git and lbx keep their own state there.",
-            Self::IsADirectory => "Name a file. `ls` shows what the folder holds.",
-            Self::NotADirectory => "Check the path with `ls`: there is a file where a folder is needed.",
-            Self::NotARegularFile => "Name a regular file; devices, FIFOs and sockets are never opened.",
-            Self::BinaryFile => "Read it with `binary` set to base64, or leave it alone.",
-            Self::UnsupportedEncoding => {
-                "Convert the file to UTF-8 first, or read it with `binary` set to base64."
-            }
-            Self::TooLarge => "Ask for less at once.",
-            Self::PermissionDenied => "Ask the owner of the file for access, or work on another path.",
-            Self::CommandDenied => "Use a command that the policy allows.",
-            Self::SandboxNotFound => "List the sandboxes, or leave the sandbox out.",
-            Self::LockTimeout => "Another lbx call is at work: try again.",
-            Self::Timeout => "Narrow the path or the pattern and try again.",
-            Self::NoSpace => "Tell the user that the disk is full; repeat the call once there is room.",
-            Self::IoError => "Check the disk, then repeat the call: no file was left half-written.",
-            Self::SnapshotFailed => {
-                "The change is on disk: repair what the message names, or continue without `require_snapshot`."
-            }
-            Self::VerificationFailed => {
-                "Tell the user: records were altered or removed. `log` shows the snapshots to compare them with."
-            }
-            Self::Internal => "This is a bug in lbx: report the request and the message.",
-        }
-    }
-
-    /// The same step for a caller that does not have the tools and fields of lbx.
+    /// Returns the step for a caller that does not have the tools and fields of lbx.
     #[must_use]
     pub const fn suggested_without_names(self) -> &'static str {
         match self {
@@ -245,7 +148,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Bytes of a message, and of the path beside it: those of the longest path that Linux opens.
+/// Bytes of a message, and of the path next to it: those of the longest path that Linux opens.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// A text of a refusal, of a very long one its start and its end: whatever a request holds, its refusal is
@@ -269,21 +172,21 @@ pub struct Error(Box<Inner>);
 struct Inner {
     /// Which row of the table.
     kind: ErrorKind,
-    /// What was wrong, for a reader who has nothing else.
+    /// Message, for a reader who has nothing else.
     message: String,
     /// The path concerned, from the same place as the request's.
     path: Option<String>,
     /// A better next step than the kind's own.
     suggested_action: Option<Cow<'static, str>>,
-    /// The same step as a command line.
+    /// Next step as a command line.
     command: Option<String>,
-    /// Where that command stands in the suggested action for a caller on the command line.
+    /// Position of that command in the suggested action, for a caller on the command line.
     command_at: Option<usize>,
-    /// What is said beside it to a caller on the command line alone.
+    /// Hint that only a caller on the command line gets.
     on_command_line: Option<Cow<'static, str>>,
-    /// The same facts for programs.
+    /// Facts for programs.
     details: Map<String, Value>,
-    /// The change itself stands; only a later step failed.
+    /// True if the change itself is applied and only a later step failed.
     applied: bool,
     /// The operating system's own error, where there is one.
     source: Option<io::Error>,
@@ -323,11 +226,11 @@ impl Error {
     /// The errno's name goes into `details.errno`.
     pub fn io(doing: &str, path: impl Into<String>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
-        let errno = source.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+        let errno = source.raw_os_error().map(Errno::from_raw_os_error);
         let text = source.to_string();
         let text = text.split(" (os error").next().unwrap_or_default();
         // A file is too large to be read by a bound of lbx's own, to be written by the system's limit.
-        let is_limit = errno == Some(rustix::io::Errno::FBIG) && !doing.starts_with("read");
+        let is_limit = errno == Some(Errno::FBIG) && !doing.starts_with("read");
         let kind = if is_limit { ErrorKind::IoError } else { kind_of(&source) };
         let mut error = Self::new(kind, format!("cannot {doing} {path}: {text}")).at(path);
         if let Some(errno) = errno {
@@ -405,7 +308,7 @@ impl Error {
         self
     }
 
-    /// The same for a caller that has other tools. `message` puts the message into its words, and `advice`
+    /// Rewords the error for a caller that has other tools. `message` puts the message into its words, and `advice`
     /// what to do next, where anything is left of that.
     #[must_use]
     pub fn reworded(
@@ -430,7 +333,7 @@ impl Error {
         self
     }
 
-    /// Says that the change itself stands.
+    /// Says that the change itself is applied.
     #[must_use]
     pub fn applied(mut self) -> Self {
         self.0.applied = true;
@@ -443,7 +346,7 @@ impl Error {
         self.0.kind
     }
 
-    /// What was wrong.
+    /// Returns the message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
@@ -473,7 +376,7 @@ impl Error {
         &self.0.details
     }
 
-    /// Whether the change itself stands.
+    /// Returns true if the change itself is applied.
     #[must_use]
     pub fn is_applied(&self) -> bool {
         self.0.applied
@@ -498,9 +401,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// The kind that an operating system error stands for.
+/// Returns the kind of an operating system error.
 fn kind_of(error: &io::Error) -> ErrorKind {
-    use rustix::io::Errno;
     let Some(code) = error.raw_os_error() else {
         return match error.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -524,9 +426,8 @@ fn kind_of(error: &io::Error) -> ErrorKind {
     }
 }
 
-/// What to do where the system's own limits are the reason, and not the disk.
-fn action_for(errno: rustix::io::Errno) -> Option<&'static str> {
-    use rustix::io::Errno;
+/// Returns the advice for errors that come from the system's own limits, not from the disk.
+fn action_for(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::BUSY => Some(
             "It is a mount point, or in use as one: its content can be changed, but only whoever mounted it moves or removes it.",
@@ -546,8 +447,7 @@ fn action_for(errno: rustix::io::Errno) -> Option<&'static str> {
 }
 
 /// The symbolic name of an errno, or its number where it is none of the usual ones.
-fn errno_name(errno: rustix::io::Errno) -> String {
-    use rustix::io::Errno;
+fn errno_name(errno: Errno) -> String {
     const NAMES: &[(Errno, &str)] = &[
         (Errno::ACCESS, "EACCES"),
         (Errno::BADF, "EBADF"),
@@ -583,4 +483,21 @@ fn errno_name(errno: rustix::io::Errno) -> String {
         .iter()
         .find(|(known, _)| *known == errno)
         .map_or_else(|| format!("errno {}", errno.raw_os_error()), |(_, name)| (*name).to_owned())
+}
+
+/// Turns a panic into an answer.
+///
+/// # Errors
+/// Returns the errors of `run`, and `internal` if it panics.
+pub fn without_panic<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .unwrap_or_else(|panic| Err(error_of(panic.as_ref())))
+}
+
+/// The error for a panic.
+#[must_use]
+pub fn error_of(panic: &(dyn Any + Send)) -> Error {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::internal(format!("internal error: {}", text.unwrap_or("panic without a message")))
 }

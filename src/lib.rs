@@ -17,15 +17,12 @@ pub mod app;
 pub mod buffer;
 pub mod catalog;
 pub mod cli;
-pub mod clock;
 pub mod control;
 pub mod dialect;
 pub mod engine;
 pub mod envelope;
 pub mod error;
-mod json;
 pub mod mcp;
-pub mod panics;
 #[cfg(test)]
 mod random;
 pub mod request;

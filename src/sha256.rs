@@ -12,7 +12,7 @@ use sha2::Digest as _;
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
-    /// The digest whose bytes are at hand.
+    /// The digest whose bytes are available.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -36,7 +36,7 @@ impl Sha256 {
         self.with_hex(str::to_owned)
     }
 
-    /// What `work` makes of the digest as 64 lower-case hex digits; nothing is allocated for them.
+    /// Calls `work` with the digest as 64 lower-case hex digits; nothing is allocated for them.
     fn with_hex<T>(self, work: impl FnOnce(&str) -> T) -> T {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
@@ -119,30 +119,19 @@ impl Hasher {
     }
 }
 
-/// What a text that is no SHA-256 is answered with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotASha256;
-
-impl fmt::Display for NotASha256 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected a SHA-256 of 64 hex digits, as `read` returns it")
-    }
-}
-
-impl std::error::Error for NotASha256 {}
-
 impl FromStr for Sha256 {
-    type Err = NotASha256;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NotASha256> {
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "expected a SHA-256 of 64 hex digits, as `read` returns it".to_owned();
         let text = text.strip_prefix("sha256:").unwrap_or(text);
-        let pairs: &[[u8; 2]; 32] = text.as_bytes().as_chunks().0.try_into().map_err(|_| NotASha256)?;
+        let pairs: &[[u8; 2]; 32] = text.as_bytes().as_chunks().0.try_into().map_err(|_| wrong())?;
         if text.len() != 64 {
-            return Err(NotASha256);
+            return Err(wrong());
         }
         let mut digest = [0; 32];
         for (byte, [high, low]) in digest.iter_mut().zip(pairs) {
-            let (high, low) = (value_of(*high).ok_or(NotASha256)?, value_of(*low).ok_or(NotASha256)?);
+            let (high, low) = (value_of(*high).ok_or_else(wrong)?, value_of(*low).ok_or_else(wrong)?);
             *byte = high << 4 | low;
         }
         Ok(Self(digest))

@@ -1,7 +1,6 @@
 //! Settings and patterns: what people and programs write into small files and fields.
 
 use lbx::engine::policy::layers;
-use lbx::engine::policy::parse;
 use lbx::engine::policy::settings::SETTINGS;
 use lbx::engine::policy::values;
 use lbx::engine::store::audit::Cursor;
@@ -44,7 +43,7 @@ pub fn jsonc(data: &[u8]) {
 
 /// A policy file; and its text as the value of each setting, as a flag gives it.
 pub fn policy(data: &[u8]) {
-    if let Err(fault) = parse::parse(data) {
+    if let Err(fault) = values::parse(data) {
         assert!(!fault.message.is_empty(), "a fault without words");
         let lines = data.split(|byte| *byte == b'\n').count();
         assert!(
@@ -54,13 +53,13 @@ pub fn policy(data: &[u8]) {
     }
     let Ok(text) = std::str::from_utf8(data) else { return };
     for setting in SETTINGS {
-        if let Ok(value) = parse::parse_text(setting, text) {
+        if let Ok(value) = values::parse_text(setting, text) {
             let _ = layers::shown(&value);
         }
     }
     let _ = values::unknown(text);
     let file = format!("[snapshot]\nbranch = {}\n", layers::quoted(text));
-    let wrong = parse::parse(file.as_bytes()).err().map(|fault| fault.key);
+    let wrong = values::parse(file.as_bytes()).err().map(|fault| fault.key);
     assert!(wrong.is_none_or(|key| key.is_some()), "a text in quotes ends where it should not: {file}");
 }
 

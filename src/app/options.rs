@@ -13,7 +13,7 @@ use crate::engine::policy::settings::Permission;
 use crate::engine::policy::sources::Sources;
 use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
-use crate::engine::workspace::kept::Kept;
+use crate::engine::workspace::stat_cache::Kept;
 use crate::engine::workspace::{Workspace, nearest_root};
 use crate::error::{Error, ErrorKind};
 use crate::request;

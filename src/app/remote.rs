@@ -15,7 +15,7 @@ use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::store::calls::CallTally;
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
-use crate::engine::workspace::children;
+use crate::engine::workspace::programs;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::tools::bash::Bash;
@@ -96,7 +96,7 @@ impl Remote {
     /// Sees that lbx is inside, and copies it in where it is not.
     fn check(&mut self) -> Result<(), Error> {
         let check = container::command(&self.container, &[self.container.binary.as_str(), "--version"])
-            .and_then(|mut check| children::output(check.stdin(Stdio::null())))
+            .and_then(|mut check| programs::output(check.stdin(Stdio::null())))
             .map_err(|source| self.unreachable(&source.to_string()))?;
         if is_not_there(check.status) {
             self.install()
@@ -192,7 +192,7 @@ impl Remote {
         let unreachable = |source: std::io::Error| self.unreachable(&source.to_string());
         let mut command = container::command(&self.container, &words).map_err(unreachable)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = children::spawn(&mut command).map_err(unreachable)?;
+        let mut child = programs::spawn(&mut command).map_err(unreachable)?;
         let mut stdin = child.stdin.take();
         if let Some(mut stdin) = stdin.take_if(|_| !is_tied) {
             // lbx takes the whole request before it answers; where it is not there, the status tells.
@@ -376,7 +376,7 @@ pub struct Relayed {
 /// # Errors
 /// Where it cannot be started or waited for.
 pub fn run(mut command: Command, input: Input) -> io::Result<Relayed> {
-    let mut child = children::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+    let mut child = programs::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let mut stdin = child.stdin.take();
     if input == Input::Own
         && let Some(stdin) = stdin.take()

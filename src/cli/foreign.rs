@@ -12,7 +12,7 @@ use crate::engine::CallNotes;
 use crate::engine::store::calls;
 use crate::envelope::Frame;
 use crate::error::Error;
-use crate::panics::without_panic;
+use crate::error::without_panic;
 use crate::request;
 use crate::text::counted::counted;
 

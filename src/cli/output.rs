@@ -17,7 +17,7 @@ use crate::app::remote::CallResult;
 use crate::catalog;
 use crate::control::{Control, Progress};
 use crate::engine::CallNotes;
-use crate::engine::workspace::children;
+use crate::engine::workspace::programs;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -248,7 +248,7 @@ pub fn page(text: &[u8]) -> bool {
     if variable("LESS").is_none() {
         command.env("LESS", LESS);
     }
-    let Ok(mut child) = children::spawn(command.stdin(Stdio::piped())) else { return false };
+    let Ok(mut child) = programs::spawn(command.stdin(Stdio::piped())) else { return false };
     if let Some(mut stdin) = child.stdin.take() {
         // Whoever leaves the pager early has seen enough.
         let _ = stdin.write_all(text);

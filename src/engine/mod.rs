@@ -17,51 +17,50 @@ pub mod workspace;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use rustix::fs::Stat;
-
-use crate::control::Control;
-use crate::error::{Error, ErrorKind};
-use crate::sha256::Sha256;
 use journal::bundle::Bundles;
 use policy::Policy;
+use rustix::fs::Stat;
 use store::audit::{self, AuditFile, Durable};
 use store::calls::{CallKey, CallSum, CallTally};
 use store::session::{self, Lines, Mark, SessionId, SessionState};
 use store::state::State;
-use workspace::Workspace;
-use workspace::fs;
 use workspace::path::WorkspacePath;
+use workspace::{Workspace, fs};
+
+use crate::control::Control;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
 
 /// One call's view of a workspace: synchronous, cancellable, silent.
 #[derive(Debug)]
 pub struct Engine {
-    /// Where the files are.
+    /// The workspace.
     pub workspace: Workspace,
-    /// What a long call listens to.
+    /// Cancellation, deadline and progress.
     pub control: Control,
-    /// Whether a change without a snapshot counts as failed.
+    /// True if a change without a snapshot counts as failed.
     pub require_snapshot: bool,
-    /// What is settled beforehand.
+    /// The policy.
     policy: Policy,
     /// Why the policy in force is the default one, where what its owner wrote cannot be used.
     policy_fault: Option<Error>,
-    /// Where the state is, from the workspace root, once the call has opened it.
+    /// Path of the state folder from the workspace root, once the call has opened it.
     state_path: Option<WorkspacePath>,
     /// Who calls.
     session: SessionId,
     /// State of the session, once the call has read it.
     pub session_state: Arc<SessionState>,
-    /// Whether the call itself says who, rather than the environment.
+    /// True if the call itself says who, rather than the environment.
     is_session_named: bool,
-    /// Whether the call only tries.
+    /// True if the call only tries.
     dry_run: bool,
-    /// Whether a person reads the answer.
+    /// True if a person reads the answer.
     is_for_a_person: bool,
-    /// What the call has changed, for the audit log.
+    /// Changed files, for the audit log.
     changed: Vec<AuditFile>,
     /// The change's own name, of a call that made one.
     change: Option<String>,
-    /// What the policy made of it, where its caller had not seen the bytes.
+    /// Gate in force, if the caller had not seen the bytes.
     gate: Option<String>,
     /// Why the caller made it.
     why: Option<String>,
@@ -69,36 +68,36 @@ pub struct Engine {
     pub harness: Option<String>,
     /// True if line numbers count in the present files, not as they were shown.
     pub counts_lines_now: bool,
-    /// Whether the audit log has the call already.
+    /// True if the audit log has the call already.
     is_audited: bool,
-    /// Whether it has changed anything, in the audit log or not.
+    /// True if it has changed anything, in the audit log or not.
     has_made_changes: bool,
     /// When the call began.
     begun: Instant,
-    /// Where the state is in which the call is counted, once it has looked at one.
+    /// Path of the state in which the call is counted, once it has looked at one.
     counted_in: Option<WorkspacePath>,
     /// The state as the call found it when it began to read; what was seen goes into it.
     found: Option<State>,
     /// The old bytes of many files that the call has looked into.
     bundles: Mutex<Bundles>,
-    /// What was seen in this call, not yet in the state file.
+    /// Read marks of this call that are not in the state file yet.
     seen: Vec<Mark>,
-    /// What the answer should warn of.
+    /// Warnings for the response.
     warnings: Vec<String>,
     /// The commit that holds what this call changed.
     snapshot: Option<String>,
 }
 
-/// What a call leaves beside its answer.
+/// Notes of a call next to its response.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CallNotes {
-    /// What the caller should know though the call succeeded.
+    /// Warnings although the call succeeded.
     pub warnings: Vec<String>,
     /// The commit that holds what the call changed.
     pub snapshot: Option<String>,
-    /// Whether the call only tried, so that what it answers did not happen.
+    /// True if the call only tried, so that what it answers did not happen.
     pub dry_run: bool,
-    /// Whether the call has changed anything.
+    /// True if the call has changed anything.
     pub changed: bool,
 }
 
@@ -109,7 +108,7 @@ impl Engine {
         Self::under(Policy::default(), workspace, session, control)
     }
 
-    /// The same, under a policy.
+    /// Creates an engine under a policy.
     #[must_use]
     pub fn under(policy: Policy, mut workspace: Workspace, session: SessionId, control: Control) -> Self {
         workspace.set_lock_wait(policy.lock_wait());
@@ -143,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// What is settled beforehand.
+    /// Returns the policy.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -160,7 +159,7 @@ impl Engine {
         self.policy_fault.as_ref()
     }
 
-    /// Where the state is, from the workspace root, once the call has opened it to change something.
+    /// Returns the path of the state folder from the workspace root, once the call has opened it to change something.
     #[must_use]
     pub const fn state_path(&self) -> Option<&WorkspacePath> {
         self.state_path.as_ref()
@@ -182,7 +181,7 @@ impl Engine {
         self.is_for_a_person = is_for_a_person;
     }
 
-    /// Whether a person reads the answer.
+    /// Returns true if a person reads the answer.
     #[must_use]
     pub const fn is_for_a_person(&self) -> bool {
         self.is_for_a_person
@@ -211,7 +210,7 @@ impl Engine {
         self.dry_run = dry_run;
     }
 
-    /// Whether the call only tries.
+    /// Returns true if the call only tries.
     #[must_use]
     pub const fn is_dry_run(&self) -> bool {
         self.dry_run
@@ -234,7 +233,7 @@ impl Engine {
         self.why = why.map(audit::short_why);
     }
 
-    /// Whether the call has changed anything.
+    /// Returns true if the call has changed anything.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty() || self.change.is_some()
@@ -278,7 +277,7 @@ impl Engine {
         }
     }
 
-    /// Whether a record for the audit log is on the disk before the answer: that of a change is, unless the
+    /// Returns true if a record for the audit log is on the disk before the answer: that of a change is, unless the
     /// policy says otherwise.
     fn durable(&self, is_of_change: bool) -> Durable {
         if is_of_change && self.policy().is_durable() { Durable::Yes } else { Durable::No }
@@ -387,7 +386,7 @@ impl Engine {
         } else {
             CallSum { calls: 1, bytes: 0, duration_ms: self.milliseconds() }
         };
-        // What only tried changes nothing at all.
+        // A dry run changes nothing at all.
         let counted_in = self.counted_in.filter(|_| !self.dry_run);
         let tally = counted_in.map(|state| CallTally::new(self.workspace, state, key, sum));
         let Self { warnings, snapshot, dry_run, has_made_changes: changed, .. } = self;

@@ -22,7 +22,7 @@ use crate::engine::CallNotes;
 use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
-use crate::panics::without_panic;
+use crate::error::without_panic;
 use crate::request;
 use crate::tools::read::Read;
 use crate::tools::{Tool as _, ToolEntry};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::json::{self, Layout};
+use crate::envelope::{self, Layout};
 
 /// How much of a result an answer shows.
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +163,7 @@ impl<T: Serialize> Page<T> {
 pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
     let mut counter = Counter(0);
     // Counting cannot fail; a value that has no JSON form has no bytes either.
-    let _ = json::write(value, Layout::Line, &mut counter);
+    let _ = envelope::write_json(value, Layout::Line, &mut counter);
     counter.0
 }
 

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::listing::RuleFiles;
 use super::notes::Notes;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::git_index::{GIT_LINK_BYTES_MAX, git_folder, open_folder, read_regular};
+use crate::engine::workspace::git_files::{GIT_LINK_BYTES_MAX, git_folder, open_folder, read_regular};
 
 /// Bytes of one file of rules; a larger one is not used.
 const RULE_FILE_BYTES_MAX: u64 = 1024 * 1024;

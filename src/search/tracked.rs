@@ -12,7 +12,7 @@ use gix::index::File;
 
 use super::listing::Kind;
 use super::notes::Notes;
-use crate::engine::workspace::git_index;
+use crate::engine::workspace::git_files;
 
 /// The files that git tracks in the repository round the workspace.
 pub struct Tracked {
@@ -26,7 +26,7 @@ impl Tracked {
     /// What is tracked in the repository that holds `root`; `None` outside of one.
     #[must_use]
     pub fn round(root: &Path, notes: &mut Notes) -> Option<Self> {
-        let (work_tree, index) = git_index::find(root)?;
+        let (work_tree, index) = git_files::find(root)?;
         let below = root.strip_prefix(work_tree).map_or(&[][..], |path| path.as_os_str().as_bytes());
         let prefix = if below.is_empty() { Vec::new() } else { [below, b"/"].concat() };
         match index.and_then(|index| index.decode()) {

@@ -12,7 +12,7 @@ use super::Text;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::change::gate::{Needs, quoted};
-use crate::engine::change::numbered::NotFound;
+use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
 use super::{Effect, Text, Tool};
-use crate::clock::seconds_now;
+use crate::control::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::Change;
-use crate::engine::change::repeat::RECENT;
+use crate::engine::change::gate::RECENT;
 use crate::engine::journal::JournalEntry;
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::fs;

@@ -1,6 +1,6 @@
 //! `gc`: what lbx keeps for undo and restore, and no longer needs.
 
-use crate::clock::seconds_now;
+use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

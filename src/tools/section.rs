@@ -11,7 +11,7 @@ use super::common::{self, ContentOptions, FileChange};
 use super::edit::LineRange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::repeat::LONG_AGO;
+use crate::engine::change::gate::LONG_AGO;
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;

@@ -10,7 +10,7 @@ use super::common::{ContentOptions, FileChange, must_fit, must_leave_nothing_out
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::gate::Needs;
-use crate::engine::change::repeat::RECENT;
+use crate::engine::change::gate::RECENT;
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use lbx::engine::snapshot::{
     self, BRANCH_DEFAULT, CommitInfo, FileChange, FileState, Recorded, SnapshotError, Store,
 };
-use lbx::engine::workspace::kept;
+use lbx::engine::workspace::stat_cache;
 use tempfile::TempDir;
 
 /// Owned form of a [`FileState`].
@@ -141,7 +141,7 @@ impl Place {
             root: &self.root,
             state: &self.root.join(".lbx"),
             git_dirs: &[],
-            kept: &kept::Kept::default(),
+            kept: &stat_cache::Kept::default(),
         };
         self.open().scan(&place, scan, control)
     }
@@ -227,7 +227,7 @@ pub fn opened(root: &Path, branch: &str) -> Result<Store, SnapshotError> {
             root,
             state: &root.join(".lbx"),
             git_dirs: &[],
-            kept: &kept::Kept::default(),
+            kept: &stat_cache::Kept::default(),
         },
         branch,
     )

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use lbx::engine::snapshot::{self, BRANCH_DEFAULT, Store};
-use lbx::engine::workspace::kept;
+use lbx::engine::workspace::stat_cache;
 
 use crate::place::{Place, opened};
 
@@ -172,7 +172,7 @@ fn a_git_folder_that_lies_elsewhere_serves_where_it_points_back_or_the_user_says
             root: &place.root,
             state: &state,
             git_dirs: &[git_dir],
-            kept: &kept::Kept::default(),
+            kept: &stat_cache::Kept::default(),
         };
         assert!(!Store::open(&allowed, BRANCH_DEFAULT).unwrap().is_private());
         place.git(&["config", "core.worktree", place.root.to_str().unwrap()]);

@@ -1,24 +1,20 @@
-//! From a planned change to one that stands, step by step.
+//! Carries a planned change out, step by step.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{OFlags, Stat};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::aside::ToWrite;
-use super::current::Current;
+use super::executor::{Executor, Seen, changed_meanwhile};
 use super::folders::Ways;
-use super::marks::Marks;
 use super::moves::AboutToMove;
-use super::plan::{Intent, NewFile, plan};
-use super::planned::Planned;
-use super::prepared::Prepared;
+use super::open::Current;
+use super::plan::{Intent, NewFile, Planned, plan};
 use super::record::{self, StandingChange};
-use super::run::{Ground, Seen, changed_meanwhile};
-use super::stage::Stage;
-use super::{Change, across, marks, recover};
+use super::staging::{Prepared, Stage, ToWrite};
+use super::{Change, finish, recover, without_rename};
 use crate::apart::Apart;
 use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::{Location, Step};
@@ -27,11 +23,9 @@ use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{AtHand, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
-use crate::engine::workspace::identity::Identity;
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::sync::SYNC_EACH_MAX;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -71,63 +65,37 @@ impl Change<'_> {
         self.make_room_for(self.files.len() + self.moves.len());
         self.must_move_what_was_seen()?;
         if self.session.seq == 0 {
-            // Now, while the files still have their old bytes and nothing lies beside them.
+            // Now, while the files still have their old bytes and nothing lies next to them.
             let at_hand = at_hand(&self.files);
             record::baseline(self.engine, &self.entry, &at_hand);
         }
         let mut prepared = Prepared::default();
-        let outcome = self
-            .prepare(&state, ways, &mut prepared)
-            .and_then(|()| self.put_in_force_and_mark(&state, &mut prepared));
-        let marks = match outcome {
-            Ok(marks) => marks,
-            Err(error) => {
-                prepared.discard();
-                across::clear(
-                    Ground { workspace: &self.engine.workspace, state: &state },
-                    &self.moves,
-                    false,
-                );
-                return Err(error);
-            }
-        };
+        let outcome =
+            self.prepare(&state, ways, &mut prepared).and_then(|()| self.put_in_force(&state, &mut prepared));
+        if let Err(error) = outcome {
+            prepared.discard();
+            let executor = Executor { workspace: &self.engine.workspace, state: &state };
+            without_rename::clear(executor, &self.moves, false);
+            return Err(error);
+        }
+        let marks =
+            finish::marks_after(&self.files, &self.entry.moves, &self.session, &self.earlier_bytes(&state));
         self.carry_out(&state)?;
         self.note_changed();
         self.correct_digests(&state, &prepared.about_to_move);
-        // Where that fails, it is tried again below, and told.
+        // If that fails, it is tried again below, with a warning.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
-        let outcome = self.finish(&state, marks, published, &prepared);
-        self.let_go();
-        outcome
-    }
-
-    /// Lets go of the files. With the last descriptor of one that was replaced the system frees its bytes, which
-    /// for thousands takes as long as to write them; two threads do it in less.
-    fn let_go(mut self) {
-        let mut files = std::mem::take(&mut self.files);
-        if files.len() <= SYNC_EACH_MAX {
-            return;
-        }
-        let half = files.split_off(files.len() / 2);
-        let apart = Apart::from_here();
-        std::thread::scope(|scope| {
-            // Without a thread they are let go here.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
-                apart.go();
-                drop(half);
-            });
-            drop(files);
-        });
+        self.finish(&state, marks, published, &prepared)
     }
 
     /// Carries out the steps; where one fails, those before it are taken back.
     fn carry_out(&mut self, state: &State) -> Result<(), Error> {
-        let ground = Ground { workspace: &self.engine.workspace, state };
+        let executor = Executor { workspace: &self.engine.workspace, state };
         let seen = Seen { looks: self.looks(), done: Cell::new(0) };
-        let Err(error) = ground.carry_out_entry(&self.entry, 0, &seen) else { return Ok(()) };
-        // What others have put there says nothing of how far this change came; this call knows it.
+        let Err(error) = executor.carry_out_entry(&self.entry, 0, &seen) else { return Ok(()) };
+        // The files of others do not tell how far this change came; this call knows it.
         let is_others = error.kind() == ErrorKind::StaleFile;
-        if is_others && recover::roll_back(ground, &self.entry, seen.done.get()).is_ok() {
+        if is_others && recover::roll_back(executor, &self.entry, seen.done.get()).is_ok() {
             return Err(error);
         }
         let error = self.after_failure(state, error);
@@ -185,9 +153,9 @@ impl Change<'_> {
         if self.entry.steps.iter().flat_map(Step::locations).any(Location::is_held) {
             state.folder(HELD_FOLDER)?;
         }
-        self.entry.kept = std::mem::take(&mut prepared.aside.kept);
+        self.entry.kept = std::mem::take(&mut prepared.staged_files.kept);
         prepared.entry = Some(self.entry.prepare(state)?);
-        for warning in std::mem::take(&mut prepared.aside.warnings) {
+        for warning in std::mem::take(&mut prepared.staged_files.warnings) {
             self.engine.warn(warning);
         }
         Ok(())
@@ -218,12 +186,12 @@ impl Change<'_> {
         prepared.about_to_move = moved.map(|moved| moved.read).unwrap_or_default();
     }
 
-    /// What the files of the change are to come to.
+    /// Returns the target state of the files.
     fn intent(&self, prepared: &Prepared) -> Intent {
         let mut intent = Intent::default();
         for (number, file) in self.files.iter().enumerate() {
             let at = self.location(file.seen.current.place.path());
-            let staged = prepared.aside.staged.get(&number);
+            let staged = prepared.staged_files.staged.get(&number);
             let before = before_of(&self.engine.workspace, &file.seen.current, staged.is_none());
             match (file.after.as_ref().zip(staged), before) {
                 (Some((after, staged)), before) => intent.files.push(NewFile {
@@ -264,7 +232,7 @@ impl Change<'_> {
         } else {
             to_write.write()
         };
-        prepared.aside = aside;
+        prepared.staged_files = aside;
         outcome?;
         if !to_write.is_many() {
             self.prepare_snapshot(state, prepared);
@@ -301,23 +269,6 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Puts the change in force, and finds out what the caller knows then: of a large file, and of many,
-    /// while the disk is at work.
-    fn put_in_force_and_mark(&self, state: &State, prepared: &mut Prepared) -> Result<Marks, Error> {
-        let (files, moves, session) = (&self.files, &self.entry.moves, &self.session);
-        let earlier = self.earlier_bytes(state);
-        let marks = || marks::after(files, moves, session, &earlier);
-        if files.len() <= SYNC_EACH_MAX && !files.iter().any(is_large) {
-            self.put_in_force(state, prepared)?;
-            return Ok(marks());
-        }
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, marks);
-            self.put_in_force(state, prepared)?;
-            Ok(thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(marks))
-        })
-    }
-
     /// Makes everything prepared durable in one wave of syncs, then the journal entry binding.
     fn put_in_force(&self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let is_small = !self.files.iter().any(is_large);
@@ -326,7 +277,7 @@ impl Change<'_> {
         }
         self.must_be_unchanged()?;
         if !AboutToMove::is_as_read(&self.engine.workspace, &prepared.about_to_move) {
-            // What moves all the same is other bytes: its snapshot is made when it has moved.
+            // The moved file has other bytes now: its snapshot is made after the move.
             prepared.snapshot = None;
         }
         self.entry.publish(state)
@@ -335,17 +286,12 @@ impl Change<'_> {
     /// Refuses where a file is no longer the one that was read: another program is at work.
     fn must_be_unchanged(&self) -> Result<(), Error> {
         let root = self.engine.workspace.root_fd();
-        let mut folders = fs::LastFolder::default();
         for file in &self.files {
             let current = &file.seen.current;
             let Some(original) = &current.original else {
                 continue;
             };
-            let path = current.place.path();
-            let folder = folders.get(path.parent().unwrap_or_default(), |folder| {
-                fs::open_beneath(root, folder, fs::LOOK | OFlags::DIRECTORY)
-            });
-            let now = folder.and_then(|folder| fs::stat_at(folder, path.name().unwrap_or_default()));
+            let now = fs::open_beneath(root, current.place.path(), fs::LOOK).and_then(rustix::fs::fstat);
             let shown = current.place.shown();
             let same = match now {
                 Ok(now) => fs::is_unchanged(&original.stat, &now),
@@ -359,11 +305,11 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// What to answer when a rename failed: the change is rolled back; or, where others have changed its files
+    /// Returns the error after a failed rename: the change is rolled back; or, where others have changed its files
     /// meanwhile, put aside; or left to the next call.
     fn after_failure(&mut self, state: &State, error: Error) -> Error {
-        if recover::take_back(Ground { workspace: &self.engine.workspace, state }, &self.entry).is_ok() {
-            across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, false);
+        if recover::take_back(Executor { workspace: &self.engine.workspace, state }, &self.entry).is_ok() {
+            without_rename::clear(Executor { workspace: &self.engine.workspace, state }, &self.moves, false);
             return error;
         }
         if recover::give_up(self.engine, state, &self.entry) {
@@ -409,18 +355,18 @@ fn at_hand(files: &[Planned]) -> AtHand {
     regular.collect()
 }
 
-/// Whether a file's new bytes take time to look through.
+/// Returns true if a file's new bytes take time to look through.
 fn is_large(file: &Planned) -> bool {
     file.after.as_ref().is_some_and(|after| after.bytes.len() >= LARGE_BYTES)
 }
 
-/// Whether a file is one by which git decides what enters a snapshot, and as what.
+/// Returns true if a file is one by which git decides what enters a snapshot, and as what.
 fn holds_rules(file: &Planned) -> bool {
     let name = file.seen.current.place.path().name();
     name.is_some_and(|name| RULE_FILES.contains(&name.as_bytes()))
 }
 
-/// What the journal has of a file as it stands; of one that `goes`, all that a new one would lack.
+/// Returns the journal's version of a file as it is; of one that `goes`, with all that a new one would lack.
 fn before_of(workspace: &Workspace, current: &Current, goes: bool) -> Option<Version> {
     Some(Version {
         sha256: current.sha256,
@@ -430,7 +376,7 @@ fn before_of(workspace: &Workspace, current: &Current, goes: bool) -> Option<Ver
     })
 }
 
-/// What a file that is to be deleted is besides its bytes and mode.
+/// Returns the owner and attributes of a file that is to be deleted.
 fn identity_of(workspace: &Workspace, current: &Current) -> Option<Identity> {
     let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
     let (file, stat) = workspace.open_regular(&original.path, current.place.shown()).ok()?;

@@ -1,26 +1,33 @@
-//! What follows the steps of a change that stands: marks, snapshot, history, and the second wave of syncs.
+//! Finishes a change whose steps are done: marks, snapshot, history, and the second wave of syncs.
 
-use super::closed::not_closed;
+use std::collections::BTreeSet;
+
 use super::commit::snapshot_files;
-use super::marks::Marks;
+use super::executor::{ChangedFolders, Executor};
+use super::folders::not_closed;
 use super::moves::ForSnapshot;
-use super::prepared::Prepared;
+use super::plan::{After, CallerKnowledge, Planned};
 use super::record::{self, StandingChange};
-use super::run::{ChangedFolders, Ground};
-use super::{Change, across};
-use crate::engine::history::replay::Direction;
-use crate::engine::journal;
+use super::shown_lines::{EarlierBytes, body_of, carried_over, numbers_in, replaced_lines, still_known};
+use super::staging::Prepared;
+use super::{Change, without_rename};
+use crate::engine::history::replay::{Direction, Pieces};
+use crate::engine::journal::{self, MoveEntry};
 use crate::engine::snapshot::Published;
 use crate::engine::store::audit;
-use crate::engine::store::session::{self, Mark};
+use crate::engine::store::session::{self, Lines, Mark, Numbers, SessionState};
 use crate::engine::store::state::State;
-use crate::engine::workspace::file_system::FileSystem;
-use crate::engine::workspace::sync;
+use crate::engine::workspace::fs::is_symlink_mode;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_state;
+use crate::engine::workspace::sync::{self, FileSystem};
 use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::lines;
 
 impl Change<'_> {
-    /// What follows a change that stands: marks, snapshot, history. What the steps and the snapshot have
-    /// renamed is synced in one wave, with the record for the audit log.
+    /// Finishes an applied change: marks, snapshot, history. The names that the steps and the snapshot have
+    /// changed are synced in one wave, with the record for the audit log.
     pub(super) fn finish(
         &mut self,
         state: &State,
@@ -48,8 +55,8 @@ impl Change<'_> {
                 self.engine.end_audit(state, audit);
             }
         }
-        let ground = Ground { workspace: &self.engine.workspace, state };
-        if let Err(error) = ground.close(&self.entry, Direction::Redo) {
+        let executor = Executor { workspace: &self.engine.workspace, state };
+        if let Err(error) = executor.close(&self.entry, Direction::Redo) {
             self.engine.warn(not_closed(&error));
         }
         if let Err(error) = self.entry.close(state) {
@@ -58,9 +65,9 @@ impl Change<'_> {
                 error.message()
             ));
         } else {
-            across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, true);
+            without_rename::clear(Executor { workspace: &self.engine.workspace, state }, &self.moves, true);
             journal::forget_beside(state, &self.entry.id, &self.entry.steps);
-            Ground { workspace: &self.engine.workspace, state }.discard_written(&self.entry.steps);
+            Executor { workspace: &self.engine.workspace, state }.discard_written(&self.entry.steps);
         }
         outcome
     }
@@ -80,11 +87,11 @@ impl Change<'_> {
             return Ok(());
         }
         let file_system = prepared.file_system.as_ref();
-        let ground = Ground { workspace: &self.engine.workspace, state };
+        let executor = Executor { workspace: &self.engine.workspace, state };
         let opened = file_system.and_then(|it| {
             let holds_others =
                 audit.as_ref().is_some_and(|audit| it.holds(&audit.file)) && published.is_on(it);
-            if holds_others { ground.folders_on(&self.entry.steps, it) } else { None }
+            if holds_others { executor.folders_on(&self.entry.steps, it) } else { None }
         });
         let is_left = opened.is_some() && file_system.is_some_and(FileSystem::leaves_names_to_next_sync);
         if !is_left {
@@ -126,12 +133,12 @@ impl Change<'_> {
         if !self.engine.policy().is_durable() {
             return Ok(());
         }
-        let ground = Ground { workspace: &self.engine.workspace, state };
-        let file_system = prepared.aside.file_system.as_deref();
-        ground.sync(&self.entry.steps, opened, file_system).map_err(Error::applied)
+        let executor = Executor { workspace: &self.engine.workspace, state };
+        let file_system = prepared.staged_files.file_system.as_deref();
+        executor.sync(&self.entry.steps, opened, file_system).map_err(Error::applied)
     }
 
-    /// Commits a change that stands to the snapshots.
+    /// Commits a change that is applied to the snapshots.
     fn record(&mut self, state: &State) -> Result<(), Error> {
         let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
             self.engine.warn(format!("the moved files are not in the snapshot: {}", error.message()));
@@ -160,4 +167,120 @@ impl Change<'_> {
             )),
         }
     }
+}
+
+/// Read marks of the files after a change.
+#[derive(Default)]
+pub struct Marks {
+    /// The marks of those that it knows.
+    pub set: Vec<Mark>,
+    /// Paths whose marks are void.
+    pub forgotten: Vec<WorkspacePath>,
+}
+
+/// The marks after a change of `files` with those `moves`.
+pub fn marks_after(
+    files: &[Planned],
+    moves: &[MoveEntry],
+    session: &SessionState,
+    earlier: &EarlierBytes,
+) -> Marks {
+    let mut all = after_changes(files, session, earlier);
+    after_moves(moves, session, &mut all);
+    all
+}
+
+/// The marks of changed files.
+fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierBytes) -> Marks {
+    let Marks { set: mut marks, mut forgotten } = Marks::default();
+    for file in files {
+        let path = file.seen.current.place.path();
+        match &file.after {
+            None => forgotten.push(path.clone()),
+            // A path that leads through a symlink shows another file.
+            Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
+            // A mark that there is stays, of bytes that the file has no longer.
+            Some(after) if after.known == CallerKnowledge::Nothing => {}
+            Some(_) if is_state(path) => {}
+            Some(after) => marks.extend(
+                mark_after(file, after, session)
+                    .map(|mark| Mark { numbers: Some(numbers_after(file, after, session, earlier)), ..mark }),
+            ),
+        }
+    }
+    Marks { set: marks, forgotten }
+}
+
+/// Adds what moves do to marks: each goes with its file, and one of a file in the trash is void.
+fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
+    if moves.is_empty() {
+        return;
+    }
+    let mut pieces = Pieces::default();
+    moves.iter().for_each(|moved| pieces.insert(&moved.from, &moved.to));
+    let known: BTreeSet<WorkspacePath> = all.set.iter().map(|mark| mark.path.clone()).collect();
+    for mark in session.marks() {
+        let path = pieces.placed(&mark.path);
+        if path == mark.path {
+            continue;
+        }
+        all.forgotten.push(mark.path.clone());
+        if !known.contains(&path) && !is_state(&path) {
+            all.set.push(Mark { path, ..mark.clone() });
+        }
+    }
+}
+
+/// The mark of a changed file; `None` where the caller has never seen the rest of it, or has seen
+/// other bytes than those that were changed.
+fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<Mark> {
+    let current = &file.seen.current;
+    let path = current.place.path().clone();
+    let (old_path, old_sha256, old_bytes) = match &file.origin {
+        Some(origin) => (&origin.path, origin.sha256, &origin.bytes),
+        None => (&path, current.sha256, &current.bytes),
+    };
+    let known = session.mark(old_path).filter(|mark| mark.sha256 == old_sha256);
+    let body = body_of(&after.bytes);
+    let mark = |lines| Mark {
+        lines,
+        ..Mark::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0)
+    };
+    if let CallerKnowledge::ChangedSince(seen) = &after.known {
+        let known = session.mark(old_path).filter(|mark| mark.sha256 == Sha256::of(seen))?;
+        let lines = still_known(&known.lines, &body_of(seen), &body_of(old_bytes), &body);
+        return Some(mark(lines));
+    }
+    let is_new = !current.exists() && file.origin.is_none();
+    if after.known == CallerKnowledge::Everything || is_new {
+        return Some(mark(Lines::up_to(lines::count(&body))));
+    }
+    let is_proved = file.seen.proved && file.origin.is_none();
+    if !is_proved && known.is_none() {
+        return None;
+    }
+    let before = known.map(|mark| mark.lines.clone()).unwrap_or_default();
+    Some(mark(carried_over(&before, &body_of(old_bytes), &body)))
+}
+
+/// Carries the shown line numbers of a file over its change.
+fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier: &EarlierBytes) -> Numbers {
+    let current = &file.seen.current;
+    let (path, sha256, bytes) = match &file.origin {
+        Some(origin) => (&origin.path, origin.sha256, &origin.bytes),
+        None => (current.place.path(), current.sha256, &current.bytes),
+    };
+    let is_new = !current.exists() && file.origin.is_none();
+    if after.known == CallerKnowledge::Everything || is_new {
+        // Nothing of it was shown.
+        return Numbers::default();
+    }
+    let Some(mark) = session.mark(path) else {
+        // No line of it was shown under a number.
+        return Numbers::default();
+    };
+    let old = body_of(bytes);
+    let numbers = numbers_in(mark, sha256, &old, earlier);
+    let replaced = file.replaced.clone().unwrap_or_else(|| replaced_lines(&old, &body_of(&after.bytes)));
+    numbers.after(&replaced)
 }

@@ -1,17 +1,25 @@
-//! The folders that a change makes and removes.
+//! The folders that a change makes and removes, and the permissions of folders that are closed to their owner.
+//!
+//! A folder may forbid its owner to change names in it, before a change or after it. It permits it while the change
+//! is made: it is opened up before the first step, and closed again when all else is done and synced. So the call
+//! that finds the open entry of a killed one can look at the files in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::Change;
-use crate::engine::journal::FolderEntry;
-use crate::engine::journal::steps::{Folder, Location};
-use crate::engine::workspace::fs;
-use crate::engine::workspace::identity::Identity;
+use super::executor::{BELOW, Executor, Seen};
+use crate::engine::history::replay::Direction;
+use crate::engine::journal::steps::{Folder, Location, Step};
+use crate::engine::journal::{FolderEntry, FolderMode, JournalEntry};
+use crate::engine::workspace::fs::{self, is_closed, opened_up};
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
+use crate::engine::workspace::sync::sync_many;
 use crate::error::{Error, ErrorKind};
 
 /// Flags for finding out whether there is a folder.
@@ -20,16 +28,16 @@ const IS_FOLDER: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
 /// The folders that a change makes and removes.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Folders {
-    /// Those that are to be there in the end, whatever is put into them.
+    /// Folders that must exist in the end.
     wanted: Vec<FolderEntry<WorkspacePath>>,
-    /// Those that go before something else takes their names, innermost first.
+    /// Folders deleted before something else takes their names, innermost first.
     cleared: Vec<WorkspacePath>,
-    /// Those that go in the end where they are empty, innermost first.
+    /// Folders deleted in the end if they are empty, innermost first.
     vacated: Vec<WorkspacePath>,
 }
 
 impl Folders {
-    /// Those that go.
+    /// Returns the folders that are deleted.
     pub fn leaving(&self) -> BTreeSet<&WorkspacePath> {
         self.cleared.iter().chain(&self.vacated).collect()
     }
@@ -38,7 +46,7 @@ impl Folders {
 /// The folders on the way to the files of a change.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Ways {
-    /// Those that are missing, outermost first.
+    /// Missing folders, outermost first.
     pub made: Vec<Folder>,
     /// The deepest one that exists, by the folder that a file is in.
     pub nearest: BTreeMap<WorkspacePath, WorkspacePath>,
@@ -49,7 +57,7 @@ impl Change<'_> {
     /// their names.
     ///
     /// # Errors
-    /// The system's, where it does not tell whether one stands there already.
+    /// Returns the OS error if it does not tell whether one exists already.
     pub fn set_folders(&mut self, folders: Vec<FolderEntry<WorkspacePath>>) -> Result<(), Error> {
         let mut wanted = Vec::new();
         for folder in folders {
@@ -116,7 +124,7 @@ impl Change<'_> {
         self.folders.vacated.insert(0, old);
     }
 
-    /// Whether the change makes or removes any.
+    /// Returns true if the change makes or removes any.
     pub(super) fn has_folders(&self) -> bool {
         self.named_folders().next().is_some()
     }
@@ -127,12 +135,12 @@ impl Change<'_> {
         wanted.iter().map(|folder| &folder.path).chain(cleared).chain(vacated)
     }
 
-    /// Those that are to be there in the end.
+    /// Returns the folders that must exist in the end.
     pub(in crate::engine) fn wanted_folders(&self) -> Vec<WorkspacePath> {
         self.folders.wanted.iter().map(|folder| folder.path.clone()).collect()
     }
 
-    /// Whether a folder stands at a path once everything has moved. That it cannot be told is no answer:
+    /// Returns true if there will be a folder at a path once everything has moved. An unknown answer is an error:
     /// an undo would leave it there and call itself done.
     fn is_folder(&self, folder: &WorkspacePath) -> Result<bool, Error> {
         let Some(real) = self.standing(folder) else { return Ok(false) };
@@ -233,7 +241,7 @@ impl Change<'_> {
                     }
                     Ok(_) => break,
                     Err(Errno::NOENT) => {}
-                    // Where a file or symlink stood that this change removes.
+                    // The change removes a file or symlink there.
                     Err(Errno::NOTDIR | Errno::LOOP) if is_below_one_of(removed, &real) => {}
                     Err(errno) => {
                         let shown = self.engine.workspace.shown(&folder);
@@ -249,7 +257,194 @@ impl Change<'_> {
     }
 }
 
-/// Whether a path is one of `others` or lies below one.
+/// Returns true if a path is one of `others` or lies below one.
 fn is_below_one_of(others: &BTreeSet<WorkspacePath>, path: &WorkspacePath) -> bool {
     std::iter::successors(Some(path.clone()), WorkspacePath::parent).any(|path| others.contains(&path))
+}
+
+/// Folders that are open at once while their permissions are restored.
+const CLOSED_AT_ONCE: usize = 256;
+
+/// A folder that forbids its owner to change names in it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ClosedFolder {
+    /// Its path.
+    at: Location,
+    /// Its permission bits before the change; `None` for one that the change makes.
+    before: Option<u32>,
+    /// Its permission bits after the change; `None` for one that the change removes.
+    after: Option<u32>,
+}
+
+/// Returns the closed folders of a change, by the names that they have once `done` steps are done; outer ones first,
+/// which lead to the inner ones.
+fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
+    let steps = entry.steps.as_slice();
+    let renames = Renames::of(steps);
+    let of_steps = steps.iter().enumerate().filter_map(|(number, step)| match step {
+        Step::MakeFolder(folder) => Some((number + 1, &folder.path, None, folder.mode)),
+        Step::RemoveFolder(folder) => Some((number, &folder.path, folder.mode, None)),
+        _ => None,
+    });
+    let is_closed = |mode: Option<u32>| mode.is_some_and(is_closed);
+    let mut found: Vec<ClosedFolder> = of_steps
+        .filter(|(.., before, after)| is_closed(*before) || is_closed(*after))
+        .map(|(known, at, before, after)| ClosedFolder {
+            at: renames.name_at(at, known, done),
+            before,
+            after,
+        })
+        .collect();
+    found.extend(entry.modes.iter().filter_map(|FolderMode { path, before, after }| {
+        let (before, after) = (Some(*before), Some(*after));
+        (is_closed(before) || is_closed(after)).then(|| {
+            let at = renames.name_at(&Location::File(path.clone()), steps.len(), done);
+            ClosedFolder { at, before, after }
+        })
+    }));
+    found.sort();
+    found
+}
+
+/// The renames among steps, each with its number: mostly few, where the closed folders may be many.
+struct Renames<'s>(Vec<(usize, &'s Location, &'s Location)>);
+
+impl<'s> Renames<'s> {
+    /// Collects the renames among `steps`.
+    fn of(steps: &'s [Step]) -> Self {
+        let renames = steps.iter().enumerate().filter_map(|(number, step)| match step {
+            Step::Rename { from, to, .. } => Some((number, from, to)),
+            _ => None,
+        });
+        Self(renames.collect())
+    }
+
+    /// The name that a thing has once `done` steps are done, which has the name `at` once `known` are.
+    fn name_at(&self, at: &Location, known: usize, done: usize) -> Location {
+        let renamed = |at: Location, old: &Location, new: &Location| {
+            if at.is_within(old) { at.rebased(old, new) } else { at }
+        };
+        let between = |from: usize, until: usize| {
+            self.0.iter().filter(move |(number, ..)| (from..until).contains(number))
+        };
+        let later = between(known, done).fold(at.clone(), |at, (_, from, to)| renamed(at, from, to));
+        between(done, known).rev().fold(later, |at, (_, from, to)| renamed(at, to, from))
+    }
+}
+
+/// Returns the warning for a folder of an applied change whose permissions could not be restored.
+pub fn not_closed(error: &Error) -> String {
+    format!("the change stands, but the permissions of a folder could not be set: {}", error.message())
+}
+
+impl Executor<'_> {
+    /// Carries out all of a change but its first `done` steps, and gives folders other permission bits;
+    /// what they forbid their owner is left to [`Self::close`].
+    ///
+    /// # Errors
+    /// The system's, at the first step that fails.
+    pub fn carry_out_entry(&self, entry: &JournalEntry, done: usize, seen: &Seen) -> Result<(), Error> {
+        let _ = self.open_up(entry, done);
+        self.carry_out_all(&entry.steps, done, seen)?;
+        self.set_modes(entry, Direction::Redo)
+    }
+
+    /// Lets their owner change names in the closed folders of a change; answers them, with the bits that
+    /// they had. Best effort: where it fails, the step that needs it fails, and says why.
+    #[must_use]
+    pub fn open_up(&self, entry: &JournalEntry, done: usize) -> Vec<(Location, u32)> {
+        let mut opened = Vec::new();
+        for ClosedFolder { at, before, after } in closed(entry, done) {
+            if let Ok(Some((folder, now))) = self.folder_with_mode(&at, BELOW)
+                && (before == Some(now) || after == Some(now))
+                && is_closed(now)
+                && fs::set_mode(&folder, opened_up(now)).is_ok()
+            {
+                opened.push((at, now));
+            }
+        }
+        opened
+    }
+
+    /// Gives folders that were opened up the bits that they had. Best effort.
+    pub fn close_again(&self, opened: &[(Location, u32)]) {
+        for (at, mode) in opened.iter().rev() {
+            if let Ok(Some((folder, now))) = self.folder_with_mode(at, BELOW)
+                && now == opened_up(*mode)
+            {
+                let _ = fs::set_mode(&folder, *mode);
+            }
+        }
+    }
+
+    /// Gives folders the permission bits that they are to have on one side of a change, once all its steps are
+    /// done, or all are taken back, and what their owner needs; one that others have changed or removed since
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn set_modes(&self, entry: &JournalEntry, side: Direction) -> Result<(), Error> {
+        let steps = entry.steps.as_slice();
+        let renames = Renames::of(steps);
+        for FolderMode { path, before, after } in entry.modes.iter().filter(|folder| folder.is_change()) {
+            let at = Location::File(path.clone());
+            let (at, mode) = match side {
+                Direction::Redo => (at, *after),
+                Direction::Undo => (renames.name_at(&at, steps.len(), 0), *before),
+            };
+            if let Some((folder, now)) = self.folder_with_mode(&at, BELOW)?
+                && [*before, *after, opened_up(*before), opened_up(*after)].contains(&now)
+            {
+                fs::set_mode(&folder, opened_up(mode)).map_err(|errno| self.mode_error(&at, errno))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the closed folders of a change what they forbid their owner on one side of it, and syncs them.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn close(&self, entry: &JournalEntry, side: Direction) -> Result<(), Error> {
+        let done = if side == Direction::Redo { entry.steps.len() } else { 0 };
+        let mut folders = closed(entry, done);
+        // One that is closed hides those in it.
+        folders.reverse();
+        for folders in folders.chunks(CLOSED_AT_ONCE) {
+            let mut changed = Vec::new();
+            for ClosedFolder { at, before, after } in folders {
+                // One that was to go stays where others have put something into it.
+                let mode = if side == Direction::Redo { after.or(*before) } else { *before };
+                let Some(mode) = mode.filter(|mode| is_closed(*mode)) else { continue };
+                if let Some((folder, now)) = self.folder_with_mode(at, fs::FOLDER)?
+                    && now == opened_up(mode)
+                {
+                    fs::set_mode(&folder, mode).map_err(|errno| self.mode_error(at, errno))?;
+                    changed.push(folder);
+                }
+            }
+            sync_many(&changed.iter().collect::<Vec<_>>(), changed.first())
+                .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))?;
+        }
+        Ok(())
+    }
+
+    /// A folder with its permission bits; `None` where others have removed it.
+    fn folder_with_mode(
+        &self,
+        at: &Location,
+        flags: rustix::fs::OFlags,
+    ) -> Result<Option<(OwnedFd, u32)>, Error> {
+        let folder = match self.open(at, flags) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            folder => folder.map_err(|errno| self.mode_error(at, errno))?,
+        };
+        let stat = rustix::fs::fstat(&folder).map_err(|errno| self.mode_error(at, errno))?;
+        Ok(Some((folder, fs::mode_of(&stat))))
+    }
+
+    /// Returns the error for a folder whose permission bits cannot be set.
+    fn mode_error(&self, at: &Location, errno: Errno) -> Error {
+        Error::io("set the mode of", self.shown(at), errno)
+    }
 }

@@ -1,13 +1,20 @@
 //! The gate: nobody changes bytes that were not seen.
+//!
+//! A request that the session has made before is recognized here too.
 
 use serde_json::{Value, json};
 
 use super::Change;
-use super::current::{CheckedFile, Current};
-use super::line_numbers::body_of;
+use super::executor::Executor;
+use super::open::{CheckedFile, Current};
+use super::shown_lines::body_of;
+use crate::engine::journal::progress::Observed;
+use crate::engine::journal::{self, FileEntry, JournalEntry};
 use crate::engine::policy::Gate;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::session::Lines;
+use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -18,7 +25,7 @@ const STALE_DIFF_BYTES: usize = 2000;
 /// Ranges of lines that a refusal names.
 const RANGES_LISTED: usize = 20;
 
-/// What a tool is about to do to a file, for the gate's message.
+/// Operation that a tool is about to do, for the gate's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Intent {
     /// Change a part of it.
@@ -56,7 +63,7 @@ pub enum Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// What the tool is about to do.
+    /// Returns the operation that the tool is about to do.
     const fn intent(self) -> Intent {
         match self {
             Self::Any | Self::AnySuchAs(_) | Self::Lines(_) => Intent::Edit,
@@ -93,13 +100,13 @@ impl Needs<'_> {
 
 /// The smallest read that would do.
 struct SmallestRead {
-    /// What is read, in words.
+    /// Lines to read, in words.
     what: String,
     /// The command.
     command: String,
-    /// What the read must set, in words, where it is no ordinary one.
+    /// Flag that the read must set, in words, unless it is an ordinary one.
     how: Option<&'static str>,
-    /// What is left to a caller that cannot make it, instead of overwriting the file.
+    /// Alternative for a caller that cannot make this read, instead of overwriting the file.
     instead: Option<&'static str>,
 }
 
@@ -108,7 +115,7 @@ const MOVE: &str = "To replace all of it, move it out of the way first.";
 /// How one is changed of which some lines cannot be read.
 const EDIT_OR_MOVE: &str = "`edit` changes a part of it. To replace all of it, move it out of the way first.";
 
-/// What a caller lacks to change a file.
+/// Proof that a caller lacks to change a file.
 enum Missing {
     /// It has not read it: these lines would do, or all.
     Read(Option<(u64, u64)>),
@@ -145,7 +152,7 @@ impl Change<'_> {
     /// The gate: lets the caller go on only where it has seen the bytes that stand there.
     ///
     /// `needs` says which lines it must have seen. The policy may let the caller go on without proof; a
-    /// SHA-256 that it gives is checked all the same.
+    /// SHA-256 that it gives is checked anyway.
     ///
     /// # Errors
     /// `not_read` or `stale_file`.
@@ -237,7 +244,7 @@ impl Change<'_> {
         error.detail("unseen_lines", listed).detail("total_lines", lines::count(&body_of(&current.bytes)))
     }
 
-    /// What the policy makes of a change without proof.
+    /// Returns how the policy treats a change without proof.
     #[must_use]
     pub fn gate(&self) -> Gate {
         self.engine.policy().gate()
@@ -356,4 +363,114 @@ pub fn quoted(path: &str) -> String {
     } else {
         format!("'{}'", path.replace('\'', r"'\''"))
     }
+}
+
+/// Changes of the session that are searched for the same request.
+pub const RECENT: u64 = 20;
+/// Changes searched for rare requests that nothing else keeps from being made twice.
+pub const LONG_AGO: u64 = 1000;
+
+impl Change<'_> {
+    /// Returns true if the session has made this very request before, as its last change of each file that it
+    /// changed, and the result is still in place. The digest is kept with the change, for the next
+    /// time.
+    ///
+    /// # Errors
+    /// The system's, where the history cannot be read.
+    pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
+        Ok(self.repeated(request, RECENT)?.is_some())
+    }
+
+    /// The change that this very request made before, one of the last `changes`, where nothing has
+    /// touched its files since.
+    ///
+    /// # Errors
+    /// As [`Self::is_repeated`].
+    pub fn repeated(&mut self, request: Sha256, changes: u64) -> Result<Option<JournalEntry>, Error> {
+        let request = self.digest_here(request);
+        self.entry.request = Some(request);
+        let Some(state) = &self.state else {
+            return Ok(None);
+        };
+        let session = self.engine.session().as_str();
+        // One that a newer lbx has written is nobody's repeat.
+        let entry_of = |seq| journal::done_entry(state, session, seq).ok().flatten();
+        let mut later: Vec<u64> = Vec::new();
+        let first = self.entry.seq.saturating_sub(changes).max(1);
+        for seq in (first..self.entry.seq).rev() {
+            let is_other = self.session.is_of_another_request(seq, request);
+            if !is_other && let Some(entry) = entry_of(seq).filter(|entry| entry.request == Some(request)) {
+                let later = later.into_iter().filter_map(entry_of);
+                let later: Vec<WorkspacePath> =
+                    later.flat_map(|entry| paths_of(&entry).cloned().collect::<Vec<_>>()).collect();
+                return Ok(Some(entry).filter(|entry| self.is_in_place(state, entry, &later)));
+            }
+            later.push(seq);
+        }
+        Ok(None)
+    }
+
+    /// Returns true if the session's last change of `path` removed what was there, or moved it away.
+    ///
+    /// # Errors
+    /// The system's, where the history cannot be read.
+    pub fn has_removed(&self, path: &WorkspacePath) -> Result<bool, Error> {
+        let Some(state) = &self.state else {
+            return Ok(false);
+        };
+        let session = self.engine.session().as_str();
+        for seq in journal::history(state, session)?.into_iter().rev() {
+            let Some(entry) = journal::done_entry(state, session, seq)? else {
+                continue;
+            };
+            if let Some(file) = entry.files.iter().find(|file| file.path == *path) {
+                return Ok(file.after.is_none());
+            }
+            if entry.moves.iter().any(|moved| path.is_within(&moved.to)) {
+                return Ok(false);
+            }
+            if entry.moves.iter().any(|moved| path.is_within(&moved.from)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns true if the result of a change is as it left it, with no `later` change of its paths.
+    fn is_in_place(&self, state: &State, entry: &JournalEntry, later: &[WorkspacePath]) -> bool {
+        let workspace = &self.engine.workspace;
+        let is_touched =
+            |path: &WorkspacePath| later.iter().any(|other| path.is_within(other) || other.is_within(path));
+        let is_there =
+            |path: &WorkspacePath| workspace.place_of(path).is_ok_and(|place| place.stat().is_some());
+        !paths_of(entry).any(is_touched)
+            && entry.files.iter().all(|file| self.has_new_side(state, file))
+            && entry.moves.iter().all(|moved| is_there(&moved.to) && !is_there(&moved.from))
+    }
+
+    /// Returns true if a file is what a change made it.
+    fn has_new_side(&self, state: &State, file: &FileEntry) -> bool {
+        let executor = Executor { workspace: &self.engine.workspace, state };
+        let found = executor.look(&self.location(&file.path), file.after.is_some());
+        match (found, &file.after) {
+            (Ok(Observed::File { version: Some(now), .. }), Some(after)) => now == (after.sha256, after.mode),
+            (Ok(Observed::Nothing | Observed::Folder { .. }), None) => true,
+            _ => false,
+        }
+    }
+
+    /// The digest of a request made in this folder: from another one its paths name other files.
+    fn digest_here(&self, request: Sha256) -> Sha256 {
+        let base = self.engine.workspace.base();
+        if base.is_root() {
+            return request;
+        }
+        Sha256::of(&[request.to_string().as_bytes(), b" ", base.as_bytes()].concat())
+    }
+}
+
+/// The paths that a change touched.
+fn paths_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    entry.files.iter().map(|file| &file.path).chain(moved)
 }

@@ -7,34 +7,22 @@
 //! Until the journal entry is in force nothing is visible; from then on the change is completed,
 //! or rolled back whole, by this call or by the next one.
 
-pub mod across;
-mod aside;
-mod closed;
+mod check;
 pub(in crate::engine) mod commit;
-mod current;
-pub mod done;
+pub mod executor;
+pub mod external_changes;
 mod finish;
-mod fit;
 mod folders;
 pub mod gate;
-mod in_place;
-mod known;
-pub mod line_numbers;
-mod look;
-mod marks;
 pub mod moves;
-pub mod numbered;
+mod open;
 pub mod plan;
-mod planned;
-mod prepared;
 pub mod record;
 mod recover;
-pub mod repeat;
-mod result;
-pub mod run;
-mod special;
-pub mod stage;
-mod trashed;
+pub mod shown_lines;
+pub mod staging;
+mod trash;
+pub mod without_rename;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,32 +30,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use plan::{After, Move, Origin, Planned};
+
 use super::Engine;
 use super::history::replay::Pieces;
 use super::journal::steps::Location;
 use super::journal::{FolderMode, JournalEntry, Version};
-use super::policy::protected_links::ProtectedLinks;
-use super::store::session;
-use super::store::session::{ReplacedLines, SessionState};
+use super::policy::protected::ProtectedLinks;
+use super::store::lock::unique_name;
+use super::store::session::{self, ReplacedLines, SessionState};
 use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
 use super::workspace::Workspace;
-use super::workspace::fs::is_closed;
-use super::workspace::identity::Identity;
-use super::workspace::open_files::OpenFiles;
+use super::workspace::fs::{OpenFiles, is_closed};
+use super::workspace::metadata::Identity;
 use super::workspace::path::WorkspacePath;
 use super::workspace::protect::Protection;
 use super::workspace::resolve::must_be_a_path;
 use crate::buffer::Buffer;
-use crate::clock::seconds_now;
+use crate::control::seconds_now;
 use crate::engine::journal;
-use crate::engine::store::lock::unique_name;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-pub use current::{CheckedFile, Current};
-use plan::Move;
-pub use planned::CallerKnowledge;
-use planned::{After, Origin, Planned};
+
+pub use open::{CheckedFile, Current};
+pub use plan::CallerKnowledge;
 
 /// A change in progress; it holds the workspace's lock until it is dropped.
 pub struct Change<'e> {
@@ -81,9 +68,9 @@ pub struct Change<'e> {
     open_files: RefCell<Option<OpenFiles>>,
     /// How many files it has read.
     files_read: Cell<usize>,
-    /// Whether nothing is to be changed.
+    /// True if nothing is to be changed.
     dry_run: bool,
-    /// Where the state is, or would be, from the workspace root.
+    /// Path of the state folder, or where it would be, from the workspace root.
     state_path: WorkspacePath,
     /// The session as it was when the lock was taken.
     session: Arc<SessionState>,
@@ -91,15 +78,15 @@ pub struct Change<'e> {
     entry: JournalEntry,
     /// The files changed so far.
     files: Vec<Planned>,
-    /// What it moves.
+    /// Its moves.
     moves: Vec<Move>,
-    /// The same as names, to find out where things stand.
+    /// Its moves as names, to map a path to its place on disk.
     pieces: Pieces,
     /// The folders that it makes and removes.
     folders: folders::Folders,
     /// Other bytes to back up.
     kept: Vec<Vec<u8>>,
-    /// What it moves to the trash.
+    /// Entries that it moves to the trash.
     described: Vec<TrashEntry>,
     /// Which paths belong to git or lbx.
     protection: Protection,
@@ -150,7 +137,7 @@ fn lock_in_place(workspace: &Workspace) -> Result<Locked, Error> {
     Err(Error::new(ErrorKind::LockTimeout, format!("another program keeps replacing {STATE_FOLDER}")))
 }
 
-/// Whether nothing was added to the root, removed from it or replaced in it for a while before `now`.
+/// Returns true if nothing was added to the root, removed from it or replaced in it for a while before `now`.
 fn is_settled(workspace: &Workspace, now: SystemTime) -> bool {
     let Ok(stat) = rustix::fs::fstat(workspace.root_fd()) else { return false };
     let changed = stat.st_mtime.max(stat.st_ctime);
@@ -261,7 +248,7 @@ impl Change<'_> {
         self.engine
     }
 
-    /// The same, only to be looked at.
+    /// Returns the engine for reading.
     #[must_use]
     pub const fn engine_ref(&self) -> &Engine {
         self.engine
@@ -279,7 +266,7 @@ impl Change<'_> {
         &self.engine.workspace
     }
 
-    /// The bytes of `path` with that SHA-256, where they are still at hand.
+    /// The bytes of `path` with that SHA-256, where they are still available.
     #[must_use]
     pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         self.engine.find_version(self.state.as_ref()?, path, sha256)
@@ -294,7 +281,7 @@ impl Change<'_> {
     /// Notes that the caller knows all of a file, though nothing was changed.
     pub fn note_seen(&mut self, current: &Current) {
         if let Some(original) = &current.original {
-            let lines = [(1, crate::text::lines::count(&line_numbers::body_of(&current.bytes)))];
+            let lines = [(1, crate::text::lines::count(&shown_lines::body_of(&current.bytes)))];
             self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &lines);
         }
     }
@@ -306,7 +293,7 @@ impl Change<'_> {
         }
     }
 
-    /// What the session knows of a file.
+    /// Returns the session's read mark of a file.
     #[must_use]
     pub fn mark(&self, path: &WorkspacePath) -> Option<&session::Mark> {
         self.session.mark(path)
@@ -451,7 +438,7 @@ impl Change<'_> {
         Location::of(path, &self.state_path)
     }
 
-    /// Where that stands which is to stand at `path` once everything has moved.
+    /// Returns the present path of the entry that will be at `path` once everything has moved.
     fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         self.pieces.standing(path)
     }
@@ -464,7 +451,7 @@ impl Change<'_> {
 
     /// Joins what is removed and what is put at one place: there it is one file that changes.
     fn join_names(&mut self) {
-        // What is removed from a folder that moves away stands elsewhere than what is put there.
+        // A file removed from a folder that moves away is at another path than a file put there.
         let stays = |path: &WorkspacePath| self.pieces.standing(path).as_ref() == Some(path);
         let put: BTreeSet<WorkspacePath> = self
             .files

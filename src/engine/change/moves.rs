@@ -1,4 +1,4 @@
-//! Files and folders that get another name, whole.
+//! Moves files and folders, whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -9,23 +9,20 @@ use std::rc::Rc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::Change;
+use super::executor::changed_meanwhile;
 use super::plan::Move;
-use super::record;
-use super::run::changed_meanwhile;
+use super::{Change, record};
 use crate::engine::history::replay::{Kind, Pieces};
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::journal::{FolderEntry, JournalEntry};
 use crate::engine::snapshot::{LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::contents::{Contents, Digest};
-use crate::engine::workspace::file_system::is_on_overlay;
-use crate::engine::workspace::fs;
-use crate::engine::workspace::identity::Identity;
+use crate::engine::workspace::digest::{Contents, Digest};
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::repository::is_repository;
-use crate::engine::workspace::protect::{is_protected, is_state};
+use crate::engine::workspace::protect::{is_protected, is_repository, is_state};
+use crate::engine::workspace::sync::is_on_overlay;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 
 /// Files of a moved folder that its snapshot holds, where some of them go a way of their own; what is
@@ -56,7 +53,7 @@ impl Moved {
     }
 }
 
-/// What a folder or file holds.
+/// Files and bytes in a folder or file.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Sum {
     /// Files and symlinks.
@@ -68,7 +65,7 @@ pub struct Sum {
 }
 
 impl Change<'_> {
-    /// Plans another name for whatever stands at `from`; answers what it holds.
+    /// Plans another name for whatever is at `from`; answers what it holds.
     ///
     /// # Errors
     /// `protected_path` where it holds a repository or lbx's state, or the system's.
@@ -115,7 +112,7 @@ impl Change<'_> {
         Ok(sum)
     }
 
-    /// Plans the way of what stands at or below `from` to its place at or below `to`: another name, or,
+    /// Plans the way of what is at or below `from` to its place at or below `to`: another name, or,
     /// where a folder does not go whole, a new folder there.
     fn move_part(
         &mut self,
@@ -187,7 +184,7 @@ impl Change<'_> {
 struct Part {
     /// Its path.
     path: WorkspacePath,
-    /// What it is.
+    /// Its type and identity.
     thing: Thing,
     /// Its permission bits.
     mode: u32,
@@ -195,11 +192,11 @@ struct Part {
     identity: Option<Identity>,
 }
 
-/// Something that stands at or below a path.
+/// An entry at or below a path.
 pub struct ExistingEntry<'w> {
     /// Its path.
     pub path: &'w WorkspacePath,
-    /// What it is.
+    /// Its type and identity.
     pub stat: &'w Stat,
     /// The thing itself, opened to be looked at.
     opened: &'w OwnedFd,
@@ -239,7 +236,7 @@ impl ExistingEntry<'_> {
     }
 }
 
-/// Visits whatever stands at `top` and, in a folder, all below it: each folder is opened from the one
+/// Visits whatever is at `top` and, in a folder, all below it: each folder is opened from the one
 /// before, so that the time does not grow with the depth.
 ///
 /// # Errors
@@ -260,7 +257,7 @@ pub fn walk(
         let is_folder = fs::is_folder(&stat);
         let has_name = path != *top && is_protected(name.as_bytes());
         let open_inner = || fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io);
-        // Whether one that may not be looked into is a repository, nobody can tell: that is what it says.
+        // Nobody can tell whether a folder that may not be looked into is a repository: the error says so.
         let inner = if is_folder && !has_name { Some(Rc::new(open_inner()?)) } else { None };
         if has_name || (is_folder && is_repository(opened.as_fd())) {
             let shown = workspace.shown(&path);
@@ -285,10 +282,10 @@ pub fn walk(
     Ok(())
 }
 
-/// What stands at a path; `None` where nothing does, or a file or symlink is on the way.
+/// Returns the type of the entry at a path; `None` if there is none, or a file or symlink is on the way.
 ///
 /// # Errors
-/// What the system says: what it does not let be looked at may well be there.
+/// Returns the OS error: an entry that it does not let be looked at may well be there.
 pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<Kind>, Error> {
     let place = workspace.place_of(path)?;
     let kind = |stat| if fs::is_folder(stat) { Kind::Folder } else { Kind::Other };
@@ -297,7 +294,7 @@ pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<Kind>,
 
 /// A folder that moved with all that is in it.
 struct MovedFolder {
-    /// The folder, where it stands now.
+    /// The folder, at its present path.
     folder: OwnedFd,
     /// Its path before; `None` where it was not among the files.
     before: Option<WorkspacePath>,
@@ -305,7 +302,7 @@ struct MovedFolder {
     after: Option<WorkspacePath>,
 }
 
-/// What the moves of a change that stands look like to the snapshot.
+/// Moves of an applied change, as the snapshot takes them.
 #[derive(Default)]
 pub struct ForSnapshot {
     /// Folders whose files all have moved with them.
@@ -321,9 +318,9 @@ const AHEAD_FILES_MAX: usize = 64;
 
 /// Files that are about to move.
 pub struct AboutToMove {
-    /// What their moves look like to the snapshot.
+    /// Their moves, as the snapshot takes them.
     pub for_snapshot: ForSnapshot,
-    /// What they were when they were read, by their paths.
+    /// Their stats when they were read, by path.
     pub read: Vec<(WorkspacePath, Stat)>,
 }
 
@@ -356,7 +353,7 @@ impl AboutToMove {
         Some(())
     }
 
-    /// Whether nobody has changed any since it was read: `read` says what it was then.
+    /// Returns true if nobody has changed any since it was read: `read` says what it was then.
     #[must_use]
     pub fn is_as_read(workspace: &Workspace, read: &[(WorkspacePath, Stat)]) -> bool {
         read.iter().all(|(path, then)| {
@@ -368,7 +365,7 @@ impl AboutToMove {
 }
 
 impl ForSnapshot {
-    /// Those of a change.
+    /// Collects the moves of a change.
     ///
     /// # Errors
     /// As for reading what was moved.

@@ -1,16 +1,100 @@
-//! From what a change is to come to, to the steps that bring it about. Pure.
+//! From the target state of a change to its steps. Pure.
 //!
-//! What goes comes first, so that something else can take its name; then folders are made and things
+//! Deletions come first, so that something else can take the name; then folders are made and entries
 //! get their new names, outermost first; then files; and in the end folders that are empty go.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
+use super::open::CheckedFile;
+use super::staging::Original;
+use crate::buffer::Buffer;
 use crate::engine::journal::Version;
 use crate::engine::journal::steps::{Folder, Location, Step, Thing};
+use crate::engine::store::session::ReplacedLines;
+use crate::engine::workspace::fs::{is_symlink_mode, recorded_mode};
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::sha256::Sha256;
 
-/// What a change is to come to.
+/// The mode of a new file, as far as a snapshot asks for it.
+const NEW_FILE_MODE: u32 = 0o644;
+
+/// Bytes that the caller knows once the change is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallerKnowledge {
+    /// All of them: it gave them.
+    Everything,
+    /// The changed lines, and what it had been shown of the others.
+    ChangedLines,
+    /// The changed lines, and what it had been shown of those bytes, which others have changed since.
+    ChangedSince(Vec<u8>),
+    /// Nothing: a command made them.
+    Nothing,
+}
+
+/// A file with what it is to become.
+pub(super) struct Planned {
+    /// The file as it is.
+    pub(super) seen: CheckedFile,
+    /// Its new bytes; `None` where it is deleted.
+    pub(super) after: Option<After>,
+    /// The file that it was before it got this name.
+    pub(super) origin: Option<Origin>,
+    /// True if the bytes go into the file that is there, which keeps its inode.
+    pub(super) in_place: bool,
+    /// The lines that it replaces, where its tool knows them.
+    pub(super) replaced: Option<Vec<ReplacedLines>>,
+}
+
+impl Planned {
+    /// The file whose identity the new one takes.
+    pub(super) fn model(&self) -> Option<&Original> {
+        let origin = self.origin.as_ref().map(|origin| &origin.original);
+        origin.or(self.seen.current.original.as_ref())
+    }
+
+    /// The mode that the file gets with `after`, as far as a snapshot asks for it.
+    pub(super) fn mode_of(&self, after: &After) -> u32 {
+        let model =
+            || self.model().map(|model| recorded_mode(&model.stat)).filter(|mode| !is_symlink_mode(*mode));
+        after.mode.or_else(model).unwrap_or(NEW_FILE_MODE)
+    }
+
+    /// Returns true if it has other names, which keep its old bytes.
+    pub(super) fn has_several_names(&self) -> bool {
+        self.after.is_some() && self.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
+    }
+}
+
+/// The file whose identity and place in the caller's memory a renamed one takes over.
+pub(super) struct Origin {
+    /// Its path before.
+    pub(super) path: WorkspacePath,
+    /// Which file it is.
+    pub(super) original: Original,
+    /// Its bytes.
+    pub(super) bytes: Arc<Buffer>,
+    /// Their SHA-256.
+    pub(super) sha256: Sha256,
+}
+
+/// Target state of a file.
+pub(super) struct After {
+    /// Its bytes.
+    pub(super) bytes: Arc<Buffer>,
+    /// Their SHA-256.
+    pub(super) sha256: Sha256,
+    /// Its permission bits, where they change; or the type bits of a symlink.
+    pub(super) mode: Option<u32>,
+    /// Part of it that the caller knows.
+    pub(super) known: CallerKnowledge,
+    /// Owner and attributes, where it comes back and no file has them any more.
+    pub(super) identity: Option<Identity>,
+}
+
+/// Target state of a change.
 #[derive(Debug, Default)]
 pub struct Intent {
     /// Files that go, under their names before any move.
@@ -34,9 +118,9 @@ pub struct Move {
     pub from: Location,
     /// Its name after.
     pub to: Location,
-    /// What it is.
+    /// Its type and identity.
     pub thing: Thing,
-    /// Where it is copied to, if it moves to another mount.
+    /// Its copy, if it moves to another mount.
     pub across: Option<Across>,
     /// True if an undo leaves it.
     pub is_final: bool,
@@ -45,26 +129,26 @@ pub struct Move {
 /// A move to another mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Across {
-    /// Where the copy waits.
+    /// Location of the copy until it gets its name.
     pub copy: Location,
-    /// What the copy is.
+    /// Inode and type of the copy.
     pub thing: Thing,
-    /// Where what was copied goes, until it is removed.
+    /// Location of the original until it is removed.
     pub gone: Location,
 }
 
 /// New bytes for a file.
 #[derive(Debug)]
 pub struct NewFile {
-    /// Where.
+    /// Its path.
     pub at: Location,
-    /// Where they wait.
+    /// Location of the staged bytes.
     pub staged: Location,
     /// The file there before.
     pub before: Option<Version>,
     /// The file there after.
     pub after: Version,
-    /// Whether the bytes go into the file that is there.
+    /// True if the bytes go into the file that is there.
     pub in_place: bool,
 }
 
@@ -113,7 +197,7 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
             None => coming.push(rename(from, to, thing, over)),
         }
     }
-    // What lies in others goes before them, and comes after them.
+    // Inner entries go before the outer ones, and come after them.
     parting.sort_by_cached_key(|step| Reverse(depth(step.locations().next())));
     coming.sort_by_cached_key(|step| depth(step.locations().last()));
     steps.extend(parting);
@@ -144,14 +228,14 @@ struct Leaving<'m> {
 }
 
 impl<'m> Leaving<'m> {
-    /// Those of `moves`.
+    /// Collects the old names of `moves`.
     fn of(moves: &'m [Move]) -> Self {
         let names: BTreeSet<&Location> = moves.iter().map(|moved| &moved.from).collect();
         let longest = names.iter().map(|name| name.path().as_bytes().len()).max().unwrap_or(0);
         Self { names, longest }
     }
 
-    /// Whether something that moves away is at a path, or holds it.
+    /// Returns true if something that moves away is at a path, or holds it.
     fn holds(&self, at: Option<&Location>) -> bool {
         let Some(at) = at.filter(|_| !self.names.is_empty()) else {
             return false;
@@ -161,13 +245,13 @@ impl<'m> Leaving<'m> {
         above.filter_map(WorkspacePath::new).any(|path| self.names.contains(&at.with(path)))
     }
 
-    /// Whether something that moves away is at a path or lies in it.
+    /// Returns true if something that moves away is at a path or lies in it.
     fn lies_in(&self, at: &Location) -> bool {
         self.names.range::<Location, _>(at..).next().is_some_and(|from| from.is_within(at))
     }
 }
 
-/// Whether something that moves is in the way of something else, or comes out of it or into it, or out of
+/// Returns true if something that moves is in the way of something else, or comes out of it or into it, or out of
 /// a folder that goes.
 fn is_crowded(intent: &Intent) -> bool {
     let leaving = Leaving::of(&intent.moves);

@@ -1,4 +1,4 @@
-//! From a change to its commit on the snapshot branch.
+//! Commits changes to the snapshot branch.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::engine::journal::JournalEntry;
-use crate::engine::journal::backup;
+use crate::engine::journal::{JournalEntry, backup};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
@@ -17,19 +16,18 @@ use crate::engine::snapshot::{
     Ignored, Known, LeftOut, PreparedSnapshot, Reason, Recorded, Repaired, RepositoryPaths, Scan, SeenFile,
     SnapshotError, Store, Unrecorded,
 };
+use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::session::{Mark, SessionState, WITHHELD_MAX};
+use crate::engine::store::session::{self, Mark, SessionState, WITHHELD_MAX};
 use crate::engine::store::state::{STATE_FOLDER, State};
-use crate::engine::store::{audit, session};
-use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect;
 use crate::engine::workspace::survey::Survey;
+use crate::engine::workspace::{fs, protect};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::visible::short_path;
 
-/// Where a repair keeps what it replaces, below the state folder.
+/// Folder, below the state folder, in which a repair keeps replaced files.
 pub const DAMAGED_FOLDER: &str = "damaged";
 /// Owner's permission to execute, which git keeps.
 const OWNER_MAY_EXECUTE: u32 = 0o100;
@@ -37,7 +35,7 @@ const OWNER_MAY_EXECUTE: u32 = 0o100;
 const COMMAND_TOOLS: [&str; 4] = ["bash", "undo", "redo", "rewind"];
 /// Paths left out that a warning names.
 const LEFT_OUT_NAMED: usize = 3;
-/// Longest time that a session's baseline may take; without it the change goes on all the same.
+/// Longest time that a session's baseline may take; without it the change goes on anyway.
 const BASELINE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The bits of a mode that stand for a file's type.
@@ -57,7 +55,7 @@ pub struct RecordedFile<'a> {
 
 /// A folder that a change moved as a whole; see [`FolderChange`].
 pub struct RecordedFolder<'a> {
-    /// The folder, opened where it stands now.
+    /// The folder, opened at its present path.
     pub folder: OwnedFd,
     /// Its path before the change.
     pub before: Option<&'a WorkspacePath>,
@@ -65,9 +63,9 @@ pub struct RecordedFolder<'a> {
     pub after: Option<&'a WorkspacePath>,
 }
 
-/// A change that stands.
+/// A change that is applied.
 pub struct StandingChange<'a> {
-    /// What the journal has of it.
+    /// Its journal entry.
     pub entry: &'a JournalEntry,
     /// Its files.
     pub files: Vec<RecordedFile<'a>>,
@@ -90,7 +88,7 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
 }
 
 /// Writes the commit of a change that is about to be made, so that it can be synced together with the
-/// change; `None` where that must wait until the change stands, or fails: [`record`] then says why.
+/// change; `None` where that must wait until the change is applied, or fails: [`record`] then says why.
 #[must_use]
 pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedSnapshot> {
     if !engine.policy().has_snapshots() {
@@ -125,7 +123,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     if !engine.policy().has_snapshots() {
         return;
     }
-    // What a command of another session has done so far would look as if it had been there before. When
+    // Changes that a command of another session has made so far would look older than it. When
     // that command began, everything that was uncommitted was recorded.
     if State::find(&engine.workspace).is_ok_and(|state| state.is_some_and(|state| running::is_any(&state))) {
         return;
@@ -146,7 +144,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     match in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control))) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
-            // A repository within is its own, at every baseline anew: nobody needs to hear of it.
+            // A repository within is its own, at every baseline again: nobody needs to hear of it.
             let of_note = |left: &LeftOut| !matches!(left.reason, Reason::NestedRepository(_));
             let left_out: Vec<LeftOut> = recorded.left_out.into_iter().filter(of_note).collect();
             engine.warn_if(listed(&left_out).map(|list| format!("not in the baseline of this session: {list}")));
@@ -302,7 +300,7 @@ pub fn damage(engine: &Engine) -> Result<Option<(Store, Damage)>, Error> {
     uninterrupted(look).map_err(|error| unreadable(&error))
 }
 
-/// What else of the workspace's repository is damaged, and git's to repair.
+/// Returns other damage in the workspace's repository, which git has to repair.
 ///
 /// # Errors
 /// As [`damage`].
@@ -418,7 +416,7 @@ pub fn unreadable(error: &SnapshotError) -> Error {
     )
 }
 
-/// The refusal that a failure of the snapshots stands for.
+/// Returns the error for a failure of the snapshots.
 fn refused(kind: ErrorKind, error: &SnapshotError) -> Error {
     if error.is_timeout() {
         return Error::new(ErrorKind::Timeout, error.to_string());
@@ -503,10 +501,10 @@ fn known_to(session: &SessionState) -> Known {
     }
 }
 
-/// Lets the session keep what stayed out of a snapshot. Without it a copy enters the next one; the change stands.
+/// Lets the session keep what stayed out of a snapshot. Without it a copy enters the next one; the change is applied.
 fn keep_withheld(engine: &mut Engine, recorded: &Recorded) {
     let known = engine.session_state.withheld();
-    // No more than it keeps, or each scan would write them anew.
+    // No more than it keeps, or each scan would write them again.
     let new: BTreeSet<Sha256> = recorded.withheld.iter().take(WITHHELD_MAX).copied().collect();
     if new.iter().all(|digest| known.contains(digest)) {
         return;
@@ -527,7 +525,7 @@ fn with_place<T>(
         let state = State::find(&engine.workspace).ok().flatten();
         state.map(|state| state.path().clone())
     });
-    // Where there is no state yet, a name that is none's.
+    // If there is no state yet, a name that nothing uses.
     let state = found.map_or_else(|| root.join(STATE_FOLDER).join("none"), |path| root.join(path.as_path()));
     work(&RepositoryPaths { root, state: &state, git_dirs: &git_dirs, kept: engine.workspace.kept() })
 }
@@ -548,7 +546,7 @@ fn scan_time(engine: &Engine) -> Duration {
     Duration::from_secs(engine.policy().number(Key::ScanSeconds))
 }
 
-/// What the snapshot takes of a change.
+/// Returns the parts of a change that the snapshot takes.
 fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
     let entry = record.entry;
     let state = |side: Option<(u32, &'a [u8])>| {
@@ -609,7 +607,7 @@ pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -
     }
 }
 
-/// Where the old bytes of a change are, beside the snapshot.
+/// Returns places of a change's old bytes, apart from the snapshot.
 fn kept(entry: &JournalEntry) -> &'static str {
     let is_trashed = entry.moves.iter().any(|moved| protect::is_state(&moved.to));
     let is_backed_up = entry.files.iter().any(|file| file.before.is_some());
@@ -617,7 +615,7 @@ fn kept(entry: &JournalEntry) -> &'static str {
         (true, false) => "; what was deleted is in the trash",
         (true, true) => "; what was deleted is in the trash, the old bytes of the others are in the backup",
         (false, true) => "; the old bytes are in the backup",
-        // What moves or is new has no old bytes that could be lost.
+        // Moved and new files have no old bytes that could be lost.
         (false, false) => "",
     }
 }

@@ -1,5 +1,5 @@
-//! What a call finds that another left when it was killed: completed, or rolled back, whole; and what
-//! fits neither, because others have changed the files since, is put aside. No entry stops a call.
+//! Recovers the changes of killed calls: each is completed or rolled back, whole. One that fits neither, because
+//! others have changed the files since, is set aside. No entry stops a call.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -7,30 +7,26 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::across::remove_tree;
-use super::closed::not_closed;
-use super::moves;
-use super::moves::ForSnapshot;
-use super::record;
-use super::record::StandingChange;
-use super::run::{Ground, Seen};
+use super::executor::{Executor, Seen};
+use super::folders::not_closed;
+use super::moves::{self, ForSnapshot};
+use super::record::{self, StandingChange};
 use crate::engine::Engine;
 use crate::engine::history::replay::{Direction, Kind};
-use crate::engine::journal;
-use crate::engine::journal::backup;
-use crate::engine::journal::progress;
-use crate::engine::journal::progress::{Observed, Progress, progress};
+use crate::engine::journal::progress::{self, Observed, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
-use crate::engine::journal::{FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version};
-use crate::engine::policy::protected_links::ProtectedLinks;
+use crate::engine::journal::{
+    self, FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version, backup,
+};
+use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
-use crate::engine::store::audit::Durable;
+use crate::engine::store::audit::{self, Durable};
+use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
-use crate::engine::store::{audit, session};
-use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{Protection, is_state};
+use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
 use crate::text::visible::short_path;
 
@@ -86,24 +82,24 @@ fn id_of(name: &str) -> &str {
     name.strip_suffix(".lbx").unwrap_or(name)
 }
 
-/// Whether a change whose entry did not get its own name has begun all the same: then it had it, and a
+/// Returns true if a change whose entry did not get its own name has begun anyway: then it had it, and a
 /// power failure took it.
 fn has_begun(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<bool, Error> {
     let (found, opened) = look_inside(engine, state, entry)?;
-    Ground { workspace: &engine.workspace, state }.close_again(&opened);
+    Executor { workspace: &engine.workspace, state }.close_again(&opened);
     Ok(found.forth != Some(0) && found.back != Some(0))
 }
 
 /// Completes one entry, else rolls it back, else puts it aside with a warning.
 fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
     let steps = entry.steps.as_slice();
-    let look = |engine: &Engine| look(Ground { workspace: &engine.workspace, state }, steps);
+    let look = |engine: &Engine| look(Executor { workspace: &engine.workspace, state }, steps);
     let (mut found, opened) = look_inside(engine, state, entry)?;
     if let Some(done) = found.forth
         && check(engine, entry, steps.get(done..).unwrap_or_default()).is_ok()
     {
-        let ground = Ground { workspace: &engine.workspace, state };
-        match go_on(ground, entry, done) {
+        let executor = Executor { workspace: &engine.workspace, state };
+        match go_on(executor, entry, done) {
             Ok(()) => return complete(engine, state, entry),
             Err(error) if ends_the_call(&error) => return Err(error),
             // Others are in the way of the rest.
@@ -113,17 +109,17 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
     if let Some(done) = found.back
         && check(engine, entry, steps.get(..done).unwrap_or_default()).is_ok()
     {
-        let ground = Ground { workspace: &engine.workspace, state };
-        match roll_back(ground, entry, done) {
+        let executor = Executor { workspace: &engine.workspace, state };
+        match roll_back(executor, entry, done) {
             Err(error) if ends_the_call(&error) => return Err(error),
             Ok(()) => return Ok(()),
             Err(_) => {}
         }
     }
-    let ground = Ground { workspace: &engine.workspace, state };
-    ground.close_again(&opened);
+    let executor = Executor { workspace: &engine.workspace, state };
+    executor.close_again(&opened);
     // As far as it can be told.
-    let _ = ground.close(entry, Direction::Undo);
+    let _ = executor.close(entry, Direction::Undo);
     set_aside(engine, state, &entry.name(), Unfinished::Earlier(entry))
 }
 
@@ -131,45 +127,45 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
 /// which are opened up for that, with the permission bits that they had.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 fn look_inside(
     engine: &Engine,
     state: &State,
     entry: &JournalEntry,
 ) -> Result<(Progress, Vec<(Location, u32)>), Error> {
-    let ground = Ground { workspace: &engine.workspace, state };
-    let found = look(ground, &entry.steps)?;
+    let executor = Executor { workspace: &engine.workspace, state };
+    let found = look(executor, &entry.steps)?;
     if found != Progress::default() || check(engine, entry, &entry.steps).is_err() {
         return Ok((found, Vec::new()));
     }
-    let opened = ground.open_up(entry, entry.steps.len());
-    let found = if opened.is_empty() { found } else { look(ground, &entry.steps)? };
+    let opened = executor.open_up(entry, entry.steps.len());
+    let found = if opened.is_empty() { found } else { look(executor, &entry.steps)? };
     Ok((found, opened))
 }
 
 /// How far the steps of an entry were carried out.
 ///
 /// # Errors
-/// The system's.
-fn look(ground: Ground<'_>, steps: &[Step]) -> Result<Progress, Error> {
+/// Returns the OS error.
+fn look(executor: Executor<'_>, steps: &[Step]) -> Result<Progress, Error> {
     let mut observed: BTreeMap<Location, Observed> = BTreeMap::new();
     for (at, has_bytes) in progress::paths(steps) {
-        match ground.look(&at, has_bytes) {
+        match executor.look(&at, has_bytes) {
             Ok(found) => drop(observed.insert(at, found)),
             Err(error) if ends_the_call(&error) => return Err(error),
-            // What cannot be looked at is not what the change left there.
+            // An entry that cannot be looked at is not one that the change left there.
             Err(_) => {}
         }
     }
     for step in steps {
-        if let Some(at) = ground.torn(step) {
+        if let Some(at) = executor.torn(step) {
             observed.insert(at, Observed::Torn);
         }
     }
     Ok(progress(steps, &observed))
 }
 
-/// Whether an error is one that the next call would meet as well: a full disk, an error of the disk, a
+/// Returns true if an error is one that the next call would meet as well: a full disk, an error of the disk, a
 /// signal.
 fn ends_the_call(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
@@ -219,15 +215,15 @@ fn check(engine: &Engine, entry: &JournalEntry, steps: &[Step]) -> Result<(), Er
 }
 
 /// Refuses folders that hold by now what never moves.
-fn check_contents(ground: Ground<'_>, steps: &[Step]) -> Result<(), Error> {
+fn check_contents(executor: Executor<'_>, steps: &[Step]) -> Result<(), Error> {
     for step in steps {
         if let Step::Rename { from, to, thing, .. } = step
             && thing.is_folder
         {
             for at in [from, to] {
-                let path = at.from_root(ground.state.path());
-                if moves::kind(ground.workspace, &path)? == Some(Kind::Folder) {
-                    moves::walk(ground.workspace, &path, &mut |_| Ok(()))?;
+                let path = at.from_root(executor.state.path());
+                if moves::kind(executor.workspace, &path)? == Some(Kind::Folder) {
+                    moves::walk(executor.workspace, &path, &mut |_| Ok(()))?;
                 }
             }
         }
@@ -236,11 +232,11 @@ fn check_contents(ground: Ground<'_>, steps: &[Step]) -> Result<(), Error> {
 }
 
 /// Carries out the steps of an entry from the one on before which `done` others are done.
-fn go_on(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
+fn go_on(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
-    check_contents(ground, rest)?;
-    ground.carry_out_entry(entry, done, &Seen::default())?;
-    ground.sync(&entry.steps, None, None)
+    check_contents(executor, rest)?;
+    executor.carry_out_entry(entry, done, &Seen::default())?;
+    executor.sync(&entry.steps, None, None)
 }
 
 /// Takes back what was done of a change that failed, as far as it can be told.
@@ -248,9 +244,9 @@ fn go_on(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Er
 /// # Errors
 /// The system's, or `internal` where others have changed the files meanwhile; the entry stays open,
 /// for the next call.
-pub fn take_back(ground: Ground<'_>, entry: &JournalEntry) -> Result<(), Error> {
-    match look(ground, &entry.steps)?.back {
-        Some(done) => roll_back(ground, entry, done),
+pub fn take_back(executor: Executor<'_>, entry: &JournalEntry) -> Result<(), Error> {
+    match look(executor, &entry.steps)?.back {
+        Some(done) => roll_back(executor, entry, done),
         None => Err(Error::internal("the files have changed since")),
     }
 }
@@ -258,37 +254,37 @@ pub fn take_back(ground: Ground<'_>, entry: &JournalEntry) -> Result<(), Error> 
 /// Puts the entry of this very call aside where others have changed its files so that it can be neither completed
 /// nor taken back; whether it did. Where the next call can still complete it, it stays.
 pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool {
-    let found = look(Ground { workspace: &engine.workspace, state }, &entry.steps);
+    let found = look(Executor { workspace: &engine.workspace, state }, &entry.steps);
     let is_hopeless = found.is_ok_and(|found| found == Progress::default());
     if is_hopeless {
         // As far as it can be told.
-        let _ = Ground { workspace: &engine.workspace, state }.close(entry, Direction::Undo);
+        let _ = Executor { workspace: &engine.workspace, state }.close(entry, Direction::Undo);
     }
     is_hopeless && set_aside(engine, state, &entry.name(), Unfinished::Hindered(entry)).is_ok()
 }
 
 /// Takes back the first `done` steps of an entry, the last one first, and drops it.
-pub fn roll_back(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
+pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
-    check_contents(ground, steps)?;
-    let _ = ground.open_up(entry, done);
+    check_contents(executor, steps)?;
+    let _ = executor.open_up(entry, done);
     if let Some(next) = entry.steps.get(done) {
-        ground.heal(next, &entry.id, done)?;
+        executor.repair(next, &entry.id, done)?;
     }
     for (number, step) in steps.iter().enumerate().rev() {
-        ground.take_back(step, &entry.id, number)?;
+        executor.take_back(step, &entry.id, number)?;
     }
     // They were removed innermost first.
-    ground.dress(steps.iter().filter_map(|step| match step {
+    executor.set_metadata(steps.iter().filter_map(|step| match step {
         Step::RemoveFolder(folder) => Some(folder),
         _ => None,
     }))?;
-    ground.set_modes(entry, Direction::Undo)?;
-    ground.sync(&entry.steps, None, None)?;
-    ground.close(entry, Direction::Undo)?;
-    entry.discard(ground.state)?;
+    executor.set_modes(entry, Direction::Undo)?;
+    executor.sync(&entry.steps, None, None)?;
+    executor.close(entry, Direction::Undo)?;
+    entry.discard(executor.state)?;
     for staged in entry.steps.iter().filter_map(Step::staged) {
-        ground.discard(staged);
+        executor.discard(staged);
     }
     Ok(())
 }
@@ -296,7 +292,7 @@ pub fn roll_back(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Resul
 /// The bytes of a file before and after a change.
 type Sides = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// What follows a completed change: its number in the session, snapshot, history.
+/// Finishes a completed change: its number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
     let numbered = match entry.session.parse() {
         Ok(id) => session::update(state, &id, |session| session.note_change(entry.seq, entry.request)),
@@ -314,7 +310,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
     }
     let snapshot = snapshot_late(engine, state, entry);
     audit_late(engine, state, entry, snapshot);
-    match (Ground { workspace: &engine.workspace, state }).close(entry, Direction::Redo) {
+    match (Executor { workspace: &engine.workspace, state }).close(entry, Direction::Redo) {
         Err(error) if ends_the_call(&error) => return Err(error),
         Err(error) => engine.warn(not_closed(&error)),
         Ok(()) => {}
@@ -323,7 +319,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
         Err(error) if ends_the_call(&error) => Err(error),
         Err(_) => set_aside(engine, state, &entry.name(), Unfinished::Unclosed(entry)),
         Ok(()) => {
-            Ground { workspace: &engine.workspace, state }.discard_written(&entry.steps);
+            Executor { workspace: &engine.workspace, state }.discard_written(&entry.steps);
             Ok(())
         }
     }
@@ -439,7 +435,7 @@ impl<'e> Unfinished<'e> {
         }
     }
 
-    /// What happened to it.
+    /// Returns the description of the failure.
     fn words(self) -> String {
         match self {
             Self::Earlier(entry) => format!(
@@ -531,7 +527,7 @@ fn move_aside(
     rename_new(&open, name.as_ref(), &stuck, name.as_ref()).map_err(io)
 }
 
-/// Removes everything in the staging folder, and what its notes name beside the targets: under
+/// Removes everything in the staging folder, and what its notes name next to the targets: under
 /// the lock, with no entry open save those that are `left`, it all belongs to the dead, save a session's
 /// new state.
 fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Error> {
@@ -544,15 +540,15 @@ fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Erro
         }
         if let Some(id) = name.strip_suffix(".beside") {
             for (folder, name) in beside(workspace, state, id) {
-                remove_tree(folder.as_fd(), &name);
+                let _ = removal::remove(folder.as_fd(), &name);
             }
         }
-        remove_tree(staging.as_fd(), name.as_ref());
+        let _ = removal::remove(staging.as_fd(), name.as_ref());
     }
     Ok(())
 }
 
-/// What waits for the change `id` beside its targets: the folders, and the names there.
+/// Returns the files staged for the change `id` next to its targets: folders, and names there.
 fn beside(workspace: &Workspace, state: &State, id: &str) -> Vec<(std::os::fd::OwnedFd, std::ffi::OsString)> {
     let prefix = format!("{BESIDE_PREFIX}{id}-");
     let mut found = Vec::new();

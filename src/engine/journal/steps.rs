@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER};
 use crate::engine::store::trash;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::identity::Identity;
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 

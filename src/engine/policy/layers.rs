@@ -1,8 +1,7 @@
-//! From the values that each source gives to the one that holds, with where it came from. Pure.
+//! Merges the values of all sources to the one in force, with its source. Pure.
 
-use super::parse::{Given, Position};
 use super::settings::{ByWorkspace, Form, Key, Setting, Value};
-use super::values::DENY;
+use super::values::{DENY, Given, Position};
 
 /// From where a value comes; a later one is above those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,22 +25,22 @@ pub enum Origin {
 pub struct Sourced {
     /// The value.
     pub value: Value,
-    /// Where it came from.
+    /// Its source.
     pub origin: Origin,
 }
 
-/// What a setting holds.
+/// A setting with its value.
 #[derive(Debug, Clone)]
 pub struct SettingValue {
     /// The setting.
     pub setting: &'static Setting,
     /// The value that holds; of a list that has several sources, all of them together.
     pub value: Value,
-    /// Where it came from; several where lists count together.
+    /// Its sources; several if lists count together.
     pub sources: Vec<Sourced>,
-    /// What a workspace's file says and the user's stricter value stands against.
+    /// Value of the workspace's file that the user's stricter value overrules.
     pub overruled: Option<Sourced>,
-    /// Whether the environment and flags may make it looser, as the user's own file says.
+    /// True if the environment and flags may make it looser, as the user's own file says.
     pub may_loosen: bool,
 }
 
@@ -57,7 +56,7 @@ impl SettingValue {
     /// Takes in what a source above the others says.
     ///
     /// # Errors
-    /// What that source may not do.
+    /// Says what that source may not do.
     pub fn take(&mut self, value: Value, origin: Origin) -> Result<(), String> {
         let given = Sourced { value, origin };
         let is_user = matches!(given.origin, Origin::User(_));
@@ -69,7 +68,7 @@ impl SettingValue {
             if let Some(refusal) = refused_of_workspace(self.setting, &given.value) {
                 return Err(refusal);
             }
-            // What the user's own file says of the gate is not for a clone to loosen.
+            // A clone cannot loosen the gate that the user's own file sets.
             let is_said = self.sources.iter().any(|source| matches!(source.origin, Origin::User(_)));
             let is_strict = self.setting.workspace.is_strict() || (is_said && self.setting.is_guarded());
             if is_strict && self.is_loosened_by(&given.value) {
@@ -107,7 +106,7 @@ impl SettingValue {
         ))
     }
 
-    /// Whether a value is looser than the one that holds so far.
+    /// Returns true if a value is looser than the one that holds so far.
     fn is_loosened_by(&self, value: &Value) -> bool {
         match (self.setting.key, value, &self.value) {
             (Key::BashBackend, Value::Text(word), Value::Text(than)) => openness(word) > openness(than),
@@ -132,7 +131,7 @@ fn openness(backend: &str) -> u8 {
 /// The settings with what a source says of them.
 ///
 /// # Errors
-/// Where a workspace's file may not say so: the place, the key and why.
+/// Fails if a workspace's file may not say so: returns the place, the key and the reason.
 pub fn take_all(
     held: &mut [SettingValue],
     given: Vec<Given>,
@@ -185,7 +184,7 @@ fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
     })
 }
 
-/// Whether a value is looser than another of the same setting.
+/// Returns true if a value is looser than another of the same setting.
 fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
     match (form, value, than) {
         (Form::Choice(words), Value::Text(value), Value::Text(than)) => {
@@ -205,7 +204,7 @@ fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
             rank(value) > rank(than)
         }
         (Form::Number { zero, .. }, Value::Number(value), Value::Number(than)) => {
-            // Where 0 lifts a bound, nothing is stricter: what is kept is what the user relies on.
+            // If 0 lifts a bound, nothing is stricter: the user relies on the files that are kept.
             let rank = |number: u64| if zero.is_some() && number == 0 { u64::MAX } else { number };
             rank(*value) < rank(*than)
         }
@@ -359,7 +358,7 @@ mod tests {
                 }
             }
         }
-        // What the user's own file says of the gate is not for a clone to loosen; what it does not say is.
+        // A clone cannot loosen the gate that the user's own file sets; it can if the file does not set it.
         for (user, wanted) in [(Some("strict"), "strict"), (None, "off")] {
             let mut held = SettingValue::default_of(find("gate").unwrap());
             user.map(|user| held.take(text(user), Origin::User(AT))).transpose().unwrap();

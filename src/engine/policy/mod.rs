@@ -1,16 +1,12 @@
 //! The policy: what the owner of the machine or of the workspace has decided.
 //!
 //! `.lbx/config.toml` in the workspace over `lbx/config.toml` in the user's configuration folder,
-//! under environment variables and flags. [`settings`] has every setting, [`parse`] and
+//! under environment variables and flags. [`settings`] has every setting, [`values`] and
 //! [`layers`] are pure, [`sources`] reads. A file that is not as it should be is an error, and
 //! never half a policy.
 
-mod file;
 pub mod layers;
-mod outer;
-pub mod parse;
-mod protected;
-pub mod protected_links;
+pub mod protected;
 pub mod settings;
 pub mod sources;
 pub mod values;
@@ -19,15 +15,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::engine::sandbox::outside::Network;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::path::WorkspacePath;
-use crate::error::{Error, ErrorKind};
 use layers::{Origin, SettingValue};
 use settings::{Key, Permission, SETTINGS, Value};
 use sources::{Loaded, PolicyFile, Sources};
 
-/// What a change is whose caller has not seen the current bytes.
+use crate::engine::sandbox::outside::Network;
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+
+/// Treatment of a change whose caller has not seen the current bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     /// Refused.
@@ -50,7 +47,7 @@ impl Gate {
     }
 }
 
-/// What proves a hunk.
+/// Proof that a hunk needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchGate {
     /// That the file was read.
@@ -68,16 +65,16 @@ pub enum Matching {
     Flexible,
 }
 
-/// What holds for one call.
+/// Policy of one call.
 #[derive(Debug)]
 pub struct Policy {
-    /// What the sources say; calls of one process share it while they say the same.
+    /// Merged settings; calls of one process share them while the sources are unchanged.
     loaded: Arc<Loaded>,
-    /// Where the user's file would be.
+    /// Path of the user's file, whether it exists or not.
     user_path: Option<PathBuf>,
-    /// What flags set.
+    /// Settings of flags.
     flags: Vec<String>,
-    /// Where in the workspace the user's file is, found when it is first asked for.
+    /// Paths of the user's file in the workspace, found when they are first asked for.
     own_paths: OnceLock<Vec<WorkspacePath>>,
 }
 
@@ -179,7 +176,7 @@ impl Policy {
         &self.loaded.ignored_variables
     }
 
-    /// What flags set, for a process that goes on with the call.
+    /// Returns the settings of flags, for a process that goes on with the call.
     #[must_use]
     pub fn flags(&self) -> &[String] {
         &self.flags
@@ -196,7 +193,7 @@ impl Policy {
         &self.loaded.unknown_variables
     }
 
-    /// What a change without proof is.
+    /// Returns how a change without proof is treated.
     #[must_use]
     pub fn gate(&self) -> Gate {
         match self.text(Key::Gate) {
@@ -206,7 +203,7 @@ impl Policy {
         }
     }
 
-    /// What proves a hunk; `None` where no source says, and each tool has its own default.
+    /// Returns the proof that a hunk needs; `None` if no source says, and each tool has its own default.
     #[must_use]
     pub fn patch_gate(&self) -> Option<PatchGate> {
         let held = self.loaded.held.get(Key::PatchGate as usize)?;
@@ -223,7 +220,7 @@ impl Policy {
         if self.text(Key::Match) == "flexible" { Matching::Flexible } else { Matching::Exact }
     }
 
-    /// Whether a file with several names is not changed.
+    /// Returns true if a file with several names is not changed.
     #[must_use]
     pub fn refuses_hard_links(&self) -> bool {
         self.text(Key::HardLinks) == "refuse"
@@ -238,7 +235,7 @@ impl Policy {
     /// The largest file that is changed or made, in bytes.
     #[must_use]
     pub fn file_bytes(&self) -> usize {
-        usize::try_from(self.number(Key::FileBytes)).unwrap_or(usize::MAX)
+        self.size(Key::FileBytes)
     }
 
     /// The `limit` of a tool where the request does not say: 0 for no bound.
@@ -250,7 +247,7 @@ impl Policy {
         }
     }
 
-    /// The same as a size in memory.
+    /// Returns a number as a size in memory.
     #[must_use]
     pub fn size(&self, key: Key) -> usize {
         usize::try_from(self.number(key)).unwrap_or(usize::MAX)
@@ -262,13 +259,13 @@ impl Policy {
         Duration::from_secs(self.number(Key::LockSeconds))
     }
 
-    /// Whether a change is on disk before its response.
+    /// Returns true if a change is on disk before its response.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.switch(Key::Durable)
     }
 
-    /// Whether changes become snapshots.
+    /// Returns true if changes become snapshots.
     #[must_use]
     pub fn has_snapshots(&self) -> bool {
         self.switch(Key::SnapshotEnabled)
@@ -280,7 +277,7 @@ impl Policy {
         if self.has_snapshots() { self.number(Key::SnapshotFileBytes) } else { 0 }
     }
 
-    /// Whether a change without a snapshot counts as failed.
+    /// Returns true if a change without a snapshot counts as failed.
     #[must_use]
     pub fn requires_snapshot(&self) -> bool {
         self.switch(Key::SnapshotRequire)
@@ -326,7 +323,7 @@ impl Policy {
         }
     }
 
-    /// Where a setting's value was written, for messages.
+    /// Returns the source of a setting's value, for messages.
     #[must_use]
     pub fn source_of(&self, key: Key) -> String {
         let source = self.loaded.held.get(key as usize).and_then(|held| held.sources.last());

@@ -1,25 +1,40 @@
 //! Which paths the policy protects, which links would go past it, and what stays out of snapshots.
+//!
+//! A program that writes the target of a protected link, or replaces a link on its way, changes the bytes behind the
+//! protected name. So the name protects all files and folders to which it leads:
+//!
+//! ```text
+//! protect = [".mcp.json"]     .mcp.json -> dir/mcp.json     dir -> conf
+//!
+//!     dir                     a link on the way
+//!     conf/mcp.json           the target, and every hard link to it
+//! ```
+//!
+//! Links are found at names without a wildcard, in the folder in which the wildcards of a glob begin, and among
+//! the symlinks that git tracks. An untracked link that only a wildcard matches deeper down is not found.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use globset::{GlobSet, GlobSetBuilder};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::Policy;
-use super::outer::Outer;
 use super::settings::{Key, Value};
-use super::values;
+use super::sources::Outer;
+use super::{Policy, values};
 use crate::engine::sandbox::hidden::OwnPlace;
 use crate::engine::snapshot::Excluded;
 use crate::engine::store::id;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
-use crate::engine::workspace::globs::first_matching;
-use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
+use crate::engine::workspace::path::{WorkspacePath, first_matching};
+use crate::engine::workspace::{Workspace, fs, git_files};
 
-/// What is said where the globs are too many or too large to be used.
+/// Reason if the globs are too many or too large to be used.
 const TOO_MANY: &str = "the policy's globs are too many to be used together";
 
 impl Policy {
@@ -29,8 +44,9 @@ impl Policy {
         if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
             return Some("it is the user's own lbx file".to_owned());
         }
-        let own =
-            || protected_by(self.protect_globs(), &self.loaded.globs, path, |glob| self.source_of_glob(glob));
+        let own = || {
+            protected_by(self.list(Key::Protect), &self.loaded.globs, path, |glob| self.source_of_glob(glob))
+        };
         let outer = |outer: &Outer| {
             protected_by(&outer.globs, &outer.compiled, &outer.seen_from_there(path), |_| outer.source())
         };
@@ -48,14 +64,14 @@ impl Policy {
             let names: Vec<&OsStr> = link.components().collect();
             globs.iter().find(|glob| begins(glob, &names)).cloned()
         };
-        let own = begun(self.protect_globs(), link).map(|glob| (self.source_of_glob(&glob), glob));
+        let own = begun(self.list(Key::Protect), link).map(|glob| (self.source_of_glob(&glob), glob));
         let outer =
             |outer: &Outer| Some((outer.source(), begun(&outer.globs, &outer.seen_from_there(link))?));
         let (source, glob) = own.or_else(|| self.loaded.outer.iter().find_map(outer))?;
         Some(format!("the policy protects {glob:?} ({source})"))
     }
 
-    /// Where lbx keeps what is this user's own: what a program writes there could loosen the policy, or
+    /// Returns the places of this user's own lbx files: a program that writes there could loosen the policy, or
     /// give the name of a sandbox to something else.
     #[must_use]
     pub fn own_places(&self) -> Vec<OwnPlace> {
@@ -66,10 +82,10 @@ impl Policy {
         folders.chain(led_to.map(|path| OwnPlace { path, is_folder: false })).collect()
     }
 
-    /// Whether this policy or that of an outer workspace protects anything.
+    /// Returns true if this policy or that of an outer workspace protects anything.
     #[must_use]
     pub fn has_protected_paths(&self) -> bool {
-        !self.protect_globs().is_empty() || !self.loaded.outer.is_empty()
+        !self.list(Key::Protect).is_empty() || !self.loaded.outer.is_empty()
     }
 
     /// Which untracked files stay out of the snapshots by their names.
@@ -83,7 +99,7 @@ impl Policy {
         self.loaded.excluded.get_or_init(compiled).clone()
     }
 
-    /// Whether changes of a file are to go into the file that is there.
+    /// Returns true if changes of a file are to go into the file that is there.
     #[must_use]
     pub fn writes_in_place(&self, path: &WorkspacePath) -> bool {
         let globs = self.list(Key::InPlace);
@@ -92,7 +108,7 @@ impl Policy {
 
     /// Returns the names and folders in this workspace with which the globs of `protect` begin.
     pub(super) fn protected_names(&self) -> Vec<GlobName> {
-        let own = self.protect_globs().iter().map(|glob| GlobName::of(glob));
+        let own = self.list(Key::Protect).iter().map(|glob| GlobName::of(glob));
         let outer = self.loaded.outer.iter().flat_map(|outer| {
             let names = outer.globs.iter().map(|glob| GlobName::of(glob));
             names.filter_map(|name| {
@@ -103,20 +119,12 @@ impl Policy {
         own.chain(outer).collect()
     }
 
-    /// The globs of `protect`.
-    fn protect_globs(&self) -> &[String] {
-        match self.value(Key::Protect) {
-            Some(Value::List(globs)) => globs,
-            _ => &[],
-        }
-    }
-
-    /// Where in the workspace the user's file is.
+    /// Returns the paths of the user's file in the workspace.
     fn own_paths(&self, workspace: &Workspace) -> &[WorkspacePath] {
         self.own_paths.get_or_init(|| own_paths(workspace, self.user_path.as_deref()))
     }
 
-    /// Where the glob of `protect` was written.
+    /// Returns the source of a glob of `protect`.
     fn source_of_glob(&self, glob: &str) -> String {
         let held = self.loaded.held.get(Key::Protect as usize);
         let holds =
@@ -167,7 +175,7 @@ fn protected_by(
     Some(format!("the policy protects {glob:?} ({})", source(glob)))
 }
 
-/// Whether a glob of `protect` can match something below the path of these names, by names of its own for
+/// Returns true if a glob of `protect` can match something below the path of these names, by names of its own for
 /// some of them: whatever else lies below the path matches by its own name wherever it is.
 fn begins(glob: &str, names: &[&OsStr]) -> bool {
     let body = glob.strip_suffix('/').unwrap_or(glob);
@@ -200,7 +208,7 @@ fn begins(glob: &str, names: &[&OsStr]) -> bool {
     reached.iter().take(parts.len()).skip(leading + 1).any(|state| *state)
 }
 
-/// Whether one part of a glob matches a name.
+/// Returns true if one part of a glob matches a name.
 fn matches(part: &str, name: &OsStr) -> bool {
     values::glob(&format!("/{part}")).is_ok_and(|glob| glob.compile_matcher().is_match(name))
 }
@@ -214,7 +222,7 @@ fn compiled(globs: &[String]) -> Option<GlobSet> {
     builder.build().ok()
 }
 
-/// Where the user's own files of lbx lie, or would lie, in a workspace that holds the user's folders:
+/// Returns the paths of the user's own lbx files in a workspace that holds the user's folders:
 /// the name itself, and where that leads.
 fn own_paths(workspace: &Workspace, policy: Option<&Path>) -> Vec<WorkspacePath> {
     let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
@@ -232,7 +240,7 @@ fn own_paths(workspace: &Workspace, policy: Option<&Path>) -> Vec<WorkspacePath>
     paths
 }
 
-/// Whether a link stands at a path.
+/// Returns true if there is a link at a path.
 #[expect(
     clippy::disallowed_methods,
     reason = "only where the user's own configuration file leads; nothing is read"
@@ -247,7 +255,7 @@ fn is_link(path: &Path) -> bool {
     reason = "only where the user's own configuration folder leads; nothing is read"
 )]
 fn canonical(path: &Path) -> PathBuf {
-    // Where no link is on the way, it lies where its name says; what is missing leads nowhere either.
+    // Without a link on the way the path is its own target; a missing one leads nowhere either.
     if let Some(Ok(_) | Err(Errno::NOENT)) = fs::open_plain(path, fs::LOOK) {
         return path.to_owned();
     }
@@ -260,6 +268,154 @@ fn canonical(path: &Path) -> PathBuf {
         }
     }
     path.to_owned()
+}
+
+/// Names of one folder in which links are looked for.
+const NAMES_MAX: usize = 10_000;
+
+/// Files and folders to which protected names lead.
+#[derive(Debug, Default)]
+pub struct ProtectedLinks {
+    /// Links on the way of protected names, and the ends of these ways, by their paths in lower case: globs ignore
+    /// letter case too.
+    places: BTreeMap<Vec<u8>, Place>,
+    /// Links to folders in which a glob protects some names, by the folder's path in lower case.
+    folders: BTreeMap<Vec<u8>, (WorkspacePath, WorkspacePath)>,
+    /// Protected files with several hard links, by device and inode.
+    files: BTreeMap<(u64, u64), Reason>,
+}
+
+/// A path that is protected by another name.
+#[derive(Debug)]
+struct Place {
+    /// Reason, in words that follow "is protected: ".
+    reason: Reason,
+    /// True if everything below the path is protected too.
+    has_below: bool,
+}
+
+/// Reason for which something is protected.
+#[derive(Debug, Clone)]
+struct Reason(String);
+
+impl ProtectedLinks {
+    /// Finds them: one look at each name, one listing for each folder of a wildcard, one read of git's index.
+    #[must_use]
+    pub fn find(policy: &Policy, workspace: &Workspace) -> Self {
+        let mut found = Self::default();
+        let names = policy.protected_names();
+        for name in &names {
+            found.add(policy, workspace, &name.path);
+            if !name.is_whole {
+                found.add_links_in(policy, workspace, &name.path);
+            }
+        }
+        let matches_deeper = |name: &GlobName| !name.is_whole || !name.is_anchored;
+        if names.iter().any(matches_deeper) {
+            for link in git_files::symlinks(workspace.root()) {
+                found.add(policy, workspace, &link);
+            }
+        }
+        found
+    }
+
+    /// Returns the reason for which a path is protected, in words that follow "is protected: ". `stat` is that of
+    /// the file at the path.
+    #[must_use]
+    pub fn protects(
+        &self,
+        policy: &Policy,
+        workspace: &Workspace,
+        path: &WorkspacePath,
+        stat: Option<&Stat>,
+    ) -> Option<String> {
+        if let Some(reason) = stat.and_then(|stat| self.files.get(&identity(stat))) {
+            return Some(reason.0.clone());
+        }
+        if self.places.is_empty() && self.folders.is_empty() {
+            return None;
+        }
+        let mut at = Some(path.clone()).filter(|path| !path.is_root());
+        while let Some(above) = at {
+            let key = key(&above);
+            let place = self.places.get(&key).filter(|place| place.has_below || above == *path);
+            if let Some(place) = place {
+                return Some(place.reason.0.clone());
+            }
+            if let Some((folder, link)) = self.folders.get(&key) {
+                let alias = path.rebased(folder, link);
+                if let Some(why) = policy.protects(workspace, &alias) {
+                    return Some(leads_here(workspace, &alias, &why).0);
+                }
+            }
+            at = above.parent().filter(|above| !above.is_root());
+        }
+        None
+    }
+
+    /// Returns the reason for which nothing may be a link at `link`: a protected name leads through it.
+    #[must_use]
+    pub fn protects_below(&self, link: &WorkspacePath) -> Option<String> {
+        let mut above = key(link);
+        above.push(b'/');
+        let (below, place) = self.places.range(above.clone()..).next()?;
+        below.starts_with(&above).then(|| place.reason.0.clone())
+    }
+
+    /// Adds the links on the way of a name, and the file or folder at its end.
+    fn add(&mut self, policy: &Policy, workspace: &Workspace, name: &WorkspacePath) {
+        if name.is_root() {
+            return;
+        }
+        let trail = workspace.trail(name);
+        let by_name = policy.protects(workspace, name);
+        let below = || policy.protects_below(workspace, name).filter(|_| !trail.links.is_empty());
+        let Some(why) = by_name.clone().or_else(below) else { return };
+        let reason = leads_here(workspace, name, &why);
+        for link in &trail.links {
+            let place = || Place { reason: reason.clone(), has_below: false };
+            self.places.entry(key(link)).or_insert_with(place);
+        }
+        // A link to the root protects only itself: else nothing could be written.
+        let Some((target, stat)) = trail.target.filter(|(target, _)| !target.is_root()) else { return };
+        if by_name.is_none() {
+            self.folders.entry(key(&target)).or_insert((target, name.clone()));
+            return;
+        }
+        if let Some(stat) = stat.filter(|stat| fs::is_regular(stat) && stat.st_nlink > 1) {
+            self.files.entry(identity(&stat)).or_insert_with(|| reason.clone());
+        }
+        if !trail.links.is_empty() {
+            self.places.insert(key(&target), Place { reason, has_below: true });
+        }
+    }
+
+    /// Adds the links in a folder, or in the one to which its name leads.
+    fn add_links_in(&mut self, policy: &Policy, workspace: &Workspace, name: &WorkspacePath) {
+        let folder =
+            if name.is_root() { Some(name.clone()) } else { workspace.trail(name).target.map(|at| at.0) };
+        let Some(Ok(Some(opened))) = folder.map(|folder| workspace.find_folder(&folder)) else { return };
+        let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
+        let Ok(listing) = Listing::read(opened.as_fd(), room.spare_capacity_mut(), || false) else { return };
+        for entry in listing.iter().take(NAMES_MAX).filter(|entry| entry.kind.is_symlink()) {
+            self.add(policy, workspace, &name.join(OsStr::from_bytes(entry.name)));
+        }
+    }
+}
+
+/// Words for something to which a protected name leads.
+fn leads_here(workspace: &Workspace, name: &WorkspacePath, why: &str) -> Reason {
+    Reason(format!("{} leads here, and {why}", workspace.shown(name)))
+}
+
+/// Returns device and inode.
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Returns the bytes by which a path is found.
+fn key(path: &WorkspacePath) -> Vec<u8> {
+    path.as_bytes().to_ascii_lowercase()
 }
 
 #[cfg(test)]

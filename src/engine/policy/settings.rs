@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
-use crate::engine::snapshot::{BRANCH_DEFAULT, Bounds, FILE_BYTES_MAX};
-
 use ByWorkspace::{Freely, MoreStrictly, MoreStrictlyUpTo, Never, UpTo, UserOnly};
 use Form::{Branch, Choice, Folders, Globs, Items, Settings, Switch};
+
+use crate::engine::snapshot::{BRANCH_DEFAULT, Bounds, FILE_BYTES_MAX};
 
 /// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub enum Form {
         min: u64,
         /// The most.
         max: u64,
-        /// What it counts.
+        /// Unit of the number.
         unit: &'static str,
-        /// What 0 stands for, where that is not the number.
+        /// Meaning of 0, if that is not the number.
         zero: Option<&'static str>,
     },
     /// `true`, which is the stricter, or `false`.
@@ -40,7 +40,7 @@ pub enum Form {
     Branch,
 }
 
-/// What a workspace's own file may do to a setting. It comes with what was cloned, so it may not
+/// Changes that a workspace's own file may make to a setting. It comes with a clone, so it may not
 /// take away what its user relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByWorkspace {
@@ -60,7 +60,7 @@ pub enum ByWorkspace {
 }
 
 impl ByWorkspace {
-    /// Whether a looser value than the default is refused.
+    /// Returns true if a looser value than the default is refused.
     #[must_use]
     pub const fn is_strict(self) -> bool {
         match self {
@@ -129,15 +129,15 @@ pub struct Setting {
     pub form: Form,
     /// Its value where nothing says otherwise.
     pub default: Value,
-    /// What a workspace's own file may do to it.
+    /// Changes that a workspace's own file may make to it.
     pub workspace: ByWorkspace,
-    /// What it is for: a sentence or two.
+    /// Purpose, in a sentence or two.
     pub about: &'static str,
 }
 
 impl Setting {
-    /// Whether the environment and flags make it looser only where the user's own file says so: they are in the
-    /// agent's hands.
+    /// Returns true if the environment and flags make it looser only where the user's own file says so: they are in
+    /// the agent's hands.
     #[must_use]
     pub const fn is_guarded(&self) -> bool {
         matches!(
@@ -177,7 +177,7 @@ const fn number(min: u64, max: u64, unit: &'static str) -> Form {
     Form::Number { min, max, unit, zero: None }
 }
 
-/// A number of which 0 stands for something else.
+/// Returns the form of a number of which 0 means something else.
 const fn bounded(max: u64, unit: &'static str, zero: &'static str) -> Form {
     Form::Number { min: 0, max, unit, zero: Some(zero) }
 }

@@ -1,7 +1,12 @@
-//! The sources of the policy: two files, the environment and flags.
+//! Loads the policy from its sources: two files, the environment and flags.
+//!
+//! The files of enclosing workspaces count too: a root further down does not lift what they protect. Of these files
+//! only `protect` counts. One that another account wrote is left alone: in a folder that everyone may write, such
+//! as `/tmp`, it would be a stranger's.
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -9,18 +14,14 @@ use globset::GlobSet;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::file::{NAME, bad_file, no_regular_file, read_opened, unreadable};
 use super::layers::{Origin, SettingValue, Sourced, take_all};
-use super::outer::{self, Outer};
-use super::parse::{self, Fault, Given};
 use super::settings::{Key, SETTINGS, Value, find};
-use super::values;
+use super::values::{self, Fault, Given, Position};
 use crate::engine::snapshot::Excluded;
 use crate::engine::store::state::STATE_FOLDER;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
-use crate::engine::workspace::kept::Looks;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::stat_cache::Looks;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 
 /// The beginning of the names of lbx's environment variables.
@@ -29,7 +30,7 @@ pub const VARIABLE_PREFIX: &str = "LBX_";
 const BYTES: usize = 16 << 10;
 /// Bytes that a policy file takes in memory for each of its own, compiled globs included.
 const BYTES_A_BYTE: usize = 32;
-/// Those that are not settings of the policy.
+/// Environment variables that are not settings of the policy.
 const OTHER_VARIABLES: [&str; 7] = [
     "LBX_WORKSPACE",
     "LBX_SESSION",
@@ -40,7 +41,7 @@ const OTHER_VARIABLES: [&str; 7] = [
     crate::engine::store::id::VARIABLE,
 ];
 
-/// What the front end knows of the policy: everything but the workspace's own file.
+/// Sources that the front end knows: all but the workspace's own file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
     /// The file in the user's configuration folder; `None` where there is no such folder.
@@ -52,7 +53,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Those of this process.
+    /// Collects the sources of this process.
     #[must_use]
     pub fn of_process(flags: Vec<String>) -> Self {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -73,13 +74,13 @@ impl Sources {
 /// A file that may hold a part of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyFile {
-    /// Where it is, as messages name it.
+    /// Its path, as messages name it.
     pub path: String,
-    /// Whether it is there.
+    /// True if it is there.
     pub exists: bool,
 }
 
-/// What the sources say, put together.
+/// Settings of all sources, merged.
 #[derive(Debug)]
 pub struct Loaded {
     /// Every setting.
@@ -88,7 +89,7 @@ pub struct Loaded {
     pub user: Option<PolicyFile>,
     /// The file in the workspace.
     pub workspace: PolicyFile,
-    /// What workspaces that this one lies in protect.
+    /// Paths that the enclosing workspaces protect.
     pub outer: Vec<Outer>,
     /// Environment variables that look like the policy's and are not.
     pub unknown_variables: Vec<String>,
@@ -97,15 +98,15 @@ pub struct Loaded {
     pub ignored_variables: Vec<String>,
     /// The globs of `protect`, compiled when they are first asked for.
     pub globs: OnceLock<Option<GlobSet>>,
-    /// What stays out of snapshots, likewise.
+    /// Files that stay out of snapshots, compiled when they are first asked for.
     pub excluded: OnceLock<Excluded>,
 }
 
-/// What a process that makes many calls keeps of the policy.
+/// Policy that a server keeps between calls.
 struct KeptPolicy {
-    /// What the front end knew.
+    /// Sources of the front end.
     sources: Sources,
-    /// What all sources say.
+    /// Settings of all sources.
     loaded: Arc<Loaded>,
 }
 
@@ -137,7 +138,7 @@ fn looks(workspace: &Workspace, sources: &Sources) -> Looks {
         looks.at_file(path);
     }
     looks.below(workspace.root_fd(), &workspace_file().to_string());
-    outer::look(workspace, &mut looks);
+    look(workspace, &mut looks);
     looks
 }
 
@@ -160,7 +161,7 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     let bytes = read_workspace_file(workspace, &shown)?;
     let own = PolicyFile { path: shown.clone(), exists: bytes.is_some() };
     take_file(&mut held, &shown, bytes, |given| Origin::Workspace(given.place))?;
-    let outer = outer::load(workspace)?;
+    let outer = load_outer(workspace)?;
     note_outer(&mut held, &outer);
     let (unknown_variables, ignored_variables) = take_environment(&mut held, sources)?;
     take_flags(&mut held, sources)?;
@@ -179,7 +180,7 @@ fn let_loosen(held: &mut [SettingValue]) {
     }
 }
 
-/// Shows what outer workspaces protect beside this one's own globs, which count from another root.
+/// Lists the globs of enclosing workspaces after this one's own, which count from another root.
 fn note_outer(held: &mut [SettingValue], outer: &[Outer]) {
     for held in held.iter_mut().filter(|held| held.setting.key == Key::Protect) {
         for Outer { file, place, globs, .. } in outer.iter().filter(|outer| !outer.globs.is_empty()) {
@@ -205,7 +206,7 @@ fn take_file(
     let Some(bytes) = bytes else {
         return Ok(());
     };
-    let given = parse::parse(&bytes).map_err(|fault| bad_file(shown, &fault))?;
+    let given = values::parse(&bytes).map_err(|fault| bad_file(shown, &fault))?;
     take_all(held, given, origin).map_err(|(given, message)| {
         let key = Some(given.name.to_owned());
         bad_file(shown, &Fault { place: Some(given.place), key, message })
@@ -223,7 +224,7 @@ fn take_environment(
             unknown.extend((!OTHER_VARIABLES.contains(&name.as_str())).then(|| name.clone()));
             continue;
         };
-        let value = parse::parse_text(held.setting, text).map_err(|message| {
+        let value = values::parse_text(held.setting, text).map_err(|message| {
             Error::invalid(format!("the environment variable {name}: {message}"))
                 .suggest(format!("Set {name} to what is expected, or unset it."))
                 .detail("variable", name.clone())
@@ -252,7 +253,7 @@ fn take_flags(held: &mut [SettingValue], sources: &Sources) -> Result<(), Error>
             return Err(refused(format!("expected KEY=VALUE, such as gate=warn, got {flag:?}")));
         };
         let setting = find(name.trim()).ok_or_else(|| refused(values::unknown(name.trim())))?;
-        let value = parse::parse_text(setting, text).map_err(refused)?;
+        let value = values::parse_text(setting, text).map_err(refused)?;
         if let Some(held) = held.iter_mut().find(|held| held.setting.name == setting.name) {
             held.take(value, Origin::Flag).map_err(refused)?;
         }
@@ -278,7 +279,7 @@ fn read_workspace_file(workspace: &Workspace, shown: &str) -> Result<Option<Vec<
     let path = workspace_file();
     match fs::open_beneath(workspace.root_fd(), &path, fs::READ) {
         Ok(fd) => read_opened(File::from(fd), shown).map(Some),
-        // Where `.lbx` is not a folder, there is no state either, and whoever needs it says so.
+        // If `.lbx` is not a folder, there is no state either, and the call that needs it says so.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(Errno::LOOP) if is_link(workspace, STATE_FOLDER) => Ok(None),
         Err(Errno::LOOP) => Err(no_regular_file(shown, "a symlink")),
@@ -292,7 +293,172 @@ fn read_workspace_file(workspace: &Workspace, shown: &str) -> Result<Option<Vec<
     }
 }
 
-/// Whether a name at the root is a symlink.
+/// Returns true if a name at the root is a symlink.
 fn is_link(workspace: &Workspace, name: &str) -> bool {
     fs::stat_at(workspace.root_fd(), OsStr::new(name)).is_ok_and(|stat| fs::is_symlink(&stat))
+}
+
+/// The name of a policy file, below `.lbx/` and below `lbx/` in the configuration folder.
+pub const NAME: &str = "config.toml";
+/// Size of a policy file, in bytes.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// The refusal of every call while a policy file is not as it should be: what it was meant to
+/// forbid is not known.
+pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
+    let (at, where_to) = match fault.place {
+        Some(Position { line, column }) => {
+            (format!("{shown}:{line}:{column}"), format!("line {line} of {shown}"))
+        }
+        None => (shown.to_owned(), shown.to_owned()),
+    };
+    let mut error = Error::invalid(format!("the policy file {at}: {}", fault.message))
+        .at(shown)
+        .suggest(format!(
+            "Have {where_to} repaired by whoever keeps it: no tool writes it, and none works before, since the policy that was meant is not known. `lbx config` checks it."
+        ))
+        .detail("file", shown);
+    if let Some(Position { line, column }) = fault.place {
+        error = error.detail("line", line).detail("column", column);
+    }
+    match &fault.key {
+        Some(key) => error.detail("key", key.clone()),
+        None => error,
+    }
+}
+
+/// The bytes of an opened file.
+pub(super) fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
+    let stat = rustix::fs::fstat(&file).map_err(|errno| unreadable(shown, errno))?;
+    if !fs::is_regular(&stat) {
+        return Err(no_regular_file(
+            shown,
+            if fs::is_folder(&stat) { "a folder" } else { "no regular file" },
+        ));
+    }
+    fs::read_to_end(file, fs::size_of(&stat), FILE_BYTES_MAX).map_err(|source| {
+        if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) {
+            let message = format!("it has {} bytes, more than {FILE_BYTES_MAX}", fs::size_of(&stat));
+            return bad_file(shown, &Fault { place: None, key: None, message });
+        }
+        unreadable(shown, source)
+    })
+}
+
+/// The refusal of something else in the file's place.
+pub(super) fn no_regular_file(shown: &str, what: &str) -> Error {
+    bad_file(shown, &Fault { place: None, key: None, message: format!("it is {what}") })
+}
+
+/// The refusal where a file is there and cannot be read.
+pub(super) fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Error {
+    Error::io("read the policy file", shown, source).suggest(format!(
+        "Have {shown} made readable by whoever keeps it: no tool works before, since the policy that was meant is not known."
+    ))
+}
+
+/// Folders above the root that are looked at.
+const LEVELS_MAX: usize = 64;
+
+/// Paths that an enclosing workspace protects.
+#[derive(Debug)]
+pub struct Outer {
+    /// Its policy file.
+    pub file: String,
+    /// Position of `protect` in it.
+    pub place: Position,
+    /// The globs, which count from its root.
+    pub globs: Vec<String>,
+    /// The globs, compiled when they are first asked for.
+    pub compiled: OnceLock<Option<GlobSet>>,
+    /// The root of this workspace as seen from there.
+    inner: WorkspacePath,
+}
+
+impl Outer {
+    /// A path of this workspace as seen from the outer root.
+    #[must_use]
+    pub fn seen_from_there(&self, path: &WorkspacePath) -> WorkspacePath {
+        path.components().fold(self.inner.clone(), |path, name| path.join(name))
+    }
+
+    /// Returns a path of the outer root as seen from this workspace: the root for a folder that encloses it,
+    /// `None` if it lies elsewhere.
+    #[must_use]
+    pub fn seen_from_here(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        if self.inner.is_within(path) {
+            return Some(WorkspacePath::root());
+        }
+        path.is_within(&self.inner).then(|| path.rebased(&self.inner, &WorkspacePath::root()))
+    }
+
+    /// Returns its source, for messages.
+    #[must_use]
+    pub fn source(&self) -> String {
+        format!("{}:{}", self.file, self.place.line)
+    }
+}
+
+/// Loads the paths that the enclosing workspaces protect, the nearest first.
+///
+/// # Errors
+/// `invalid_request` where one of their files is not as it should be: what it was meant to protect is
+/// not known.
+pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
+    let mut outer = Vec::new();
+    for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {
+        let Some(folder) = state_folder(workspace, root) else {
+            continue;
+        };
+        let inner = workspace.root().strip_prefix(root).ok().and_then(WorkspacePath::new);
+        let file = root.join(STATE_FOLDER).join(NAME);
+        if let (Some(bytes), Some(inner)) = (read(&folder, &file)?, inner) {
+            outer.push(taken(&bytes, &file, inner)?);
+        }
+    }
+    Ok(outer)
+}
+
+/// Looks at every place that [`load_outer`] reads.
+pub fn look(workspace: &Workspace, looks: &mut Looks) {
+    // Whose file counts depends on who owns the root.
+    looks.in_folder(workspace.root_fd(), ".");
+    for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {
+        let folder = root.join(STATE_FOLDER);
+        if looks.at_folder(&folder) {
+            looks.at_plain_file(&folder.join(NAME));
+        }
+    }
+}
+
+/// The state folder of a workspace at `root`, where there is one that this account can trust.
+fn state_folder(workspace: &Workspace, root: &Path) -> Option<OwnedFd> {
+    let folder = fs::open_at(CWD, root.join(STATE_FOLDER).as_os_str(), fs::FOLDER).ok()?;
+    let owner = rustix::fs::fstat(&folder).ok()?.st_uid;
+    let is_root_s_owner = || rustix::fs::fstat(workspace.root_fd()).is_ok_and(|stat| stat.st_uid == owner);
+    let is_trusted = owner == 0 || owner == rustix::process::geteuid().as_raw() || is_root_s_owner();
+    is_trusted.then_some(folder)
+}
+
+/// The bytes of the policy file in an opened state folder, where there is one.
+fn read(folder: &OwnedFd, file: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let shown = file.display().to_string();
+    match fs::open_at(folder.as_fd(), OsStr::new(NAME), fs::READ) {
+        Ok(file) => read_opened(File::from(file), &shown).map(Some),
+        Err(Errno::NOENT | Errno::ACCESS) => Ok(None),
+        Err(Errno::LOOP) => Err(no_regular_file(&shown, "a symlink")),
+        Err(errno) => Err(unreadable(&shown, errno)),
+    }
+}
+
+/// Reads the protected paths of a policy file.
+fn taken(bytes: &[u8], file: &Path, inner: WorkspacePath) -> Result<Outer, Error> {
+    let file = file.display().to_string();
+    let given = values::parse(bytes).map_err(|fault| bad_file(&file, &fault))?;
+    let protect = given.into_iter().find(|given| find(given.name).is_some_and(|it| it.key == Key::Protect));
+    let (globs, place) = match protect.map(|given| (given.value, given.place)) {
+        Some((Value::List(globs), place)) => (globs, place),
+        _ => (Vec::new(), Position { line: 1, column: 1 }),
+    };
+    Ok(Outer { file, place, globs, compiled: OnceLock::new(), inner })
 }

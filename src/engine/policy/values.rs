@@ -1,14 +1,213 @@
-//! What the value of a setting may be, and what is wrong with one. Pure.
+//! Parses the text of a policy file to settings, each with its position, and checks their values. Pure: no I/O.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use gix::bstr::ByteSlice as _;
 use globset::{Glob, GlobBuilder};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use super::settings::{Form, Key, Permission, SETTINGS, Setting, Value, find};
 use crate::engine::sandbox::caches;
 use crate::engine::sandbox::proxy::hosts;
 use crate::text::likeness;
+
+/// Position in a file; both numbers count from 1, the column in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The byte in it.
+    pub column: usize,
+}
+
+/// A setting that a source gives a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Which.
+    pub name: &'static str,
+    /// Its value.
+    pub value: Value,
+    /// Its position in its file.
+    pub place: Position,
+}
+
+/// Error in a text, with its position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Position in its file, if known.
+    pub place: Option<Position>,
+    /// The key concerned, if there is one.
+    pub key: Option<String>,
+    /// The fault, and the expected value.
+    pub message: String,
+}
+
+/// The settings in the text of a policy file, in the order of the file.
+///
+/// # Errors
+/// The first fault: bytes that are no UTF-8 or no TOML, a key that is not known, a value of the
+/// wrong form or outside its range.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Given>, Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let place = place_of(bytes, error.valid_up_to());
+        Fault { place: Some(place), key: None, message: "the file is not UTF-8".to_owned() }
+    })?;
+    let table = DeTable::parse(text).map_err(|error| {
+        let place = error.span().map(|span| place_of(bytes, span.start));
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        Fault { place, key: None, message: format!("no TOML: {message}") }
+    })?;
+    let mut reader = Reader { bytes, found: Vec::new(), faults: Vec::new() };
+    reader.table("", table.get_ref());
+    if let Some((_, fault)) = reader.faults.into_iter().min_by_key(|(at, _)| *at) {
+        return Err(fault);
+    }
+    reader.found.sort_by_key(|(at, _)| *at);
+    Ok(reader.found.into_iter().map(|(_, given)| given).collect())
+}
+
+/// The value of a setting in a text from elsewhere, an environment variable or a flag: a list is
+/// separated by colons.
+///
+/// # Errors
+/// Says what was expected.
+pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
+    let wrong = || wrong_form(setting, &format!("{:?}", clipped(text)));
+    match setting.form {
+        Form::Number { .. } => {
+            let number = text.trim().parse().map_err(|_| wrong())?;
+            checked(setting, Value::Number(number))
+        }
+        Form::Switch => match text.trim() {
+            "true" | "1" => Ok(Value::Switch(true)),
+            "false" | "0" => Ok(Value::Switch(false)),
+            _ => Err(wrong()),
+        },
+        Form::Globs | Form::Folders | Form::Settings | Form::Items(_) => {
+            let list = text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+            checked(setting, Value::List(list))
+        }
+        // A word alone is more often a mistake than a host.
+        Form::Network
+            if ![DENY, ALLOW].contains(&text.trim()) && !text.contains(['.', ':', '*', ',', ' ']) =>
+        {
+            Err(wrong())
+        }
+        Form::Network if ![DENY, ALLOW].contains(&text.trim()) => {
+            let entries = text.split([',', ' ']).filter(|part| !part.is_empty());
+            checked(setting, Value::List(entries.map(str::to_owned).collect()))
+        }
+        Form::Choice(_) | Form::Branch | Form::Network => {
+            checked(setting, Value::Text(Cow::Owned(text.trim().to_owned())))
+        }
+    }
+}
+
+/// Reads tables; what it finds and what is wrong is kept with its first byte.
+struct Reader<'a> {
+    /// The file.
+    bytes: &'a [u8],
+    /// The settings.
+    found: Vec<(usize, Given)>,
+    /// Faults, each with its first byte.
+    faults: Vec<(usize, Fault)>,
+}
+
+impl Reader<'_> {
+    /// Takes in a table; `prefix` is its own name with a dot, or nothing.
+    fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let name = format!("{prefix}{}", key.get_ref());
+            match (find(&name), value.get_ref()) {
+                (Some(setting), _) => self.setting(setting, key.span(), value),
+                (None, DeValue::Table(inner)) if is_table(&name) => self.table(&format!("{name}."), inner),
+                (None, _) if is_table(&name) => {
+                    let message = format!("`{name}` is a table: write [{name}] and its keys below it");
+                    self.fault(key.span(), Some(name), message);
+                }
+                (None, _) => {
+                    let message = unknown(&name);
+                    self.fault(key.span(), Some(name), message);
+                }
+            }
+        }
+    }
+
+    /// Takes in a setting.
+    fn setting(&mut self, setting: &'static Setting, key: Range<usize>, value: &Spanned<DeValue<'_>>) {
+        match self.value(setting, value) {
+            Ok(found) => {
+                let place = place_of(self.bytes, key.start);
+                self.found.push((key.start, Given { name: setting.name, value: found, place }));
+            }
+            Err((span, message)) => self.fault(span, Some(setting.name.to_owned()), message),
+        }
+    }
+
+    /// The value of a setting, or what is wrong with it and where.
+    fn value(
+        &self,
+        setting: &Setting,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Value, (Range<usize>, String)> {
+        let at = |message| (value.span(), message);
+        let wrong = || at(wrong_form(setting, &self.shown(value.span())));
+        let found = match (setting.form, value.get_ref()) {
+            (Form::Choice(_) | Form::Branch | Form::Network, DeValue::String(text)) => {
+                Value::Text(Cow::Owned(text.clone().into_owned()))
+            }
+            (Form::Number { .. }, DeValue::Integer(number)) => {
+                let parsed = u64::from_str_radix(number.as_str().trim_start_matches('+'), number.radix());
+                Value::Number(parsed.map_err(|_| wrong())?)
+            }
+            (Form::Switch, DeValue::Boolean(switch)) => Value::Switch(*switch),
+            (
+                Form::Globs | Form::Folders | Form::Settings | Form::Items(_) | Form::Network,
+                DeValue::Array(items),
+            ) => {
+                let mut list = Vec::with_capacity(items.len());
+                for item in items {
+                    let DeValue::String(text) = item.get_ref() else {
+                        let message = wrong_form(setting, &self.shown(item.span()));
+                        return Err((item.span(), message));
+                    };
+                    item_fault(setting, text).map_or(Ok(()), |message| Err((item.span(), message)))?;
+                    list.push(text.clone().into_owned());
+                }
+                Value::List(list)
+            }
+            _ => return Err(wrong()),
+        };
+        checked(setting, found).map_err(at)
+    }
+
+    /// A part of the file as messages repeat it.
+    fn shown(&self, span: Range<usize>) -> String {
+        clipped(&String::from_utf8_lossy(self.bytes.get(span).unwrap_or_default()))
+    }
+
+    /// Notes what is wrong.
+    fn fault(&mut self, span: Range<usize>, key: Option<String>, message: String) {
+        let place = Some(place_of(self.bytes, span.start));
+        self.faults.push((span.start, Fault { place, key, message }));
+    }
+}
+
+/// Returns true if a name is that of a table.
+fn is_table(name: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.name.split_once('.').is_some_and(|(table, _)| table == name))
+}
+
+/// Line and column of a byte.
+fn place_of(bytes: &[u8], at: usize) -> Position {
+    let before = bytes.get(..at).unwrap_or(bytes);
+    let line = memchr::memchr_iter(b'\n', before).count() + 1;
+    let start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+    Position { line, column: before.len() - start + 1 }
+}
 
 /// The word for no network.
 pub(super) const DENY: &str = "deny";
@@ -76,7 +275,7 @@ pub(super) fn wrong_form(setting: &Setting, got: &str) -> String {
     format!("`{}`: expected {}, got {got}", setting.name, expected(setting.form))
 }
 
-/// What a form takes, in words.
+/// Describes the values of a form.
 #[must_use]
 pub fn expected(form: Form) -> String {
     match form {
@@ -114,7 +313,7 @@ pub fn unknown(name: &str) -> String {
 /// A glob for paths from the root: in any letter case; without a slash, at any depth.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Says what is wrong with it.
 pub fn glob(pattern: &str) -> Result<Glob, String> {
     let body = pattern.strip_suffix('/').unwrap_or(pattern);
     let full = match body.strip_prefix('/') {
@@ -131,7 +330,7 @@ pub fn glob(pattern: &str) -> Result<Glob, String> {
         .map_err(|error| format!("the glob {:?}: {}", clipped(pattern), error.kind()))
 }
 
-/// What is wrong with an item of a setting's list, after the setting's name.
+/// Returns the fault of an item of a setting's list, after the setting's name.
 pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
     let fault = match setting.form {
         Form::Globs => glob_fault(item),
@@ -154,7 +353,7 @@ pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
     fault.map(|fault| format!("`{}`: {fault}", setting.name))
 }
 
-/// What is wrong with a glob.
+/// Returns the fault of a glob.
 fn glob_fault(pattern: &str) -> Option<String> {
     let shown = || clipped(pattern);
     if pattern.trim_matches('/').is_empty() {
@@ -176,10 +375,10 @@ fn glob_fault(pattern: &str) -> Option<String> {
     glob(pattern).err()
 }
 
-/// Where references may be that are no branches.
+/// Prefix of references that are not branches.
 const OWN_REFERENCES: &str = "refs/lbx/";
 
-/// What is wrong with the short name of a branch, or the full one of a reference below `refs/lbx/`.
+/// Returns the fault of the short name of a branch, or of the full one of a reference below `refs/lbx/`.
 fn branch_fault(name: &str) -> Option<String> {
     let refused = |why: &str| Some(format!("`snapshot.branch`: {:?} {why}", clipped(name)));
     if name.len() > BRANCH_BYTES_MAX {
@@ -215,6 +414,105 @@ pub(super) fn clipped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The fault in a text, as `LINE:COLUMN MESSAGE`.
+    fn fault(text: &str) -> String {
+        let fault = parse(text.as_bytes()).expect_err(text);
+        let place = fault.place.expect(text);
+        format!("{}:{} {}", place.line, place.column, fault.message)
+    }
+
+    #[test]
+    fn settings_come_with_their_places() {
+        let text = "# ours\ngate = \"warn\"\nprotect = [\"*.key\", \"/dist/\"]\n[limits]\nread = 1_000\n\n[gc]\n  keep_days=0x10\n";
+        let found = parse(text.as_bytes()).unwrap();
+        let shown: Vec<String> = found
+            .iter()
+            .map(|given| format!("{} {}:{}", given.name, given.place.line, given.place.column))
+            .collect();
+        assert_eq!(shown, ["gate 2:1", "protect 3:1", "limits.read 5:1", "gc.keep_days 8:3"]);
+        assert_eq!(found[2].value, Value::Number(1000));
+        assert_eq!(found[3].value, Value::Number(16));
+        assert_eq!(parse(b"limits.read = 5\n").unwrap()[0].name, "limits.read");
+        assert_eq!(parse(b"limits = { read = 5 }").unwrap()[0].value, Value::Number(5));
+        assert_eq!(parse(b"").unwrap(), []);
+        assert_eq!(parse("\u{feff}gate = 'off'\r\n".as_bytes()).unwrap()[0].name, "gate");
+    }
+
+    #[test]
+    fn every_fault_has_its_place_and_says_what_was_expected() {
+        for (text, wanted) in [
+            ("gaet = \"off\"", "1:1 unknown key `gaet`, did you mean `gate`?"),
+            ("\n\n  max_bytes = 1", "3:3 unknown key `max_bytes`, did you mean `limits.max_bytes`?"),
+            ("[limits]\nraed = 1", "2:1 unknown key `limits.raed`, did you mean `limits.read`?"),
+            ("[snapshot]\ngate = 'off'", "2:1 unknown key `snapshot.gate`, did you mean `gate`?"),
+            ("[limts]\nread = 1", "1:2 unknown key `limts`, did you mean `limits`?"),
+            ("[other]\nx = 1", "1:2 unknown key `other`, `lbx config` lists the keys"),
+            ("limits = 7", "1:1 `limits` is a table: write [limits] and its keys below it"),
+            (
+                "gate = \"of\"",
+                "1:8 `gate`: expected \"strict\" or \"warn\" or \"off\", got \"of\", did you mean \"off\"?",
+            ),
+            ("gate = true", "1:8 `gate`: expected \"strict\" or \"warn\" or \"off\", got true"),
+            ("protect = 'x'", "1:11 `protect`: expected a list of globs, got 'x'"),
+            ("protect = [\n 'x',\n 7]", "3:2 `protect`: expected a list of globs, got 7"),
+            (
+                "protect = ['a', '!b']",
+                "1:17 `protect`: \"!b\": exceptions are not supported (write \\! for a name that begins with !)",
+            ),
+            ("protect = ['']", "1:12 `protect`: the glob \"\" is empty"),
+            ("snapshot.exclude = ['']", "1:21 `snapshot.exclude`: the glob \"\" is empty"),
+            (
+                "protect = ['../x']",
+                "1:12 `protect`: \"../x\": a path counts from the root, without `.`, `..` or `//`",
+            ),
+            ("protect = ['a[']", "1:12 `protect`: the glob \"a[\": unclosed character class; missing ']'"),
+            (
+                "[limits]\nmax_bytes = -1",
+                "2:13 `limits.max_bytes`: expected a number of bytes from 1024 to 1000000, got -1",
+            ),
+            (
+                "[limits]\nmax_bytes = 99999999999999999999",
+                "2:13 `limits.max_bytes`: expected a number of bytes from 1024 to 1000000, got 99999999999999999999",
+            ),
+            (
+                "[limits]\nread = 1.5",
+                "2:8 `limits.read`: expected a number of lines from 0 to 100000000 (0: all), got 1.5",
+            ),
+            ("[snapshot]\nenabled = 'no'", "2:11 `snapshot.enabled`: expected true or false, got 'no'"),
+        ] {
+            assert_eq!(fault(text), wanted);
+        }
+        for (text, begins) in [
+            ("gate = \"strict\"\ngate = \"off\"\n", "2:1 no TOML: duplicate key"),
+            ("gate = strict\n", "1:8 no TOML: "),
+            ("\n[limits\nread = 1\n", "2:8 no TOML: "),
+            ("gate", "1:5 no TOML: "),
+        ] {
+            let fault = fault(text);
+            assert!(fault.starts_with(begins), "{fault}");
+        }
+        assert_eq!(parse(b"# \xff\n").unwrap_err().place, Some(Position { line: 1, column: 3 }));
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic() {
+        let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+        let words: [&[u8]; 14] = [
+            b"gate", b"=", b"\"off\"", b"[", b"]", b"\n", b"limits", b".", b"{", b"}", b"\xff", b"'''", b"9",
+            b"protect",
+        ];
+        for _ in 0..4000 {
+            let mut text = Vec::new();
+            for _ in 0..12 {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                text.extend_from_slice(words[usize::try_from(seed % 14).unwrap()]);
+            }
+            let _ = parse(&text);
+        }
+    }
 
     #[test]
     fn hostile_branch_names_are_refused() {

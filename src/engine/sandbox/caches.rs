@@ -22,11 +22,11 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::outside::{Network, Outside, is_toolchain};
-use crate::clock::seconds_now;
+use crate::control::seconds_now;
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{State, make_folder};
-use crate::engine::store::lock::unique_name;
-use crate::engine::workspace::links::Follower;
+use crate::engine::workspace::path::Follower;
 use crate::engine::workspace::{Workspace, fs, removal};
 use crate::error::Error;
 

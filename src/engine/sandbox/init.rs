@@ -23,7 +23,7 @@ use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
 use super::setup::{SetupResult, doing};
 use super::{environment, mounts, privileges};
-use crate::engine::workspace::children;
+use crate::engine::workspace::programs;
 
 /// Time that processes which the command left behind have after TERM.
 const LEFT_BEHIND_GRACE: Duration = Duration::from_millis(200);
@@ -156,7 +156,7 @@ fn start_command(
         None => program(plan)?,
     };
     command.envs(proxy.into_iter().flat_map(|port| environment::of_proxy(port, &plan.environment)));
-    let spawned = children::spawn(command.current_dir(&plan.workdir).stdin(stdin).process_group(0));
+    let spawned = programs::spawn(command.current_dir(&plan.workdir).stdin(stdin).process_group(0));
     // Not waited for by its handle: whoever ends is taken in by `Family`.
     Ok(doing(spawned, "cannot start the command")?.id())
 }

@@ -20,7 +20,7 @@ use super::outside::Network;
 use super::plan::{Reach, SandboxPlan};
 use super::privileges;
 use super::setup::{SetupResult, doing};
-use crate::engine::workspace::children;
+use crate::engine::workspace::programs;
 
 /// The least that it needs: truncation and moves between folders are told apart.
 const ABI_LEAST: ABI = ABI::V3;
@@ -168,7 +168,7 @@ pub(super) fn run() -> SetupResult<()> {
     let variables = environment.into_iter().filter(|(name, _)| name != TEMPORARY);
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(variables).env(TEMPORARY, temporary);
-    Err(format!("cannot start the command: {}", children::exec(&mut command)))
+    Err(format!("cannot start the command: {}", programs::exec(&mut command)))
 }
 
 /// The rules as far as they do not depend on paths.

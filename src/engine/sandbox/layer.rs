@@ -29,11 +29,11 @@ use crate::engine::store::lock::{is_unique, unique_name};
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
 use crate::engine::workspace::Workspace;
-use crate::engine::workspace::file_system::is_on_overlay;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::survey::{Moment, changed_at};
+use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::{Error, ErrorKind};
 
 /// Where layers are, below the state folder.

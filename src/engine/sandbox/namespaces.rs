@@ -26,7 +26,7 @@ use super::outside::{Network, Outside};
 use super::plan::{Hidden, Order, Reach, Report};
 use super::setup::{SetupResult, doing};
 use super::{init, privileges};
-use crate::engine::workspace::{children, programs};
+use crate::engine::workspace::programs;
 
 /// The word that lets the command share the machine's network.
 const NETWORK: &str = "LBX_SANDBOX_NETWORK";
@@ -119,7 +119,7 @@ fn part_from_system(is_joined: bool) -> SetupResult<()> {
 /// Starts the second process, and waits until the sandbox has ended.
 fn run_second() -> SetupResult<()> {
     privileges::hand_down()?;
-    let second = children::status(&mut part(SELF, "init"));
+    let second = programs::status(&mut part(SELF, "init"));
     let status = doing(second, "cannot start the first process of the sandbox")?;
     match status.signal() {
         Some(signal) => Err(format!("the first process of the sandbox was ended by signal {signal}")),

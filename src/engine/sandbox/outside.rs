@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::net::{AddressFamily, SendFlags, SocketType, netlink};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::workspace::links::Follower;
+use crate::engine::workspace::path::Follower;
 
 /// Folders and files of the system.
 const OF_SYSTEM: [&str; 18] = [

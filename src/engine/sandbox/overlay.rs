@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::setup::{SetupResult, doing, mount_points};
 use crate::control::Control;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::{Workspace, fs, identity};
+use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
 
 /// Where a layer is; both folders are on one file system.
@@ -232,7 +232,7 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     };
     let has_other_attributes = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(stat, folder)| {
         (stat.st_uid, stat.st_gid) != (upper.st_uid, upper.st_gid)
-            || identity::own(&**folder) != identity::own(&opened)
+            || metadata::own(&**folder) != metadata::own(&opened)
     });
     let is_changed = lower_folder.is_none()
         || has_other_attributes

@@ -15,12 +15,12 @@ use rustix::io::Errno;
 use crate::apart::Apart;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
-use crate::engine::workspace::links::Follower;
 use crate::engine::workspace::listing::Listing;
+use crate::engine::workspace::listing::WorkQueue;
+use crate::engine::workspace::path::Follower;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::repository::{HEAD, is_repository};
+use crate::engine::workspace::protect::{HEAD, is_repository};
 use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_of};
-use crate::engine::workspace::work_queue::WorkQueue;
 use crate::engine::workspace::{Workspace, fs, protect};
 use crate::error::{Error, ErrorKind};
 

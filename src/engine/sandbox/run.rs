@@ -19,7 +19,7 @@ use super::proxy::Proxy;
 use super::proxy::hosts::Hosts;
 use crate::apart::Apart;
 use crate::control::{Control, cancelled};
-use crate::engine::workspace::{children, open_files};
+use crate::engine::workspace::{fs, programs};
 use crate::error::Error;
 
 /// Longest time between two looks at whether the call was cancelled.
@@ -255,11 +255,11 @@ impl Running<'_> {
     /// Starts the process that makes the sandbox. One that the call gives its user ids starts apart.
     fn start(command: Command, apart: Option<&Apart>) -> Result<Self, Failure> {
         let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
-        let spawn = || children::spawn(&mut with_link(command, theirs.into()));
+        let spawn = || programs::spawn(&mut with_link(command, theirs.into()));
         let id = |child: &io::Result<Child>| child.as_ref().ok().map(Pid::from_child);
         let mut child = apart.copied().unwrap_or_default().start_process(spawn, id).map_err(not_started)?;
         // The command itself is started by it, once it has the plan.
-        open_files::lower_for(&child);
+        fs::lower_for(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let process = child.id();
         let mut running = Self {

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::sandboxes::Container;
 use super::state::STATE_FOLDER;
-use crate::engine::workspace::{children, programs};
+use crate::engine::workspace::programs;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -219,7 +219,7 @@ pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
 /// Returns the SHA-256 that the program at a path inside tells of itself.
 fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
     let output = command(container, &[binary, INTERNAL])
-        .and_then(|mut command| children::output(command.stdin(Stdio::null())));
+        .and_then(|mut command| programs::output(command.stdin(Stdio::null())));
     let output = output.map_err(|error| format!("{}: {error}", program_of(container)))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
@@ -235,14 +235,14 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
             Aside::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
         let mut command = Command::new(resolved(engine).map_err(|error| error.to_string())?);
         command.arg("cp").arg(aside.folder.join(&aside.sent)).arg(format!("{name}:{}", aside.place));
-        return finished(children::output(command.stdin(Stdio::null())), engine);
+        return finished(programs::output(command.stdin(Stdio::null())), engine);
     }
     let script = r#"case "$1" in */.lbx/*) mkdir -p "${1%/*}";; esac; cat > "$1" && chmod 755 "$1""#;
     let mut command =
         command(container, &["sh", "-c", script, "sh", to]).map_err(|error| error.to_string())?;
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child =
-        children::spawn(&mut command).map_err(|error| format!("{}: {error}", program_of(container)))?;
+        programs::spawn(&mut command).map_err(|error| format!("{}: {error}", program_of(container)))?;
     if let Some(mut stdin) = child.stdin.take() {
         // What it thinks of that, it says.
         let _ = stdin.write_all(bytes);
@@ -366,7 +366,7 @@ pub fn run_tied(arguments: &[OsString]) -> Option<u8> {
 fn watched(call: &mut Command) -> io::Result<u8> {
     /// Set once the call has ended: its number may be another's then.
     static HAS_ENDED: AtomicBool = AtomicBool::new(false);
-    let mut child = children::spawn(call.stdin(Stdio::null()))?;
+    let mut child = programs::spawn(call.stdin(Stdio::null()))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     std::thread::spawn(move || {
         // However it ends, nobody is there any more.

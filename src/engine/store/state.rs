@@ -22,8 +22,8 @@ use super::lock::unique_name;
 use super::{id, lock};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::kept::{Kept, Looks};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::stat_cache::{Kept, Looks};
 use crate::error::{Error, ErrorKind};
 
 /// The folder at the workspace root.

@@ -12,7 +12,7 @@ use super::lock::{is_unique, unique_name};
 use super::session::SessionId;
 use super::state::{State, path_in};
 use crate::engine::store::state::names_in;
-use crate::engine::workspace::contents::Digest;
+use crate::engine::workspace::digest::Digest;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal;

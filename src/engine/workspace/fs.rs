@@ -1,4 +1,4 @@
-//! The system's calls, relative to opened folders and repeated where a signal cut them short.
+//! System calls relative to opened folders, repeated if a signal interrupts them; and the limit of open files.
 
 use std::borrow::Borrow;
 use std::ffi::OsStr;
@@ -7,16 +7,18 @@ use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::listing::{Listing, ROOM_BYTES};
 use super::path::WorkspacePath;
 
 /// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
-/// Flags for looking at whatever stands at a name without opening it.
+/// Flags for looking at whatever is at a name without opening it.
 pub const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Flags for reading a file that might turn out to be a FIFO or a terminal.
@@ -44,7 +46,7 @@ pub const FOLDER: OFlags =
 /// or for a path longer than it takes at once), each component is opened from the one before.
 ///
 /// # Errors
-/// What the system says; `ELOOP` where a symlink is on the way.
+/// Returns the OS error; `ELOOP` if a symlink is on the way.
 pub fn open_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     loop {
@@ -96,40 +98,10 @@ fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Re
     open_at(folder.as_ref().map_or(root, AsFd::as_fd), name, flags | OFlags::NOFOLLOW)
 }
 
-/// The folder that was opened last. Files that are taken in order mostly lie in the folder of the one
-/// before.
-#[derive(Debug)]
-pub struct LastFolder<K>(Option<(K, OwnedFd)>);
-
-impl<K> Default for LastFolder<K> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-impl<K: PartialEq> LastFolder<K> {
-    /// The folder that `key` names, opened by `open` unless it is the last one.
-    ///
-    /// # Errors
-    /// Those of `open`.
-    pub fn get(
-        &mut self,
-        key: K,
-        open: impl FnOnce(&K) -> Result<OwnedFd, Errno>,
-    ) -> Result<BorrowedFd<'_>, Errno> {
-        let known = self.0.take().filter(|(last, _)| *last == key);
-        let folder = match known {
-            Some((_, folder)) => folder,
-            None => open(&key)?,
-        };
-        Ok(self.0.insert((key, folder)).1.as_fd())
-    }
-}
-
 /// Opens `name` in `folder`; not through a symlink where `flags` say so.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn open_at(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))
 }
@@ -137,17 +109,17 @@ pub fn open_at(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<Ow
 /// Creates `name` in `folder` with `mode` less the umask; there must be nothing of that name.
 ///
 /// # Errors
-/// What the system says; `EEXIST` where something stands there.
+/// Returns the OS error; `EEXIST` if the name is taken.
 pub fn create_at(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(mode);
     rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode)).map(File::from)
 }
 
-/// What stands at `name` in `folder`, a symlink itself included.
+/// Returns the stat of `name` in `folder`, of a symlink itself.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn stat_at(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Stat, Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
 }
@@ -155,7 +127,7 @@ pub fn stat_at(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Stat, Errno> {
 /// Renames `old` in `from` to `new` in `to`, in whose place it comes.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn rename_at(
     from: impl AsFd,
     old: impl AsRef<OsStr>,
@@ -197,7 +169,7 @@ pub fn exchange(one: impl AsFd, name: &OsStr, other: impl AsFd, with: &OsStr) ->
 /// Removes `name` from `folder`.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn unlink_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: AtFlags) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::unlinkat(&folder, name.as_ref(), flags))
 }
@@ -205,9 +177,9 @@ pub fn unlink_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: AtFlags) -> 
 /// The names in an opened folder, dots aside.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
-    // Someone may have listed it before, and it stands at its end.
+    // Someone may have listed it before, and it is at its end.
     rustix::fs::seek(folder, rustix::fs::SeekFrom::Start(0))?;
     let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
     let listing = Listing::read(folder.as_fd(), room.spare_capacity_mut(), || false)?;
@@ -218,12 +190,12 @@ pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
 /// there is none.
 ///
 /// # Errors
-/// What the system says; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
+/// Returns the OS error; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
 pub fn read_at(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(read_opened(folder, name, bytes_max)?.map(|(bytes, ..)| bytes))
 }
 
-/// The same with the file, still open, and what it was when it was read. While it is open, no other file
+/// Reads as [`read_at`] and returns the open file and its stat too. While it is open, no other file
 /// gets its inode.
 ///
 /// # Errors
@@ -246,7 +218,7 @@ pub fn read_opened(
     Ok(Some((bytes, file, stat)))
 }
 
-/// Whether [`read_at`] refused what has the name for what it is: a folder, a link, a device, or a file far
+/// Returns true if [`read_at`] refused what has the name for what it is: a folder, a link, a device, or a file far
 /// too large.
 #[must_use]
 pub fn is_unfit(source: &io::Error) -> bool {
@@ -264,7 +236,7 @@ const WHOLE_BYTES: u64 = 64 << 10;
 /// Everything in `file`, which is about `expected` bytes long, up to `bytes_max`.
 ///
 /// # Errors
-/// What the system says; `EFBIG` beyond the bound.
+/// Returns the OS error; `EFBIG` beyond the bound.
 pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = file.borrow();
     if expected > bytes_max {
@@ -273,7 +245,7 @@ pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io
     let room = usize::try_from(expected.min(ROOM_MAX)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(room.saturating_add(1));
     if expected > 0 && expected <= WHOLE_BYTES {
-        // What came to it since it was looked at is as if it came later.
+        // Bytes added since the look count as added later.
         file.take(expected).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == expected {
             return Ok(bytes);
@@ -288,10 +260,10 @@ pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io
 
 /// Writes all of `bytes`, a part at a time: for a larger write Linux fills the page cache with the
 /// largest blocks that it can find, and those that nobody has touched for a while can take ten times
-/// as long as what is at hand.
+/// as long as what is available.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn write_all(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     /// Bytes at a time.
     const PART: usize = 64 * 1024;
@@ -301,7 +273,7 @@ pub fn write_all(mut file: &File, bytes: &[u8]) -> io::Result<()> {
 /// The type bits that stand for a symlink in a mode.
 pub const SYMLINK_MODE: u32 = 0o120_000;
 
-/// What the owner of a folder needs to change names in it, and to sync it.
+/// Permission bits that the owner of a folder needs to change names in it, and to sync it.
 const OWNER_BITS: u32 = 0o700;
 
 /// The permission bits of a folder, with those that let its owner change names in it.
@@ -310,7 +282,7 @@ pub const fn opened_up(mode: u32) -> u32 {
     mode | OWNER_BITS
 }
 
-/// Whether a folder with these permission bits forbids its owner to change names in it.
+/// Returns true if a folder with these permission bits forbids its owner to change names in it.
 #[must_use]
 pub const fn is_closed(mode: u32) -> bool {
     mode != opened_up(mode)
@@ -319,7 +291,7 @@ pub const fn is_closed(mode: u32) -> bool {
 /// Gives permission bits to a folder or file that is opened, be it only to be looked at.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
     use std::os::fd::AsRawFd as _;
     // A folder that forbids reading cannot be opened in any other way, and `fchmod` wants more.
@@ -331,13 +303,13 @@ pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
 /// The type bits of a folder.
 pub const FOLDER_MODE: u32 = 0o040_000;
 
-/// Whether a mode, with its type bits, is that of a folder.
+/// Returns true if a mode, with its type bits, is that of a folder.
 #[must_use]
 pub const fn is_folder_mode(mode: u32) -> bool {
     mode & 0o170_000 == FOLDER_MODE
 }
 
-/// Whether a mode is that of a symlink, whose bytes are its target.
+/// Returns true if a mode is that of a symlink, whose bytes are its target.
 #[must_use]
 pub const fn is_symlink_mode(mode: u32) -> bool {
     mode & 0o170_000 == SYMLINK_MODE
@@ -353,15 +325,15 @@ pub fn recorded_mode(stat: &Stat) -> u32 {
 /// Creates the symlink `name` in `folder`; there must be nothing of that name.
 ///
 /// # Errors
-/// What the system says; `EEXIST` where something stands there.
+/// Returns the OS error; `EEXIST` if the name is taken.
 pub fn create_link_at(folder: BorrowedFd<'_>, name: &OsStr, target: &[u8]) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::symlinkat(target, folder, name))
 }
 
-/// What a symlink that was opened to be looked at leads to.
+/// Returns the target of a symlink that was opened with [`LOOK`].
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn target_of(link: &OwnedFd) -> Result<Vec<u8>, Errno> {
     Ok(rustix::fs::readlinkat(link, "", Vec::new())?.into_bytes())
 }
@@ -372,19 +344,19 @@ pub fn type_of(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Whether it is a regular file.
+/// Returns true if it is a regular file.
 #[must_use]
 pub fn is_regular(stat: &Stat) -> bool {
     type_of(stat) == FileType::RegularFile
 }
 
-/// Whether it is a folder.
+/// Returns true if it is a folder.
 #[must_use]
 pub fn is_folder(stat: &Stat) -> bool {
     type_of(stat) == FileType::Directory
 }
 
-/// Whether it is a symlink.
+/// Returns true if it is a symlink.
 #[must_use]
 pub fn is_symlink(stat: &Stat) -> bool {
     type_of(stat) == FileType::Symlink
@@ -408,25 +380,22 @@ pub fn mode_text(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
-/// Whether two names led to one file.
+/// Returns true if two names led to one file.
 #[must_use]
 pub fn is_same_file(one: &Stat, other: &Stat) -> bool {
     one.st_dev == other.st_dev && one.st_ino == other.st_ino
 }
 
-/// Whether nobody has written a file, as far as the file system tells.
+/// Returns true if nobody has written a file, as far as the file system tells.
 #[must_use]
 pub fn is_unchanged(then: &Stat, now: &Stat) -> bool {
     let times = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
     is_same_file(now, then) && now.st_size == then.st_size && times(now) == times(then)
 }
 
-/// Whether the kernel's `syncfs` says when a write has failed, as it does from Linux 5.8 on.
+/// Returns true if the kernel's `syncfs` says when a write has failed, as it does from Linux 5.8 on.
 #[must_use]
 pub fn syncfs_tells_errors() -> bool {
-    if cfg!(not(target_os = "linux")) {
-        return false;
-    }
     let uname = rustix::system::uname();
     let mut numbers = uname.release().to_bytes().split(|byte| !byte.is_ascii_digit()).map(|digits| {
         std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or_default()
@@ -434,12 +403,11 @@ pub fn syncfs_tells_errors() -> bool {
     (numbers.next(), numbers.next()) >= (Some(5), Some(8))
 }
 
-/// What a file is mounted on: where two differ in it no rename leads from one to the other, even where
+/// Returns the mount of a file: between two mounts no rename is possible, even where
 /// both are parts of one file system (bind mounts).
 ///
 /// # Errors
-/// What the system says.
-#[cfg(target_os = "linux")]
+/// Returns the OS error.
 pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
     use rustix::fs::{StatxFlags, makedev, statx};
     match rustix::io::retry_on_intr(|| statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)) {
@@ -449,12 +417,6 @@ pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
         }
         _ => Ok((fstat_device(&file)?, None)),
     }
-}
-
-/// Elsewhere the device alone tells.
-#[cfg(not(target_os = "linux"))]
-pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
-    Ok((fstat_device(&file)?, None))
 }
 
 /// The device that a file is on.
@@ -473,4 +435,77 @@ pub fn process_id() -> u32 {
 #[must_use]
 pub fn shown(folder: &Path, name: &OsStr) -> String {
     folder.join(name).display().to_string()
+}
+
+/// Changes at work that need a raised limit, and the limits before the first of them.
+static RAISED: Mutex<(usize, Option<Rlimit>)> = Mutex::new((0, None));
+
+/// The limit raised to what the system allows, until the last of these is dropped: a change of thousands
+/// of files holds several descriptors for each, and a server makes several changes at once. Programs
+/// that are run later get the limit that was set.
+#[derive(Debug)]
+pub struct OpenFiles(());
+
+impl OpenFiles {
+    /// Raises the limit. Where that fails it stays, and a change too large fails whole.
+    #[must_use]
+    pub fn as_many_as_allowed() -> Self {
+        let mut raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
+        if raised.0 == 0 {
+            let before = getrlimit(Resource::Nofile);
+            let limits = Rlimit { current: before.maximum, ..before };
+            let is_lower = before.current != before.maximum;
+            raised.1 = (is_lower && setrlimit(Resource::Nofile, limits).is_ok()).then_some(before);
+        }
+        raised.0 += 1;
+        Self(())
+    }
+}
+
+impl Drop for OpenFiles {
+    fn drop(&mut self) {
+        let mut raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
+        raised.0 = raised.0.saturating_sub(1);
+        if raised.0 == 0
+            && let Some(before) = raised.1.take()
+        {
+            // Open files stay open; a limit that cannot be lowered again does no harm.
+            let _ = setrlimit(Resource::Nofile, before);
+        }
+    }
+}
+
+/// Gives a program that was just started the limit that was set, where it got a raised one: a change may
+/// be at work in another thread.
+pub fn lower_for(program: &std::process::Child) {
+    let before = RAISED.lock().unwrap_or_else(PoisonError::into_inner).1;
+    let id = i32::try_from(program.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let (Some(before), Some(id)) = (before, id) {
+        // One that has ended needs none.
+        let _ = rustix::process::prlimit(Some(id), Resource::Nofile, before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_falls_with_the_last_that_needs_it() {
+        let before = getrlimit(Resource::Nofile);
+        let (one, other) = (OpenFiles::as_many_as_allowed(), OpenFiles::as_many_as_allowed());
+        drop(one);
+        assert_eq!(getrlimit(Resource::Nofile).current, before.maximum);
+        // A program that is started meanwhile gets the limit that was set.
+        let (shell, limit) = (std::process::Command::new("sh"), ["-c", "read line; ulimit -n"]);
+        let piped = std::process::Stdio::piped;
+        let mut program = { shell }.args(limit).stdin(piped()).stdout(piped()).spawn().unwrap();
+        lower_for(&program);
+        drop(program.stdin.take());
+        let output = program.wait_with_output().unwrap();
+        let wanted = before.current.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), wanted);
+        drop(other);
+        assert_eq!(getrlimit(Resource::Nofile), before);
+    }
 }

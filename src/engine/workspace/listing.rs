@@ -1,9 +1,10 @@
-//! What stands in one opened folder, read once into one piece of memory.
+//! Lists one opened folder into one piece of memory, and queues folders for several threads.
 
 use std::cmp::Ordering;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::{Errno, retry_on_intr};
@@ -16,7 +17,7 @@ pub const ROOM_BYTES: usize = 32 * 1024;
 pub struct Listing {
     /// All names, one after the other.
     names: Vec<u8>,
-    /// Where each name is among them, and what stands there.
+    /// Ranges of the names, with types.
     entries: Vec<(Range<usize>, FileType)>,
 }
 
@@ -25,12 +26,12 @@ pub struct Listing {
 pub struct ListedName<'l> {
     /// The name.
     pub name: &'l [u8],
-    /// What stands there; unknown where the system does not tell.
+    /// Its type; unknown if the system does not tell.
     pub kind: FileType,
 }
 
 impl ListedName<'_> {
-    /// Whether it is a folder.
+    /// Returns true if it is a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         self.kind == FileType::Directory
@@ -42,8 +43,7 @@ impl Listing {
     /// calls.
     ///
     /// # Errors
-    /// What the system says.
-    #[cfg(target_os = "linux")]
+    /// Returns the OS error.
     pub fn read(
         folder: BorrowedFd<'_>,
         room: &mut [MaybeUninit<u8>],
@@ -60,24 +60,6 @@ impl Listing {
             if entries.is_buffer_empty() && should_stop() {
                 break;
             }
-        }
-        Ok(listing)
-    }
-
-    /// Reads `folder`.
-    ///
-    /// # Errors
-    /// What the system says.
-    #[cfg(not(target_os = "linux"))]
-    pub fn read(
-        folder: BorrowedFd<'_>,
-        _room: &mut [MaybeUninit<u8>],
-        _should_stop: impl Fn() -> bool,
-    ) -> Result<Self, Errno> {
-        let mut listing = Self::default();
-        for entry in retry_on_intr(|| rustix::fs::Dir::read_from(folder))? {
-            let entry = entry?;
-            listing.add(folder, entry.file_name().to_bytes(), entry.file_type());
         }
         Ok(listing)
     }
@@ -141,7 +123,7 @@ impl Listing {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -151,4 +133,69 @@ impl Listing {
 /// An entry with its name.
 fn listed<'l>(names: &'l [u8], (name, kind): &(Range<usize>, FileType)) -> ListedName<'l> {
     ListedName { name: names.get(name.clone()).unwrap_or_default(), kind: *kind }
+}
+
+/// Items that wait, shared by all threads that work on them.
+#[derive(Debug)]
+pub struct WorkQueue<T> {
+    /// Items, and how many threads may still add to them.
+    waiting: Mutex<Waiting<T>>,
+    /// Wakes threads when there is more to do, and at the end.
+    more: Condvar,
+}
+
+/// State that the lock of a [`WorkQueue`] guards.
+#[derive(Debug)]
+struct Waiting<T> {
+    /// The newest last, so that a walk goes down before it goes on.
+    items: Vec<T>,
+    /// Threads at work.
+    busy: usize,
+}
+
+impl<T> WorkQueue<T> {
+    /// A queue that holds one item.
+    #[must_use]
+    pub const fn new(items: Vec<T>) -> Self {
+        Self { waiting: Mutex::new(Waiting { items, busy: 0 }), more: Condvar::new() }
+    }
+
+    /// Takes the lock, even if a thread died with it.
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next item and counts the thread as busy; waits while others may add some. `None` when
+    /// all is done.
+    pub fn next(&self) -> Option<T> {
+        let mut waiting = self.lock();
+        loop {
+            if let Some(item) = waiting.items.pop() {
+                waiting.busy += 1;
+                return Some(item);
+            }
+            if waiting.busy == 0 {
+                self.more.notify_all();
+                return None;
+            }
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Adds what a busy thread found to do, and counts the thread as done with its own item.
+    pub fn done(&self, mut found: Vec<T>) {
+        let mut waiting = self.lock();
+        waiting.busy = waiting.busy.saturating_sub(1);
+        let wake = found.len() > 1 || waiting.busy == 0;
+        waiting.items.append(&mut found);
+        drop(waiting);
+        if wake {
+            self.more.notify_all();
+        }
+    }
+
+    /// Drops the items that wait.
+    pub fn give_up(&self) {
+        self.lock().items.clear();
+    }
 }

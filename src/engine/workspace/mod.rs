@@ -1,46 +1,36 @@
 //! The workspace: one root folder, opened once; every file is reached from it.
 
-pub mod children;
-pub mod contents;
-pub mod file_system;
+pub mod digest;
 pub mod fs;
-pub mod git_index;
-pub mod globs;
-pub mod hashed;
-pub mod identity;
-pub mod kept;
-pub mod kept_files;
-pub mod links;
+pub mod git_files;
 pub mod listing;
-pub mod near;
-pub mod open_files;
+pub mod metadata;
 pub mod path;
 pub mod programs;
 pub mod protect;
 pub mod removal;
 pub mod resolve;
-mod resolved;
-pub mod rule_bounds;
+pub mod stat_cache;
 pub mod survey;
 pub mod sync;
-pub mod work_queue;
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use path::WorkspacePath;
+use protect::{HEAD, is_repository, is_work_tree, protected_component};
+use resolve::ResolvedPath;
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
+use stat_cache::Kept;
 
 use crate::error::{Error, ErrorKind};
-use kept::Kept;
-use path::WorkspacePath;
-use protect::names::protected_component;
-use protect::repository::{HEAD, is_repository, is_work_tree};
-use resolved::ResolvedPath;
+use crate::text::likeness;
 
 /// How long one holder may keep a lock, where nobody says.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -58,13 +48,13 @@ pub struct Workspace {
     root: PathBuf,
     /// The root itself; every file is opened from here.
     root_fd: OwnedFd,
-    /// Where relative paths count from.
+    /// Folder that relative paths count from.
     base: WorkspacePath,
     /// How long one holder may keep a lock before those who wait give up.
     lock_wait: Duration,
-    /// What is kept from one call to the next.
+    /// Cache that lives from one call to the next.
     kept: Arc<Kept>,
-    /// What the refusal of a path outside says of other workspaces.
+    /// Note on other workspaces in the error for a path outside.
     outside: Option<String>,
 }
 
@@ -129,13 +119,13 @@ impl Workspace {
         Ok(Self { root, root_fd, base, lock_wait: LOCK_WAIT, kept, outside: None })
     }
 
-    /// The same, with what calls before this one have kept.
+    /// Returns the workspace with the cache of earlier calls.
     #[must_use]
     pub fn keeping(self, kept: &Arc<Kept>) -> Self {
         Self { kept: Arc::clone(kept), ..self }
     }
 
-    /// What is kept from one call to the next.
+    /// Returns cache that lives from one call to the next.
     #[must_use]
     pub const fn kept(&self) -> &Arc<Kept> {
         &self.kept
@@ -158,7 +148,7 @@ impl Workspace {
         self.outside = Some(note);
     }
 
-    /// What the refusal of a path outside says of other workspaces.
+    /// Returns note on other workspaces in the error for a path outside.
     #[must_use]
     pub fn outside(&self) -> Option<&str> {
         self.outside.as_deref()
@@ -175,7 +165,7 @@ impl Workspace {
         self.lock_wait = lock_wait;
     }
 
-    /// Where relative paths count from.
+    /// Returns folder that relative paths count from.
     #[must_use]
     pub fn base(&self) -> &WorkspacePath {
         &self.base
@@ -214,17 +204,17 @@ impl Workspace {
     /// Opens a folder below the root for listing or syncing, through no symlink.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn open_folder(&self, path: &WorkspacePath) -> Result<OwnedFd, Error> {
         fs::open_beneath(self.root_fd(), path, fs::FOLDER)
             .map_err(|errno| Error::io("open the folder", self.shown(path), errno))
     }
 
-    /// Opens the folder at a canonical path, where there is one: not where a file or symlink stands
+    /// Opens the folder at a canonical path, where there is one: not where a file or symlink is
     /// in its place or on the way to it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn find_folder(&self, path: &WorkspacePath) -> Result<Option<OwnedFd>, Error> {
         match fs::open_beneath(self.root_fd(), path, fs::FOLDER) {
             Ok(folder) => Ok(Some(folder)),
@@ -266,7 +256,7 @@ fn must_be_outside_git(root: &Path, root_fd: BorrowedFd<'_>) -> Result<(), Error
             }
             return error(format!("git uses {} as a repository", folder.display()));
         }
-        // A work tree begins here, perhaps one that lies beside the files of its own repository.
+        // A work tree begins here, perhaps one that lies next to the files of its own repository.
         if is_work_tree(opened) {
             break;
         }
@@ -274,8 +264,8 @@ fn must_be_outside_git(root: &Path, root_fd: BorrowedFd<'_>) -> Result<(), Error
     Ok(())
 }
 
-/// The nearest folder from `current` upwards that is marked as a root. A `.lbx` in `/` marks none: nobody works on the
-/// whole disk.
+/// The nearest folder from `current` upwards that is marked as a root. A `.lbx` in `/` marks none: nobody works on
+/// the whole disk.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -336,7 +326,7 @@ fn must_be_regular(stat: &Stat, shown: &str) -> Result<(), Error> {
     .at(shown))
 }
 
-/// What to call something that is neither file nor folder.
+/// Returns the name of a type that is neither file nor folder.
 fn type_name(stat: &Stat) -> &'static str {
     use rustix::fs::FileType;
     match fs::type_of(stat) {
@@ -346,4 +336,131 @@ fn type_name(stat: &Stat) -> &'static str {
         FileType::Symlink => "symlink",
         _ => "special file",
     }
+}
+
+/// Near names in an answer.
+const NEAR_MAX: usize = 3;
+/// Files looked at in search of the same name elsewhere: about 20 ms on a warm disk.
+const FILES_LOOKED_AT_MAX: usize = 20_000;
+/// How alike two names must be, 0 to 1.
+const LIKENESS_MIN: f32 = 0.6;
+/// How alike their stems must be.
+const STEM_LIKENESS_MIN: f32 = 0.5;
+
+/// A name as a reader can tell it from another that looks the same: with the numbers of what is not ASCII.
+fn told_apart(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_owned();
+    }
+    let escape = |character: char| match character {
+        character if character.is_ascii() => character.to_string(),
+        character => character.encode_utf16(&mut [0; 2]).iter().fold(String::new(), |mut text, unit| {
+            // Writing into a text cannot fail.
+            let _ = write!(text, "\\u{unit:04x}");
+            text
+        }),
+    };
+    format!("{name} (in JSON \"{}\")", name.chars().map(escape).collect::<String>())
+}
+
+impl Workspace {
+    /// Returns `not_found` for a place where nothing is, with up to three near paths.
+    #[must_use]
+    pub fn not_found(&self, place: &ResolvedPath) -> Error {
+        let mut near = self.near(place.path());
+        // The name that was given may be a link to a missing file of a like name.
+        near.retain(|path| path != place.shown());
+        let error =
+            Error::new(ErrorKind::NotFound, format!("no such file: {}", place.shown())).at(place.shown());
+        match near.as_slice() {
+            [] => error,
+            // A question and no order: a guess may be a file that nobody meant.
+            near_ones => {
+                let told: Vec<String> = near_ones.iter().map(|near| told_apart(near)).collect();
+                error.suggest(format!("Did you mean {}?", told.join(", "))).detail("near", near)
+            }
+        }
+    }
+
+    /// Up to three paths like `missing`: in its own folder, else of the same name elsewhere.
+    fn near(&self, missing: &WorkspacePath) -> Vec<String> {
+        let Some(name) = missing.name().and_then(|name| name.to_str()) else {
+            return Vec::new();
+        };
+        let mut near = Vec::new();
+        if let Some(folder) = missing.parent() {
+            let siblings = self.siblings(&folder);
+            let names: Vec<&str> = siblings.iter().map(String::as_str).collect();
+            near = similar_names(name, &names)
+                .into_iter()
+                .map(|sibling| self.shown(&folder.join(std::ffi::OsStr::new(&sibling))))
+                .collect();
+        }
+        for path in self.of_the_same_name(missing, name) {
+            if near.len() < NEAR_MAX && !near.contains(&path) {
+                near.push(path);
+            }
+        }
+        near
+    }
+
+    /// The names in a folder.
+    fn siblings(&self, folder: &WorkspacePath) -> Vec<String> {
+        let Ok(opened) = self.open_folder(folder) else {
+            return Vec::new();
+        };
+        let Ok(entries) = rustix::fs::Dir::new(opened) else {
+            return Vec::new();
+        };
+        entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| name != "." && name != ".." && name != ".git" && name != ".lbx")
+            .take(FILES_LOOKED_AT_MAX)
+            .collect()
+    }
+
+    /// Files that git does not ignore and that end in the same components, the most alike first.
+    fn of_the_same_name(&self, missing: &WorkspacePath, name: &str) -> Vec<String> {
+        let mut found: Vec<(usize, WorkspacePath)> = ignore::WalkBuilder::new(self.root())
+            .build()
+            .take(FILES_LOOKED_AT_MAX)
+            .flatten()
+            .filter(|entry| entry.file_name().eq_ignore_ascii_case(name))
+            .filter_map(|entry| WorkspacePath::new(entry.path().strip_prefix(self.root()).ok()?))
+            .map(|path| (shared_ending(path.as_path(), missing.as_path()), path))
+            .collect();
+        found.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+        found.into_iter().take(NEAR_MAX).map(|(_, path)| self.shown(&path)).collect()
+    }
+}
+
+/// How many components two paths share at their ends.
+fn shared_ending(one: &Path, other: &Path) -> usize {
+    one.iter().rev().zip(other.iter().rev()).take_while(|(mine, theirs)| mine == theirs).count()
+}
+
+/// Returns true if two names are alike without their extension: that of a short name would make all files of a kind
+/// alike.
+fn has_similar_stem(name: &str, candidate: &str) -> bool {
+    let stem = |name| Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(name);
+    likeness::ratio(stem(name), stem(candidate), None) >= STEM_LIKENESS_MIN
+}
+
+/// Names like `name`: the same but for case first, then the most alike.
+fn similar_names(name: &str, candidates: &[&str]) -> Vec<String> {
+    let mut near: Vec<String> = candidates
+        .iter()
+        .filter(|candidate| candidate.eq_ignore_ascii_case(name))
+        .map(|candidate| (*candidate).to_owned())
+        .collect();
+    for candidate in likeness::nearest(name, candidates, NEAR_MAX, LIKENESS_MIN) {
+        if near.len() < NEAR_MAX
+            && has_similar_stem(name, candidate)
+            && !near.iter().any(|known| known == candidate)
+        {
+            near.push(candidate.to_owned());
+        }
+    }
+    near
 }

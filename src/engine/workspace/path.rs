@@ -1,19 +1,24 @@
 //! A path inside the workspace, as everything behind the front ends names a file.
+//!
+//! Globs are matched against paths here, and absolute paths are followed, with the links on their way.
 
 use std::cmp::Ordering;
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::iter::zip;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
+use globset::{Candidate, GlobSet};
+use rustix::io::Errno;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A path from the workspace root: relative, without `.` or `..`; empty for the root itself.
 ///
-/// The type promises the form alone. What stands there is for [`super::Workspace`] to
+/// The type promises the form alone. What is there is for [`super::Workspace`] to
 /// find out, on opened files. In the state files it is a string, or a list of bytes where it is
 /// not UTF-8.
 #[derive(Debug, Clone, Default)]
@@ -106,7 +111,7 @@ impl WorkspacePath {
         self.0.file_name()
     }
 
-    /// Whether it is the root itself.
+    /// Returns true if it is the root itself.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.as_os_str().is_empty()
@@ -117,7 +122,7 @@ impl WorkspacePath {
         self.0.iter()
     }
 
-    /// Whether it is `folder` or lies below it.
+    /// Returns true if it is `folder` or lies below it.
     #[must_use]
     pub fn is_within(&self, folder: &Self) -> bool {
         self.0.starts_with(&folder.0)
@@ -135,7 +140,7 @@ impl WorkspacePath {
         self.0.as_os_str().as_bytes()
     }
 
-    /// The same file as seen from `base`, with `..` where it lies above; `.` for `base` itself.
+    /// Returns the path as seen from `base`, with `..` if it lies above; `.` for `base` itself.
     #[must_use]
     pub fn relative_to(&self, base: &Self) -> PathBuf {
         // Most calls come from the root, and a walk asks for every entry.
@@ -194,6 +199,77 @@ impl<'de> Visitor<'de> for PathVisitor {
     }
 }
 
+/// The place in the set of the first glob that matches `path` or a folder that it lies in.
+#[must_use]
+pub fn first_matching(set: &GlobSet, path: &WorkspacePath) -> Option<usize> {
+    let mut at = Some(path.clone());
+    while let Some(path) = at.filter(|path| !path.is_root()) {
+        if let Some(&index) = set.matches_candidate(&Candidate::new(path.as_path())).first() {
+            return Some(index);
+        }
+        at = path.parent();
+    }
+    None
+}
+
+/// Most links in one path, as in Linux.
+const LINKS_MAX: usize = 40;
+
+/// Follows paths, and notes the links on their way.
+#[derive(Debug, Default)]
+pub struct Follower {
+    /// The links, each with its target.
+    pub links: BTreeMap<PathBuf, PathBuf>,
+    /// Paths that are no links.
+    real: HashSet<PathBuf>,
+}
+
+impl Follower {
+    /// Returns the canonical path of an absolute path; `None` if it does not exist.
+    pub fn follow(&mut self, path: &Path) -> Option<PathBuf> {
+        let (mut at, mut followed) = (PathBuf::from("/"), 0);
+        let mut rest: Vec<OsString> = reversed(path);
+        while let Some(part) = rest.pop() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(&part);
+            if self.real.contains(&next) {
+                at = next;
+                continue;
+            }
+            match rustix::fs::readlink(&next, Vec::new()) {
+                Ok(_) if followed == LINKS_MAX => return None,
+                Ok(target) => {
+                    let target = PathBuf::from(OsStr::from_bytes(target.as_bytes()));
+                    if target.is_absolute() {
+                        at = PathBuf::from("/");
+                    }
+                    rest.extend(reversed(&target));
+                    self.links.insert(next, target);
+                    followed += 1;
+                }
+                Err(Errno::INVAL) => {
+                    self.real.insert(next.clone());
+                    at = next;
+                }
+                Err(_) => return None,
+            }
+        }
+        Some(at)
+    }
+}
+
+/// Returns the names in a path, the last one first.
+fn reversed(path: &Path) -> Vec<OsString> {
+    let is_name = |part: &Component<'_>| !matches!(part, Component::RootDir | Component::CurDir);
+    let mut parts: Vec<OsString> =
+        path.components().filter(is_name).map(|part| part.as_os_str().to_owned()).collect();
+    parts.reverse();
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,5 +317,13 @@ mod tests {
         let json = serde_json::to_string(&path).unwrap();
         assert_eq!(serde_json::from_str::<WorkspacePath>(&json).unwrap(), path);
         assert!(serde_json::from_str::<WorkspacePath>("\"../x\"").is_err());
+    }
+
+    #[test]
+    fn a_circle_of_links_leads_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("b", folder.path().join("a")).unwrap();
+        std::os::unix::fs::symlink("a", folder.path().join("b")).unwrap();
+        assert_eq!(Follower::default().follow(&folder.path().join("a/c")), None);
     }
 }

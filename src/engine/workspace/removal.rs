@@ -1,4 +1,4 @@
-//! Removing a file or folder with all that it holds, from opened folders only.
+//! Removes a file or folder with all that it holds, from opened folders only.
 //!
 //! No path leads the way, no symlink is followed, and nothing is removed on another mount: a folder
 //! that was swapped for a link meanwhile stays, and so does what is mounted. One folder is open at a
@@ -8,27 +8,27 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::fs;
 
-/// Names of what stays that a caller is told of.
+/// Names that stay and that a response lists.
 const LEFT_NAMED_MAX: usize = 3;
 /// Times that a folder is looked through which was not empty in the end: some file systems pass over
 /// names while others are removed.
 const PASSES_MAX: usize = 3;
 
-/// What a removal came to.
+/// Result of a removal.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Removed {
     /// Files that are gone, symlinks and the like among them.
     pub files: u64,
     /// Bytes that were in the regular ones.
     pub bytes: u64,
-    /// What stays, and why; the first few.
+    /// The first few names that stay, with reasons.
     pub left: Vec<String>,
-    /// Whether anything stays.
+    /// True if anything stays.
     pub is_partial: bool,
 }
 
@@ -55,7 +55,7 @@ impl Removed {
         match errno {
             Errno::NOENT => {}
             Errno::BUSY | Errno::XDEV => self.leave(name, "something is mounted there"),
-            // What stays in it is named already.
+            // Names that stay in it are listed already.
             Errno::NOTEMPTY | Errno::EXIST if self.is_partial => {}
             Errno::NOTEMPTY | Errno::EXIST => self.leave(name, "it is not empty"),
             errno => self.leave(name, std::io::Error::from(errno)),
@@ -190,25 +190,10 @@ fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, Level), Errno
     Ok((opened, Level { name: name.to_owned(), stat, below: Vec::new(), passes: 0 }))
 }
 
-/// The same where the kernel does not tell (before Linux 5.6, under a system call filter).
+/// Opens a folder on the same mount where `openat2` is missing (before Linux 5.6, under a system call filter).
 fn enter_by_look(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let opened = fs::open_at(folder, name, fs::FOLDER)?;
-    let is_same_device = rustix::fs::fstat(folder)?.st_dev == rustix::fs::fstat(&opened)?.st_dev;
-    if is_same_device && mount_of(folder) == mount_of(opened.as_fd()) { Ok(opened) } else { Err(Errno::XDEV) }
-}
-
-/// The mount that an opened folder is on, where the kernel tells (from Linux 5.8 on).
-#[cfg(target_os = "linux")]
-fn mount_of(folder: BorrowedFd<'_>) -> Option<u64> {
-    let flags = AtFlags::EMPTY_PATH;
-    let found = rustix::fs::statx(folder, "", flags, StatxFlags::MNT_ID).ok()?;
-    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
-}
-
-/// Elsewhere the device has to do.
-#[cfg(not(target_os = "linux"))]
-fn mount_of(_: BorrowedFd<'_>) -> Option<u64> {
-    None
+    if fs::mount_of(folder)? == fs::mount_of(&opened)? { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
 /// Opens the folder above, if it is still the one that led here.
@@ -246,7 +231,7 @@ mod tests {
         // A link goes itself.
         assert_eq!(remove(folder.as_fd(), OsStr::new("link")).files, 1);
         assert!(at("outside/precious").exists());
-        // What is not there is gone.
+        // A missing name counts as removed.
         assert_eq!(remove(folder.as_fd(), OsStr::new("tree")), Removed::default());
     }
 

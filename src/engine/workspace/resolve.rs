@@ -1,4 +1,4 @@
-//! From the text of a path to the place where it leads, decided on opened folders.
+//! Resolves the text of a path, on opened folders.
 //!
 //! A path without symlinks is opened by the kernel in one step (`openat2` with `RESOLVE_BENEATH`).
 //! Any other is walked: each component is opened from the folder before it without following
@@ -17,12 +17,96 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::io::Errno;
 
-use super::Workspace;
-use super::fs;
 use super::path::WorkspacePath;
-use super::protect::names::protected_component;
-pub use super::resolved::ResolvedPath;
+use super::protect::{name_error, protected_component};
+use super::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+
+/// A resolved path.
+#[derive(Debug)]
+pub struct ResolvedPath {
+    /// The canonical path, links followed.
+    pub(super) path: WorkspacePath,
+    /// The path as answers show it.
+    pub(super) shown: String,
+    /// Its stat; `None` if there is nothing.
+    pub(super) stat: Option<Stat>,
+    /// A name in the path as it was written that no tool may write.
+    pub(super) protected: Option<OsString>,
+    /// The other names by which the path as it was written, followed link by link, led there.
+    pub(super) aliases: Vec<WorkspacePath>,
+    /// True if it was written as a folder's name: it ended in `/` or `/.`.
+    pub(super) names_folder: bool,
+    /// The regular file that is there, where it was opened to be looked at.
+    pub(super) opened: Option<Arc<File>>,
+}
+
+impl ResolvedPath {
+    /// A place whose canonical path is known already.
+    #[must_use]
+    pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
+        let (protected, aliases) = (None, Vec::new());
+        Self { path, shown, stat, protected, aliases, names_folder: false, opened: None }
+    }
+
+    /// The canonical path.
+    #[must_use]
+    pub fn path(&self) -> &WorkspacePath {
+        &self.path
+    }
+
+    /// The path as answers show it.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The other names by which it was reached, each through a link.
+    #[must_use]
+    pub fn aliases(&self) -> &[WorkspacePath] {
+        &self.aliases
+    }
+
+    /// The regular file that is there and its state, where
+    /// [`Workspace::resolve_file`](super::Workspace::resolve_file) has opened it.
+    #[must_use]
+    pub fn opened(&self) -> Option<(Arc<File>, Stat)> {
+        self.opened.clone().zip(self.stat)
+    }
+
+    /// Returns entries by path.
+    #[must_use]
+    pub fn stat(&self) -> Option<&Stat> {
+        self.stat.as_ref()
+    }
+
+    /// Refuses a place where nothing is and whose name, as it was written, is a folder's: no file
+    /// can get it.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn must_take_a_file(&self) -> Result<(), Error> {
+        if self.stat.is_some() || !self.names_folder {
+            return Ok(());
+        }
+        let written = format!("{}/", self.shown);
+        Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}"))
+            .at(written)
+            .suggest("Name a file in it (the folder is created), or leave out the trailing slash."))
+    }
+
+    /// Refuses a place with a name in it that no file tool may write.
+    ///
+    /// # Errors
+    /// `protected_path`.
+    pub fn must_be_writable(&self) -> Result<(), Error> {
+        let name = self.protected.as_deref().or_else(|| protected_component(self.path.as_path()));
+        match name {
+            None => Ok(()),
+            Some(name) => Err(name_error(&self.shown, name)),
+        }
+    }
+}
 
 /// Symlinks followed in one path before it counts as a loop; the kernel's own bound.
 const LINKS_MAX: usize = 40;
@@ -33,7 +117,7 @@ pub const PATH_BYTES_MAX: usize = 4095;
 const NAME_BYTES_MAX: usize = 255;
 
 impl Workspace {
-    /// Where `path` leads, whether something stands there or not.
+    /// Resolves `path`, whether something is there or not.
     ///
     /// # Errors
     /// `invalid_request` for an empty path or one with a NUL, `outside_workspace`,
@@ -55,7 +139,7 @@ impl Workspace {
     /// The folder that `path` leads to.
     ///
     /// # Errors
-    /// As [`Self::resolve`]; `not_found` or `not_a_directory` where no folder stands there.
+    /// As [`Self::resolve`]; `not_found` or `not_a_directory` where no folder is there.
     pub fn folder(&self, path: &Path) -> Result<WorkspacePath, Error> {
         let place = self.resolve(path)?;
         match place.stat() {
@@ -68,7 +152,7 @@ impl Workspace {
         }
     }
 
-    /// The same workspace, with relative paths that count from a folder of it.
+    /// Returns the workspace with relative paths that count from a folder of it.
     ///
     /// # Errors
     /// As [`Self::folder`].
@@ -77,7 +161,7 @@ impl Workspace {
         Ok(Self { base, ..self })
     }
 
-    /// The same, where a file is to be read next: a regular file that no symlink leads to is opened at once,
+    /// Resolves a file that is read next: a regular file that no symlink leads to is opened at once,
     /// and what is opened tells what it is.
     ///
     /// # Errors
@@ -103,7 +187,7 @@ impl Workspace {
         Some((File::from(file), stat))
     }
 
-    /// The refusal that an errno of the walk stands for.
+    /// Returns the error for an errno of the walk.
     fn refusal(&self, written: &str, errno: Errno) -> Error {
         let error = path_error(written, errno);
         match self.outside() {
@@ -128,7 +212,7 @@ impl Workspace {
         Ok(ResolvedPath::at(path.clone(), shown, stat))
     }
 
-    /// Where `path` leads, its last component not followed: a symlink is itself.
+    /// Resolves `path` without following its last component: a symlink is itself.
     ///
     /// # Errors
     /// As [`Self::resolve`].
@@ -152,7 +236,7 @@ impl Workspace {
                 Err(errno) => return Err(self.refusal(&written, errno)),
             },
         };
-        // What a link leads to is for the caller to judge.
+        // The caller judges the target of a link.
         let names_folder = names_a_folder(path);
         if !stat.as_ref().is_some_and(fs::is_symlink) {
             must_be_as_written(path, stat.as_ref())?;
@@ -165,7 +249,7 @@ impl Workspace {
         Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder, opened: None })
     }
 
-    /// The canonical path, what stands there, and the other names by which the way led there.
+    /// The canonical path, what is there, and the other names by which the way led there.
     fn locate(&self, path: &Path) -> Result<Located, Errno> {
         if let Some(direct) = self.as_written(path) {
             match fs::open_beneath(self.root_fd(), &direct, fs::LOOK) {
@@ -247,14 +331,14 @@ pub fn must_be_short(path: &Path, field: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether a path ends in `/` or `/.`, so that it names the folder that a link leads to.
+/// Returns true if a path ends in `/` or `/.`, so that it names the folder that a link leads to.
 #[must_use]
 pub fn names_a_folder(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     bytes.ends_with(b"/") || bytes.ends_with(b"/.")
 }
 
-/// Refuses a path that is written as a folder's where something else stands, as the system does.
+/// Refuses a path that is written as a folder's where something else is, as the system does.
 fn must_be_as_written(path: &Path, stat: Option<&Stat>) -> Result<(), Error> {
     if !names_a_folder(path) || stat.is_none_or(fs::is_folder) {
         return Ok(());
@@ -263,7 +347,7 @@ fn must_be_as_written(path: &Path, stat: Option<&Stat>) -> Result<(), Error> {
     Err(Error::new(ErrorKind::NotADirectory, format!("{written} is not a directory")).at(written))
 }
 
-/// The refusal that an errno of the walk stands for.
+/// Returns the error for an errno of the walk.
 fn path_error(written: &str, errno: Errno) -> Error {
     match errno {
         Errno::XDEV => {
@@ -291,7 +375,7 @@ pub struct Trail {
     pub target: Option<(WorkspacePath, Option<Stat>)>,
 }
 
-/// A canonical path, what stands there, and other names of it.
+/// A canonical path, what is there, and other names of it.
 type Located = (WorkspacePath, Option<Stat>, Vec<WorkspacePath>);
 
 /// Follows a path component by component; `EXDEV` where it leaves the root.
@@ -302,9 +386,9 @@ struct Walk<'w> {
     walked: WorkspacePath,
     /// How many components at the end of it do not exist.
     missing: usize,
-    /// The folder where the walk stands; `None` for the root.
+    /// The current folder of the walk; `None` for the root.
     folder: Option<OwnedFd>,
-    /// What is still to be followed.
+    /// Components still to follow.
     rest: VecDeque<OsString>,
     /// Symlinks followed so far.
     links: usize,
@@ -315,7 +399,7 @@ struct Walk<'w> {
 }
 
 impl<'w> Walk<'w> {
-    /// A walk that stands at the root.
+    /// Begins a walk at the root.
     fn new(workspace: &'w Workspace) -> Self {
         let (walked, rest) = (WorkspacePath::root(), VecDeque::new());
         let (aliases, followed) = (Vec::new(), Vec::new());
@@ -429,7 +513,7 @@ impl<'w> Walk<'w> {
         if let Ok(rest) = path.strip_prefix(root) {
             return Ok(names(rest).collect());
         }
-        // The same root may be reached by another name, through a link outside it.
+        // The root may have another name, through a link outside it.
         let mut real = PathBuf::from("/");
         let mut components = path.components();
         while let Some(component) = components.next() {
@@ -438,7 +522,7 @@ impl<'w> Walk<'w> {
                 Component::ParentDir => drop(real.pop()),
                 Component::CurDir | Component::RootDir | Component::Prefix(_) => continue,
             }
-            // What precedes it is canonical, so that only a link has to be followed.
+            // The path before it is canonical, so only a link has to be followed.
             let stat = rustix::fs::statat(CWD, &real, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| Errno::XDEV)?;
             if fs::is_symlink(&stat) {
                 real = led_to(&real).map_err(|_| Errno::XDEV)?;
@@ -450,13 +534,13 @@ impl<'w> Walk<'w> {
         Err(Errno::XDEV)
     }
 
-    /// The folder where the walk stands.
+    /// Returns the current folder of the walk.
     fn here(&self) -> BorrowedFd<'_> {
         self.folder.as_ref().map_or(self.workspace.root_fd(), AsFd::as_fd)
     }
 }
 
-/// Where a link outside the root leads.
+/// Returns the target of a link outside the root.
 #[expect(clippy::disallowed_methods, reason = "outside the root; what is opened is found from the root on")]
 fn led_to(link: &Path) -> std::io::Result<PathBuf> {
     std::fs::canonicalize(link)

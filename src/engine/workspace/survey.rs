@@ -1,4 +1,4 @@
-//! What stands in a workspace at one moment: type, mode, owner, size and times of everything, read in one
+//! Survey of a workspace at one moment: type, mode, owner, size and times of everything, read in one
 //! pass. Two of them tell what a command touched without reading any file, and a scan takes its stat data
 //! from one instead of asking the system for each file again.
 
@@ -28,7 +28,7 @@ pub fn changed_at(stat: &Stat) -> Moment {
     (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
 }
 
-/// What a command can have left of something.
+/// Metadata of an entry that a command can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thing {
     /// Type and permission bits.
@@ -43,12 +43,12 @@ pub struct Thing {
     modified: Moment,
     /// When anything of it was.
     changed: Moment,
-    /// Whether the command may not change it, nor what is in it.
+    /// True if the command may not change it, nor what is in it.
     is_closed: bool,
 }
 
 impl Thing {
-    /// What a stat tells.
+    /// Takes the metadata from a stat.
     fn of(stat: &Stat, is_closed: bool) -> Self {
         let modified = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default());
         Self {
@@ -122,11 +122,11 @@ impl Thing {
 /// Something that differs between two looks.
 #[derive(Debug, Clone)]
 pub struct Touched {
-    /// Where.
+    /// Its path.
     pub path: WorkspacePath,
-    /// What stood there.
+    /// Metadata before.
     pub before: Option<Thing>,
-    /// What stands there now.
+    /// Metadata now.
     pub after: Option<Thing>,
 }
 
@@ -139,14 +139,14 @@ pub struct Survey {
     unseen: BTreeSet<WorkspacePath>,
 }
 
-/// What stands in one folder.
+/// Entries of one folder.
 #[derive(Debug)]
 pub struct SurveyedFolder {
     /// Its path; empty for the root.
     path: Vec<u8>,
     /// The names in it, one after the other.
     names: Vec<u8>,
-    /// Where each name is among them, and what stands there, ordered by name.
+    /// Ranges of the names, with metadata, ordered by name.
     things: Vec<(Range<usize>, Thing)>,
 }
 
@@ -156,25 +156,26 @@ impl SurveyedFolder {
         self.names.get(range.clone()).unwrap_or_default()
     }
 
-    /// Where a name is among its things.
+    /// Returns the index of a name.
     fn find(&self, name: &[u8]) -> Option<usize> {
         self.things.binary_search_by(|(range, _)| self.name(range).cmp(name)).ok()
     }
 
-    /// What stands at a name.
+    /// Returns the metadata at a name.
     #[must_use]
     pub fn at(&self, name: &[u8]) -> Option<&Thing> {
         self.things.get(self.find(name)?).map(|(_, thing)| thing)
     }
 
-    /// All names, with the types of what stands there.
+    /// All names, with the types of what is there.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
         self.things.iter().map(|(range, thing)| (self.name(range), thing.kind()))
     }
 }
 
 impl Survey {
-    /// What differs in a later look, ordered by path; of a folder, whether it stands, its mode, owner and attributes.
+    /// Returns the differences to a later survey, ordered by path; of a folder, whether it exists, its mode, owner
+    /// and attributes.
     #[must_use]
     pub fn touched(&self, later: &Self) -> Vec<Touched> {
         let mut touched = Vec::new();
@@ -194,7 +195,7 @@ impl Survey {
                 }
                 let name = before.map(|it| old.name(&it.0)).or(after.map(|it| new.name(&it.0)));
                 let path = folder.join(OsStr::from_bytes(name.unwrap_or_default()));
-                // What could not be looked at has not come or gone.
+                // An entry that could not be looked at has not come or gone.
                 if (before.is_none() && self.hides(&path)) || (after.is_none() && later.hides(&path)) {
                     continue;
                 }
@@ -205,7 +206,7 @@ impl Survey {
         touched
     }
 
-    /// What stands at a path.
+    /// Returns the metadata at a path.
     #[must_use]
     pub fn at(&self, path: &WorkspacePath) -> Option<&Thing> {
         self.folder(path.parent()?.as_bytes())?.at(path.name()?.as_bytes())
@@ -239,7 +240,7 @@ impl Survey {
         self.unseen.iter().filter(|folder| !earlier.hides(folder))
     }
 
-    /// Whether a path is a folder that could not be looked into, or lies in one.
+    /// Returns true if a path is a folder that could not be looked into, or lies in one.
     fn hides(&self, path: &WorkspacePath) -> bool {
         let around = || std::iter::successors(Some(path.clone()), WorkspacePath::parent);
         !self.unseen.is_empty() && around().any(|folder| self.unseen.contains(&folder))
@@ -251,18 +252,18 @@ impl Survey {
         self.folders.get(self.place_of(path).ok()?)
     }
 
-    /// Whether a folder held nothing.
+    /// Returns true if a folder held nothing.
     #[must_use]
     pub fn is_empty(&self, folder: &WorkspacePath) -> bool {
         self.folder(folder.as_bytes()).is_none_or(|folder| folder.things.is_empty())
     }
 
-    /// Where a folder is, or would be.
+    /// Returns the index of a folder, or where it would be.
     fn place_of(&self, path: &[u8]) -> Result<usize, usize> {
         self.folders.binary_search_by(|folder| folder.path.as_slice().cmp(path))
     }
 
-    /// Notes that a command may not change what stands at a path, nor what is in it.
+    /// Notes that a command may not change what is at a path, nor what is in it.
     fn close(&mut self, path: &Path<'_>) {
         if let Ok(at) = self.place_of(path.folder)
             && let Some(folder) = self.folders.get_mut(at)
@@ -394,7 +395,7 @@ impl Drop for Entered<'_> {
 /// The names in an opened folder.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn names_of(folder: BorrowedFd<'_>) -> Result<Listing, Errno> {
     let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
     Listing::read(folder, room.spare_capacity_mut(), || false)
@@ -421,7 +422,7 @@ fn paired<'l, T>(
     })
 }
 
-/// Whether nothing of note differs.
+/// Returns true if nothing of note differs.
 fn is_same(things: (Option<Thing>, Option<Thing>)) -> bool {
     match things {
         (before, after) if before.is_some_and(|it| it.is_closed) || after.is_some_and(|it| it.is_closed) => {
@@ -433,7 +434,7 @@ fn is_same(things: (Option<Thing>, Option<Thing>)) -> bool {
             (before.mode, before.owner) == (after.mode, after.owner)
                 && (before.changed == after.changed || before.modified != after.modified)
         }
-        // Whoever writes into a FIFO changes its times.
+        // A writer to a FIFO changes its times.
         (Some(before), Some(after)) if !has_bytes(before.kind()) => {
             (before.mode, before.owner, before.inode) == (after.mode, after.owner, after.inode)
         }
@@ -441,7 +442,7 @@ fn is_same(things: (Option<Thing>, Option<Thing>)) -> bool {
     }
 }
 
-/// Whether a file of this type holds bytes of its own.
+/// Returns true if a file of this type holds bytes of its own.
 fn has_bytes(kind: FileType) -> bool {
     kind.is_file() || kind.is_symlink()
 }

@@ -1,8 +1,14 @@
-//! Making what is written durable.
+//! Makes written files durable, one by one, or all of a file system at once where little else waits to be written.
+//!
+//! Each `fsync` has the disk empty its cache, and next to another program that syncs, each waits for the disk again.
+//! So a small change, which writes half a dozen files, asks for one sync of the file system if that is quick.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+use rustix::fs::{CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::fs;
@@ -12,14 +18,12 @@ pub const SYNC_EACH_MAX: usize = 64;
 /// Up to so many are synced by the calling thread: for a few small files a thread costs more than it saves.
 const ONE_THREAD_MAX: usize = 16;
 /// Bytes with which the disk begins before the sync.
-#[cfg(target_os = "linux")]
 const BEGIN_BYTES: u64 = 1 << 20;
 
 /// Has the disk begin with small files, so that the syncs that follow wait for all of them together.
 ///
 /// It is a hint: the syncs alone make them durable. On ext4 the file system's log is then written once
 /// for all of them, and not once for each.
-#[cfg(target_os = "linux")]
 pub fn begin<'f>(files: impl IntoIterator<Item = &'f File>) {
     let length = std::num::NonZeroU64::new(BEGIN_BYTES);
     for file in files {
@@ -27,10 +31,6 @@ pub fn begin<'f>(files: impl IntoIterator<Item = &'f File>) {
         let _ = rustix::fs::fadvise(file, 0, length, rustix::fs::Advice::DontNeed);
     }
 }
-
-/// Elsewhere each file is written when it is synced.
-#[cfg(not(target_os = "linux"))]
-pub fn begin<'f>(_: impl IntoIterator<Item = &'f File>) {}
 
 /// Syncs all, or where they are many the file system that most of them are on, which takes a fraction
 /// of the time.
@@ -55,19 +55,12 @@ pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) ->
 }
 
 /// Syncs a whole file system; `false` where that cannot be asked for.
-#[cfg(target_os = "linux")]
 fn sync_file_system(file_system: &OwnedFd) -> std::io::Result<bool> {
     match rustix::io::retry_on_intr(|| rustix::fs::syncfs(file_system)) {
         Ok(()) => Ok(true),
         Err(Errno::NOSYS | Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP) => Ok(false),
         Err(errno) => Err(errno.into()),
     }
-}
-
-/// Elsewhere each file is synced by itself.
-#[cfg(not(target_os = "linux"))]
-fn sync_file_system(_: &OwnedFd) -> std::io::Result<bool> {
-    Ok(false)
 }
 
 /// Syncs a few one after the other, and many from several threads: the disk joins what comes together.
@@ -103,6 +96,139 @@ pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
     })
 }
 
+/// Bytes that may wait to be written where a whole file system is synced for a small change.
+const QUIET_BYTES: u64 = 4 << 20;
+/// Bytes that may wait if there is no log, so that each folder would have to be synced in addition to the files.
+const QUIET_BYTES_WITHOUT_LOG: u64 = 64 << 20;
+/// Most bytes that are read of what the kernel tells of itself; it gives them at once.
+const KERNEL_FILE_BYTES_MAX: usize = 8 << 10;
+
+/// A file system whose kind is known to lbx.
+#[derive(Debug, Clone)]
+pub struct FileSystem {
+    /// A folder on it, opened before anything of the change was written: `syncfs` tells of the writes
+    /// that have failed since then.
+    folder: Arc<OwnedFd>,
+    /// Stat of the folder.
+    stat: Stat,
+    /// True if one log keeps the order of all that is written.
+    has_log: bool,
+    /// True if hardly anything waits to be written.
+    is_quiet: bool,
+}
+
+impl FileSystem {
+    /// The file system of a folder; `None` where nothing is known of its kind.
+    #[must_use]
+    pub fn of(folder: &Arc<OwnedFd>) -> Option<Self> {
+        let stat = rustix::fs::fstat(folder).ok()?;
+        let has_log = has_log(folder, &stat)?;
+        // Here or on any other: the kernel tells no more.
+        let quiet_bytes = if has_log { QUIET_BYTES } else { QUIET_BYTES_WITHOUT_LOG };
+        let is_quiet = bytes_that_wait().is_some_and(|bytes| bytes <= quiet_bytes);
+        let is_quiet = is_quiet && fs::syncfs_tells_errors();
+        Some(Self { folder: Arc::clone(folder), stat, has_log, is_quiet })
+    }
+
+    /// Returns true if a file or folder is on it.
+    #[must_use]
+    pub fn holds(&self, file: impl AsFd) -> bool {
+        rustix::fs::fstat(file).is_ok_and(|stat| stat.st_dev == self.stat.st_dev)
+    }
+
+    /// Returns true if it keeps the order of its names: once a file or folder is synced, so are all names that
+    /// were made, changed or removed there before it was last written.
+    #[must_use]
+    pub const fn keeps_order(&self) -> bool {
+        self.has_log
+    }
+
+    /// Returns true if so little waits to be written that all of it can be, at once.
+    #[must_use]
+    pub const fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Makes all files that were written on it durable, `last` among them; `false` where they are to be
+    /// synced one by one, since that would take long or has failed.
+    #[must_use]
+    pub fn sync_all(&self, last: &File) -> bool {
+        // Without a log, ext4 has the disk empty its cache before it writes the last of its own blocks.
+        self.is_quiet
+            && self.write_out().is_ok()
+            && (self.has_log || rustix::io::retry_on_intr(|| rustix::fs::fsync(last)).is_ok())
+    }
+
+    /// Sees to it that the sync of a file which is written now makes all names on it durable; `false` where
+    /// they are to be synced folder by folder.
+    #[must_use]
+    pub fn leaves_names_to_next_sync(&self) -> bool {
+        self.has_log || (self.is_quiet && self.write_out().is_ok())
+    }
+
+    /// Writes everything on it.
+    fn write_out(&self) -> io::Result<()> {
+        Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&*self.folder))?)
+    }
+}
+
+/// Returns true if a folder is on an overlay file system, as in most containers: there a folder of the image gets no
+/// other name (`EXDEV`), and no layer can be held.
+#[must_use]
+pub fn is_on_overlay(folder: BorrowedFd<'_>) -> bool {
+    /// The kernel's number for it (`OVERLAYFS_SUPER_MAGIC`).
+    const OVERLAY: u64 = 0x794c_7630;
+    rustix::io::retry_on_intr(|| rustix::fs::fstatfs(folder))
+        .is_ok_and(|found| u64::try_from(found.f_type) == Ok(OVERLAY))
+}
+
+/// Returns true if the file system of a folder has a log; `None` where its kind is not known.
+fn has_log(folder: &OwnedFd, stat: &Stat) -> Option<bool> {
+    /// Magic number of ext2, ext3 and ext4 (statfs(2)).
+    const EXT: u64 = 0xef53;
+    /// Magic number of XFS.
+    const XFS: u64 = 0x5846_5342;
+    /// Magic number of tmpfs.
+    const TMPFS: u64 = 0x0102_1994;
+    let kind = rustix::io::retry_on_intr(|| rustix::fs::fstatfs(folder)).ok()?.f_type;
+    match u64::try_from(kind).ok()? {
+        EXT => Some(has_journal(stat.st_dev)),
+        // A power failure takes all of a tmpfs, so any order will do there.
+        XFS | TMPFS => Some(true),
+        _ => None,
+    }
+}
+
+/// Returns true if an ext4 has a journal: without one nothing keeps the order of what it writes.
+fn has_journal(device: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let link = format!("/sys/dev/block/{major}:{minor}");
+    let Ok(target) = rustix::fs::readlinkat(CWD, link.as_str(), Vec::new()) else { return false };
+    let name = target.to_str().ok().and_then(|target| target.rsplit('/').next()).unwrap_or_default();
+    // The number of the thread that writes the journal, if there is one.
+    let thread = kernel_file(&format!("/sys/fs/ext4/{name}/journal_task"));
+    thread.is_some_and(|number| number.trim().parse::<u32>().is_ok())
+}
+
+/// How many bytes the kernel has yet to write to any disk; `None` where it does not tell.
+fn bytes_that_wait() -> Option<u64> {
+    let text = kernel_file("/proc/meminfo")?;
+    let kilobytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some((kilobytes("Dirty")? + kilobytes("Writeback")?) << 10)
+}
+
+/// Reads a file of /proc or /sys in one call.
+fn kernel_file(path: &str) -> Option<String> {
+    let opened = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut bytes = vec![0; KERNEL_FILE_BYTES_MAX];
+    let count = rustix::io::retry_on_intr(|| rustix::io::read(&opened, &mut bytes)).ok()?;
+    bytes.truncate(count);
+    String::from_utf8(bytes).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -121,5 +247,24 @@ mod tests {
         let files: Vec<File> = (0..2 * SYNC_EACH_MAX).map(make).collect();
         sync_many(&files.iter().collect::<Vec<_>>(), Some(&anchor)).unwrap();
         sync_many(&files.iter().collect::<Vec<_>>(), None).unwrap();
+    }
+
+    #[test]
+    fn a_file_system_in_memory_is_known_and_all_of_it_is_synced() {
+        let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+        let opened = Arc::new(OwnedFd::from(File::open(folder.path()).unwrap()));
+        let Some(memory) = FileSystem::of(&opened) else { return };
+        let file = File::create(folder.path().join("f")).unwrap();
+        assert!(memory.keeps_order() && memory.holds(&file));
+        assert!(!memory.holds(File::open("/proc/self/stat").unwrap()));
+        assert!(FileSystem { is_quiet: true, ..memory.clone() }.sync_all(&file));
+        assert!(!FileSystem { is_quiet: false, ..memory.clone() }.sync_all(&file));
+        assert!(!FileSystem { is_quiet: false, has_log: false, ..memory }.leaves_names_to_next_sync());
+    }
+
+    #[test]
+    fn the_kernel_tells_how_much_waits_to_be_written() {
+        assert!(bytes_that_wait().is_some());
+        assert!(!has_journal(0), "no block device has the number 0");
     }
 }

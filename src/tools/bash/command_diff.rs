@@ -7,7 +7,7 @@ use super::Bash;
 use super::changed_files::{Action, CommandDiff, FileChange, named};
 use super::saved_untracked::{IgnoredFiles, LeftOutFiles, SavedUntracked};
 use crate::engine::Engine;
-use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
+use crate::engine::change::external_changes::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
@@ -18,7 +18,7 @@ use crate::engine::snapshot::{CommitFiles, Store};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Thing, Touched};
-use crate::engine::workspace::{Workspace, fs, hashed};
+use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::tools::Tool as _;
@@ -515,7 +515,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             });
         }
         let (file, _) = self.workspace.open_regular(path, "").ok()?;
-        let sha256 = hashed::sha256_of(file).ok()?;
+        let sha256 = digest::sha256_of(file).ok()?;
         Some(Version { sha256, size: after.size(), mode, identity: None })
     }
 

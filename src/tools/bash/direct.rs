@@ -24,7 +24,7 @@ use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Touched};
-use crate::engine::workspace::{Workspace, fs, identity};
+use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
 use crate::tools::Tool as _;
 
@@ -412,5 +412,5 @@ fn tell_attributes(engine: &mut Engine, touched: &[Touched]) {
 /// Returns true if a file or folder has extended attributes, access control lists among them.
 fn has_attributes(workspace: &Workspace, path: &WorkspacePath) -> bool {
     let flags = fs::READ;
-    fs::open_beneath(workspace.root_fd(), path, flags).is_ok_and(|file| !identity::own(&file).is_empty())
+    fs::open_beneath(workspace.root_fd(), path, flags).is_ok_and(|file| !metadata::own(&file).is_empty())
 }

@@ -18,7 +18,7 @@ use crate::engine::sandbox::overlay::{self, Difference as Differing};
 use crate::engine::snapshot::{IgnoreQuery, Ignored, RULE_FILES};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
-use crate::engine::workspace::{Workspace, fs, hashed};
+use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::merge::{Alike, merge};
@@ -167,14 +167,14 @@ impl Listing<'_> {
         }
         let old = || {
             let file = self.workspace.open_regular(path, "").ok()?.0;
-            hashed::sha256_of(file).ok()
+            digest::sha256_of(file).ok()
         };
         lower.st_size == upper.st_size && self.sha256(path).is_some_and(|new| old() == Some(new))
     }
 
     /// SHA-256 of a file in the layer.
     fn sha256(&self, path: &WorkspacePath) -> Option<Sha256> {
-        hashed::sha256_of(overlay::open(self.layer, path).ok()?.into()).ok()
+        digest::sha256_of(overlay::open(self.layer, path).ok()?.into()).ok()
     }
 
     /// Adds what goes from a path: of a folder, the files in it.

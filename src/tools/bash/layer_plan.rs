@@ -13,14 +13,14 @@ use rustix::io::Errno;
 
 use super::changed_files::named;
 use super::layer_changes::{Excluded, Merge, changed_meanwhile};
-use crate::clock::seconds_now;
-use crate::engine::change::{Change, Current, across, moves};
+use crate::control::seconds_now;
+use crate::engine::change::{Change, Current, moves, without_rename};
 use crate::engine::journal::FolderEntry;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::LayerFolder;
 use crate::engine::sandbox::overlay::{self, Difference as Differing};
 use crate::engine::store::trash::{self, TrashEntry};
-use crate::engine::workspace::identity::Identity;
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
@@ -287,7 +287,8 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
         let content = entry.content(Some(state));
         let shown = self.change.workspace().shown(path);
-        self.layer.take_to_trash(state, (path, &entry.id), |from, to| across::copy(from, to, &shown))?;
+        self.layer
+            .take_to_trash(state, (path, &entry.id), |from, to| without_rename::copy(from, to, &shown))?;
         strip_all(self.change.workspace(), &content)?;
         Ok((content, entry))
     }

@@ -3,7 +3,7 @@
 use super::apply;
 use super::find::{Body, Edited};
 use super::step::{EditStep, What};
-use crate::engine::change::numbered::NotFound;
+use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{Change, Current};
 use crate::engine::store::session::ReplacedLines;
 use crate::error::{Error, ErrorKind};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::clients::{CLIENTS, Client};
 use super::piece::Part;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::{Workspace, children, fs, programs};
+use crate::engine::workspace::{Workspace, fs, programs};
 
 /// How long the server may take.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ fn started(program: &Path, folder: &Path, arguments: &[String]) -> Result<usize,
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut server = children::spawn(&mut command).map_err(|source| source.to_string())?;
+    let mut server = programs::spawn(&mut command).map_err(|source| source.to_string())?;
     let tools = ask(&mut server);
     let _ = server.kill();
     let mut said = String::new();

@@ -20,7 +20,7 @@ use crate::engine::snapshot::store::objects::{self, Aside, Packed};
 use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::tree::{self, TreeEdit};
 use crate::engine::snapshot::store::{Store, pack};
-use crate::engine::workspace::file_system::FileSystem;
+use crate::engine::workspace::sync::FileSystem;
 use crate::text::counted::counted;
 
 impl Store {

@@ -18,8 +18,8 @@ use super::change::FileState;
 use crate::buffer::Buffer;
 use crate::engine::snapshot::store::tree::RULE_FILES;
 use crate::engine::workspace::fs::{is_unchanged, size_of};
+use crate::engine::workspace::git_files;
 use crate::engine::workspace::listing::{ListedName, Listing};
-use crate::engine::workspace::rule_bounds;
 use crate::engine::workspace::survey::{Moment, Survey, SurveyedFolder, Thing, names_of};
 
 /// A file as it was read.
@@ -246,7 +246,7 @@ impl ScannedFolder {
     /// Returns the bytes of the rule file `name` in it; `None` where it is no regular file, has too many
     /// rules, or cannot be read.
     pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
-        self.opened(|folder| rule_bounds::read(folder, name)).flatten()
+        self.opened(|folder| git_files::read(folder, name)).flatten()
     }
 
     /// Returns the name of a file for rules in it that cannot be read, since it is no file, or holds more than
@@ -255,9 +255,8 @@ impl ScannedFolder {
         let is_odd = |it: &ListedName<'_>| match it.kind {
             FileType::Symlink | FileType::Directory => false,
             FileType::RegularFile => {
-                let fits = |look: FileLook| {
-                    self.opened(|folder| rule_bounds::fits(folder, it.name, look.size_bytes))
-                };
+                let fits =
+                    |look: FileLook| self.opened(|folder| git_files::fits(folder, it.name, look.size_bytes));
                 self.stat(it.name).is_ok_and(|look| fits(look) == Some(false))
             }
             _ => true,

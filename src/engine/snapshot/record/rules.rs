@@ -25,7 +25,7 @@ use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::settings::{self, users_file};
 use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
-use crate::engine::workspace::rule_bounds;
+use crate::engine::workspace::git_files;
 use crate::text::visible::short_path;
 
 /// The repository's own attributes, in git's folder.
@@ -316,7 +316,7 @@ fn committed_rules<'p>(
             && found.kind == EntryKind::Blob
             && !is_on_disk()
         {
-            if repo.header(found.id)?.1 > rule_bounds::FILE_BYTES_MAX {
+            if repo.header(found.id)?.1 > git_files::FILE_BYTES_MAX {
                 return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));
             }
             index.dangerously_push_entry(Stat::default(), found.id, flags, Mode::FILE, path.as_bstr());
@@ -382,7 +382,7 @@ fn look(root: &Dir, folder: &[u8], above: u64) -> FolderFinding {
         }
     };
     match seen {
-        FolderFinding::Rules(bytes) if above + bytes > rule_bounds::PATH_BYTES_MAX => {
+        FolderFinding::Rules(bytes) if above + bytes > git_files::PATH_BYTES_MAX => {
             FolderFinding::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
         }
         FolderFinding::Rules(bytes) => FolderFinding::Rules(above + bytes),
@@ -401,7 +401,7 @@ fn seen_in(opened: &Dir, folder: &[u8]) -> FolderFinding {
         if is_symlink(&stat) || is_folder(&stat) {
             continue;
         }
-        if !is_regular(&stat) || !rule_bounds::fits(opened, name, size_of(&stat)) {
+        if !is_regular(&stat) || !git_files::fits(opened, name, size_of(&stat)) {
             return FolderFinding::Barred(Reason::Rules(joined(folder, name).to_string()));
         }
         bytes += size_of(&stat);

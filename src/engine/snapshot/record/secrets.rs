@@ -11,8 +11,8 @@ use globset::GlobSet;
 
 use super::change::{FileState, Reason};
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::workspace::globs::first_matching;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::path::first_matching;
 use crate::sha256::Sha256;
 
 /// Beginnings of names that secrets have, in lower case.

@@ -21,7 +21,7 @@ use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{may_enter, may_hold_policy};
 use crate::engine::workspace::listing::ListedName;
-use crate::engine::workspace::work_queue::WorkQueue;
+use crate::engine::workspace::listing::WorkQueue;
 
 /// Most threads that walk at once; beyond, the kernel's own locks are what is waited for.
 const THREADS_MAX: usize = 8;

@@ -15,8 +15,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use crate::engine::workspace::fs;
-use crate::engine::workspace::kept_files::{KeptFiles, Way};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::stat_cache::{KeptFiles, Way};
 
 /// An opened folder.
 #[derive(Debug)]

@@ -19,8 +19,8 @@ use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::pack::{self, Deflater, NewPack};
 use super::repo::{NewObjects, Repo};
-use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::fs::process_id;
+use crate::engine::workspace::sync::FileSystem;
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
 
 /// Most threads that write at once.

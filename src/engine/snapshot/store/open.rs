@@ -21,8 +21,8 @@ use super::error::{Context as _, SnapshotError};
 use super::preflight::{self, CONFIG_BYTES_MAX, RULES};
 use super::repo::{Folders, Repo};
 use super::settings::Settings;
-use crate::engine::workspace::kept::Kept;
-use crate::engine::workspace::kept_files::{self, KeptFiles};
+use crate::engine::workspace::stat_cache::Kept;
+use crate::engine::workspace::stat_cache::{self, KeptFiles};
 
 /// The repository that holds the snapshots of a workspace.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ fn open_with(
     let root = place.root;
     // Small files of the repository that earlier calls have read.
     let files: Option<Arc<KeptFiles>> =
-        place.kept.lasting_value((root, "files of the repository"), kept_files::BYTES_MAX);
+        place.kept.lasting_value((root, "files of the repository"), stat_cache::CACHE_BYTES_MAX);
     let mut work_tree =
         Dir::open(root).context(|| format!("`{}` cannot be read", root.display()))?.keeping(files.clone());
     let found = locate(&work_tree, place.git_dirs)

@@ -16,8 +16,8 @@ use rustix::fs::{AtFlags, CWD, OFlags};
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
-use crate::engine::workspace::kept_files::{KeptFiles, Way};
-use crate::engine::workspace::rule_bounds;
+use crate::engine::workspace::git_files;
+use crate::engine::workspace::stat_cache::{KeptFiles, Way};
 
 /// Largest configuration file, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
@@ -56,10 +56,10 @@ pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
 pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file within the limits";
     // Opened at once: without waiting for a FIFO, and what is no regular file is not read.
-    let rules = folder.read_regular(name, rule_bounds::FILE_BYTES_MAX);
+    let rules = folder.read_regular(name, git_files::FILE_BYTES_MAX);
     let rules = rules.context_redacted(|| refusal(folder, name, what))?;
     match rules {
-        Some(rules) if !rule_bounds::is_few(&rules) => Err(refused(folder, name, what)),
+        Some(rules) if !git_files::is_few(&rules) => Err(refused(folder, name, what)),
         rules => Ok(rules),
     }
 }
@@ -108,7 +108,7 @@ pub fn may_be_rules(path: &Path) -> bool {
     let Ok(found) = std::fs::metadata(path) else { return true };
     path == Path::new("/dev/null")
         || found.is_dir()
-        || (found.is_file() && found.len() <= rule_bounds::FILE_BYTES_MAX)
+        || (found.is_file() && found.len() <= git_files::FILE_BYTES_MAX)
 }
 
 /// Refuses what the configuration file `path`, which has those bytes, includes, where git could not read

@@ -24,7 +24,7 @@ use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::preflight;
 use super::preflight::{CONFIG_BYTES_MAX, REF_BYTES_MAX};
-use crate::engine::workspace::kept_files::KeptFiles;
+use crate::engine::workspace::stat_cache::KeptFiles;
 
 /// Extensions that a repository of format 1 may use, in lower case.
 ///

@@ -14,7 +14,7 @@ use gix::validate::path::component;
 
 use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
-use crate::engine::workspace::protect::names::is_held;
+use crate::engine::workspace::protect::is_held;
 
 /// Deepest nesting of trees that is written and followed, in folders: the cost of each level grows
 /// with its depth, and git itself stops at 2,048.

@@ -16,11 +16,11 @@ use rustix::fs::{AtFlags, Stat};
 
 use super::read_record::Mark;
 use super::state::{SessionId, SessionState, parse_newest};
-use crate::clock::seconds_now;
+use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
-use crate::engine::workspace::kept::Looks;
+use crate::engine::workspace::stat_cache::Looks;
 use crate::error::Error;
 use crate::sha256::Sha256;
 

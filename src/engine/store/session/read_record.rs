@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::clock::seconds_now;
+use crate::control::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 

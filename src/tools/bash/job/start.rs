@@ -23,7 +23,7 @@ use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::policy::sources::Sources;
 use crate::engine::sandbox::run::{Sink, Stream};
-use crate::engine::workspace::{Workspace, children, fs};
+use crate::engine::workspace::{Workspace, fs, programs};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Tool as _;
 use crate::tools::bash::answer::Response;
@@ -150,7 +150,7 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
     let mut command = Command::new(SELF);
     command.args([INTERNAL, "detach"]).current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = children::spawn(&mut command).map_err(system)?;
+    let mut child = programs::spawn(&mut command).map_err(system)?;
     let (to, from) = (child.stdin.take(), child.stdout.take());
     // It ends at once: the supervisor is its child, and nobody's once it is gone.
     child.wait().map_err(system)?;
@@ -226,7 +226,7 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
 /// end it.
 fn detach() -> u8 {
     let _ = rustix::process::setsid();
-    let started = children::spawn(Command::new(SELF).args([INTERNAL, "supervise"]));
+    let started = programs::spawn(Command::new(SELF).args([INTERNAL, "supervise"]));
     if started.is_ok() { 0 } else { FAILED }
 }
 
@@ -263,7 +263,7 @@ fn made(task: Task) -> Result<(), Error> {
         ..request
     };
     let answered =
-        crate::panics::without_panic(|| Bash::run_to(&mut engine, &request, &mut Output::Job(&mut sink)));
+        crate::error::without_panic(|| Bash::run_to(&mut engine, &request, &mut Output::Job(&mut sink)));
     engine.audit(Bash::NAME, answered.as_ref().err());
     if !sink.has_started {
         return answered.map(|_| ());

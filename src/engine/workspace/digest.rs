@@ -1,17 +1,109 @@
-//! What a file or folder holds, as one digest: how the trash knows that it is still what was deleted.
+//! Reads and hashes files, and makes one digest of all that a file or folder holds: how the trash knows that it still
+//! has what was deleted.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::BorrowedFd;
+use std::sync::mpsc;
+use std::thread;
 
 use rustix::fs::{OFlags, Stat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::fs;
-use super::hashed;
 use super::path::WorkspacePath;
+use crate::apart::Apart;
+use crate::buffer::Buffer;
 use crate::sha256::{Hasher, Sha256};
+
+/// Smaller files are read before a thread has begun.
+const LARGE_BYTES: u64 = 1 << 20;
+/// Bytes read at a time.
+const PART_BYTES: usize = 1 << 20;
+/// Bytes read at a time if they are not kept: each of thousands of small files zeroes that room first.
+const PASSING_BYTES: usize = 64 << 10;
+
+/// SHA-256 of everything in `file`, of which little is in memory at a time.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn sha256_of(mut file: File) -> io::Result<Sha256> {
+    let mut hasher = Hasher::default();
+    let mut part = vec![0; PASSING_BYTES];
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return Ok(hasher.finish()),
+            Ok(count) => hasher.update(part.get(..count).unwrap_or_default()),
+            Err(source) if source.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(source),
+        }
+    }
+}
+
+/// Everything in `file`, which is about `expected` bytes long, up to `bytes_max`, and its SHA-256.
+///
+/// # Errors
+/// Returns the OS error; `EFBIG` beyond the bound.
+pub fn read(file: &File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, Sha256)> {
+    if expected < LARGE_BYTES || expected > bytes_max {
+        let bytes = fs::read_to_end(file, expected, bytes_max)?;
+        let sha256 = Sha256::of(&bytes);
+        return Ok((bytes.into(), sha256));
+    }
+    let (bytes, mut hasher) = read_large(file, usize::try_from(expected).unwrap_or(usize::MAX))?;
+    // It may have grown meanwhile.
+    let mut more = Vec::new();
+    file.take(bytes_max.saturating_add(1) - bytes.len() as u64).read_to_end(&mut more)?;
+    if (bytes.len() + more.len()) as u64 > bytes_max {
+        return Err(Errno::FBIG.into());
+    }
+    hasher.update(&more);
+    let bytes = if more.is_empty() { bytes } else { [&bytes, more.as_slice()].concat().into() };
+    Ok((bytes, hasher.finish()))
+}
+
+/// The first `length` bytes of a file, or all where it has fewer, and what has hashed them.
+fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
+    let mut bytes = Buffer::zeroed(length);
+    let (sender, parts) = mpsc::channel::<&[u8]>();
+    let apart = Apart::from_here();
+    let hash = move || {
+        apart.go();
+        let mut hasher = Hasher::default();
+        parts.into_iter().for_each(|part| hasher.update(part));
+        hasher
+    };
+    let (read, hasher) = thread::scope(|scope| {
+        let hasher = thread::Builder::new().spawn_scoped(scope, hash);
+        let mut rest = &mut *bytes;
+        let mut read = 0;
+        loop {
+            let room = rest.len().min(PART_BYTES);
+            let part = rest.get_mut(..room).unwrap_or_default();
+            let count = rustix::io::retry_on_intr(|| rustix::io::read(file, &mut *part))?;
+            let (filled, unfilled) = std::mem::take(&mut rest).split_at_mut(count);
+            if filled.is_empty() {
+                break;
+            }
+            read += count;
+            rest = unfilled;
+            // Without a thread nobody takes it.
+            let _ = sender.send(filled);
+        }
+        drop(sender);
+        Ok::<_, io::Error>((read, hasher.ok().and_then(|thread| thread.join().ok())))
+    })?;
+    bytes.truncate(read);
+    let hasher = hasher.unwrap_or_else(|| {
+        let mut hasher = Hasher::default();
+        hasher.update(&bytes);
+        hasher
+    });
+    Ok((bytes, hasher))
+}
 
 /// Bytes of all files up to which a digest is of their bytes.
 const BYTES_MAX: u64 = 64 << 20;
@@ -38,11 +130,11 @@ pub enum Digest {
 /// Everything at or below a path, by its path from there.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// What stands there.
+    /// Entries by path.
     things: BTreeMap<Vec<u8>, Thing>,
     /// Bytes of the files whose bytes were read.
     bytes: u64,
-    /// Whether bytes are read, however many there are.
+    /// True if bytes are read, however many there are.
     is_exact: bool,
 }
 
@@ -64,7 +156,7 @@ impl Contents {
         Self { is_exact: true, ..Self::default() }
     }
 
-    /// Adds what stands at `path`, from the top, which is `name` in `folder`.
+    /// Adds what is at `path`, from the top, which is `name` in `folder`.
     pub fn add(&mut self, path: &WorkspacePath, stat: &Stat, (folder, name): (BorrowedFd<'_>, &OsStr)) {
         let (sec, nsec) = if path.is_root() { (0, 0) } else { (stat.st_ctime, stat.st_ctime_nsec) };
         let size = if fs::is_folder(stat) { 0 } else { stat.st_size };
@@ -96,15 +188,15 @@ impl Contents {
             return None;
         }
         let opened = fs::open_at(folder, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK).ok()?;
-        hashed::sha256_of(File::from(opened)).ok()
+        sha256_of(File::from(opened)).ok()
     }
 
-    /// Says that a file of these bytes and this mode stands at a path.
+    /// Adds a file with these bytes and this mode.
     pub fn set_file(&mut self, path: &WorkspacePath, mode: u32, sha256: Sha256) {
         self.things.insert(key(path), Thing { mode, sha256: Some(sha256), looks: [0; 6] });
     }
 
-    /// Says that a folder stands at a path, and with which mode, where that is known.
+    /// Says that a folder is at a path, and with which mode, where that is known.
     pub fn set_folder(&mut self, path: &WorkspacePath, mode: Option<u32>) {
         const FOLDER: u32 = fs::FOLDER_MODE;
         let known = self.things.get(&key(path)).map(|thing| thing.mode);
@@ -125,13 +217,13 @@ impl Contents {
         }
     }
 
-    /// Whether there is anything but folders.
+    /// Returns true if there is anything but folders.
     #[must_use]
     pub fn has_files(&self) -> bool {
         self.things.values().any(|thing| !fs::is_folder_mode(thing.mode))
     }
 
-    /// Whether there is nothing.
+    /// Returns true if there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.things.is_empty()
@@ -146,7 +238,7 @@ impl Contents {
         self.by_bytes().map_or_else(|| Digest::Looks(self.by_looks()), Digest::Bytes)
     }
 
-    /// Whether this is what `known` is the digest of.
+    /// Returns true if this is what `known` is the digest of.
     #[must_use]
     pub fn is(&self, known: Digest) -> bool {
         match known {
@@ -192,7 +284,7 @@ fn umask() -> u32 {
     line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
-/// What both digests have of a thing.
+/// Adds the parts of an entry that both digests cover.
 fn head(hasher: &mut Hasher, path: &[u8], thing: &Thing) {
     hasher.update(&(path.len() as u64).to_le_bytes());
     hasher.update(path);
@@ -207,4 +299,36 @@ fn key(path: &WorkspacePath) -> Vec<u8> {
 /// Nanoseconds, of whatever type the system has them.
 fn nanos(value: impl TryInto<i64>) -> i64 {
     value.try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_length_than_it_had_is_read_whole() {
+        for length in [0, 1, 1_000_000, 1 << 20, (5 << 20) + 1] {
+            let content: Vec<u8> = (0..251).cycle().take(length).collect();
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            std::fs::write(&path, &content).unwrap();
+            for expected in [0, LARGE_BYTES, length as u64, length as u64 + 1, 9 << 20] {
+                let (bytes, sha256) = read(&File::open(&path).unwrap(), expected, 10 << 20).unwrap();
+                assert!(*bytes == *content, "{length} bytes, {expected} expected");
+                assert_eq!(sha256, Sha256::of(&content));
+            }
+        }
+    }
+
+    #[test]
+    fn what_grew_beyond_the_bound_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![7; 3 << 20]).unwrap();
+        for (expected, bytes_max) in [(2 << 20, (3 << 20) - 1), (3 << 20, 2 << 20), (0, 1)] {
+            let refused = read(&File::open(&path).unwrap(), expected, bytes_max).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(Errno::FBIG.raw_os_error()));
+        }
+        assert!(read(&File::open(&path).unwrap(), 2 << 20, 3 << 20).is_ok());
+    }
 }

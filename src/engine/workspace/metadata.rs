@@ -1,4 +1,4 @@
-//! What a file or folder is besides its bytes: owner, extended attributes (access control lists among them), mode.
+//! Metadata of a file or folder: owner, extended attributes (access control lists among them), mode.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of an open file or folder; `None` where a new one would have the same.
+    /// Reads the metadata of an open file or folder; `None` if a new one would have the same.
     #[must_use]
     pub fn of(file: impl AsFd, stat: &Stat) -> Option<Self> {
         let file = file.as_fd();
@@ -71,13 +71,13 @@ pub fn own(file: impl AsFd) -> BTreeMap<Vec<u8>, Vec<u8>> {
 /// Gives a folder the mode and the identity that it is to have, as far as that is allowed.
 ///
 /// # Errors
-/// The system's.
-pub fn dress(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Identity>) -> Result<(), Errno> {
+/// Returns the OS error.
+pub fn set_metadata(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Identity>) -> Result<(), Errno> {
     if let Some(identity) = identity {
         identity.give_to(folder.as_fd(), &mut Vec::new())?;
     }
     match mode {
-        // Where it is right already nothing is asked of a file system that may have no modes.
+        // A file system that may have no modes is not asked to change a right one.
         Some(mode) if fs::mode_of(&rustix::fs::fstat(folder)?) != mode => {
             rustix::io::retry_on_intr(|| rustix::fs::fchmod(folder, Mode::from_raw_mode(mode)))
         }
@@ -91,7 +91,7 @@ pub fn dress(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Identity>) -
 /// added to `warnings`.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn give(
     file: &File,
     original: Option<(&Stat, &File)>,

@@ -1,18 +1,16 @@
-//! A change that was made already, by a command: it enters the journal like any other, so that undo
+//! Records a change that a command has made already: it enters the journal like any other, so that undo
 //! takes it back.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use super::executor::{REMADE_MAX, remake};
 use super::plan::{Intent, Move, NewFile, plan};
-pub use super::special::SpecialFile;
-use super::special::{REMADE_MAX, remake};
 use super::{Change, LOST_NAMED_MAX};
 use crate::engine::history::replay::depth;
-use crate::engine::journal::backup;
 use crate::engine::journal::bundle::PendingFile;
 use crate::engine::journal::steps::{Folder, Location, Thing};
-use crate::engine::journal::{BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, Version};
+use crate::engine::journal::{BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, Version, backup};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::store::trash::{self, TrashEntry};
@@ -20,27 +18,29 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
 use crate::error::Error;
 
+pub use super::executor::SpecialFile;
+
 /// A file that a command changed.
 #[derive(Debug)]
 pub struct DoneFile {
-    /// Where.
+    /// Its path.
     pub path: WorkspacePath,
-    /// What it was.
+    /// Its state before.
     pub before: Option<Version>,
-    /// What it is.
+    /// Its type and identity.
     pub after: Option<Version>,
 }
 
 /// A thing without bytes that a command made: an undo moves it to the trash.
 #[derive(Debug)]
 pub struct Arrived {
-    /// Where.
+    /// Its path.
     pub path: WorkspacePath,
-    /// What.
+    /// Its type and inode.
     pub thing: Thing,
 }
 
-/// What a command did.
+/// Changes that a command made.
 #[derive(Debug, Default)]
 pub struct CommandChanges {
     /// Files that it changed, made or removed.
@@ -55,12 +55,12 @@ pub struct CommandChanges {
     pub arrived: Vec<Arrived>,
     /// FIFOs and sockets that it removed.
     pub departed: Vec<SpecialFile>,
-    /// What it changed or removed and nobody has the old bytes of.
+    /// Paths that it changed or removed and whose old bytes are lost.
     pub lost: Vec<WorkspacePath>,
 }
 
 impl CommandChanges {
-    /// Whether there is nothing to take back.
+    /// Returns true if there is nothing to take back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
@@ -82,7 +82,7 @@ impl Change<'_> {
     /// Sees to it that the number is not given again, though nothing is recorded under it.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn spend_number(&self) -> Result<(), Error> {
         self.state.as_ref().map_or(Ok(()), |state| self.entry.spend_number(state))
     }
@@ -90,7 +90,7 @@ impl Change<'_> {
     /// Has a version of a file backed up, whose bytes are no file's now.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn back_up(&self, backups: &mut Backups<'_>, bytes: &[u8], version: &Version) -> Result<(), Error> {
         backups.pending.push(backups.folders.prepare(version.sha256, bytes)?);
         Ok(())
@@ -134,7 +134,7 @@ impl Change<'_> {
     /// there, so that it can come back. What cannot be made is lost.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     fn special_moves(&self, state: &State, done: &mut CommandChanges) -> Result<Vec<Move>, Error> {
         let mut moves = Vec::new();
         let entry_of =
@@ -180,7 +180,7 @@ impl Change<'_> {
     }
 }
 
-/// What the change comes to: files with their versions, moves, and the folders that were made and removed, by
+/// Returns the target state: files with their versions, moves, and the folders that were made and removed, by
 /// depth. The bytes of its files wait under the name of the change, `id`.
 fn intended(
     files: Vec<DoneFile>,
@@ -216,7 +216,7 @@ fn intended(
 pub struct Backups<'s> {
     /// The folders they belong in.
     folders: backup::Folders<'s>,
-    /// What is written.
+    /// Files written so far.
     pending: Vec<PendingFile>,
 }
 

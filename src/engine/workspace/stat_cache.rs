@@ -1,16 +1,22 @@
-//! What a process that makes many calls keeps from one to the next.
+//! Caches what a process that makes many calls keeps from one to the next.
 //!
 //! One rule for all of it: a value holds while every place that it was made from looks as it did then ([`Looks`]):
 //! a file by device, inode, size and times, a folder by device, inode, mode and owner, a missing name by being
-//! missing. The next call looks again, one `stat` a place, and finds out anew what no longer holds. A file that
+//! missing. The next call looks again, one `stat` a place, and finds out again what no longer holds. A file that
 //! changed in the last moments could change again and look the same: what was made of it is not kept, unless the file
 //! is lbx's own, which is only ever replaced or grows.
 //!
 //! Calls that run at once share it. None waits for another: the lock is held to find a value or to put one in
 //! its place, never while a place is looked at or a value is made.
+//!
+//! [`KeptFiles`] holds the bytes of small files that an earlier call has read, by their stat.
+//!
+//! The rule is the same: a file that looks as it did when it was read (device, inode, size and
+//! times) has the bytes that it had. A file that changed in the moments before it was read is not kept. The caller
+//! looks at the file again each time, and only then asks for its bytes.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
@@ -22,7 +28,7 @@ use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::io::Errno;
 
 use super::fs;
-use crate::clock::seconds_now;
+use crate::control::seconds_now;
 
 /// Most values that are kept.
 const VALUES_MAX: usize = 64;
@@ -32,10 +38,10 @@ const BYTES_MAX: usize = 768 << 10;
 /// that a file system keeps.
 const YOUNG_SECONDS: i64 = 2;
 
-/// What is kept of the workspaces that a process works in.
+/// Values cached for the workspaces that a process works in.
 #[derive(Default)]
 pub struct Kept {
-    /// Whether calls follow in which it may be of use.
+    /// True if calls follow in which it may be of use.
     is_lasting: bool,
     /// The values, the one put last at the end.
     values: Mutex<VecDeque<KeptValue>>,
@@ -45,7 +51,7 @@ pub struct Kept {
 struct KeptValue {
     /// Of which workspace, by its root, and what it is.
     key: (PathBuf, String),
-    /// What it was made from.
+    /// Files that it was made from.
     looks: Arc<Looks>,
     /// It.
     value: Arc<dyn Any + Send + Sync>,
@@ -66,7 +72,7 @@ impl Kept {
         Arc::new(Self { is_lasting: true, ..Self::default() })
     }
 
-    /// Whether calls follow in which it may be of use; else only what the same call may need again is worth
+    /// Returns true if calls follow in which it may be of use; else only what the same call may need again is worth
     /// a look.
     #[must_use]
     pub const fn is_lasting(&self) -> bool {
@@ -135,7 +141,7 @@ impl Kept {
         Some(value)
     }
 
-    /// Whether there is room for a value of so many bytes: what goes with the call may have any size.
+    /// Returns true if there is room for a value of so many bytes: what goes with the call may have any size.
     #[must_use]
     pub const fn has_room_for(&self, bytes: usize) -> bool {
         !self.is_lasting || bytes <= BYTES_MAX
@@ -154,7 +160,7 @@ pub struct Looks {
     places: Vec<Look>,
     /// Files that changed since then are young.
     old_before: i64,
-    /// Whether every later change shows.
+    /// True if every later change shows.
     are_sure: bool,
 }
 
@@ -163,18 +169,18 @@ pub struct Looks {
 struct Look {
     /// The name, from the folder that is given, or absolute.
     place: PathBuf,
-    /// Whether a link there is followed.
+    /// True if a link there is followed.
     is_followed: bool,
-    /// What has to be as it was.
+    /// Properties that must be unchanged.
     what: What,
-    /// What stood there.
+    /// Metadata before.
     stood: Result<Stat, Errno>,
 }
 
-/// What has to be as it was.
+/// Properties that must be unchanged.
 #[derive(Debug)]
 enum What {
-    /// All that stands there, bytes included.
+    /// Everything, bytes included.
     Content,
     /// Which folder it is.
     Folder,
@@ -196,7 +202,7 @@ fn old_before() -> i64 {
     i64::try_from(seconds_now()).unwrap_or(0).saturating_sub(YOUNG_SECONDS)
 }
 
-/// Whether a file that looks like this could change again and look the same.
+/// Returns true if a file that looks like this could change again and look the same.
 #[must_use]
 pub fn is_young(stat: &Stat) -> bool {
     let old_before = old_before();
@@ -256,14 +262,14 @@ impl Looks {
         self.places.push(Look { place, is_followed, what, stood });
     }
 
-    /// Whether every place looks as it did.
+    /// Returns true if every place looks as it did.
     fn still_hold(&self, folder: BorrowedFd<'_>) -> bool {
         self.places.iter().all(|look| look.still_holds(folder))
     }
 }
 
 impl Look {
-    /// Whether the place looks as it did.
+    /// Returns true if the place looks as it did.
     fn still_holds(&self, folder: BorrowedFd<'_>) -> bool {
         let folder = if self.place.is_absolute() { CWD } else { folder };
         let now = look_at(folder, self.place.as_os_str(), self.is_followed);
@@ -280,7 +286,7 @@ impl Look {
     }
 }
 
-/// What stands at a place.
+/// Returns the stat of a place.
 fn look_at(folder: BorrowedFd<'_>, place: &OsStr, is_followed: bool) -> Result<Stat, Errno> {
     if is_followed {
         return rustix::io::retry_on_intr(|| rustix::fs::statat(folder, place, AtFlags::empty()));
@@ -288,8 +294,89 @@ fn look_at(folder: BorrowedFd<'_>, place: &OsStr, is_followed: bool) -> Result<S
     fs::stat_at(folder.as_fd(), place)
 }
 
+/// Bytes of a file that is kept, at most.
+const FILE_BYTES_MAX: usize = 32 << 10;
+/// Bytes of all of them, at most.
+pub const CACHE_BYTES_MAX: usize = 128 << 10;
+/// Files that are kept, at most.
+const FILES_MAX: usize = 256;
+
+/// How a file is reached: what was read in one way is not known in the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Beneath an opened folder, through no link.
+    Beneath,
+    /// By its path, through whatever links.
+    Followed,
+}
+
+/// Small files that were read.
+#[derive(Default)]
+pub struct KeptFiles {
+    /// They, by device, inode and way.
+    files: Mutex<Files>,
+}
+
+/// The files and their size.
+#[derive(Default)]
+struct Files {
+    /// Stat of each file when it was read, and its bytes.
+    known: BTreeMap<(u64, u64, Way), KeptFile>,
+    /// Bytes of all.
+    bytes: usize,
+}
+
+/// A file that was read.
+struct KeptFile {
+    /// Its stat before it was read.
+    then: Stat,
+    /// Its bytes.
+    bytes: Arc<[u8]>,
+}
+
+impl KeptFiles {
+    /// The bytes of the file that looks like this now, if it looked so when it was read.
+    #[must_use]
+    pub fn known(&self, way: Way, now: &Stat) -> Option<Vec<u8>> {
+        let bytes = {
+            let files = self.files();
+            let file = files.known.get(&(now.st_dev, now.st_ino, way))?;
+            fs::is_unchanged(&file.then, now).then(|| Arc::clone(&file.bytes))?
+        };
+        Some(bytes.to_vec())
+    }
+
+    /// Keeps the bytes of a file that looked like this before they were read.
+    pub fn note(&self, way: Way, then: &Stat, bytes: &[u8]) {
+        let is_whole = fs::size_of(then) == bytes.len() as u64;
+        if bytes.len() > FILE_BYTES_MAX || !is_whole || is_young(then) {
+            return;
+        }
+        let mut files = self.files();
+        if files.known.len() >= FILES_MAX || files.bytes + bytes.len() > CACHE_BYTES_MAX {
+            *files = Files::default();
+        }
+        let file = KeptFile { then: *then, bytes: bytes.into() };
+        let before = files.known.insert((then.st_dev, then.st_ino, way), file);
+        files.bytes = files.bytes + bytes.len() - before.map_or(0, |before| before.bytes.len());
+    }
+
+    /// The files, whatever became of others that held them.
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for KeptFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptFiles").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     /// A folder with an old file in it, and how to open the folder.
@@ -353,5 +440,63 @@ mod tests {
             (192..200).collect::<Vec<_>>()
         );
         assert!(!kept.has_room_for(BYTES_MAX + 1) && Kept::default().has_room_for(BYTES_MAX + 1));
+    }
+
+    /// Returns the stat of a file, as if it had not changed for a long time.
+    fn old_stat(path: &std::path::Path) -> Stat {
+        let mut stat = rustix::fs::stat(path).unwrap();
+        assert_eq!(stat.st_ino, path.metadata().unwrap().ino());
+        (stat.st_mtime, stat.st_ctime) = (1000, 1000);
+        stat
+    }
+
+    #[test]
+    fn a_file_has_its_bytes_while_it_looks_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        std::fs::write(&path, "one").unwrap();
+        let (kept, then) = (KeptFiles::default(), old_stat(&path));
+        kept.note(Way::Beneath, &then, b"one");
+        assert_eq!(kept.known(Way::Beneath, &then).as_deref(), Some(&b"one"[..]));
+        assert_eq!(kept.known(Way::Followed, &then), None);
+        let changes: [fn(&mut Stat); 4] =
+            [|it| it.st_size += 1, |it| it.st_mtime += 1, |it| it.st_ctime_nsec ^= 1, |it| it.st_ino += 1];
+        for change in changes {
+            let mut now = then;
+            change(&mut now);
+            assert_eq!(kept.known(Way::Beneath, &now), None);
+        }
+    }
+
+    #[test]
+    fn a_young_a_large_and_a_half_read_file_are_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        std::fs::write(&path, "one").unwrap();
+        let (kept, young) = (KeptFiles::default(), rustix::fs::stat(&path).unwrap());
+        kept.note(Way::Beneath, &young, b"one");
+        assert_eq!(kept.known(Way::Beneath, &young), None);
+        let then = old_stat(&path);
+        kept.note(Way::Beneath, &then, b"on");
+        assert_eq!(kept.known(Way::Beneath, &then), None);
+        let large = vec![0; FILE_BYTES_MAX + 1];
+        std::fs::write(&path, &large).unwrap();
+        kept.note(Way::Beneath, &old_stat(&path), &large);
+        assert_eq!(kept.known(Way::Beneath, &old_stat(&path)), None);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_fits() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        let bytes = vec![0; FILE_BYTES_MAX];
+        std::fs::write(&path, &bytes).unwrap();
+        let (kept, mut then) = (KeptFiles::default(), old_stat(&path));
+        for _ in 0..20 {
+            then.st_ino += 1;
+            kept.note(Way::Beneath, &then, &bytes);
+            assert!(kept.files().bytes <= CACHE_BYTES_MAX);
+            assert!(kept.known(Way::Beneath, &then).is_some());
+        }
     }
 }

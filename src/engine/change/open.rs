@@ -1,23 +1,100 @@
-//! What stands at a path, read under the lock.
+//! Opens the files of a change under the lock: a file as it is, or the place where there is none yet.
 
 use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, Stat};
 
 use super::Change;
-use super::current::Current;
-use super::stage::Original;
-use crate::engine::policy::protected_links::ProtectedLinks;
+use super::staging::Original;
+use crate::buffer::Buffer;
+use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;
-use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
-use crate::engine::workspace::hashed;
-use crate::engine::workspace::open_files::OpenFiles;
+use crate::engine::workspace::digest;
+use crate::engine::workspace::fs::{self, FILE_BYTES_MAX, OpenFiles};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::{ResolvedPath, must_be_short, names_a_folder};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+
+/// A file as it is under the lock.
+pub struct Current {
+    /// Its path.
+    pub(in crate::engine) place: ResolvedPath,
+    /// Which file it is; `None` where there is none.
+    pub(in crate::engine) original: Option<Original>,
+    /// Its bytes; none where there is no file.
+    pub(in crate::engine) bytes: Arc<Buffer>,
+    /// Their SHA-256.
+    pub(in crate::engine) sha256: Sha256,
+}
+
+impl Current {
+    /// Returns its path.
+    #[must_use]
+    pub fn place(&self) -> &ResolvedPath {
+        &self.place
+    }
+
+    /// Returns true if there is a file.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.original.is_some()
+    }
+
+    /// Its bytes; none where there is no file.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns a shared handle to the bytes.
+    #[must_use]
+    pub fn shared_bytes(&self) -> Arc<Buffer> {
+        Arc::clone(&self.bytes)
+    }
+
+    /// SHA-256 of its bytes.
+    #[must_use]
+    pub fn sha256(&self) -> Sha256 {
+        self.sha256
+    }
+
+    /// Its permission bits, or the type bits of a symlink; `None` where there is no file.
+    #[must_use]
+    pub fn mode(&self) -> Option<u32> {
+        self.original.as_ref().map(|original| fs::recorded_mode(&original.stat))
+    }
+
+    /// Returns true if it is a symlink that was looked at itself; its bytes are its target then.
+    #[must_use]
+    pub fn is_symlink(&self) -> bool {
+        self.mode().is_some_and(fs::is_symlink_mode)
+    }
+
+    /// Lets a tool go on that needs no proof, because it overwrites nothing.
+    #[must_use]
+    pub fn without_proof(self) -> CheckedFile {
+        CheckedFile { current: self, proved: false }
+    }
+}
+
+/// A file that may be changed: it was checked, or needs no check.
+pub struct CheckedFile {
+    /// The file.
+    pub(in crate::engine) current: Current,
+    /// True if the caller proved to have seen its bytes.
+    pub(in crate::engine) proved: bool,
+}
+
+impl CheckedFile {
+    /// The file.
+    #[must_use]
+    pub fn current(&self) -> &Current {
+        &self.current
+    }
+}
 
 impl Change<'_> {
     /// Looks at the file at `path`, or at the place where there is none yet.
@@ -59,7 +136,7 @@ impl Change<'_> {
         self.look_beneath_left(path, None)
     }
 
-    /// The same, where the session itself has left the file with the permission bits `left`: where it
+    /// Opens a file that the session itself has left with the permission bits `left`: if it
     /// still has them, they may forbid to write it.
     ///
     /// # Errors
@@ -95,7 +172,7 @@ impl Change<'_> {
     /// `protected_path`.
     pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
         let place = ResolvedPath::at(path.clone(), self.engine.workspace.shown(path), None);
-        // What was deleted may change in the trash: an undo can go past the deletion.
+        // A deleted file may change in the trash: an undo can go past the deletion.
         if !path.is_within(&path_in(self.state.as_ref(), trash::FOLDER)) {
             self.must_be_writable(&place)?;
         }
@@ -120,7 +197,7 @@ impl Change<'_> {
     ) -> Result<Current, Error> {
         self.files_read.set(self.files_read.get() + 1);
         self.make_room_for(self.files_read.get());
-        let (bytes, sha256) = hashed::read(&file, fs::size_of(&stat), self.file_bytes_max())
+        let (bytes, sha256) = digest::read(&file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let original = Original { path: place.path().clone(), stat, opened: Some(file) };
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
@@ -168,7 +245,7 @@ impl Change<'_> {
         Ok(place)
     }
 
-    /// Looks at whatever stands at `path` without following it, to move it whole.
+    /// Looks at whatever is at `path` without following it, to move it whole.
     ///
     /// # Errors
     /// `outside_workspace`, `protected_path`, or the system's.
@@ -184,7 +261,7 @@ impl Change<'_> {
     }
 
     /// Looks at where something is to be moved to, without following it. The root is a place like any other where
-    /// something stands.
+    /// something is.
     ///
     /// # Errors
     /// As [`Self::look_at_entry`].
@@ -246,7 +323,7 @@ impl Change<'_> {
             return Ok(None);
         }
         let (file, stat) = self.engine.workspace.open_regular(place.path(), place.shown())?;
-        let (_, sha256) = hashed::read(&file, fs::size_of(&stat), self.file_bytes_max())
+        let (_, sha256) = digest::read(&file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         Ok(Some(sha256))
     }

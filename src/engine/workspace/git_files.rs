@@ -1,9 +1,12 @@
-//! The index of the git repository around a workspace.
+//! Reads git's own files: the index of the repository around a workspace, and files of rules.
+//!
+//! A file of ignore rules or attributes is bounded wherever one is read: every path is compared with every rule,
+//! and each rule takes a hundred times its bytes.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use gix::bstr::ByteSlice;
@@ -107,7 +110,7 @@ fn open(git: &OwnedFd) -> Result<Index, String> {
 /// worktree.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn git_folder(folder: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
     if let Ok(git) = fs::open_at(folder, OsStr::new(".git"), fs::FOLDER) {
         return Ok(Some(git));
@@ -130,7 +133,7 @@ pub fn open_folder(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> 
 /// The whole of a regular file of at most `bytes_max` bytes; `None` where there is no such file.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Errno> {
     let file = match rustix::fs::openat(folder, path, fs::READ, Mode::empty()) {
         Ok(fd) => File::from(fd),
@@ -144,4 +147,33 @@ pub fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Resu
     fs::read_to_end(file, fs::size_of(&stat), bytes_max)
         .map(Some)
         .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+}
+
+/// Largest file of rules that is read, in bytes.
+pub const FILE_BYTES_MAX: u64 = 256 * 1024;
+/// Most lines of one.
+pub const LINES_MAX: usize = 10_000;
+/// Most bytes in all the files that count for one path.
+pub const PATH_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The rule file `name` in a folder; `None` where it is missing, no regular file, or holds more than
+/// it may.
+#[must_use]
+pub fn read(folder: impl AsFd, name: &[u8]) -> Option<Vec<u8>> {
+    let bytes = fs::read_at(folder.as_fd(), OsStr::from_bytes(name), FILE_BYTES_MAX).ok().flatten()?;
+    is_few(&bytes).then_some(bytes)
+}
+
+/// Returns true if the rule file `name`, a regular one of `size` bytes, holds no more than it may.
+#[must_use]
+pub fn fits(folder: impl AsFd, name: &[u8], size: u64) -> bool {
+    // There cannot be more lines than bytes.
+    let is_short = usize::try_from(size).is_ok_and(|size| size <= LINES_MAX);
+    is_short || (size <= FILE_BYTES_MAX && read(folder, name).is_some())
+}
+
+/// Returns true if rules are no more than may be.
+#[must_use]
+pub fn is_few(rules: &[u8]) -> bool {
+    rules.len() as u64 <= FILE_BYTES_MAX && memchr::memchr_iter(b'\n', rules).count() < LINES_MAX
 }

@@ -1,26 +1,31 @@
-//! Steps, carried out and taken back on the disk.
+//! Carries out steps on the disk, and takes them back.
+//!
+//! FIFOs and sockets are made again: one that a command removed in the trash, from where an undo moves it to its
+//! place, and one that goes to another mount there.
+//!
+//! Such a file is its name, its type and its mode; it holds no bytes. A socket that comes back has nobody
+//! who listens on it, as after a restart of its program.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::stage::{New, Original, Stage};
-use crate::engine::journal::Version;
-use crate::engine::journal::backup;
+use super::staging::{New, Original, Stage};
 use crate::engine::journal::progress::Observed;
-use crate::engine::journal::steps::{Folder, Location, Step, is_waiting};
+use crate::engine::journal::steps::{Folder, Location, Step, Thing, is_waiting};
+use crate::engine::journal::{Version, backup};
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::file_system::FileSystem;
-use crate::engine::workspace::fs::{FILE_BYTES_MAX, LastFolder, rename_new};
+use crate::engine::store::trash::{self, TrashEntry};
+use crate::engine::workspace::fs::{self, FILE_BYTES_MAX, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::sync::sync_many;
-use crate::engine::workspace::{fs, hashed, identity};
+use crate::engine::workspace::sync::{FileSystem, sync_many};
+use crate::engine::workspace::{Workspace, digest, metadata};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -29,14 +34,14 @@ pub const BELOW: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
 
 /// The two trees in which steps are at work.
 #[derive(Clone, Copy)]
-pub struct Ground<'e> {
+pub struct Executor<'e> {
     /// The workspace.
     pub workspace: &'e Workspace,
     /// Its state.
     pub state: &'e State,
 }
 
-impl Ground<'_> {
+impl Executor<'_> {
     /// A location as messages name it.
     #[must_use]
     pub fn shown(&self, at: &Location) -> String {
@@ -54,10 +59,10 @@ impl Ground<'_> {
         }
     }
 
-    /// Opens whatever stands at a location, through no symlink.
+    /// Opens whatever is at a location, through no symlink.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn open(&self, at: &Location, flags: OFlags) -> Result<OwnedFd, Errno> {
         fs::open_beneath(self.top(at), at.path(), flags)
     }
@@ -65,7 +70,7 @@ impl Ground<'_> {
     /// The folder that holds a location, opened to change names in it, and the name there.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(Arc<OwnedFd>, &'a OsStr), Errno> {
         let name = at.path().name().ok_or(Errno::INVAL)?;
         let folder = at.parent().ok_or(Errno::INVAL)?;
@@ -101,7 +106,6 @@ impl Ground<'_> {
     /// # Errors
     /// The system's, at the first that fails.
     pub fn carry_out_all(&self, steps: &[Step], done: usize, seen: &Seen) -> Result<(), Error> {
-        let mut folders = LastFolders::default();
         for (number, step) in steps.iter().enumerate().skip(done) {
             seen.done.set(number);
             if let Step::Put { at, staged, before, in_place: false, .. } = step {
@@ -110,17 +114,15 @@ impl Ground<'_> {
                     (Some(_), None) => Over::Anything,
                     (Some(_), Some(read)) => Over::Read(read),
                 };
-                self.put(at, staged, over, &mut folders).map_err(|errno| self.not_written(at, errno))?;
+                self.put(at, staged, over).map_err(|errno| self.not_written(at, errno))?;
             } else if let Step::Put { at, staged, in_place: true, .. } = step {
                 let read = seen.looks.get(at);
                 self.put_into(at, staged, read).map_err(|errno| self.not_written(at, errno))?;
             } else {
-                // It may give a folder another name.
-                folders = LastFolders::default();
                 self.carry_out(step)?;
             }
         }
-        self.dress(steps.iter().rev().filter_map(|step| match step {
+        self.set_metadata(steps.iter().rev().filter_map(|step| match step {
             Step::MakeFolder(folder) => Some(folder),
             _ => None,
         }))
@@ -134,25 +136,10 @@ impl Ground<'_> {
         }
     }
 
-    /// Gives staged bytes their name, that of what there is `over`; `folders` are those of the file before.
-    fn put(
-        &self,
-        at: &Location,
-        staged: &Location,
-        over: Over<'_>,
-        folders: &mut LastFolders,
-    ) -> Result<(), Errno> {
-        let open = |folder: &Location| self.open(folder, BELOW);
-        let new = at.path().name().ok_or(Errno::INVAL)?;
-        let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
-        if matches!(staged, Location::State(_)) {
-            // Its folder is open.
-            let (from, old) = self.folder_of(staged)?;
-            return replace_in((from.as_fd(), old), (to, new), over);
-        }
-        let old = staged.path().name().ok_or(Errno::INVAL)?;
-        let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
-        replace_in((from, old), (to, new), over)
+    /// Gives staged bytes their name, that of what there is `over`.
+    fn put(&self, at: &Location, staged: &Location, over: Over<'_>) -> Result<(), Errno> {
+        let ((from, old), (to, new)) = (self.folder_of(staged)?, self.folder_of(at)?);
+        replace_in((from.as_fd(), old), (to.as_fd(), new), over)
     }
 
     /// Removes bytes that wait for nothing any more.
@@ -198,7 +185,7 @@ impl Ground<'_> {
     ///
     /// # Errors
     /// As [`Self::take_back`].
-    pub fn heal(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
+    pub fn repair(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
         match step {
             Step::Rename { to, over: Some(before), .. } if self.look(to, false)? == Observed::Nothing => {
                 self.restore(to, before, true, id, number)
@@ -208,16 +195,16 @@ impl Ground<'_> {
     }
 
     /// Gives folders, which come innermost first, their owner, attributes and mode, once everything is
-    /// in its place. What they forbid their owner comes last of all: see [`super::closed`].
+    /// in its place. What they forbid their owner comes last of all: see [`super::folders`].
     ///
     /// # Errors
-    /// The system's.
-    pub fn dress<'s>(&self, folders: impl Iterator<Item = &'s Folder>) -> Result<(), Error> {
+    /// Returns the OS error.
+    pub fn set_metadata<'s>(&self, folders: impl Iterator<Item = &'s Folder>) -> Result<(), Error> {
         for folder in folders.filter(|folder| folder.is_dressed()) {
             let io = |errno| Error::io("set the mode of", self.shown(&folder.path), errno);
             let mode = folder.mode.map(fs::opened_up);
             match self.open(&folder.path, fs::FOLDER) {
-                Ok(opened) => identity::dress(&opened, mode, folder.identity.as_ref()).map_err(io)?,
+                Ok(opened) => metadata::set_metadata(&opened, mode, folder.identity.as_ref()).map_err(io)?,
                 // Others have removed it since.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(io(errno)),
@@ -229,7 +216,7 @@ impl Ground<'_> {
     /// Makes a folder, where there is none.
     fn make(&self, at: &Location) -> Result<(), Errno> {
         let (folder, name) = self.folder_of(at)?;
-        // What goes to the trash comes back from there as it was.
+        // Folders come back from the trash as they were.
         let is_own = matches!(at, Location::State(_)) && !at.is_trashed();
         let mode = if is_own { 0o700 } else { 0o777 };
         if make_folder(folder.as_fd(), name, mode)? {
@@ -301,10 +288,10 @@ impl Ground<'_> {
         Some(Original { path: at.from_root(self.state.path()), stat, opened: Some(Arc::new(file)) })
     }
 
-    /// What stands at a location; `has_bytes` where they matter.
+    /// Looks at a location; `has_bytes` if the bytes matter.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn look(&self, at: &Location, has_bytes: bool) -> Result<Observed, Error> {
         let io = |errno| Error::io("look at", self.shown(at), errno);
         let entry = match self.open(at, fs::LOOK) {
@@ -332,7 +319,7 @@ impl Ground<'_> {
             return Ok(None);
         }
         match self.open(at, fs::READ) {
-            Ok(file) => hashed::sha256_of(file.into())
+            Ok(file) => digest::sha256_of(file.into())
                 .map(Some)
                 .map_err(|source| Error::io("read", self.shown(at), source)),
             Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
@@ -344,7 +331,7 @@ impl Ground<'_> {
     /// `file_system` as in [`sync_many`].
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn sync(
         &self,
         steps: &[Step],
@@ -392,7 +379,7 @@ impl Ground<'_> {
         paths.dedup();
         let mut folders = Vec::with_capacity(paths.len());
         for step in steps {
-            // What was written in place is synced with the names of the rest.
+            // Files written in place are synced with the names of the rest.
             if let Step::Put { at, in_place: true, .. } = step {
                 folders.extend(self.open(at, fs::READ).ok());
             }
@@ -411,15 +398,6 @@ impl Ground<'_> {
 
 /// Folders in which steps changed a name, where they are open.
 pub struct ChangedFolders(Option<Vec<OwnedFd>>);
-
-/// The folders of the last file that was put in place.
-#[derive(Default)]
-struct LastFolders {
-    /// Where its bytes waited.
-    staged: LastFolder<Location>,
-    /// Where it stands.
-    target: LastFolder<Location>,
-}
 
 /// Stats of the files of a change as they were read, and the progress of the change.
 #[derive(Default)]
@@ -492,4 +470,66 @@ fn rename_in(
     over: bool,
 ) -> Result<(), Errno> {
     if over { fs::rename_at(from, old, to, new) } else { rename_new(from, old, to, new) }
+}
+
+/// Permissions of the description of a trash entry.
+const DESCRIPTION_MODE: u32 = 0o600;
+/// Most that are made again after one command.
+pub(super) const REMADE_MAX: usize = 1000;
+
+/// A FIFO or a socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecialFile {
+    /// Its path before.
+    pub path: WorkspacePath,
+    /// Its state before.
+    pub kind: FileType,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+impl SpecialFile {
+    /// Returns true if a file of this type can be made again: anyone can make a FIFO or a socket, nobody in a
+    /// sandbox a device.
+    #[must_use]
+    pub fn can_be_made(kind: FileType) -> bool {
+        matches!(kind, FileType::Fifo | FileType::Socket)
+    }
+}
+
+/// Makes an equal file as the content of the trash entry `entry`; the folder of the trash is the caller's to
+/// sync.
+///
+/// # Errors
+/// The system's; what is in the trash then is swept with its age.
+pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -> std::io::Result<Thing> {
+    let system = |error: crate::error::Error| std::io::Error::other(error.message().to_owned());
+    let folder = state.folder(&format!("{}/{}", trash::FOLDER, entry.id)).map_err(system)?;
+    describe(&folder, entry)?;
+    make(folder.as_fd(), OsStr::new(trash::CONTENT), special.kind, special.mode)?;
+    let made = fs::stat_at(folder.as_fd(), OsStr::new(trash::CONTENT))?;
+    rustix::fs::fsync(&*folder)?;
+    Ok(Thing { inode: made.st_ino, is_folder: false })
+}
+
+/// Makes a file of this type and with these permission bits.
+///
+/// # Errors
+/// Returns the OS error.
+pub(super) fn make(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: u32) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(mode);
+    rustix::fs::mknodat(folder, name, kind, mode, 0)?;
+    // The mask of new files does not count for what is like another.
+    rustix::fs::chmodat(folder, name, mode, AtFlags::empty())
+}
+
+/// Writes the description of a trash entry, with which `gc` knows its age.
+fn describe(folder: &OwnedFd, entry: &TrashEntry) -> std::io::Result<()> {
+    let mut described = entry.clone();
+    described.files = 1;
+    let bytes = serde_json::to_vec(&described)?;
+    let name = OsStr::new(trash::DESCRIPTION);
+    let mut file = fs::create_at(folder.as_fd(), name, DESCRIPTION_MODE)?;
+    file.write_all(&bytes)?;
+    file.sync_all()
 }

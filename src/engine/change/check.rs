@@ -1,24 +1,30 @@
-//! What a change leaves, checked as a whole before any of it is written, and in a dry run as well.
+//! Checks the result of a change as a whole before any of it is written, and in a dry run as well.
 //!
 //! The tools check each path as they come to it. What several paths come to together, and what an undo
 //! or a restore brings, is checked here: no path that is protected, no folder that git would take for a
 //! repository, and no link that leads to a protected path under another name.
+//!
+//! A new text is checked against its file here too, for every tool that writes text: odd characters, line endings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
+use std::path::Path;
 
-use super::Change;
-use super::planned::Planned;
+use globset::GlobBuilder;
+
+use super::plan::Planned;
+use super::{Change, Current};
 use crate::engine::history::replay::Piece;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::repository;
-use crate::engine::workspace::protect::repository::{HEAD, HEAD_BYTES_READ, Head, PARTS, is_repository_with};
+use crate::engine::workspace::protect::{HEAD, HEAD_BYTES_READ, Head, PARTS, head_at, is_repository_with};
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::text::content::{Start, View, looks_binary};
+use crate::text::lines::LineEnding;
+use crate::text::odd;
 
 /// Folders that a change may make into a repository, each with the names of parts that it puts there.
 type Candidates = BTreeMap<WorkspacePath, BTreeSet<OsString>>;
@@ -94,11 +100,11 @@ fn makes_repository(shown: &str) -> Error {
 struct ResultTree<'c> {
     /// The workspace.
     workspace: &'c Workspace,
-    /// What is put, by its path.
+    /// Files that are put, by path.
     puts: BTreeMap<&'c WorkspacePath, &'c Planned>,
-    /// What is removed.
+    /// Files that are removed.
     removed: BTreeSet<WorkspacePath>,
-    /// What gets another name.
+    /// Entries that get another name.
     moves: Vec<Piece>,
     /// Folders that are made.
     folders: Vec<WorkspacePath>,
@@ -124,7 +130,7 @@ impl<'c> ResultTree<'c> {
         }
     }
 
-    /// Everything that comes to stand.
+    /// Lists every path that appears.
     fn appearing(&self) -> impl Iterator<Item = &WorkspacePath> {
         let moved = self.moves.iter().map(|moved| &moved.at).filter(|at| !at.is_within(&self.trash));
         self.puts.keys().copied().chain(moved).chain(&self.folders)
@@ -145,7 +151,7 @@ impl<'c> ResultTree<'c> {
         candidates
     }
 
-    /// Whether git would take a folder for a repository; `spelled` are names in it as the change has them.
+    /// Returns true if git would take a folder for a repository; `spelled` are names in it as the change has them.
     fn is_repository(&self, folder: &WorkspacePath, spelled: &BTreeSet<OsString>) -> bool {
         let at = |part: &str| {
             let others = spelled.iter().filter(move |name| name.eq_ignore_ascii_case(part));
@@ -156,7 +162,7 @@ impl<'c> ResultTree<'c> {
         at(HEAD).iter().any(|path| is_repository_with(&self.head_at(path), stands))
     }
 
-    /// Whether anything stands at a path.
+    /// Returns true if there is anything at a path.
     fn stands(&self, path: &WorkspacePath) -> bool {
         self.appearing().any(|appearing| appearing.is_within(path))
             || self.on_disk(path).is_some_and(|real| {
@@ -165,7 +171,8 @@ impl<'c> ResultTree<'c> {
             })
     }
 
-    /// Where on disk that stands which is to stand at a path and is not put there; `None` for nothing.
+    /// Returns the present path on disk of the entry that will be at a path without being put there; `None` if
+    /// there is none.
     fn on_disk(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if let Some(moved) = self.moves.iter().find(|moved| path.is_within(&moved.at)) {
             return Some(path.rebased(&moved.at, &moved.real));
@@ -175,7 +182,7 @@ impl<'c> ResultTree<'c> {
         (!leaves).then(|| path.clone())
     }
 
-    /// What git would read at a path.
+    /// Returns the bytes that git would read at a path.
     fn head_at(&self, path: &WorkspacePath) -> Head {
         if let Some(file) = self.puts.get(path) {
             let bytes = file.after.iter().flat_map(|after| after.bytes.iter().take(HEAD_BYTES_READ));
@@ -189,7 +196,7 @@ impl<'c> ResultTree<'c> {
             return Head::Absent;
         };
         match self.workspace.find_folder(&real.parent().unwrap_or_default()) {
-            Ok(Some(folder)) => repository::head_at(folder.as_fd(), &name),
+            Ok(Some(folder)) => head_at(folder.as_fd(), &name),
             Ok(None) => Head::Absent,
             Err(_) => Head::Unknown,
         }
@@ -207,9 +214,170 @@ impl<'c> ResultTree<'c> {
     }
 }
 
-/// Whether a symlink is put.
+/// Returns true if a symlink is put.
 fn is_link(file: &Planned) -> bool {
     let origin = file.origin.as_ref().map(|origin| fs::recorded_mode(&origin.original.stat));
     let kept = || origin.or_else(|| file.seen.current.mode());
     file.after.as_ref().and_then(|after| after.mode).or_else(kept).is_some_and(fs::is_symlink_mode)
+}
+
+/// Bytes of a `.gitattributes` or `.editorconfig` that are looked at.
+const RULES_BYTES_MAX: u64 = 64 << 10;
+/// Odd characters that are named.
+const CHARACTERS_NAMED: usize = 4;
+
+impl Change<'_> {
+    /// Warns of what a new text brings that its writer may not have meant.
+    pub(super) fn warn_of_misfit(&mut self, current: &Current, bytes: &[u8]) {
+        let old = current.exists().then(|| current.bytes());
+        if current.is_symlink() || matches!(Start::of(bytes), Start::Utf16(_) | Start::Utf32) {
+            return;
+        }
+        // A binary file may hold any characters.
+        let is_binary =
+            old.is_some_and(looks_binary) || (self.entry.tool.ends_with("patch") && looks_binary(bytes));
+        if is_binary {
+            return;
+        }
+        let shown = current.place().shown().to_owned();
+        let body = View::of(bytes).map(|view| view.body).unwrap_or_default();
+        let found = odd::characters(old.unwrap_or_default(), &body, CHARACTERS_NAMED);
+        for odd in &found {
+            let number = u32::from(odd.character);
+            self.engine.warn(format!(
+                "{shown} has a character that nobody types in line {}: U+{number:04X}",
+                odd.line
+            ));
+        }
+        if let Some(what) = odd::line_endings(old, bytes) {
+            self.engine.warn(format!("{shown} {what}"));
+        } else if old.is_none() {
+            self.warn_of_rules(current.place().path(), &shown, LineEnding::of(bytes));
+        }
+    }
+
+    /// Warns where the rules of the project want other line endings for a new file.
+    fn warn_of_rules(&mut self, path: &WorkspacePath, shown: &str, endings: LineEnding) {
+        let name = |endings| match endings {
+            LineEnding::Lf => Some("LF"),
+            LineEnding::Crlf => Some("CRLF"),
+            _ => None,
+        };
+        let Some(is) = name(endings) else { return };
+        let Some((wanted, file)) = self.wanted_ending(path) else { return };
+        if wanted != endings
+            && let Some(wanted) = name(wanted)
+        {
+            self.engine.warn(format!("{shown} has {is} line endings, and {file} wants {wanted}"));
+        }
+    }
+
+    /// The line ending that the nearest rule wants for a file, and the file of the rule.
+    fn wanted_ending(&self, path: &WorkspacePath) -> Option<(LineEnding, String)> {
+        let mut folder = path.parent();
+        while let Some(at) = folder {
+            for (name, ending_in) in
+                [(".gitattributes", by_attributes as Rules), (".editorconfig", by_editorconfig)]
+            {
+                let rules = at.join(name.as_ref());
+                let Some(text) = self.rules_at(&rules) else { continue };
+                let inner = path.rebased(&at, &WorkspacePath::root());
+                if let Some(ending) = ending_in(&text, inner.as_path()) {
+                    return Some((ending, self.engine.workspace.shown(&rules)));
+                }
+            }
+            folder = at.parent();
+        }
+        None
+    }
+
+    /// A file of rules, where there is one.
+    fn rules_at(&self, path: &WorkspacePath) -> Option<String> {
+        let opened = fs::open_beneath(self.engine.workspace.root_fd(), path, fs::READ).ok()?;
+        let stat = rustix::fs::fstat(&opened).ok().filter(fs::is_regular)?;
+        let bytes = fs::read_to_end(std::fs::File::from(opened), fs::size_of(&stat), RULES_BYTES_MAX).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Finds what a text of rules wants for a path from its folder.
+type Rules = fn(&str, &Path) -> Option<LineEnding>;
+
+/// Returns the line ending that a `.gitattributes` wants (gitattributes(5), `eol`): the last matching line counts.
+fn by_attributes(text: &str, path: &Path) -> Option<LineEnding> {
+    let mut wanted = None;
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let Some(pattern) = words.next().filter(|pattern| !pattern.starts_with(['#', '"', '!'])) else {
+            continue;
+        };
+        let ending = words.rev().find_map(|word| match word {
+            "eol=crlf" => Some(Some(LineEnding::Crlf)),
+            "eol=lf" => Some(Some(LineEnding::Lf)),
+            "binary" | "-text" | "!eol" => Some(None),
+            _ => None,
+        });
+        if let Some(ending) = ending.filter(|_| matches(pattern, path)) {
+            wanted = ending;
+        }
+    }
+    wanted
+}
+
+/// Returns the line ending that an `.editorconfig` wants (editorconfig.org, `end_of_line`): the last matching
+/// section counts.
+fn by_editorconfig(text: &str, path: &Path) -> Option<LineEnding> {
+    let (mut wanted, mut is_ours) = (None, false);
+    for line in text.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            is_ours = matches(section, path);
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| is_ours)
+            && key.trim().eq_ignore_ascii_case("end_of_line")
+        {
+            wanted = match value.trim().to_ascii_lowercase().as_str() {
+                "crlf" => Some(LineEnding::Crlf),
+                "lf" => Some(LineEnding::Lf),
+                _ => None,
+            };
+        }
+    }
+    wanted
+}
+
+/// Returns true if a pattern names a path: one without a slash names files of all folders below.
+fn matches(pattern: &str, path: &Path) -> bool {
+    let form = match pattern.strip_prefix('/') {
+        Some(rooted) => rooted.to_owned(),
+        None if pattern.contains('/') => pattern.to_owned(),
+        None => format!("**/{pattern}"),
+    };
+    let glob = GlobBuilder::new(&form).literal_separator(true).build();
+    glob.is_ok_and(|glob| glob.compile_matcher().is_match(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_rule_that_matches_counts() {
+        let attributes = "* text=auto\n*.bat text eol=crlf\n# *.sh eol=crlf\n/top.bat eol=lf\nd/*.txt eol=lf\n*.bin -text\n";
+        for (path, wanted) in [
+            ("a.bat", Some(LineEnding::Crlf)),
+            ("d/e/a.bat", Some(LineEnding::Crlf)),
+            ("top.bat", Some(LineEnding::Lf)),
+            ("d/a.txt", Some(LineEnding::Lf)),
+            ("e/d/a.txt", None),
+            ("a.sh", None),
+            ("a.bin", None),
+        ] {
+            assert_eq!(by_attributes(attributes, Path::new(path)), wanted, "{path}");
+        }
+        let config = "root = true\n[*]\nend_of_line = lf\n[*.{bat,cmd}]\nindent_size = 2\nEnd_Of_Line=CRLF\n[docs/**]\nend_of_line = unset\n";
+        for (path, wanted) in
+            [("a.cmd", Some(LineEnding::Crlf)), ("x/a.c", Some(LineEnding::Lf)), ("docs/a/b", None)]
+        {
+            assert_eq!(by_editorconfig(config, Path::new(path)), wanted, "{path}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::engine::history::replay::{Live, ReplayResult};
 use crate::engine::journal::{FolderEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::store::trash::{self, TrashEntry};
-use crate::engine::workspace::contents::{Contents, Digest};
+use crate::engine::workspace::digest::{Contents, Digest};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::{Workspace, fs};
@@ -30,14 +30,14 @@ impl Change<'_> {
             .suggest(format!("`log {shown}` lists the snapshots that hold it."))
     }
 
-    /// The file that an entry of the trash was made for, where its bytes are at hand elsewhere.
+    /// The file that an entry of the trash was made for, where its bytes are available elsewhere.
     fn kept_elsewhere(&self, entry: &TrashEntry) -> Option<Version> {
         let Some(Digest::File { mode, sha256 }) = entry.digest else { return None };
         let bytes = self.bytes_seen(&entry.path, sha256)?;
         Some(Version { sha256, size: bytes.len() as u64, mode, identity: None })
     }
 
-    /// The file of an entry that the trash no longer holds as it was deleted, and its bytes, which are at hand
+    /// The file of an entry that the trash no longer holds as it was deleted, and its bytes, which are available
     /// elsewhere; `None` where the trash holds it.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Change<'_> {
     /// Has the folders made in the trash that files go to one by one, as those are in which they stand.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     fn make_trash_folders(&self, state: &State, outcome: &mut ReplayResult) -> Result<(), Error> {
         let workspace = &self.engine.workspace;
         let mut known: BTreeSet<WorkspacePath> = outcome.made.iter().map(|made| made.path.clone()).collect();
@@ -98,7 +98,7 @@ impl Change<'_> {
     /// Everything at or below a path, read as far as `known` wants it.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     fn contents_of(&self, top: &WorkspacePath, known: Digest) -> Result<Contents, Error> {
         let mut contents = empty_for(known);
         if kind(&self.engine.workspace, top)?.is_some() {
@@ -112,7 +112,7 @@ impl Change<'_> {
 
     /// Refuses an outcome by which an entry of the trash would hold anything but what was deleted, or by which
     /// anything else comes out of one. A file that the trash no longer holds as it was deleted comes from elsewhere,
-    /// where its bytes are at hand.
+    /// where its bytes are available.
     ///
     /// # Errors
     /// `stale_file`; the system's.
@@ -133,7 +133,7 @@ impl Change<'_> {
         for id in left.union(&entered) {
             let Some(entry) = trash::described(state, id)? else { continue };
             let (Some(known), content) = (entry.digest, entry.content(Some(state))) else { continue };
-            // What is there is either to leave, or in the way; folders whose files all went are neither.
+            // An entry there either leaves or is in the way; folders whose files all went are neither.
             let held = self.contents_of(&content, known)?;
             let is_left = left.contains(id);
             if (is_left || held.has_files()) && !held.is(known) {
@@ -183,7 +183,7 @@ impl Change<'_> {
         Err(error.at(shown).detail("trash_id", entry.id.clone()))
     }
 
-    /// What stands at or below a path of the trash after an outcome.
+    /// Returns the contents at or below a path of the trash after an outcome.
     fn contents_after(
         &self,
         top: &WorkspacePath,
@@ -233,7 +233,7 @@ impl Change<'_> {
         self.engine.workspace.shown(&self.original(path))
     }
 
-    /// Where what stands at a path was before it was deleted; the path itself where it was not.
+    /// Returns the path at which an entry was before it was deleted; the path itself if it was not deleted.
     #[must_use]
     pub fn original(&self, path: &WorkspacePath) -> WorkspacePath {
         let state = self.state().filter(|_| is_state(path));
@@ -241,7 +241,7 @@ impl Change<'_> {
     }
 }
 
-/// Whether anything stands at a path.
+/// Returns true if there is anything at a path.
 fn stands_at(workspace: &Workspace, path: &WorkspacePath) -> bool {
     kind(workspace, path).is_ok_and(|kind| kind.is_some())
 }

@@ -1,8 +1,17 @@
-//! Which lines of a changed file its caller has been shown.
+//! The lines of a file that a session was shown, and their numbers, carried from one version of the file to the next.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use similar::DiffOp;
 
-use crate::engine::store::session::Lines;
+use super::plan::{After, CallerKnowledge, Planned};
+use super::{Change, Current};
+use crate::engine::store::session::{self, Lines, Mark, Numbers, ReplacedLines};
+use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::sha256::Sha256;
+use crate::text::content::{Start, View};
 use crate::text::line_diff;
 use crate::text::lines::{self, Common};
 
@@ -14,7 +23,7 @@ const RANGES_MAX: usize = 4096;
 /// The lines of `after` that were shown: those of `before` that were and did not change, at their
 /// new numbers, and those that the caller has put there. A line of which only a part changed is
 /// known as far as the old one was.
-pub fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
+pub(super) fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
     let common = lines::common_lines(before, after);
     let Common { head, tail, one: old, other: new } = common;
     let tail_start = old - tail + 1;
@@ -35,7 +44,7 @@ pub fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
 
 /// The lines of `after` that were shown where others had changed `seen` to `before`, and the caller
 /// that to `after`.
-pub fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
+pub(super) fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
     let common = lines::common_lines(seen, before);
     let between = Between::of(common);
     let mut known: Vec<(u64, u64)> = moved(shown, (0, 0, common.head)).collect();
@@ -51,7 +60,7 @@ pub fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> L
     carried_over(&gathered(known), before, after)
 }
 
-/// What lies between the lines that two texts begin and end with.
+/// Lines between the common start and end of two texts.
 #[derive(Debug, Clone, Copy)]
 struct Between {
     /// Lines before it in both texts.
@@ -63,7 +72,7 @@ struct Between {
 }
 
 impl Between {
-    /// What is not common.
+    /// Returns the lines that are not common.
     const fn of(common: Common) -> Self {
         let Common { head, tail, one, other } = common;
         Self { skipped: head, old_lines: one - tail - head, new_lines: other - tail - head }
@@ -84,7 +93,7 @@ struct Part<'t> {
 }
 
 impl<'t> Part<'t> {
-    /// So many lines after `skipped` others.
+    /// Returns `count` lines after `skipped` others.
     fn of(text: &'t [u8], skipped: u64, count: u64) -> Self {
         let (skip, take) = (to_usize(skipped), to_usize(count));
         Self { skipped, lines: lines::lines(text).skip(skip).take(take).collect() }
@@ -176,7 +185,7 @@ fn replaced(
     (0..new_len as u64).filter(is_known).map(|at| (first + at, first + at)).collect()
 }
 
-/// Whether two lines begin or end alike.
+/// Returns true if two lines begin or end alike.
 fn have_a_piece_in_common(one: &[u8], other: &[u8]) -> bool {
     let alike = |one: Option<&u8>, other: Option<&u8>| one.is_some() && one == other;
     alike(one.first(), other.first()) || alike(one.last(), other.last())
@@ -199,6 +208,233 @@ fn gathered(ranges: Vec<(u64, u64)>) -> Lines {
 /// A number of lines, of which no text has more than memory has bytes.
 fn to_usize(lines: u64) -> usize {
     usize::try_from(lines).unwrap_or(usize::MAX)
+}
+
+/// Earlier versions of files, by their digests.
+pub type EarlierBytes = BTreeMap<Sha256, Vec<u8>>;
+
+/// Maps the shown line numbers of a mark to the version `sha256` with the text `body`.
+#[must_use]
+pub fn numbers_in(mark: &Mark, sha256: Sha256, body: &[u8], earlier: &EarlierBytes) -> Numbers {
+    let mut all = Numbers::default();
+    let newest = std::iter::once((mark.sha256, mark.numbers()));
+    let older = mark.earlier.iter().map(|version| (version.sha256, version.numbers.clone()));
+    for (version, numbers) in newest.chain(older) {
+        if version == sha256 {
+            all.add_missing(&numbers);
+        } else if let Some(bytes) = earlier.get(&version) {
+            all.add_missing(&numbers.after(&replaced_lines(&body_of(bytes), body)));
+        }
+    }
+    all
+}
+
+/// Compares two texts and lists the replaced lines.
+#[must_use]
+pub fn replaced_lines(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
+    let Common { head, tail, one, other } = lines::common_lines(old, new);
+    let (old_lines, new_lines) = (one - tail - head, other - tail - head);
+    let all = ReplacedLines { first: head + 1, old_lines, new_lines };
+    if old_lines == 0 && new_lines == 0 {
+        return Vec::new();
+    }
+    let is_much = old_lines.saturating_add(new_lines) > line_diff::LINES_MAX as u64;
+    if old_lines == 0 || new_lines == 0 || is_much {
+        return vec![all];
+    }
+    let part = |text, count: u64| -> Vec<&[u8]> {
+        let bound = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
+        lines::lines(text).skip(bound(head)).take(bound(count)).collect()
+    };
+    let ops = line_diff::diff(&part(old, old_lines), &part(new, new_lines)).ops;
+    let changed = ops.iter().filter(|op| !matches!(op, similar::DiffOp::Equal { .. }));
+    changed
+        .map(|op| ReplacedLines {
+            first: head + 1 + op.old_range().start as u64,
+            old_lines: op.old_range().len() as u64,
+            new_lines: op.new_range().len() as u64,
+        })
+        .collect()
+}
+
+/// The text of a file, as far as its lines go; its bytes where they are none.
+pub(in crate::engine) fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match Start::of(bytes) {
+        Start::Utf16(_) => View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body),
+        // The lines are the same whether the rest is UTF-8 or not.
+        start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
+    }
+}
+
+/// Files of one change whose earlier versions are looked up.
+const FILES_MAX: usize = 64;
+
+/// Reason why lines are not found by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotFound {
+    /// The session was not shown this one.
+    NeverShown(u64),
+    /// Some of them changed since; the present lines among which they would be.
+    Changed(u64, u64),
+}
+
+/// The lines of a file that a session was shown, and where they are.
+pub struct ShownLines {
+    /// Present numbers of the lines that are still there.
+    numbers: Numbers,
+    /// The numbers of each version that was shown.
+    ever: Vec<Numbers>,
+    /// Lines of the file as it is that the caller knows, where it is as the session knows it.
+    known: Option<Lines>,
+    /// True if no line was shown and the caller wrote all that it knows.
+    is_own: bool,
+    /// How many lines the file has.
+    total: u64,
+}
+
+impl ShownLines {
+    /// Returns the present numbers of the lines that were shown as `first` to `last`.
+    ///
+    /// # Errors
+    /// Fails if one of them was never shown, is gone, or is apart from the others.
+    pub fn now(&self, first: u64, last: u64) -> Result<(u64, u64), NotFound> {
+        if self.is_own && self.knows(first, last) {
+            // Nothing was shown of what the caller wrote itself: it counts in the file as it is.
+            return Ok((first, last));
+        }
+        let mut found: Option<(u64, u64)> = None;
+        for line in first..=last {
+            let now = self.numbers.now(line);
+            if now.is_none() && !self.ever.iter().any(|numbers| numbers.has(line)) {
+                return Err(NotFound::NeverShown(line));
+            }
+            found = match (found, now) {
+                (None, Some(now)) => Some((now, now)),
+                (Some((from, to)), Some(now)) if now == to + 1 => Some((from, now)),
+                _ => return Err(around(&self.numbers, first, last, self.total)),
+            };
+        }
+        found.ok_or(NotFound::NeverShown(first))
+    }
+
+    /// Returns the present line after which to insert what was meant for after the line shown as `line`; 0 is the
+    /// start.
+    ///
+    /// One of the two lines around the place must still be there. Both must have been shown, if there are two.
+    ///
+    /// # Errors
+    /// Fails if both lines changed, or if one was never shown.
+    pub fn insertion_point(&self, line: u64) -> Result<u64, NotFound> {
+        let next = line.saturating_add(1);
+        let after = self.now(next, next).map(|(after, _)| after);
+        let before = if line == 0 { Ok(0) } else { self.now(line, line).map(|(at, _)| at) };
+        let is_stale = self.known.is_none();
+        match (before, after) {
+            // At the start nothing else says what is meant where others were at work.
+            (Ok(0), Err(why @ NotFound::Changed(..))) if is_stale => Err(why),
+            (Ok(at), Err(NotFound::NeverShown(_))) if at > 0 && at < self.total && is_stale => {
+                Err(NotFound::Changed(at, at + 1))
+            }
+            // The caller knows the lines that it wrote.
+            (Ok(at), Err(why @ NotFound::NeverShown(_)))
+                if at > 0 && at < self.total && !self.knows(at + 1, at + 1) =>
+            {
+                Err(why)
+            }
+            (Ok(at), _) => Ok(at),
+            (Err(NotFound::Changed(..)), Ok(after)) => Ok(after.saturating_sub(1)),
+            // The caller itself changed both: it counts in what it made.
+            (Err(NotFound::Changed(..)), Err(_)) if !is_stale && line <= self.total => Ok(line),
+            (Err(why), _) => Err(why),
+        }
+    }
+
+    /// Returns true if no line was shown and the caller wrote all that it knows.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Returns true if the caller knows these lines of the present file.
+    fn knows(&self, first: u64, last: u64) -> bool {
+        self.known.as_ref().is_some_and(|known| known.contain(first, last))
+    }
+}
+
+impl Change<'_> {
+    /// Returns the lines of a file that the session was shown, or `None` if it knows nothing of the file.
+    #[must_use]
+    pub fn shown_lines(&self, current: &Current) -> Option<ShownLines> {
+        let mark = self.mark(current.place().path())?;
+        let mut earlier = EarlierBytes::new();
+        if let Some(state) = &self.state {
+            self.look_up(state, mark, current, &mut earlier);
+        }
+        let body = body_of(current.bytes());
+        let newest = mark.numbers();
+        let is_own = newest.is_empty();
+        let older = mark.earlier.iter().map(|version| version.numbers.clone());
+        Some(ShownLines {
+            numbers: numbers_in(mark, current.sha256(), &body, &earlier),
+            ever: std::iter::once(newest).chain(older).collect(),
+            known: (mark.sha256 == current.sha256()).then(|| mark.lines.clone()),
+            is_own,
+            total: lines::count(&body),
+        })
+    }
+
+    /// Reads the versions that a mark tells of and that are not the one that is there.
+    fn look_up(&self, state: &State, mark: &Mark, current: &Current, earlier: &mut EarlierBytes) {
+        for sha256 in mark.versions().filter(|sha256| *sha256 != current.sha256()) {
+            if !earlier.contains_key(&sha256)
+                && let Some(bytes) = self.version_shown(state, current.place().path(), sha256)
+            {
+                earlier.insert(sha256, bytes);
+            }
+        }
+    }
+
+    /// The bytes of a file as the session was shown them, where a backup, the snapshots or a copy still have them.
+    pub(super) fn version_shown(
+        &self,
+        state: &State,
+        path: &WorkspacePath,
+        sha256: Sha256,
+    ) -> Option<Vec<u8>> {
+        self.engine.find_version(state, path, sha256).or_else(|| session::find_shown(state, sha256))
+    }
+
+    /// The earlier versions of the files that change, as far as the numbers of their lines need them.
+    pub(super) fn earlier_bytes(&self, state: &State) -> EarlierBytes {
+        let mut earlier = EarlierBytes::new();
+        let keeps_lines = |after: &After| match after.known {
+            CallerKnowledge::ChangedLines | CallerKnowledge::ChangedSince(_) => true,
+            CallerKnowledge::Everything | CallerKnowledge::Nothing => false,
+        };
+        let files = self.files.iter().filter(|file| file.after.as_ref().is_some_and(keeps_lines));
+        for Planned { seen, .. } in files.take(FILES_MAX) {
+            if let Some(mark) = self.mark(seen.current.place.path()) {
+                self.look_up(state, mark, &seen.current, &mut earlier);
+            }
+        }
+        earlier
+    }
+}
+
+/// Finds the present lines around lines that changed: from the nearest one before that is still there to the nearest
+/// one after.
+fn around(numbers: &Numbers, first: u64, last: u64, total: u64) -> NotFound {
+    /// How far a line is looked for.
+    const FAR: u64 = 200;
+    let before = (first.saturating_sub(FAR).max(1)..first).rev().find_map(|line| numbers.now(line));
+    let after = (last..=last.saturating_add(FAR)).skip(1).find_map(|line| numbers.now(line));
+    let from = before.unwrap_or(1).clamp(1, total.max(1));
+    NotFound::Changed(
+        from,
+        after
+            .unwrap_or_else(|| from.saturating_add(last - first).saturating_add(1))
+            .clamp(from, total.max(1)),
+    )
 }
 
 #[cfg(test)]

@@ -1,0 +1,481 @@
+//! Changes that no rename can make: bytes that go into the file that is there, and moves to another mount.
+//!
+//! Elsewhere new bytes take the old file's place by a rename, which is whole or not at all. A file that others hold
+//! open, watch or mounted keeps its inode instead: its bytes are written into it. Old and new bytes are on disk
+//! before, so a call that dies in between is completed or taken back: it left a mix of the two, byte by byte.
+//!
+//! For a move to another mount, a verified copy waits next to the new name, and the original goes next to the old
+//! name, from where it is removed once the change is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::fs::{Access, AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use super::Change;
+use super::executor::{self, Executor, OTHERS_FILE, SpecialFile};
+use super::folders::Ways;
+use super::plan::{Across, Move, Planned};
+use super::staging::{Original, Stage};
+use crate::engine::journal::backup;
+use crate::engine::journal::steps::{Location, Step, Thing};
+use crate::engine::store::state::State;
+use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{Workspace, metadata, removal};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Hasher;
+
+/// The bits that let a file be run.
+const EXECUTE: u32 = 0o111;
+/// The tools that take back or do again what others did.
+const REPLAYS: [&str; 3] = ["undo", "redo", "rewind"];
+
+/// A mount, as the system tells it from others.
+type Mount = (u64, Option<u64>);
+/// Mounts of folders, and whether this account may change names in them.
+type Folders = BTreeMap<WorkspacePath, (Option<Mount>, bool)>;
+
+impl Change<'_> {
+    /// Chooses for each file whether its bytes go into the file that is there.
+    pub(super) fn choose_ways(&mut self) {
+        let mut folders = BTreeMap::new();
+        let ways: Vec<bool> = self.files.iter().map(|file| self.goes_into(file, &mut folders)).collect();
+        for (file, in_place) in self.files.iter_mut().zip(ways) {
+            file.in_place = in_place;
+        }
+    }
+
+    /// Returns true if the bytes of a file go into the one that is there.
+    fn goes_into(&self, file: &Planned, folders: &mut Folders) -> bool {
+        let current = &file.seen.current;
+        let (Some(after), Some(original), None) = (&file.after, &current.original, &file.origin) else {
+            return false;
+        };
+        let mode = fs::mode_of(&original.stat);
+        if !fs::is_regular(&original.stat) || after.mode.is_some_and(|asked| asked != mode) {
+            return false;
+        }
+        let (old, new): (&[u8], &[u8]) = (&current.bytes, &after.bytes);
+        // A shell reads a script while it runs it.
+        if old == new || mode & EXECUTE != 0 || old.starts_with(b"#!") || has_capabilities(original) {
+            return false;
+        }
+        let extends = !old.is_empty() && new.starts_with(old);
+        let is_moved_end = extends || (!new.is_empty() && old.starts_with(new));
+        let tool = self.entry.tool.as_str();
+        // The other names of a file keep its old bytes, unless the policy says otherwise.
+        let is_alone = original.stat.st_nlink == 1;
+        (is_alone && tool == "append" && extends)
+            || (is_alone && REPLAYS.contains(&tool) && is_moved_end)
+            || self.engine.policy().writes_in_place(current.place.path())
+            || self.cannot_be_replaced(file, folders)
+    }
+
+    /// Returns true if nothing can take the name of a file: it is a mount point, or its folder is closed to this
+    /// account.
+    fn cannot_be_replaced(&self, file: &Planned, folders: &mut Folders) -> bool {
+        let path = file.seen.current.place.path();
+        let opened = file.seen.current.original.as_ref().and_then(|original| original.opened.as_deref());
+        let mount = opened.and_then(|opened| fs::mount_of(opened).ok());
+        let parent = path.parent().unwrap_or_default();
+        let (of_folder, is_closed) =
+            *folders.entry(parent).or_insert_with_key(|parent| self.mount_and_access(parent));
+        mount.zip(of_folder).is_some_and(|(file, folder)| file != folder)
+            || (is_closed && self.is_writable(path))
+    }
+
+    /// The mount of a folder, and whether this account may change no names in it.
+    fn mount_and_access(&self, folder: &WorkspacePath) -> (Option<Mount>, bool) {
+        let flags = fs::LOOK | OFlags::DIRECTORY;
+        let Ok(opened) = fs::open_beneath(self.engine.workspace.root_fd(), folder, flags) else {
+            return (None, false);
+        };
+        let may = rustix::fs::accessat(&opened, ".", Access::WRITE_OK, AtFlags::EACCESS);
+        (fs::mount_of(&opened).ok(), may == Err(Errno::ACCESS))
+    }
+
+    /// Returns true if this account may write a file.
+    fn is_writable(&self, path: &WorkspacePath) -> bool {
+        let root = self.engine.workspace.root_fd();
+        rustix::fs::accessat(root, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+    }
+}
+
+/// Returns true if a file has capabilities, which the kernel takes from a file that is written.
+fn has_capabilities(original: &Original) -> bool {
+    let opened = original.opened.as_deref();
+    opened.is_some_and(|file| rustix::fs::fgetxattr_query(file, "security.capability").is_ok())
+}
+
+impl Executor<'_> {
+    /// Writes staged bytes into the file at a location, which looked like `read` when the call read it. They stay
+    /// where they wait until the change is closed: until the file is on disk, they are what completes it.
+    pub(super) fn put_into(
+        &self,
+        at: &Location,
+        staged: &Location,
+        read: Option<&Stat>,
+    ) -> Result<(), Errno> {
+        self.write_into(at, &self.bytes_at(staged)?.0, read)
+    }
+
+    /// Removes the bytes of a change that is closed, where they went into their files.
+    pub(super) fn discard_written(&self, steps: &[Step]) {
+        for step in steps {
+            if let Step::Put { staged, in_place: true, .. } = step {
+                self.discard(staged);
+            }
+        }
+    }
+
+    /// Makes `bytes` those of the file at a location, which keeps its inode. Text that is only added goes to the end,
+    /// wherever that is by then; bytes that are only taken off are cut off.
+    ///
+    /// # Errors
+    /// Returns [`OTHERS_FILE`] if the file no longer looks like `read`, unless text is only added; or the OS error.
+    //
+    // Example: a log held "a", this call appends "b", and another program appended "x" after it was read.
+    //
+    //   bytes    read    there now    written
+    //   "ab"     "a"     "ax"         "b" at the end: "axb"
+    //   "A"      "a"     "ax"         nothing: it would take the "x"
+    pub(super) fn write_into(&self, at: &Location, bytes: &[u8], read: Option<&Stat>) -> Result<(), Errno> {
+        let io = |source: std::io::Error| Errno::from_io_error(&source).unwrap_or(Errno::IO);
+        let (current, stat) = self.bytes_at(at)?;
+        let old_len =
+            read.map_or(current.len(), |read| usize::try_from(fs::size_of(read)).unwrap_or(usize::MAX));
+        let shared = current.iter().zip(bytes).take_while(|(old, new)| old == new).count();
+        let is_added = shared >= old_len;
+        if !is_added && read.is_some_and(|read| !fs::is_unchanged(read, &stat)) {
+            return Err(OTHERS_FILE);
+        }
+        let way = if is_added { OFlags::APPEND } else { OFlags::empty() };
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | way;
+        let mut file = std::fs::File::from(self.open(at, flags)?);
+        if is_added {
+            return file.write_all(bytes.get(old_len..).unwrap_or_default()).map_err(io);
+        }
+        file.seek(SeekFrom::Start(shared as u64)).map_err(io)?;
+        file.write_all(bytes.get(shared..).unwrap_or_default()).map_err(io)?;
+        if bytes.len() < current.len() {
+            file.set_len(bytes.len() as u64).map_err(io)?;
+        }
+        Ok(())
+    }
+
+    /// The file of a step, where it holds some of its old bytes and some of its new ones: the call that wrote it in
+    /// place died then.
+    pub(super) fn torn(&self, step: &Step) -> Option<Location> {
+        let Step::Put { at, staged, before: Some(before), in_place: true, .. } = step else { return None };
+        let (now, new) = (self.bytes_at(at).ok()?.0, self.bytes_at(staged).ok()?.0);
+        let old = backup::find(self.state, before.sha256).ok()??;
+        (now != old && now != new && is_mix(&now, &old, &new)).then(|| at.clone())
+    }
+
+    /// Returns all bytes of a regular file, and its metadata as they were read.
+    fn bytes_at(&self, at: &Location) -> Result<(Vec<u8>, Stat), Errno> {
+        let file = std::fs::File::from(self.open(at, fs::READ)?);
+        let stat = rustix::fs::fstat(&file)?;
+        if !fs::is_regular(&stat) {
+            return Err(Errno::INVAL);
+        }
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), u64::MAX - 1)
+            .map_err(|source| Errno::from_io_error(&source).unwrap_or(Errno::IO))?;
+        Ok((bytes, stat))
+    }
+}
+
+/// Returns true if every byte is that of one side at its place, or a zero that a power failure left, and the length
+/// lies between theirs.
+fn is_mix(now: &[u8], old: &[u8], new: &[u8]) -> bool {
+    let lengths = old.len().min(new.len())..=old.len().max(new.len());
+    let is_known = |(place, byte): (usize, &u8)| {
+        *byte == 0 || old.get(place) == Some(byte) || new.get(place) == Some(byte)
+    };
+    lengths.contains(&now.len()) && now.iter().enumerate().all(is_known)
+}
+
+/// Bytes copied at a time.
+const PART_BYTES: usize = 256 << 10;
+
+impl Change<'_> {
+    /// Copies what moves to another mount, and says with each move where its copy waits.
+    ///
+    /// # Errors
+    /// `not_a_regular_file` where something cannot be copied, `stale_file` where it changes meanwhile, or
+    /// the system's.
+    pub(in crate::engine) fn copy_across(&mut self, state: &State, ways: &Ways) -> Result<(), Error> {
+        let workspace = &self.engine.workspace;
+        let stage = Stage::new(workspace, state, &self.entry.id)?;
+        let executor = Executor { workspace, state };
+        let folder_for = |at: &Location, nearest: Option<&WorkspacePath>| match (at, nearest) {
+            (Location::File(_), Some(nearest)) => stage.folder_for(nearest, true),
+            _ => Ok(stage.own_folder()),
+        };
+        let leaving = self.folders.leaving();
+        for (number, moved) in self.moves.iter_mut().enumerate() {
+            let shown = moved.from.to_string();
+            let io = |errno: Errno| Error::io("move", shown.clone(), errno);
+            let parents = [&moved.from, &moved.to].map(|at| at.parent().unwrap_or_else(|| at.clone()));
+            let [old, new] = &parents;
+            let nearest = ways.nearest.get(&new.from_root(state.path()));
+            let (source, name) = executor.folder_of(&moved.from).map_err(io)?;
+            let (copies, target) = folder_for(&moved.to, nearest)?;
+            if fs::mount_of(&source).map_err(io)? == fs::mount_of(&target).map_err(io)? {
+                continue;
+            }
+            let copy = stage.name_in(&copies, &format!("copy-{number}"));
+            let new_name = copy.path().name().unwrap_or_default().to_owned();
+            let copied = copied((source.as_fd(), name), (target.as_fd(), &new_name));
+            let stat = copied.map_err(|fault| {
+                let _ = removal::remove(target.as_fd(), &new_name);
+                fault.into_error(&shown)
+            })?;
+            let (gone, _) = folder_for(&moved.from, Some(&staying(workspace, old.path(), &leaving)))?;
+            let gone = stage.name_in(&gone, &format!("gone-{number}"));
+            let thing = Thing { inode: stat.st_ino, is_folder: fs::is_folder(&stat) };
+            moved.across = Some(Across { copy, thing, gone });
+        }
+        Ok(())
+    }
+}
+
+/// The nearest folder at or above one that does not go, as far as its mount reaches: what waits in a folder that
+/// is to go would keep it.
+fn staying(
+    workspace: &Workspace,
+    folder: &WorkspacePath,
+    leaving: &BTreeSet<&WorkspacePath>,
+) -> WorkspacePath {
+    let mount = |folder: &WorkspacePath| fs::mount_of(&workspace.open_folder(folder).ok()?).ok();
+    let mut nearest = folder.clone();
+    while leaving.contains(&nearest) {
+        match nearest.parent() {
+            Some(parent) if mount(&parent) == mount(&nearest) => nearest = parent,
+            _ => break,
+        }
+    }
+    nearest
+}
+
+/// Copies whatever has a name in a folder to a name in another, on any file system; `shown` is what messages
+/// call it.
+///
+/// # Errors
+/// As [`Change::copy_across`]; nothing is left at the new name then.
+pub fn copy(from: (BorrowedFd<'_>, &OsStr), to: (BorrowedFd<'_>, &OsStr), shown: &str) -> Result<(), Error> {
+    copied(from, to).map(drop).map_err(|fault| {
+        let _ = removal::remove(to.0, to.1);
+        fault.into_error(shown)
+    })
+}
+
+/// Removes the originals once a change is applied, or the copies if it failed.
+pub(in crate::engine) fn clear(executor: Executor<'_>, moves: &[Move], stands: bool) {
+    for across in moves.iter().filter_map(|moved| moved.across.as_ref()) {
+        let at = if stands { &across.gone } else { &across.copy };
+        if let Ok((folder, name)) = executor.folder_of(at) {
+            // Best effort: the next change removes what is left.
+            let _ = removal::remove(folder.as_fd(), name);
+        }
+    }
+}
+
+/// Why something could not be copied.
+enum Fault {
+    /// Returns the OS error.
+    Io(std::io::Error),
+    /// It is a device, or another file system is mounted in it.
+    Kind(PathBuf),
+    /// Others have changed it meanwhile, or its copy is not what it is.
+    Changed(PathBuf),
+}
+
+impl<E: Into<std::io::Error>> From<E> for Fault {
+    fn from(source: E) -> Self {
+        Self::Io(source.into())
+    }
+}
+
+impl Fault {
+    /// The refusal to move `shown`.
+    fn into_error(self, shown: &str) -> Error {
+        let inner = |path: &Path| {
+            // The refused entry may be the whole of the move.
+            let path: PathBuf =
+                [Path::new(shown), path].iter().filter(|part| !part.as_os_str().is_empty()).collect();
+            path.display().to_string()
+        };
+        match self {
+            Self::Io(source) => Error::io("copy", shown, source),
+            Self::Kind(path) => Error::new(
+                ErrorKind::NotARegularFile,
+                format!(
+                    "{} cannot be moved to another file system: it is a device or a mount point",
+                    inner(&path)
+                ),
+            )
+            .at(shown),
+            Self::Changed(path) => Error::new(
+                ErrorKind::StaleFile,
+                format!("{} was changed by another program during this call", inner(&path)),
+            )
+            .at(shown),
+        }
+    }
+}
+
+/// Something that waits to be copied.
+struct Waiting {
+    /// The folder that it is in.
+    from: Rc<OwnedFd>,
+    /// Its name there.
+    name: OsString,
+    /// The folder that its copy comes into.
+    to: Rc<OwnedFd>,
+    /// The name there.
+    new: OsString,
+    /// Its path below what is copied.
+    path: PathBuf,
+}
+
+/// Copies whatever has a name in a folder to a name in another, with mode, owner, attributes and times;
+/// all of it is read again, and on disk in the end. Answers what the copy is.
+fn copied(
+    (from, name): (BorrowedFd<'_>, &OsStr),
+    (to, new): (BorrowedFd<'_>, &OsStr),
+) -> Result<Stat, Fault> {
+    let mount = fs::mount_of(from)?;
+    let (source, target) = (Rc::new(from.try_clone_to_owned()?), Rc::new(to.try_clone_to_owned()?));
+    let mut waiting = vec![Waiting {
+        from: source,
+        name: name.to_owned(),
+        to: target,
+        new: new.to_owned(),
+        path: PathBuf::new(),
+    }];
+    let mut seen: BTreeMap<PathBuf, Stat> = BTreeMap::new();
+    let mut folders: Vec<(OwnedFd, Rc<OwnedFd>, Stat)> = Vec::new();
+    while let Some(Waiting { from, name, to, new, path }) = waiting.pop() {
+        let entry = fs::open_at(from.as_fd(), &name, fs::LOOK)?;
+        let stat = rustix::fs::fstat(&entry)?;
+        seen.insert(path.clone(), stat);
+        if fs::is_symlink(&stat) {
+            fs::create_link_at(to.as_fd(), &new, &fs::target_of(&entry)?)?;
+        } else if fs::is_regular(&stat) {
+            copy_file((from.as_fd(), &name), (to.as_fd(), &new), &path)?;
+        } else if fs::is_folder(&stat) && fs::mount_of(&entry)? == mount {
+            rustix::io::retry_on_intr(|| rustix::fs::mkdirat(&to, &new, Mode::RWXU))?;
+            let inner = fs::open_at(to.as_fd(), &new, fs::FOLDER)?;
+            let source = Rc::new(fs::open_at(from.as_fd(), &name, fs::FOLDER)?);
+            let target = Rc::new(fs::open_at(inner.as_fd(), OsStr::new("."), fs::FOLDER)?);
+            for name in fs::names_in(&source)? {
+                let path = path.join(&name);
+                let (from, to) = (Rc::clone(&source), Rc::clone(&target));
+                waiting.push(Waiting { from, new: name.clone(), name, to, path });
+            }
+            folders.push((inner, source, stat));
+        } else if SpecialFile::can_be_made(fs::type_of(&stat)) {
+            executor::make(to.as_fd(), &new, fs::type_of(&stat), fs::mode_of(&stat))?;
+        } else {
+            return Err(Fault::Kind(path));
+        }
+    }
+    for (copy, source, stat) in folders.iter().rev() {
+        let known = metadata::Identity::of(source.as_fd(), stat);
+        metadata::set_metadata(copy, Some(fs::mode_of(stat)), known.as_ref())?;
+        rustix::fs::futimens(copy, &times(stat))?;
+        rustix::io::retry_on_intr(|| rustix::fs::fsync(copy))?;
+    }
+    must_be_unchanged(from, name, &seen)?;
+    rustix::io::retry_on_intr(|| rustix::fs::fsync(to)).or_else(ignore_path_only)?;
+    Ok(fs::stat_at(to, new)?)
+}
+
+/// A folder that was opened only to change names in it cannot be synced; the change syncs it later.
+fn ignore_path_only(errno: Errno) -> Result<(), Errno> {
+    if errno == Errno::BADF { Ok(()) } else { Err(errno) }
+}
+
+/// Copies a file, and reads the copy again.
+fn copy_file(
+    (from, name): (BorrowedFd<'_>, &OsStr),
+    (to, new): (BorrowedFd<'_>, &OsStr),
+    path: &Path,
+) -> Result<(), Fault> {
+    let mut source = File::from(fs::open_at(from, name, fs::READ)?);
+    let stat = rustix::fs::fstat(&source)?;
+    let mut copy = fs::create_at(to, new, 0o600)?;
+    let mut part = vec![0; PART_BYTES];
+    let (mut hasher, mut bytes) = (Hasher::default(), 0_u64);
+    loop {
+        let count = source.read(&mut part)?;
+        let Some(read) = part.get(..count).filter(|read| !read.is_empty()) else { break };
+        bytes += read.len() as u64;
+        if bytes > FILE_BYTES_MAX {
+            return Err(Errno::FBIG.into());
+        }
+        hasher.update(read);
+        copy.write_all(read)?;
+    }
+    metadata::give(&copy, Some((&stat, &source)), None, None, &mut Vec::new())?;
+    rustix::fs::futimens(&copy, &times(&stat))?;
+    copy.sync_all()?;
+    let again = crate::engine::workspace::digest::sha256_of(File::from(fs::open_at(to, new, fs::READ)?))?;
+    if again != hasher.finish() || !fs::is_unchanged(&stat, &rustix::fs::fstat(&source)?) {
+        return Err(Fault::Changed(path.to_owned()));
+    }
+    Ok(())
+}
+
+/// The times that a copy takes over.
+fn times(stat: &Stat) -> Timestamps {
+    let time = |seconds, nanos: u64| Timespec { tv_sec: seconds, tv_nsec: i64::try_from(nanos).unwrap_or(0) };
+    Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+    }
+}
+
+/// Refuses what others have changed since it was copied.
+fn must_be_unchanged(
+    from: BorrowedFd<'_>,
+    name: &OsStr,
+    seen: &BTreeMap<PathBuf, Stat>,
+) -> Result<(), Fault> {
+    for (path, then) in seen {
+        let full = WorkspacePath::new(&Path::new(name).join(path)).ok_or(Errno::INVAL)?;
+        let now = fs::open_beneath(from, &full, fs::LOOK).and_then(rustix::fs::fstat);
+        if !now.is_ok_and(|now| fs::is_unchanged(then, &now)) {
+            return Err(Fault::Changed(path.clone()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_mix;
+
+    #[test]
+    fn what_a_dead_call_left_is_told_from_what_others_wrote() {
+        for (now, old, new, is_it) in [
+            ("new.old", "old.old", "new.new", true),
+            ("old.new", "old.old", "new.new", true),
+            ("ab", "a", "abc", true),
+            ("abX", "a", "abc", false),
+            ("abcd", "a", "abc", false),
+            ("a", "abc", "ab", false),
+            ("a\0c", "abc", "xyz", true),
+        ] {
+            assert_eq!(is_mix(now.as_bytes(), old.as_bytes(), new.as_bytes()), is_it, "{now}");
+        }
+    }
+}
