@@ -1,6 +1,6 @@
 //! Patches: their parsers, and their application.
 
-use lbx::text::git_diff::{FileDiff, Side, without_hunk};
+use lbx::text::diff::{FileDiff, Side, without_hunk};
 use lbx::text::patch::{
     Action, Applied, Before, Body, FilePatch, Patch, PatchOptions, PlanOptions, Strip, apply as apply_file,
     compose, parse, search_replace_blocks,

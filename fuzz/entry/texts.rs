@@ -6,11 +6,10 @@ use lbx::text::answer_size::AnswerRoom;
 use lbx::text::content::{Content, View};
 use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
 use lbx::text::markdown::find;
-use lbx::text::markdown::outline::{self, Heading, outline};
-use lbx::text::markdown::references::lost_references;
+use lbx::text::markdown::outline::{self, Heading, lost_references, outline};
 use lbx::text::merge::{Alike, Labels, conflicts, merge};
 use lbx::text::slice::{SliceBounds, Sliced, Slicer};
-use lbx::text::{block, diff, escaped, flexible, line_range, lines, nearest, own, replace, sketch, visible};
+use lbx::text::{diff, escaped, flexible, lines, merge, nearest, replace, sketch};
 
 use super::split;
 
@@ -75,9 +74,9 @@ fn shown(body: &[u8]) {
     assert!(!escaped::name(&text).contains(escaped::is_active), "an active character in a name");
     let all: Vec<&[u8]> = lines::lines(body).collect();
     for (at, line) in all.iter().enumerate().take(50) {
-        let _ = visible::line(line);
-        let _ = visible::blanks(line);
-        let (first, last) = block::enclosing(&all, at);
+        let _ = escaped::visible(line);
+        let _ = escaped::visible_blanks(line);
+        let (first, last) = lines::enclosing_block(&all, at);
         assert!(first <= last && last < all.len(), "a block outside the text");
     }
 }
@@ -97,8 +96,8 @@ pub fn edits(data: &[u8]) {
         assert!(1 <= near.start_line && near.start_line <= near.end_line && near.end_line <= total);
     }
     for first in 1..5 {
-        let span = line_range::LineSpan { first, last: first + u64::from(choice % 3) };
-        if let Some(range) = line_range::bytes_of(body, span) {
+        let span = lines::LineSpan { first, last: first + u64::from(choice % 3) };
+        if let Some(range) = lines::bytes_of(body, span) {
             assert!(range.start < range.end && range.end <= body.len(), "lines outside the text");
         }
     }
@@ -218,6 +217,6 @@ pub fn merges(data: &[u8]) {
     if merged.is_err() {
         let _ = conflicts(base, one, other, Labels { base: "base", one: "one", other: "other" }, 10_000);
     }
-    assert!(own::carried(base, one, one) == base, "a change alone is not taken back");
-    assert!(own::carried(base, base, other) == other, "no change, and something is taken back");
+    assert!(merge::revert_hunks(base, one, one) == base, "a change alone is not taken back");
+    assert!(merge::revert_hunks(base, base, other) == other, "no change, and something is taken back");
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::request;
 use crate::text::checked::peek_str;
 use crate::text::counted::counted;
-use crate::text::visible;
+use crate::text::escaped;
 use crate::tools::{Answered, Effect, Reply, Text, ToolEntry};
 
 /// A call that is about to be made.
@@ -233,7 +233,7 @@ const WHY: &str = "why";
 /// Question for the person. Nothing in it gives orders to a terminal or changes the direction of text; of a long
 /// one the start and the end are shown, with its size.
 fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
-    let seen = |text: &str| text.split_inclusive('\n').map(visible::controls).collect::<String>();
+    let seen = |text: &str| text.split_inclusive('\n').map(escaped::visible_controls).collect::<String>();
     let change = seen(change);
     let why = request.get(WHY).and_then(Value::as_str).map(|why| format!("Why: {}\n\n", seen(why)));
     let shown = if change.len() <= SHOWN_BYTES_MAX {

@@ -1,7 +1,8 @@
-//! One file, searched.
+//! A search, and one file searched.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 
 use grep_matcher::LineTerminator;
@@ -9,8 +10,11 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use rustix::fs::Stat;
 
-use super::collect::{Collector, Gathered, LinesLeft, Style};
-use crate::engine::workspace::fs;
+use crate::control::Control;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{Workspace, fs};
+use crate::search::collect::{Collector, Gathered, LinesLeft, Style};
+use crate::search::page::Window;
 use crate::sha256::{Hasher, Sha256};
 
 /// Files up to this many bytes are read at once; it is the searcher's own buffer, so that the same
@@ -28,7 +32,7 @@ pub struct Manner {
     pub line_ending: LineTerminator,
     /// How matches are shown.
     pub style: Style,
-    /// Whether a match may go across lines.
+    /// True if a match may go across lines.
     pub multiline: bool,
     /// Lines shown before each match.
     pub before: usize,
@@ -36,9 +40,9 @@ pub struct Manner {
     pub after: usize,
     /// Maximum number of matching lines per file.
     pub per_file_max: Option<u64>,
-    /// Whether the SHA-256 of a file with matches is wanted.
+    /// True if the SHA-256 of a file with matches is wanted.
     pub hash: bool,
-    /// Whether files with NUL bytes are taken for text.
+    /// True if files with NUL bytes are taken for text.
     pub binary: bool,
 }
 
@@ -177,12 +181,12 @@ fn fill(file: &mut File, buffer: &mut [u8], size: u64) -> io::Result<usize> {
     }
 }
 
-/// Whether the text begins with the mark of its encoding.
+/// Returns true if the text begins with the mark of its encoding.
 fn has_bom(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\xef\xbb\xbf") || bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")
 }
 
-/// Whether a line ends among the bytes that are looked at for a mark of the encoding.
+/// Returns true if a line ends among the bytes that are looked at for a mark of the encoding.
 ///
 /// The searcher sees them before the rest, and so a line of them before a NUL byte right behind.
 fn has_early_line(bytes: &[u8]) -> bool {
@@ -208,7 +212,7 @@ fn hash(file: &mut File, should_stop: &dyn Fn() -> bool) -> io::Result<Option<Sh
     }
 }
 
-/// Whether the file is still as it was.
+/// Returns true if the file is still as it was.
 fn is_unchanged(file: &File, before: &Stat) -> bool {
     rustix::fs::fstat(file).is_ok_and(|now| {
         now.st_size == before.st_size
@@ -232,4 +236,35 @@ impl Read for Watched<'_> {
         }
         self.file.read(buffer)
     }
+}
+
+/// What is searched for, and how much of it is shown.
+#[derive(Debug)]
+pub struct Search<'w> {
+    /// The workspace searched.
+    pub workspace: &'w Workspace,
+    /// How files are searched.
+    pub manner: Manner,
+    /// How much is shown.
+    pub window: Window,
+    /// True if matches are counted behind the page too.
+    pub total: bool,
+    /// True if an answer names each file once.
+    pub group: bool,
+    /// When to stop.
+    pub control: Control,
+}
+
+/// What came of one file, or of a part of it.
+pub struct SearchedPart {
+    /// The file.
+    pub path: WorkspacePath,
+    /// What was found in it.
+    pub gathered: Gathered,
+    /// True if it is the last part.
+    pub last: bool,
+    /// All matches of the file; known with the last part.
+    pub count: u64,
+    /// The file as it was searched.
+    pub seen: Option<(Sha256, Stat)>,
 }

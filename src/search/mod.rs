@@ -3,50 +3,32 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `listing` | one folder, read once and sorted |
-//! | `roots` | from the paths of a request to the roots of a walk |
-//! | `rules` | what `.gitignore` and its kin hide |
-//! | `tracked` | what git tracks, though a rule may name it |
-//! | `selection` | what a search wants: hidden files, globs, types, depth |
+//! | `entry` | an entry of a walk, the listing of one folder, notes on what could not be read |
+//! | `rules` | `.gitignore` and its kin |
+//! | `selection` | entries that a search wants, and files that git tracks |
+//! | `readahead` | folders read by a second thread before the walk reaches them |
 //! | `walk` | every entry in order, each folder opened from the one before |
-//! | `ahead` | folders read by a second thread before the walk comes to them |
-//! | `ordered` | work in parallel, results in order |
-//! | `pattern`, `globs` | compiled patterns, bounded |
-//! | `basic` | patterns in the basic syntax of `grep` |
-//! | `left_out` | what a search that found nothing passed by |
-//! | `matched`, `lines`, `clip` | what a match looks like in an answer |
-//! | `packed` | matches in little memory |
-//! | `collect`, `file` | one file searched |
-//! | `query` | what is searched for, and what comes of one file |
-//! | `content` | all files searched in parallel |
-//! | `results` | what comes of them, in order, as far as it is shown |
+//! | `globs`, `pattern` | globs, paths and patterns of a request, compiled and bounded |
+//! | `matches` | matches packed in little memory, and their form in an answer |
+//! | `collect`, `file` | a search, and one file searched |
+//! | `content` | files searched in parallel, results in order |
+//! | `results` | results in order, as far as they are shown |
 //! | `page` | limits, offsets and byte budgets |
-//! | `sums` | how much folders hold |
-//! | `newest` | files by time |
-//! | `notes` | what could not be searched |
+//! | `dir_sizes` | sizes of folders, entries by time or size |
+//! | `skipped` | hidden and ignored files that a search without a result skipped |
 
-pub mod ahead;
-pub mod basic;
-pub mod clip;
 pub mod collect;
 pub mod content;
+pub mod dir_sizes;
+pub mod entry;
 pub mod file;
 pub mod globs;
-pub mod left_out;
-pub mod lines;
-pub mod listing;
-pub mod matched;
-pub mod newest;
-pub mod notes;
-pub mod ordered;
-pub mod packed;
+pub mod matches;
 pub mod page;
 pub mod pattern;
-pub mod query;
+pub mod readahead;
 pub mod results;
-pub mod roots;
 pub mod rules;
 pub mod selection;
-pub mod sums;
-pub mod tracked;
+pub mod skipped;
 pub mod walk;

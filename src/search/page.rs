@@ -40,7 +40,7 @@ pub struct Budget {
     bytes: u64,
     /// Entries offered so far, those passed over included.
     seen: u64,
-    /// Whether an entry found no place.
+    /// True if an entry found no place.
     truncated: bool,
 }
 
@@ -88,7 +88,7 @@ impl Budget {
         self.seen += count;
     }
 
-    /// Whether every further entry belongs to a later page.
+    /// Returns true if every further entry belongs to a later page.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.truncated
@@ -133,7 +133,7 @@ impl<T: Serialize> Page<T> {
         offered
     }
 
-    /// Whether every further entry belongs to a later page.
+    /// Returns true if every further entry belongs to a later page.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.budget.is_full()

@@ -1,9 +1,9 @@
-//! Patterns, compiled and bounded.
+//! Patterns, compiled and bounded, and those in the syntax of `grep` without `-E`, where the backslash makes an
+//! operator.
 
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
-use super::basic;
 use crate::error::Error;
 use crate::request::quoted;
 
@@ -85,7 +85,7 @@ pub fn compile(patterns: &[String], reading: &Reading) -> Result<Pattern, Error>
     Ok(Pattern { matcher, line_ending })
 }
 
-/// Whether a pattern asks for carriage returns, in any spelling that the syntax has.
+/// Returns true if a pattern asks for carriage returns, in any spelling that the syntax has.
 fn names_carriage_return(pattern: &str, literal: bool) -> bool {
     if literal || pattern.contains('\r') {
         return pattern.contains('\r');
@@ -102,7 +102,7 @@ fn names_carriage_return(pattern: &str, literal: bool) -> bool {
     false
 }
 
-/// Whether the escape whose backslash was just read stands for a carriage return.
+/// Returns true if the escape whose backslash was just read stands for a carriage return.
 fn names_carriage_return_here(escape: &str) -> bool {
     let mut characters = escape.chars();
     let digits = match characters.next() {
@@ -167,7 +167,7 @@ fn advice(patterns: &[String], reason: &str) -> String {
         return "Backreferences are not supported: write the repeated text out, or search for its first part."
             .to_owned();
     }
-    match basic::as_extended(only).filter(|extended| is_regex(extended)) {
+    match as_extended(only).filter(|extended| is_regex(extended)) {
         Some(extended) => format!("Is that the syntax of grep without -E? Here it is `{extended}`."),
         None => {
             "Put a backslash before each character that stands for itself. To search for plain text, set `literal`."
@@ -182,6 +182,68 @@ fn column_of(message: &str) -> Option<usize> {
     const INDENT: usize = 4;
     let caret = message.lines().find(|line| line.trim_start().starts_with('^'))?;
     Some((caret.len() - caret.trim_start().len()).checked_sub(INDENT)? + 1)
+}
+
+/// Operators that need a backslash in the basic syntax, and none here.
+const OPERATORS: &str = "|()+?{}";
+
+/// The same pattern in the syntax used here; `None` where it has no operator of the basic syntax.
+#[must_use]
+pub fn as_extended(pattern: &str) -> Option<String> {
+    let mut extended = String::with_capacity(pattern.len());
+    let (mut found, mut in_class) = (false, false);
+    let mut characters = pattern.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some(operator) if OPERATORS.contains(operator) && !in_class => {
+                    found = true;
+                    extended.push(operator);
+                }
+                Some(other) => extended.extend(['\\', other]),
+                None => extended.push('\\'),
+            },
+            '[' if !in_class => {
+                in_class = true;
+                extended.push('[');
+                // A `]` right at the beginning belongs to the class.
+                for first in ['^', ']'] {
+                    extended.extend(characters.next_if_eq(&first));
+                }
+            }
+            ']' => {
+                in_class = false;
+                extended.push(']');
+            }
+            plain if OPERATORS.contains(plain) && !in_class => extended.extend(['\\', plain]),
+            other => extended.push(other),
+        }
+    }
+    found.then_some(extended)
+}
+
+/// Returns true if the pattern has an alternative of the basic syntax.
+#[must_use]
+pub fn has_basic_alternative(pattern: &str) -> bool {
+    has_escaped(pattern, "|")
+}
+
+/// Returns true if the pattern may be meant in the basic syntax: `\(` alone is how everyone writes a plain
+/// parenthesis.
+#[must_use]
+pub fn is_likely_basic(pattern: &str) -> bool {
+    has_escaped(pattern, "|+?{")
+}
+
+/// Returns true if one of `operators` stands behind a backslash.
+fn has_escaped(pattern: &str, operators: &str) -> bool {
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        if character == '\\' && characters.next().is_some_and(|escaped| operators.contains(escaped)) {
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -222,5 +284,16 @@ mod tests {
         assert!(refused(&"(".repeat(5000)).message().contains("bad pattern"));
         assert!(refused("a\\nb").suggested_action().contains("multiline"));
         assert!(refused("").suggested_action().contains('^'));
+    }
+
+    #[test]
+    fn operators_change_sides() {
+        assert_eq!(as_extended(r"a\|b").as_deref(), Some("a|b"));
+        assert_eq!(as_extended(r"fn main(\|\(pub\)\+").as_deref(), Some(r"fn main\(|(pub)+"));
+        assert_eq!(as_extended(r"[\|(]\|x").as_deref(), Some(r"[\|(]|x"));
+        assert_eq!(as_extended(r"\bword\b"), None);
+        assert_eq!(as_extended("a|b"), None);
+        assert!(has_basic_alternative(r"a\|b") && !has_basic_alternative(r"a\\|b"));
+        assert!(is_likely_basic(r"a\+") && !is_likely_basic(r"main\(\)"));
     }
 }

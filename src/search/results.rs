@@ -5,13 +5,11 @@ use std::borrow::Cow;
 use rustix::fs::Stat;
 
 use super::collect::{MatchDetail, more_bytes};
-use super::lines::{Count, FileMatches, Marked};
-use super::matched::{Entries, Match};
-use super::notes::Notes;
-use super::packed::{Context, Head, Packer, Piece};
 use super::page::{Budget, Offered, Page, json_bytes};
-use super::query::{Search, SearchedPart};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::search::entry::Notes;
+use crate::search::file::{Search, SearchedPart};
+use crate::search::matches::{Context, Count, Entries, FileMatches, Head, Marked, Match, Packer, Piece};
 use crate::sha256::Sha256;
 
 /// What came of a search.
@@ -33,14 +31,14 @@ pub struct SearchResult {
     pub seen: Vec<ShownFile>,
     /// Files searched.
     pub files_searched: u64,
-    /// Whether every file was looked at, as far as the page needs it.
+    /// True if every file was looked at, as far as the page needs it.
     pub complete: bool,
     /// What could not be searched.
     pub notes: Notes,
 }
 
 impl SearchResult {
-    /// Whether a path had to be changed to be shown.
+    /// Returns true if a path had to be changed to be shown.
     #[must_use]
     pub fn has_lossy_path(&self) -> bool {
         let shown = self.matches.iter().map(|file| &file.path);
@@ -85,11 +83,11 @@ pub struct Results<'s, 'w> {
 /// What is known of a file of which more parts may come.
 #[derive(Debug, Default)]
 struct AtHand {
-    /// Whether it has been counted.
+    /// True if it has been counted.
     counted: bool,
     /// Its path as answers show it, once it was needed.
     shown: Option<String>,
-    /// Whether matches of it are on the page.
+    /// True if matches of it are on the page.
     on_page: bool,
     /// The lines of it that are shown whole.
     lines: Vec<(u64, u64)>,
@@ -111,7 +109,7 @@ impl<'s, 'w> Results<'s, 'w> {
         }
     }
 
-    /// Whether the page is full.
+    /// Returns true if the page is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.budget.is_full() || self.files.is_full()

@@ -16,10 +16,9 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::listing::RuleFiles;
-use super::notes::Notes;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::git_files::{GIT_LINK_BYTES_MAX, git_folder, open_folder, read_regular};
+use crate::search::entry::{Notes, RuleFiles};
 
 /// Bytes of one file of rules; a larger one is not used.
 const RULE_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -55,9 +54,9 @@ pub struct Rules {
     exclude: Gitignore,
     /// The user's own, which count after all others; at the top only.
     user: Option<Gitignore>,
-    /// Whether a repository begins in this folder.
+    /// True if a repository begins in this folder.
     repository: bool,
-    /// Whether this folder lies in a repository.
+    /// True if this folder lies in a repository.
     in_repository: bool,
     /// Set where the folder lies above the workspace: paths are then seen from here.
     above: Option<PathBuf>,

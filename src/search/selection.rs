@@ -1,14 +1,23 @@
-//! What a search wants of the tree: hidden files, globs, types, depth.
+//! Entries that a search wants: hidden files, globs, types, depth, and files that git tracks although a rule
+//! names them.
+//!
+//! A file that was added before a rule named it, or against one, is as much part of the repository
+//! as any other: `git ls-files` lists it, and so do `glob` and `ls`. `rg` does not ask, and so
+//! `grep` does not either.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use gix::bstr::ByteSlice;
+use gix::index::File;
 use ignore::Match;
 use ignore::overrides::Override;
 use ignore::types::Types;
 
-use super::globs::PathGlob;
-use super::listing::Kind;
-use super::rules::{Rules, Verdict};
+use crate::engine::workspace::git_files;
+use crate::search::entry::{Kind, Notes};
+use crate::search::globs::PathGlob;
+use crate::search::rules::{Rules, Verdict};
 
 /// Levels below a path that are entered at most.
 const DEPTH_MAX: usize = 20_000;
@@ -20,7 +29,7 @@ pub struct Selection {
     pub hidden: bool,
     /// What the ignore rules hide too.
     pub no_ignore: bool,
-    /// Whether what git tracks is shown, ignored or not.
+    /// True if what git tracks is shown, ignored or not.
     pub tracked: bool,
     /// Globs that include or exclude; they count before the ignore rules, as in ripgrep.
     pub overrides: Override,
@@ -83,7 +92,7 @@ impl Kinds {
     /// Everything.
     pub const ALL: Self = Self { files: true, folders: true, symlinks: true, others: true };
 
-    /// Whether `kind` is one of them.
+    /// Returns true if `kind` is one of them.
     #[must_use]
     pub fn has(self, kind: Kind) -> bool {
         match kind {
@@ -129,7 +138,7 @@ impl Selection {
         }
     }
 
-    /// Whether the folders are entered that lie in one `depth` levels below the path walked.
+    /// Returns true if the folders are entered that lie in one `depth` levels below the path walked.
     #[must_use]
     pub fn goes_below(&self, depth: usize) -> bool {
         depth < self.depth.map_or(DEPTH_MAX, |levels| levels.saturating_sub(1))
@@ -192,6 +201,42 @@ impl Selection {
             _ if name.first() == Some(&b'.') && !self.hidden => Admission::Hidden,
             Kind::Dir => Admission::Tracked,
             Kind::File | Kind::Symlink | Kind::Other => Admission::Wanted,
+        }
+    }
+}
+
+/// The files that git tracks in the repository round the workspace.
+pub struct Tracked {
+    /// The repository's index.
+    index: File,
+    /// The workspace root as seen from the work tree; empty, or ending in `/`.
+    prefix: Vec<u8>,
+}
+
+impl Tracked {
+    /// What is tracked in the repository that holds `root`; `None` outside of one.
+    #[must_use]
+    pub fn round(root: &Path, notes: &mut Notes) -> Option<Self> {
+        let (work_tree, index) = git_files::find(root)?;
+        let below = root.strip_prefix(work_tree).map_or(&[][..], |path| path.as_os_str().as_bytes());
+        let prefix = if below.is_empty() { Vec::new() } else { [below, b"/"].concat() };
+        match index.and_then(|index| index.decode()) {
+            Ok(index) => Some(Self { index, prefix }),
+            Err(reason) => {
+                notes.push(|| format!("tracked files that are ignored were left out: git's index: {reason}"));
+                None
+            }
+        }
+    }
+
+    /// Returns true if the file at `path`, or one below the folder there, is tracked.
+    #[must_use]
+    pub fn has(&self, path: &[u8], kind: Kind) -> bool {
+        let path = [&self.prefix, path].concat();
+        match kind {
+            Kind::Dir => self.index.path_is_directory(path.as_bstr()),
+            Kind::File | Kind::Symlink => self.index.entry_by_path(path.as_bstr()).is_some(),
+            Kind::Other => false,
         }
     }
 }

@@ -5,7 +5,6 @@
 //! the root to where the walk stands, and with nothing else; of those folders the deepest few are
 //! kept open.
 
-pub(super) mod entry;
 mod step;
 
 use std::cell::OnceCell;
@@ -16,21 +15,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-
-pub use entry::{LeftOut, Root, WalkEntry, WalkFolder};
 use step::{Enter, Entering, Frame, Naming, Step, TakenEntry, is_state, naming};
 
-use super::ahead::Ahead;
-use super::listing::{self, Kind, RuleFiles};
-use super::notes::Notes;
+use super::entry::{LeftOut, Root, WalkEntry, WalkFolder};
 use super::rules::{RuleFolder, Rules, Verdict};
 use super::selection::{Admission, Selection};
-use super::tracked::Tracked;
 use crate::control::Control;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
 use crate::engine::workspace::listing::{ListedName, Listing, ROOM_BYTES};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{Workspace, fs};
+use crate::search::entry::{Kind, Notes, RuleFiles, read_listing};
+use crate::search::readahead::Ahead;
+use crate::search::selection::Tracked;
 
 /// Folders kept open at once on the way down; the others are opened anew when needed.
 const FOLDERS_OPEN_MAX: usize = 64;
@@ -202,7 +198,7 @@ impl<'w> Walk<'w> {
         let Entering { fd, rules, depth, only_named, only_tracked, in_state, is_left_out } = entering;
         let control = &self.control;
         let buffer = self.buffer.spare_capacity_mut();
-        let listing = listing.map_or_else(|| listing::read(fd.as_fd(), buffer, control), Ok);
+        let listing = listing.map_or_else(|| read_listing(fd.as_fd(), buffer, control), Ok);
         let listing = match listing {
             Ok(listing) => listing,
             Err(errno) => {

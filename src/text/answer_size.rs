@@ -80,7 +80,7 @@ impl AnswerRoom {
         Self { bytes: bound, in_answer: bound.saturating_add(escapes) }
     }
 
-    /// Whether texts of that size have room.
+    /// Returns true if texts of that size have room.
     #[must_use]
     pub const fn holds(self, size: TextSize) -> bool {
         size.bytes <= self.bytes && size.bytes.saturating_add(size.growth) <= self.in_answer
@@ -92,7 +92,7 @@ impl AnswerRoom {
         self.bytes
     }
 
-    /// Whether there is a bound.
+    /// Returns true if there is a bound.
     #[must_use]
     pub const fn is_bounded(self) -> bool {
         self.bytes < usize::MAX
@@ -120,13 +120,13 @@ impl AnswerRoom {
         Self { bytes: self.bytes.max(1), in_answer: self.in_answer.max(1) }
     }
 
-    /// Whether a text of `bytes` bytes, to which the answer adds `growth`, has room.
+    /// Returns true if a text of `bytes` bytes, to which the answer adds `growth`, has room.
     #[must_use]
     pub const fn takes(self, bytes: usize, growth: usize) -> bool {
         self.holds(TextSize { bytes, growth })
     }
 
-    /// Whether nothing has room.
+    /// Returns true if nothing has room.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.bytes == 0 || self.in_answer == 0

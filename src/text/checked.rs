@@ -9,6 +9,8 @@
 use std::ops::RangeBounds;
 use std::slice::SliceIndex;
 
+use crate::error::{Error, ErrorKind};
+
 /// Why a new text is not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -75,6 +77,28 @@ pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), Fault> {
     if bytes > bytes_max { Err(Fault::TooLarge { bytes, bytes_max }) } else { Ok(()) }
 }
 
+impl Fault {
+    /// The error for the file at `shown`.
+    #[must_use]
+    pub fn error(self, shown: &str) -> Error {
+        match self {
+            Self::OutOfRange => Error::internal(format!(
+                "a computed range lies outside the text of {shown}; nothing was written"
+            )),
+            Self::TooLarge { bytes, bytes_max } => Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "{shown} would have at least {bytes} bytes; the limit is {bytes_max} (limits.file_bytes)"
+                ),
+            )
+            .detail("size", bytes)
+            .detail("limit", bytes_max)
+            .suggest("Make the change smaller, or split the file."),
+        }
+        .at(shown)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +151,12 @@ mod tests {
         assert_eq!((peek_str("aé", ..1), peek_str("aé", ..2)), ("a", ""));
         assert!(must_fit(4, 4).is_ok());
         assert_eq!(must_fit(5, 4), Err(Fault::TooLarge { bytes: 5, bytes_max: 4 }));
+    }
+
+    #[test]
+    fn a_fault_has_the_kind_of_the_contract() {
+        assert_eq!(Fault::OutOfRange.error("f").kind(), ErrorKind::Internal);
+        let too_large = Fault::TooLarge { bytes: 5, bytes_max: 4 };
+        assert_eq!(too_large.error("f").kind(), ErrorKind::TooLarge);
     }
 }

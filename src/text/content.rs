@@ -6,9 +6,9 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::lines::LineEnding;
 use crate::buffer::Buffer;
 use crate::text::checked::peek;
+use crate::text::lines::LineEnding;
 
 /// The UTF-8 byte-order mark (RFC 3629, section 6).
 pub const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
@@ -106,7 +106,7 @@ pub struct Unsupported(pub &'static str);
 pub struct Content {
     /// How the file's bytes stand for the body.
     pub encoding: Encoding,
-    /// Whether the file begins with a byte-order mark; it is not in the body.
+    /// True if the file begins with a byte-order mark; it is not in the body.
     pub bom: bool,
     /// The text.
     pub body: Vec<u8>,
@@ -125,23 +125,10 @@ impl Content {
     /// Where the bytes claim an encoding from which they could not be restored: UTF-32, or UTF-16
     /// with half a unit or a lone surrogate.
     pub fn decode(bytes: Vec<u8>) -> Result<Self, Unsupported> {
-        let start = Start::of(&bytes);
-        match start {
-            Start::Utf32 => Err(Unsupported("is UTF-32")),
-            Start::Utf16(big_endian) => {
-                // The mark is there: `Start` has seen it.
-                let (_, units) = bytes.split_at(start.bom_bytes());
-                let body = utf16_to_utf8(units, big_endian)?;
-                let encoding = if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le };
-                Ok(Self { encoding, bom: true, body })
-            }
-            start @ (Start::Utf8Bom | Start::Plain) => {
-                let encoding = if is_utf8(&bytes) { Encoding::Utf8 } else { Encoding::Bytes };
-                let bom = start == Start::Utf8Bom && encoding == Encoding::Utf8;
-                let body = if bom { bytes.split_at(start.bom_bytes()).1.to_vec() } else { bytes };
-                Ok(Self { encoding, bom, body })
-            }
-        }
+        let View { encoding, bom, body } = View::of(&bytes)?;
+        // A text that is the whole file is not copied.
+        let copied = (body.len() < bytes.len() || matches!(body, Cow::Owned(_))).then(|| body.into_owned());
+        Ok(Self { encoding, bom, body: copied.unwrap_or(bytes) })
     }
 
     /// The file's bytes; those that [`Self::decode`] took, where the body is unchanged.
@@ -174,7 +161,7 @@ impl Content {
 pub struct View<'a> {
     /// How the file's bytes stand for the body.
     pub encoding: Encoding,
-    /// Whether the file begins with a byte-order mark; it is not in the body.
+    /// True if the file begins with a byte-order mark; it is not in the body.
     pub bom: bool,
     /// The text.
     pub body: Cow<'a, [u8]>,
@@ -186,12 +173,17 @@ impl<'a> View<'a> {
     /// # Errors
     /// As there.
     pub fn of(bytes: &'a [u8]) -> Result<Self, Unsupported> {
-        match Start::of(bytes) {
-            Start::Utf32 | Start::Utf16(_) => {
-                let Content { encoding, bom, body } = Content::decode(bytes.to_vec())?;
-                Ok(Self { encoding, bom, body: Cow::Owned(body) })
+        let start = Start::of(bytes);
+        match start {
+            Start::Utf32 => Err(Unsupported("is UTF-32")),
+            Start::Utf16(big_endian) => {
+                // The mark is there: `Start` has seen it.
+                let (_, units) = bytes.split_at(start.bom_bytes());
+                let body = Cow::Owned(utf16_to_utf8(units, big_endian)?);
+                let encoding = if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le };
+                Ok(Self { encoding, bom: true, body })
             }
-            start @ (Start::Utf8Bom | Start::Plain) => {
+            Start::Utf8Bom | Start::Plain => {
                 let is_utf8 = is_utf8(bytes);
                 let bom = start == Start::Utf8Bom && is_utf8;
                 let body = if bom { bytes.split_at(start.bom_bytes()).1 } else { bytes };
@@ -251,12 +243,12 @@ fn encoded_bytes(encoding: Encoding, bom: bool, body: &[u8]) -> usize {
     }
 }
 
-/// Whether `bytes` are UTF-8. Most files are ASCII, which takes a simpler look.
+/// Returns true if `bytes` are UTF-8. Most files are ASCII, which takes a simpler look.
 fn is_utf8(bytes: &[u8]) -> bool {
     bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
 }
 
-/// Whether the first bytes of a file are those of a binary: a NUL within the first 8,000, and no
+/// Returns true if the first bytes of a file are those of a binary: a NUL within the first 8,000, and no
 /// byte-order mark of UTF-16.
 #[must_use]
 pub fn looks_binary(start: &[u8]) -> bool {
@@ -267,7 +259,7 @@ pub fn looks_binary(start: &[u8]) -> bool {
     memchr::memchr(0, checked).is_some() || is_known_binary(checked)
 }
 
-/// Whether the first bytes are those of a well-known kind of binary, which may come without a NUL.
+/// Returns true if the first bytes are those of a well-known kind of binary, which may come without a NUL.
 fn is_known_binary(start: &[u8]) -> bool {
     infer::get(start).is_some_and(|kind| {
         !matches!(kind.matcher_type(), infer::MatcherType::Text | infer::MatcherType::Custom)
@@ -309,6 +301,118 @@ fn utf8_to_utf16(text: &[u8], big_endian: bool) -> Vec<u8> {
     bytes.extend(encode(0xfeff));
     bytes.extend(text.encode_utf16().flat_map(encode));
     bytes
+}
+
+/// Turns pieces into text.
+pub enum Decoder {
+    /// UTF-8 or raw bytes; whether there was a byte-order mark.
+    Plain(Utf8Check, bool),
+    /// UTF-16, whether big endian, and the start of a character that is not whole yet.
+    Utf16(bool, Vec<u8>),
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::Plain(Utf8Check::default(), false)
+    }
+}
+
+impl Decoder {
+    /// That of a text which begins so.
+    ///
+    /// # Errors
+    /// Where it is UTF-32.
+    pub fn of(start: Start) -> Result<Self, Unsupported> {
+        Ok(match start {
+            Start::Utf32 => return Err(Unsupported("is UTF-32")),
+            Start::Utf16(big_endian) => Self::Utf16(big_endian, Vec::new()),
+            Start::Utf8Bom => Self::Plain(Utf8Check::default(), true),
+            Start::Plain => Self::default(),
+        })
+    }
+
+    /// The text of the next piece, as far as its characters are whole.
+    ///
+    /// # Errors
+    /// Where it does not keep the encoding that it claims.
+    pub fn text_of<'p>(&mut self, piece: &'p [u8]) -> Result<Cow<'p, [u8]>, Unsupported> {
+        match self {
+            Self::Utf16(big_endian, pending) => {
+                pending.extend_from_slice(piece);
+                let whole = whole_units(pending, *big_endian);
+                let text = utf16_to_utf8(peek(pending, ..whole), *big_endian)?;
+                pending.drain(..whole);
+                Ok(Cow::Owned(text))
+            }
+            Self::Plain(check, _) => {
+                check.push(piece);
+                Ok(Cow::Borrowed(piece))
+            }
+        }
+    }
+
+    /// The encoding, and whether there was a byte-order mark.
+    ///
+    /// # Errors
+    /// Where the text ends within a character.
+    pub fn finish(self) -> Result<(Encoding, bool), Unsupported> {
+        match self {
+            Self::Plain(check, bom) => {
+                let encoding = if check.is_valid() { Encoding::Utf8 } else { Encoding::Bytes };
+                Ok((encoding, bom && encoding == Encoding::Utf8))
+            }
+            Self::Utf16(big_endian, pending) => {
+                utf16_to_utf8(&pending, big_endian)?;
+                Ok((if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le }, true))
+            }
+        }
+    }
+}
+
+/// Tells whether a text that comes in pieces is UTF-8.
+#[derive(Default)]
+pub struct Utf8Check {
+    /// The start of a character whose rest is in the next piece.
+    pending: Vec<u8>,
+    /// True if something was no UTF-8.
+    is_broken: bool,
+}
+
+impl Utf8Check {
+    /// Takes the next piece.
+    pub fn push(&mut self, mut piece: &[u8]) {
+        while !self.pending.is_empty() && !self.is_broken {
+            let Some((&first, rest)) = piece.split_first() else {
+                return;
+            };
+            self.pending.push(first);
+            piece = rest;
+            match std::str::from_utf8(&self.pending) {
+                Ok(_) => self.pending.clear(),
+                Err(error) => self.is_broken = error.error_len().is_some(),
+            }
+        }
+        if self.is_broken {
+            return;
+        }
+        if let Err(error) = std::str::from_utf8(piece) {
+            self.is_broken = error.error_len().is_some();
+            self.pending = peek(piece, error.valid_up_to()..).to_vec();
+        }
+    }
+
+    /// Returns true if all of it was UTF-8.
+    fn is_valid(&self) -> bool {
+        !self.is_broken && self.pending.is_empty()
+    }
+}
+
+/// How many bytes at the start are whole characters of UTF-16, so far as can be told.
+fn whole_units(bytes: &[u8], big_endian: bool) -> usize {
+    let even = bytes.len() & !1;
+    let high_byte = if big_endian { even.checked_sub(2) } else { even.checked_sub(1) };
+    let ends_in_lead = high_byte.and_then(|at| bytes.get(at)).is_some_and(|high| (0xd8..0xdc).contains(high));
+    if ends_in_lead { even - 2 } else { even }
 }
 
 #[cfg(test)]

@@ -1,12 +1,18 @@
-//! Diffs for answers: bounded in time and in bytes.
+//! Diffs: short ones for answers, and whole ones in git's form, byte for byte, so that `git apply` and `patch`
+//! take them.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use similar::{DiffOp, DiffTag, group_diff_ops};
 
-use super::line_diff::{self, LINES_MAX};
-use super::lines;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::peek;
-use crate::text::escaped;
+use crate::text::line_diff::LINES_MAX;
+use crate::text::patch::binary;
+use crate::text::{escaped, line_diff, lines};
 
 /// Unchanged lines shown round a change.
 const CONTEXT_LINES: usize = 3;
@@ -45,10 +51,10 @@ pub fn counts(old: &[u8], new: &[u8]) -> Counts {
 
 /// The parts of two texts between the lines that both begin and end with.
 fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-    let same = old.iter().zip(new).take_while(|(one, other)| one == other).count();
+    let same = lines::common_start(old, new);
     let start = old.get(..same).and_then(|head| memchr::memrchr(b'\n', head)).map_or(0, |at| at + 1);
     let (old, new) = (peek(old, start..), peek(new, start..));
-    let same = old.iter().rev().zip(new.iter().rev()).take_while(|(one, other)| one == other).count();
+    let same = lines::common_end(old, new);
     let tail = peek(old, old.len() - same..);
     // The first line of the common tail may have begun differently.
     let kept = memchr::memchr(b'\n', tail).map_or(0, |at| tail.len() - at - 1);
@@ -73,7 +79,7 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
         Bounded { size: TextSize::of(text.as_bytes()), text, room: AnswerRoom::new(bytes_max), left_out: 0 };
     for group in group_diff_ops(line_diff::diff(&old, &new).ops, context) {
         if text.left_out == 0 {
-            text.push(&header(&group));
+            text.push(&hunk_header(&group));
         }
         for op in &group {
             let removed = peek(&old, op.old_range());
@@ -93,12 +99,11 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
     text
 }
 
-/// The line before a hunk.
-fn header(group: &[DiffOp]) -> String {
-    let span = |of: fn(&DiffOp) -> std::ops::Range<usize>| {
+/// Returns the line before a hunk; an empty side names the line before it.
+fn hunk_header(group: &[DiffOp]) -> String {
+    let span = |of: fn(&DiffOp) -> Range<usize>| {
         let start = group.first().map_or(0, |first| of(first).start);
-        let length = group.last().map_or(0, |last| of(last).end) - start;
-        match length {
+        match group.last().map_or(0, |last| of(last).end) - start {
             0 => format!("{start},0"),
             1 => format!("{}", start + 1),
             length => format!("{},{length}", start + 1),
@@ -149,6 +154,235 @@ impl Bounded {
     }
 }
 
+/// How long a diff may be searched for before it becomes a coarser one.
+const TIME: Duration = Duration::from_millis(500);
+/// Digits of an object id.
+const ID_DIGITS: usize = 10;
+/// A NUL within so many bytes makes a file binary, as git has it.
+const BINARY_PROBE_BYTES: usize = 8000;
+/// Largest file whose lines are compared, in bytes.
+const BYTES_MAX: usize = 16 << 20;
+
+/// A file on one side of a diff.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// Its path.
+    pub path: &'a [u8],
+    /// Its mode, as git writes it.
+    pub mode: &'a str,
+    /// The id of its content, in hex.
+    pub id: &'a str,
+    /// Its content.
+    pub bytes: &'a [u8],
+}
+
+/// One file of a diff.
+#[derive(Debug, Clone, Copy)]
+pub struct FileDiff<'a> {
+    /// The old side; `None` for a new file.
+    pub old: Option<Side<'a>>,
+    /// The new side; `None` for a deleted file.
+    pub new: Option<Side<'a>>,
+    /// How much of the two is the same, in hundredths, where the file has another path now.
+    pub similarity: Option<usize>,
+    /// True if the content of a binary file is written, and not just that it differs.
+    pub binary: bool,
+}
+
+/// What a file's diff amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Amount {
+    /// Lines added; `None` where lines were not compared.
+    pub insertions: Option<usize>,
+    /// Lines removed; likewise.
+    pub deletions: Option<usize>,
+}
+
+impl FileDiff<'_> {
+    /// Adds the diff of this file to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) -> Amount {
+        let (old, new) = (bytes_of(self.old), bytes_of(self.new));
+        let is_large = old.len().max(new.len()) > BYTES_MAX;
+        let is_text = old == new || !(is_large || is_binary(old) || is_binary(new));
+        // Git takes a binary content only where the ids are whole.
+        let header = self.header(if self.binary && !is_text { usize::MAX } else { ID_DIGITS });
+        out.extend_from_slice(&header);
+        if old == new {
+            return Amount { insertions: Some(0), deletions: Some(0) };
+        }
+        if self.binary && !is_text {
+            binary::write(out, old, new);
+            return Amount::default();
+        }
+        let name = |side: Option<Side<'_>>, prefix: &str| match side {
+            Some(side) => quoted(prefix, side.path).into_owned(),
+            None => b"/dev/null".to_vec(),
+        };
+        let (old_name, new_name) = (name(self.old, "a/"), name(self.new, "b/"));
+        if !is_text {
+            let kind: &[u8] = if is_large { b"Large" } else { b"Binary" };
+            out.extend([kind, b" files ", &old_name, b" and ", &new_name, b" differ\n"].concat());
+            return Amount::default();
+        }
+        for (sign, name) in [(b"--- ", &old_name), (b"+++ ", &new_name)] {
+            out.extend_from_slice(sign);
+            out.extend_from_slice(name);
+            // A tab ends a name in which a reader might end too early.
+            out.extend_from_slice(if name.contains(&b' ') { b"\t\n" } else { b"\n" });
+        }
+        write_hunks(out, old, new)
+    }
+
+    /// The lines before `---`, with ids of so many digits.
+    fn header(&self, id_digits: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        let (Some(first), Some(second)) = (self.old.or(self.new), self.new.or(self.old)) else {
+            return out;
+        };
+        let mut line = |parts: &[&[u8]]| {
+            out.extend(parts.concat());
+            out.push(b'\n');
+        };
+        line(&[b"diff --git ", &quoted("a/", first.path), b" ", &quoted("b/", second.path)]);
+        match (self.old, self.new) {
+            (None, Some(new)) => line(&[b"new file mode ", new.mode.as_bytes()]),
+            (Some(old), None) => line(&[b"deleted file mode ", old.mode.as_bytes()]),
+            (Some(old), Some(new)) if old.mode != new.mode => {
+                line(&[b"old mode ", old.mode.as_bytes()]);
+                line(&[b"new mode ", new.mode.as_bytes()]);
+            }
+            _ => {}
+        }
+        if let Some(similarity) = self.similarity {
+            line(&[format!("similarity index {similarity}%").as_bytes()]);
+            line(&[b"rename from ", &quoted("", first.path)]);
+            line(&[b"rename to ", &quoted("", second.path)]);
+        }
+        let id = |side: Option<Side<'_>>| match side {
+            Some(side) => side.id.chars().take(id_digits).collect(),
+            None => "0".repeat(id_digits.min(first.id.len().max(ID_DIGITS))),
+        };
+        let (old_id, new_id) = (id(self.old), id(self.new));
+        if old_id != new_id {
+            let is_same_mode = self.old.is_some() && self.new.is_some() && first.mode == second.mode;
+            let mode = if is_same_mode { format!(" {}", first.mode) } else { String::new() };
+            line(&[format!("index {old_id}..{new_id}{mode}").as_bytes()]);
+        }
+        out
+    }
+}
+
+/// The content of a side; nothing where there is none.
+fn bytes_of(side: Option<Side<'_>>) -> &[u8] {
+    side.map_or(&[], |side| side.bytes)
+}
+
+/// Returns true if git would call a content binary.
+fn is_binary(bytes: &[u8]) -> bool {
+    bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes).contains(&0)
+}
+
+/// The lines of a text as git has them: a line feed ends each.
+fn lines_of(text: &[u8]) -> Vec<&[u8]> {
+    lines::at_line_feeds(text).collect()
+}
+
+/// The operations of each hunk between two texts; none is empty.
+fn groups(old: &[&[u8]], new: &[&[u8]]) -> Vec<Vec<DiffOp>> {
+    let ops = line_diff::of_lines(old, new, Some(Instant::now() + TIME));
+    let mut groups = group_diff_ops(ops, CONTEXT_LINES);
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
+/// Returns true if a diff of two contents has hunks, and not only that they differ.
+#[must_use]
+pub fn has_hunks(old: &[u8], new: &[u8]) -> bool {
+    old.len().max(new.len()) <= BYTES_MAX && !is_binary(old) && !is_binary(new)
+}
+
+/// `new` without the change of one hunk, by its number from 1 in the diff from `old`.
+///
+/// # Errors
+/// How many hunks the diff has, where it has none of that number.
+pub fn without_hunk(old: &[u8], new: &[u8], number: usize) -> Result<Vec<u8>, usize> {
+    if !has_hunks(old, new) {
+        return Err(0);
+    }
+    let (old, new) = (lines_of(old), lines_of(new));
+    let groups = groups(&old, &new);
+    let group = number.checked_sub(1).and_then(|index| groups.get(index));
+    let Some((first, last)) = group.and_then(|group| Some((group.first()?, group.last()?))) else {
+        return Err(groups.len());
+    };
+    let (kept, gone) =
+        (first.new_range().start..last.new_range().end, first.old_range().start..last.old_range().end);
+    let parts = [new.get(..kept.start), old.get(gone), new.get(kept.end..)];
+    Ok(parts.into_iter().flatten().flatten().copied().collect::<Vec<&[u8]>>().concat())
+}
+
+/// Adds the hunks between two texts.
+fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
+    let (old, new) = (lines_of(old), lines_of(new));
+    let (mut insertions, mut deletions) = (0, 0);
+    for group in groups(&old, &new) {
+        out.extend_from_slice(hunk_header(&group).as_bytes());
+        for op in &group {
+            let gone = peek(&old, op.old_range());
+            let come = peek(&new, op.new_range());
+            if op.tag() == DiffTag::Equal {
+                write_lines(out, b' ', gone);
+                continue;
+            }
+            write_lines(out, b'-', gone);
+            write_lines(out, b'+', come);
+            deletions += gone.len();
+            insertions += come.len();
+        }
+    }
+    Amount { insertions: Some(insertions), deletions: Some(deletions) }
+}
+
+/// Adds lines of a hunk.
+fn write_lines(out: &mut Vec<u8>, sign: u8, lines: &[&[u8]]) {
+    for line in lines {
+        out.push(sign);
+        out.extend_from_slice(line);
+        if !line.ends_with(b"\n") {
+            out.extend_from_slice(b"\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+/// A path with its prefix; in quotes, as git writes them, where it could be misread.
+fn quoted<'a>(prefix: &str, path: &'a [u8]) -> Cow<'a, [u8]> {
+    let is_text = std::str::from_utf8(path).is_ok_and(|path| !path.contains(escaped::is_active));
+    let is_odd =
+        |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\\') || (!is_text && !byte.is_ascii());
+    if !path.iter().any(is_odd) {
+        return if prefix.is_empty() {
+            Cow::Borrowed(path)
+        } else {
+            Cow::Owned([prefix.as_bytes(), path].concat())
+        };
+    }
+    let mut out = vec![b'"'];
+    out.extend_from_slice(prefix.as_bytes());
+    for byte in path {
+        match byte {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            // Writing to a vector cannot fail.
+            byte if is_odd(byte) => drop(write!(out, "\\{byte:03o}")),
+            byte => out.push(*byte),
+        }
+    }
+    out.push(b'"');
+    Cow::Owned(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +413,64 @@ mod tests {
         assert_eq!(
             unified("a/f", "b/f", b"a\nb\n", b"a\nc", 0),
             "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
+        );
+    }
+
+    fn side<'a>(path: &'a str, mode: &'a str, id: &'a str, text: &'a str) -> Side<'a> {
+        Side { path: path.as_bytes(), mode, id, bytes: text.as_bytes() }
+    }
+
+    fn written(diff: &FileDiff<'_>) -> String {
+        let mut out = Vec::new();
+        diff.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_hunk_is_taken_out() {
+        let old: String = (1..=30).map(|number| format!("{number}\n")).collect();
+        let new = old.replace("\n2\n", "\ntwo\n").replace("\n15\n", "\n").replace("\n30\n", "\n30\nend");
+        let without = |number| {
+            without_hunk(old.as_bytes(), new.as_bytes(), number).map(|text| String::from_utf8(text).unwrap())
+        };
+        assert_eq!(without(1), Ok(new.replace("\ntwo\n", "\n2\n")));
+        assert_eq!(without(2), Ok(new.replace("\n14\n", "\n14\n15\n")));
+        assert_eq!(without(3), Ok(new.replace("30\nend", "30\n")));
+        assert_eq!((without(0), without(4)), (Err(3), Err(3)));
+        assert_eq!(without_hunk(b"a\0", b"b\0", 1), Err(0));
+    }
+
+    #[test]
+    fn headers_are_those_of_git() {
+        let old = side("a b", "100644", "1111111111111", "one\ntwo");
+        let new = side("a b", "100755", "2222222222222", "one\nTWO\n");
+        assert_eq!(
+            written(&FileDiff { old: Some(old), new: Some(new), similarity: None, binary: false }),
+            "diff --git a/a b b/a b\nold mode 100644\nnew mode 100755\nindex 1111111111..2222222222\n\
+             --- a/a b\t\n+++ b/a b\t\n@@ -1,2 +1,2 @@\n one\n-two\n\\ No newline at end of file\n+TWO\n"
+        );
+        let new = side("c\"", "100644", "1111111111111", "one\ntwo");
+        assert_eq!(
+            written(&FileDiff { old: Some(old), new: Some(new), similarity: Some(100), binary: false }),
+            "diff --git a/a b \"b/c\\\"\"\nsimilarity index 100%\nrename from a b\nrename to \"c\\\"\"\n"
+        );
+        assert_eq!(
+            written(&FileDiff {
+                old: None,
+                new: Some(side("n", "100644", "3", "")),
+                similarity: None,
+                binary: false
+            }),
+            "diff --git a/n b/n\nnew file mode 100644\nindex 0000000000..3\n"
+        );
+        assert!(
+            written(&FileDiff {
+                old: None,
+                new: Some(side("n", "100644", "3", "\0")),
+                similarity: None,
+                binary: false
+            })
+            .ends_with("Binary files /dev/null and b/n differ\n")
         );
     }
 }

@@ -1,9 +1,14 @@
-//! Names and messages as people see them: no name may speak to their terminal.
+//! Text as people see it: names that cannot speak to a terminal, blanks and look-alikes made visible, and
+//! characters that nobody types.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character does something to a terminal or to the order of what it shows, instead of being
+use crate::text::checked::peek_str;
+use crate::text::lines::LineEnding;
+
+/// Returns true if a character does something to a terminal or to the order of what it shows, instead of
+/// being
 /// shown: controls, line separators, and the marks that turn the direction of text.
 #[must_use]
 pub fn is_active(character: char) -> bool {
@@ -75,6 +80,180 @@ fn push(character: char, out: &mut String) {
     out.extend(['\\', letter]);
 }
 
+/// Stands for a tab.
+const TAB: &str = "→";
+/// Stands for a blank at the end of a line.
+const TRAILING_BLANK: &str = "·";
+/// Stands for a carriage return.
+const CARRIAGE_RETURN: &str = "␍";
+
+/// Characters of a path that a warning names whole.
+const PATH_CHARACTERS_MAX: usize = 120;
+
+/// Characters that are easily mistaken for ASCII and are neither blank nor control.
+const LOOK_ALIKES: [char; 16] = [
+    '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2018}', '\u{2019}',
+    '\u{201a}', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2026}', '\u{2032}', '\u{2212}', '\u{00b4}',
+];
+
+/// A line, with its ending, as it can be seen.
+///
+/// A tab is `→`, a blank before the line's end `·`, a carriage return `␍`; no-break and other odd
+/// blanks, invisible and control characters, typographic quotes and dashes are their number, such as
+/// `‹U+00A0›`, and bytes that are no UTF-8 theirs, such as `‹0xE9›`. The line feed stays.
+#[must_use]
+pub fn visible(line: &[u8]) -> String {
+    marked(line, |character| is_unseen(character) || LOOK_ALIKES.contains(&character))
+}
+
+/// The same, but characters that are seen and look like others stay as they are.
+#[must_use]
+pub fn visible_blanks(line: &[u8]) -> String {
+    marked(line, is_unseen)
+}
+
+/// A line of a program's output in which a terminal finds no orders: control characters, save for
+/// tabs and the line's ending, and those that change the direction of text are their number.
+#[must_use]
+pub fn visible_controls(line: &str) -> String {
+    let body = line.trim_end_matches(['\r', '\n']);
+    let ending = peek_str(line, body.len()..);
+    let mut seen = String::with_capacity(line.len());
+    for character in body.chars() {
+        let is_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if character != '\t' && (character.is_control() || is_direction) {
+            let _ = write!(seen, "‹U+{:04X}›", u32::from(character));
+        } else {
+            seen.push(character);
+        }
+    }
+    seen.push_str(ending);
+    seen
+}
+
+/// A path as a warning names it in passing: of a very long one its start and its end.
+#[must_use]
+pub fn short_path(path: &str) -> Cow<'_, str> {
+    let length = path.chars().count();
+    if length <= PATH_CHARACTERS_MAX {
+        return Cow::Borrowed(path);
+    }
+    let kept = PATH_CHARACTERS_MAX / 2;
+    let start = path.chars().take(kept);
+    let end = path.chars().skip(length - kept + 1);
+    Cow::Owned(start.chain(std::iter::once('…')).chain(end).collect())
+}
+
+/// A line with its blanks, and the characters that are odd, marked.
+fn marked(line: &[u8], is_odd: impl Fn(char) -> bool) -> String {
+    let body = line.strip_suffix(b"\n").unwrap_or(line);
+    // Where CR alone ends the lines, they are still to be seen as lines.
+    let feed = if line.ends_with(b"\n") || line.ends_with(b"\r") { "\n" } else { "" };
+    let without_cr = body.strip_suffix(b"\r").unwrap_or(body);
+    let kept =
+        without_cr.len() - without_cr.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let (text, blanks) = body.split_at(kept);
+    let mut seen = String::with_capacity(line.len() + 8);
+    for chunk in text.utf8_chunks() {
+        chunk.valid().chars().for_each(|character| show(character, is_odd(character), &mut seen));
+        for byte in chunk.invalid() {
+            // Writing into a text cannot fail.
+            let _ = write!(seen, "‹0x{byte:02X}›");
+        }
+    }
+    for blank in blanks {
+        match blank {
+            b' ' => seen.push_str(TRAILING_BLANK),
+            b'\t' => seen.push_str(TAB),
+            _ => seen.push_str(CARRIAGE_RETURN),
+        }
+    }
+    seen.push_str(feed);
+    seen
+}
+
+/// Shows one character.
+fn show(character: char, is_odd: bool, seen: &mut String) {
+    match character {
+        '\t' => seen.push_str(TAB),
+        '\r' => seen.push_str(CARRIAGE_RETURN),
+        ' ' => seen.push(' '),
+        odd if is_odd => {
+            let _ = write!(seen, "‹U+{:04X}›", u32::from(odd));
+        }
+        plain => seen.push(plain),
+    }
+}
+
+/// Returns true if a character is not seen, or not for the blank that it is.
+fn is_unseen(character: char) -> bool {
+    let is_format = matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
+    );
+    character.is_control() || character.is_whitespace() || is_format
+}
+
+/// A character that nobody types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OddCharacter {
+    /// The character.
+    pub character: char,
+    /// Its first line, from 1.
+    pub line: usize,
+}
+
+/// The characters that nobody types and that `new` has and `old` lacks, each with its first line; at most
+/// `count_max`.
+#[must_use]
+pub fn odd_characters(old: &[u8], new: &[u8], count_max: usize) -> Vec<OddCharacter> {
+    let mut found: Vec<OddCharacter> = Vec::new();
+    // Nearly every text is plain, and that takes one look at its bytes.
+    if !new.iter().any(|byte| *byte >= 0x80 || is_odd(char::from(*byte))) {
+        return found;
+    }
+    let mut line = 1;
+    let chunks = new.utf8_chunks();
+    for character in chunks.flat_map(|chunk| chunk.valid().chars()) {
+        if is_odd(character) && found.iter().all(|known| known.character != character) && !has(old, character)
+        {
+            found.push(OddCharacter { character, line });
+        }
+        line += usize::from(character == '\n');
+        if found.len() == count_max {
+            break;
+        }
+    }
+    found
+}
+
+/// Returns true if a text has a character.
+fn has(text: &[u8], character: char) -> bool {
+    let mut bytes = [0; 4];
+    memchr::memmem::find(text, character.encode_utf8(&mut bytes).as_bytes()).is_some()
+}
+
+/// Returns true if nobody types a character: controls other than tab, line feed, form feed and carriage
+/// return, and characters
+/// that have no width or change the direction of text.
+const fn is_odd(character: char) -> bool {
+    matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}')
+        || matches!(character, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// What is to be said of the line endings of a new text, after the name of its file.
+#[must_use]
+pub fn odd_line_endings(old: Option<&[u8]>, new: &[u8]) -> Option<&'static str> {
+    let first = new.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_script = |text: &[u8]| text.starts_with(b"#!");
+    if is_script(first) && first.ends_with(b"\r\n") && !old.is_some_and(|old| old.starts_with(first)) {
+        return Some("begins with a `#!` line that ends in CR, so the system does not find its interpreter");
+    }
+    let was_lf = LineEnding::of(old?) == LineEnding::Lf;
+    (was_lf && LineEnding::of(new) == LineEnding::Crlf).then_some("had LF line endings and now has CRLF")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +272,60 @@ mod tests {
             assert_eq!(line(text), as_line);
         }
         assert_eq!(lines("a\n\tb\r\u{1b}"), "a\n\tb\\r\\033");
+    }
+
+    #[test]
+    fn of_a_very_long_path_the_middle_is_left_out() {
+        let whole = "ä/".repeat(60);
+        assert_eq!(short_path(&whole), whole);
+        let longer = format!("start/{whole}end");
+        let short = short_path(&longer);
+        assert_eq!(short.chars().count(), 120);
+        assert!(short.starts_with("start/ä/") && short.ends_with("/ä/end") && short.contains('…'), "{short}");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_shown() {
+        for (text, seen) in [
+            (&b"\ta b \t\r\n"[..], "→a b·→␍\n"),
+            (b"a\rb\n", "a␍b\n"),
+            (b"a\r", "a␍\n"),
+            (b"plain\n", "plain\n"),
+            (b"  \n", "··\n"),
+            (b"", ""),
+            ("a\u{a0}b\u{200b}\u{2019}\u{feff}".as_bytes(), "a‹U+00A0›b‹U+200B›‹U+2019›‹U+FEFF›"),
+            ("ä\u{2028}\u{202e}€😀".as_bytes(), "ä‹U+2028›‹U+202E›€😀"),
+            (b"caf\xe9\x00\x1b[0m", "caf‹0xE9›‹U+0000›‹U+001B›[0m"),
+        ] {
+            assert_eq!(visible(text), seen, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_character_is_named_once_and_only_where_it_is_new() {
+        let found = |old: &str, new: &str| {
+            let all = odd_characters(old.as_bytes(), new.as_bytes(), 9).into_iter();
+            all.map(|odd| (odd.character, odd.line)).collect::<Vec<_>>()
+        };
+        assert_eq!(found("", "a\tb\r\nä 新 é\u{a0}\u{200d}\n"), []);
+        assert_eq!(found("", "a\n\0\u{1b}\n\0"), [('\0', 2), ('\u{1b}', 2)]);
+        assert_eq!(found("x\u{200b}", "\u{200b}\u{202e}"), [('\u{202e}', 1)]);
+        assert_eq!(odd_characters(b"", b"\0\x01\x02", 2).len(), 2);
+    }
+
+    #[test]
+    fn other_line_endings_are_told() {
+        for (old, new, is_told) in [
+            (Some("a\nb\n"), "a\r\nb\r\n", true),
+            (Some("a\nb\n"), "a\r\nb\n", false),
+            (Some("a\r\n"), "b\r\n", false),
+            (None, "b\r\n", false),
+            (None, "#!/bin/sh\r\n", true),
+            (Some("#!/bin/sh\r\na\r\n"), "#!/bin/sh\r\nb\r\n", false),
+            (Some(""), "b\r\n", false),
+        ] {
+            let told = odd_line_endings(old.map(str::as_bytes), new.as_bytes());
+            assert_eq!(told.is_some(), is_told, "{old:?} {new:?}");
+        }
     }
 }

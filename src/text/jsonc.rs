@@ -203,13 +203,13 @@ pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, Fault
     without_member(text, &container_at(text, member.value, b'[')?, at)
 }
 
-/// Whether an object holds nothing, and no comment stands beside it.
+/// Returns true if an object holds nothing, and no comment stands beside it.
 #[must_use]
 pub fn is_empty(text: &str) -> bool {
     text.chars().filter(|character| !BLANKS.contains(character)).eq(['{', '}']) || is_blank(text)
 }
 
-/// Whether a text is no more than blanks.
+/// Returns true if a text is no more than blanks.
 fn is_blank(text: &str) -> bool {
     text.trim_matches(BLANKS).is_empty()
 }

@@ -1,15 +1,13 @@
 //! How alike two short texts are, and which names are most like a given one.
 
 use std::cmp::Ordering;
-use std::time::Instant;
 
-use super::myers;
+use crate::text::line_diff;
 
-/// How alike two texts are, character by character: 0 for nothing in common to 1 for the same. What is
-/// not compared at `until` counts as different.
+/// Returns how alike two texts are, character by character: 0 for nothing in common to 1 for the same.
 #[must_use]
-pub fn ratio(one: &str, other: &str, until: Option<Instant>) -> f32 {
-    ratio_of(&characters(one), &characters(other), until)
+pub fn ratio(one: &str, other: &str) -> f32 {
+    ratio_of(&characters(one), &characters(other))
 }
 
 /// The `most` candidates that are most like a name, the nearest first; each at least `least` alike, 0
@@ -28,7 +26,7 @@ pub fn nearest<'a>(name: &str, candidates: &[&'a str], most: usize, least: f32) 
         {
             continue;
         }
-        let ratio = ratio_of(&name, &candidate_name, None);
+        let ratio = ratio_of(&name, &candidate_name);
         if ratio >= least {
             near.push((ratio, candidate));
         }
@@ -39,8 +37,8 @@ pub fn nearest<'a>(name: &str, candidates: &[&'a str], most: usize, least: f32) 
 }
 
 /// [`ratio`] of characters.
-fn ratio_of(one: &[u32], other: &[u32], until: Option<Instant>) -> f32 {
-    similar::diff_ratio(&myers::of_numbers(one, other, until), one.len(), other.len())
+fn ratio_of(one: &[u32], other: &[u32]) -> f32 {
+    similar::diff_ratio(&line_diff::of_numbers(one, other, None), one.len(), other.len())
 }
 
 /// The characters of a text as numbers.

@@ -5,14 +5,14 @@
 //! blocks, and so on in these. Only blocks without such a line are compared as Myers does; large ones
 //! within a deadline. The rest of the work is counted, so that its bound depends on no clock.
 
-use crate::text::checked::peek;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use similar::DiffOp;
+use similar::algorithms::{Capture, Compact, Replace, myers};
 
-use super::myers::{self, ABSENT, numbered};
+use crate::text::checked::peek;
 
 /// Time for the blocks that no line cuts.
 const TIME: Duration = Duration::from_millis(300);
@@ -31,7 +31,7 @@ const SMALL_PAIRS: usize = 1 << 16;
 pub struct LineDiff {
     /// What is kept, removed and added, in order, without gaps.
     pub ops: Vec<DiffOp>,
-    /// Whether there was no time to find all that they have in common, or they have too many lines.
+    /// True if there was no time to find all that they have in common, or they have too many lines.
     pub is_coarse: bool,
 }
 
@@ -89,7 +89,7 @@ struct Search {
     pairs_left: usize,
     /// When the comparison of large blocks must end.
     until: Instant,
-    /// Whether it had to.
+    /// True if it had to.
     is_coarse: bool,
 }
 
@@ -179,7 +179,7 @@ impl Search {
             return;
         }
         let ids = |lines: &[(u32, usize)]| lines.iter().map(|line| line.0).collect::<Vec<u32>>();
-        for op in myers::of_numbers(&ids(&old), &ids(&new), until) {
+        for op in of_numbers(&ids(&old), &ids(&new), until) {
             if matches!(op, DiffOp::Equal { .. }) {
                 let pairs = peek(&old, op.old_range()).iter().zip(peek(&new, op.new_range()));
                 let run = |((_, old), (_, new)): (&(u32, usize), &(u32, usize))| Run {
@@ -291,6 +291,40 @@ fn ops(runs: &[Run], old_len: usize, new_len: usize) -> Vec<DiffOp> {
         (old_at, new_at) = (run.old + run.len, run.new + run.len);
     }
     ops
+}
+
+/// The number of a line that the old text does not have.
+pub const ABSENT: u32 = u32::MAX;
+
+/// The differences between two lists of numbers, in order and without gaps. What is not compared at
+/// `until` counts as replaced.
+#[must_use]
+pub fn of_numbers(old: &[u32], new: &[u32], until: Option<Instant>) -> Vec<DiffOp> {
+    let mut found = Compact::new(Replace::new(Capture::new()), old, new);
+    let Ok(()) = myers::diff_deadline(&mut found, old, 0..old.len(), new, 0..new.len(), until);
+    found.into_inner().into_inner().into_ops()
+}
+
+/// The differences between two lists of lines, as [`of_numbers`] has them.
+#[must_use]
+pub fn of_lines(old: &[&[u8]], new: &[&[u8]], until: Option<Instant>) -> Vec<DiffOp> {
+    let (old, new) = numbered(old, new);
+    of_numbers(&old, &new, until)
+}
+
+/// The lines as numbers, equal ones with the same.
+#[must_use]
+pub fn numbered(old: &[&[u8]], new: &[&[u8]]) -> (Vec<u32>, Vec<u32>) {
+    let mut numbers: HashMap<&[u8], u32> = HashMap::with_capacity(old.len());
+    let old_ids = old
+        .iter()
+        .map(|line| {
+            let next = u32::try_from(numbers.len()).unwrap_or(ABSENT);
+            *numbers.entry(line).or_insert(next)
+        })
+        .collect();
+    let new_ids = new.iter().map(|line| numbers.get(line).copied().unwrap_or(ABSENT)).collect();
+    (old_ids, new_ids)
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
-//! Lines and their endings.
+//! Lines and their endings, lines by number, and the block that encloses a line.
 
-use crate::text::checked::peek;
+use std::fmt;
+use std::ops::Range;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::text::checked::peek;
 
 /// How the lines of a file end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,7 +63,7 @@ pub struct Endings {
     pub crlf: u64,
     /// CR without LF after it.
     pub cr: u64,
-    /// Whether the last piece ended in CR, counted in `cr` until an LF follows.
+    /// True if the last piece ended in CR, counted in `cr` until an LF follows.
     after_cr: bool,
 }
 
@@ -248,6 +252,170 @@ pub fn with_ending(text: &[u8], ending: &[u8]) -> Vec<u8> {
     converted
 }
 
+/// Lines of a text, from 1, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineSpan {
+    /// The first.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+}
+
+impl fmt::Display for LineSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "line {}", self.first)
+        } else {
+            write!(f, "lines {} to {}", self.first, self.last)
+        }
+    }
+}
+
+/// The bytes of some lines, with their endings; lines past the end of the text have none.
+///
+/// `None` where not even the first line is there. In an empty text there is no line.
+#[must_use]
+pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
+    let terminator = terminator(body);
+    let start = match usize::try_from(span.first).ok()?.checked_sub(2) {
+        None => 0,
+        Some(before) => memchr::memchr_iter(terminator, body).nth(before)? + 1,
+    };
+    if start >= body.len() || span.last < span.first {
+        return None;
+    }
+    let more = usize::try_from(span.last - span.first).unwrap_or(usize::MAX);
+    let rest = peek(body, start..);
+    let end = memchr::memchr_iter(terminator, rest).nth(more).map_or(body.len(), |at| start + at + 1);
+    Some(start..end)
+}
+
+/// A text for whole lines: it ends as the last of the lines `old` does. An empty one stays empty,
+/// which takes the lines away.
+#[must_use]
+pub fn ending_like<'a>(new: &'a [u8], old: &[u8], style: LineEnding) -> std::borrow::Cow<'a, [u8]> {
+    let (old_ends, new_ends) = (ends(old, style), ends(new, style) || new.ends_with(b"\n"));
+    match (new.is_empty(), old_ends, new_ends) {
+        (false, true, false) => {
+            let ending = ending_of(old);
+            [new, if ending.is_empty() { b"\n" } else { ending }].concat().into()
+        }
+        (false, false, true) => without_ending(new).into(),
+        _ => new.into(),
+    }
+}
+
+/// Returns true if a text ends in a line ending of that style.
+fn ends(text: &[u8], style: LineEnding) -> bool {
+    text.last() == Some(&style.terminator())
+}
+
+/// Columns to the next tab stop.
+const TAB_COLUMNS: usize = 8;
+
+/// The first and the last line of the block that encloses line `at`, as indices of `lines`.
+///
+/// The block is the nearest line above that is indented less (a header such as `fn f() {` or `if x:`)
+/// with all that is indented more below it, the line that closes it, and the comments and attributes
+/// right above it. A line with more indented ones below it is itself such a header. Outside of all
+/// blocks it is the paragraph round the line. Blank lines count as part of what they stand in.
+#[must_use]
+pub fn enclosing_block(lines: &[&[u8]], at: usize) -> (usize, usize) {
+    let Some(at) = nearest_text(lines, at) else {
+        return (at, at);
+    };
+    let Some(own) = lines.get(at).and_then(|line| columns(line)) else {
+        return (at, at);
+    };
+    let header = if is_header(lines, at, own) {
+        Some(at)
+    } else {
+        (0..at).rev().find(|&above| indent_at(lines, above).is_some_and(|indent| indent < own))
+    };
+    match header {
+        Some(header) => block_of(lines, header),
+        None => paragraph(lines, at),
+    }
+}
+
+/// The line itself, or where it is blank the next one with text, else the one before.
+fn nearest_text(lines: &[&[u8]], at: usize) -> Option<usize> {
+    let has_text = |&line: &usize| indent_at(lines, line).is_some();
+    (at..lines.len()).find(has_text).or_else(|| (0..at.min(lines.len())).rev().find(has_text))
+}
+
+/// Returns true if the next line with text is indented more.
+fn is_header(lines: &[&[u8]], at: usize, own: usize) -> bool {
+    let next = (at + 1..lines.len()).find_map(|below| indent_at(lines, below));
+    next.is_some_and(|next| next > own)
+}
+
+/// A header with what belongs to it.
+fn block_of(lines: &[&[u8]], header: usize) -> (usize, usize) {
+    let own = indent_at(lines, header).unwrap_or_default();
+    let mut end = header;
+    for below in header + 1..lines.len() {
+        match indent_at(lines, below) {
+            None => {}
+            Some(indent) if indent > own => end = below,
+            Some(indent) => {
+                if indent == own && lines.get(below).is_some_and(|line| closes(line)) {
+                    end = below;
+                }
+                break;
+            }
+        }
+    }
+    let above = (0..header).rev().take_while(|&above| {
+        indent_at(lines, above) == Some(own) && lines.get(above).is_some_and(|line| belongs_below(line))
+    });
+    (above.last().unwrap_or(header), end)
+}
+
+/// The lines round `at` up to the next blank ones.
+fn paragraph(lines: &[&[u8]], at: usize) -> (usize, usize) {
+    let start = (0..at).rev().take_while(|&line| indent_at(lines, line).is_some()).last();
+    let end = (at..lines.len()).take_while(|&line| indent_at(lines, line).is_some()).last();
+    (start.unwrap_or(at), end.unwrap_or(at))
+}
+
+/// Returns true if a line ends the block above it.
+fn closes(line: &[u8]) -> bool {
+    let text = line.trim_ascii();
+    text.starts_with(b"}")
+        || text.starts_with(b")")
+        || text.starts_with(b"]")
+        || text.starts_with(b"</")
+        || [&b"end"[..], b"fi", b"done", b"esac"].iter().any(|word| {
+            text.strip_prefix(*word)
+                .is_some_and(|rest| rest.first().is_none_or(|next| !next.is_ascii_alphanumeric()))
+        })
+}
+
+/// Returns true if a line is a comment, an attribute or a decorator of what comes next.
+fn belongs_below(line: &[u8]) -> bool {
+    let text = line.trim_ascii();
+    [&b"//"[..], b"#", b"/*", b"*", b"@", b"--", b";;"].iter().any(|start| text.starts_with(start))
+}
+
+/// Columns before the text of line `at`; `None` where it is blank or is not there.
+fn indent_at(lines: &[&[u8]], at: usize) -> Option<usize> {
+    lines.get(at).and_then(|line| columns(line))
+}
+
+/// Columns before the text of a line; `None` where it is blank.
+fn columns(line: &[u8]) -> Option<usize> {
+    let mut columns = 0;
+    for byte in without_ending(line) {
+        match byte {
+            b' ' => columns += 1,
+            b'\t' => columns += TAB_COLUMNS - columns % TAB_COLUMNS,
+            _ => return Some(columns),
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,5 +477,69 @@ mod tests {
         assert_eq!(with_ending(b"a\rb", b"\n"), b"a\nb");
         assert_eq!(ending_of(b"a\r\n"), b"\r\n");
         assert_eq!(ending_of(b"a"), b"");
+    }
+
+    #[test]
+    fn lines_are_found_by_their_numbers() {
+        for (text, first, last, found) in [
+            ("a\nb\nc", 1, 1, Some("a\n")),
+            ("a\nb\nc", 2, 3, Some("b\nc")),
+            ("a\nb\nc", 3, 9, Some("c")),
+            ("a\nb\nc", 4, 4, None),
+            ("a\n", 2, 2, None),
+            ("", 1, 1, None),
+            ("a\r\nb\r\n", 2, 2, Some("b\r\n")),
+            ("a\rb\rc", 2, 2, Some("b\r")),
+            ("a\rb\nc", 1, 1, Some("a\rb\n")),
+            ("a\nb", 2, 1, None),
+        ] {
+            let range = bytes_of(text.as_bytes(), LineSpan { first, last });
+            assert_eq!(range.map(|range| &text[range]), found, "{text:?} {first}-{last}");
+        }
+    }
+
+    #[test]
+    fn the_last_line_ends_as_it_did() {
+        for (new, old, wanted) in [
+            ("x", "a\n", "x\n"),
+            ("x\n", "a", "x"),
+            ("x\n", "a\n", "x\n"),
+            ("", "a\n", ""),
+            ("x", "a\r\n", "x\r\n"),
+        ] {
+            let style = LineEnding::of(old.as_bytes());
+            assert_eq!(ending_like(new.as_bytes(), old.as_bytes(), style).as_ref(), wanted.as_bytes());
+        }
+    }
+
+    /// The block round a line, both from 1.
+    fn around(text: &str, line: usize) -> (usize, usize) {
+        let lines: Vec<&[u8]> = text.as_bytes().split_inclusive(|&byte| byte == b'\n').collect();
+        let (first, last) = enclosing_block(&lines, line - 1);
+        (first + 1, last + 1)
+    }
+
+    #[test]
+    fn the_block_round_a_line_is_that_of_its_indentation() {
+        let rust = "use x;\n\n/// Adds.\n#[inline]\nfn add() {\n    one();\n\n    if two {\n        three();\n    }\n}\n\nfn b() {}\n";
+        for (line, wanted) in [
+            (1, (1, 1)),
+            (5, (3, 11)),
+            (6, (3, 11)),
+            (7, (8, 10)),
+            (8, (8, 10)),
+            (9, (8, 10)),
+            (13, (13, 13)),
+        ] {
+            assert_eq!(around(rust, line), wanted, "line {line}");
+        }
+        let python =
+            "class A:\n    @x\n    def f(self):\n        a\n\n        b\n\n    def g(self):\n\tpass\n";
+        for (line, wanted) in [(1, (1, 9)), (4, (2, 6)), (6, (2, 6)), (3, (2, 6)), (9, (8, 9))] {
+            assert_eq!(around(python, line), wanted, "line {line}");
+        }
+        assert_eq!(around("a\nb\n\nc\n", 2), (1, 2));
+        assert_eq!(around("\n\n", 1), (1, 1));
+        assert_eq!(around("if x; then\n  y\nfi\nz\n", 2), (1, 3));
     }
 }

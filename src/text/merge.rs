@@ -1,13 +1,14 @@
 //! Two changes of one text, together: a three-way merge by lines.
 
-use super::checked::peek;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use similar::DiffOp;
 
-use super::line_diff::{self, LineDiff};
-use super::lines;
 use crate::error::{Error, ErrorKind};
+use crate::text::checked::peek;
+use crate::text::line_diff::LineDiff;
+use crate::text::{line_diff, lines};
 
 /// Why two changes are not merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,7 @@ struct SideChange {
 }
 
 impl SideChange {
-    /// Whether two changes touch: they share lines, or nothing stands between them.
+    /// Returns true if two changes touch: they share lines, or nothing stands between them.
     fn touches(&self, other: &Self) -> bool {
         self.base.start <= other.base.end && other.base.start <= self.base.end
     }
@@ -239,6 +240,60 @@ impl Conflict {
     }
 }
 
+/// Longest time for one comparison; what is then still open counts as changed.
+const TIME_MAX: Duration = Duration::from_millis(500);
+
+/// What `theirs` would be without the change that made `mine` of `base`: that change is taken back
+/// wherever others left its lines as they were. Where they changed them, theirs counts.
+#[must_use]
+pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
+    let split = |text| lines::all(text);
+    let (base, mine, theirs) = (split(base), split(mine), split(theirs));
+    let (taken_back, others) = (pieces(&mine, &base), pieces(&mine, &theirs));
+    let mut carried: Vec<&[u8]> = Vec::new();
+    let (mut taken_back, mut others) = (taken_back.iter().peekable(), others.iter().peekable());
+    let mut at = 0;
+    loop {
+        // What others changed first ends before what is taken back begins, or reaches into it.
+        let own = match (taken_back.peek(), others.peek()) {
+            (None, None) => break,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(own), Some(other)) if meet(&own.base, &other.base) => {
+                taken_back.next();
+                continue;
+            }
+            (Some(own), Some(other)) => (own.base.start, own.base.end) <= (other.base.start, other.base.end),
+        };
+        let (next, text) = if own { (taken_back.next(), &base) } else { (others.next(), &theirs) };
+        let Some(piece) = next else { break };
+        if piece.base.start < at {
+            // It reached into another that was kept.
+            continue;
+        }
+        carried.extend(mine.get(at..piece.base.start).into_iter().flatten());
+        carried.extend(text.get(piece.new.clone()).into_iter().flatten());
+        at = piece.base.end;
+    }
+    carried.extend(mine.get(at..).into_iter().flatten());
+    carried.concat()
+}
+
+/// Returns true if two changes of one text touch the same lines, or insert at the same place.
+fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one == other || (one.start < other.end && other.start < one.end)
+}
+
+/// Where two texts differ, in order.
+fn pieces(old: &[&[u8]], new: &[&[u8]]) -> Vec<SideChange> {
+    let until = Instant::now() + TIME_MAX;
+    line_diff::of_lines(old, new, Some(until))
+        .iter()
+        .filter(|op| !matches!(op, DiffOp::Equal { .. }))
+        .map(|op| SideChange { base: op.old_range(), new: op.new_range() })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,5 +379,23 @@ mod tests {
             }
         }
         assert!(merged > 300 && conflicts > 300, "{merged} merged, {conflicts} conflicts");
+    }
+
+    #[test]
+    fn others_changes_stay_and_ones_own_are_taken_back() {
+        for (base, mine, theirs, wanted) in [
+            ("1\n2\n3\n4\n", "1\nB\n3\n4\n", "1\nB\n3\nD\n", "1\n2\n3\nD\n"),
+            ("1\n2\n3\n", "1\nB\n3\n", "1\nB\n3\n", "1\n2\n3\n"),
+            // Lines that others changed again are theirs.
+            ("1\n2\n3\n", "1\nB\n3\n", "1\nC\n3\n", "1\nC\n3\n"),
+            ("1\n2\n3\n", "1\nB\n3\n", "1\n2\n3\n", "1\n2\n3\n"),
+            ("1\n3\n", "1\n2\n3\n", "0\n1\n2\n3\n4\n", "0\n1\n3\n4\n"),
+            ("1\n2\n3\n", "1\n3\n", "1\n3\n4\n", "1\n2\n3\n4\n"),
+            ("", "1\n2\n", "1\n2\n3\n", "3\n"),
+            ("1\n2\n", "", "", "1\n2\n"),
+        ] {
+            let found = revert_hunks(base.as_bytes(), mine.as_bytes(), theirs.as_bytes());
+            assert_eq!(String::from_utf8(found).unwrap(), wanted, "{base:?} {mine:?} {theirs:?}");
+        }
     }
 }

@@ -112,7 +112,7 @@ fn worded(words: &str, has_both_dots: bool, is_comment: bool, is_bracketed: bool
     }
 }
 
-/// Whether the first or the last words say that something is left out, as no sentence would.
+/// Returns true if the first or the last words say that something is left out, as no sentence would.
 fn says_so_at_an_end(words: &[&str]) -> bool {
     let first = words.iter().find(|word| !matches!(**word, "the" | "all" | "other" | "and" | "keep"));
     let begins = first.is_some_and(|word| matches!(*word, "rest" | "existing" | "remaining"));

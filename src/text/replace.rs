@@ -10,12 +10,11 @@ use std::ops::{Deref, Range};
 
 use similar::DiffOp;
 
-use super::checked::{Fault, must_fit, peek, slice};
-use super::joined::joined;
-use super::line_diff;
-use super::lines::{self, LineEnding};
-use super::occurrences::Occurrences;
 use crate::buffer::Buffer;
+use crate::text::checked::{Fault, item, must_fit, peek, slice};
+use crate::text::find::Occurrences;
+use crate::text::lines::LineEnding;
+use crate::text::{line_diff, lines};
 
 /// From so many places on a text is written piece by piece: their pieces would take more memory than
 /// the text.
@@ -89,7 +88,7 @@ pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
     Cow::Owned(flat.text.into_owned())
 }
 
-/// Whether two texts differ in nothing but their line endings.
+/// Returns true if two texts differ in nothing but their line endings.
 #[must_use]
 pub fn same_but_for_endings(one: &[u8], other: &[u8]) -> bool {
     Flat::of(one).text == Flat::of(other).text
@@ -139,14 +138,14 @@ pub fn apart(places: impl Iterator<Item = Range<usize>>) -> impl Iterator<Item =
     })
 }
 
-/// Whether `range` of `text` is not part of a longer word.
+/// Returns true if `range` of `text` is not part of a longer word.
 fn is_word(text: &[u8], range: Range<usize>) -> bool {
     let before = last_character(peek(text, ..range.start));
     let after = first_character(peek(text, range.end..));
     !before.is_some_and(is_word_character) && !after.is_some_and(is_word_character)
 }
 
-/// Whether a character belongs to a word.
+/// Returns true if a character belongs to a word.
 fn is_word_character(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
@@ -264,6 +263,18 @@ pub fn replace_each_as<'a>(
     must_fit(length + rest.len(), bytes_max)?;
     pieces.push(Cow::Borrowed(rest));
     Ok(Replaced { body: joined(&pieces), ranges })
+}
+
+/// Joins pieces into one text.
+fn joined(pieces: &[Cow<'_, [u8]>]) -> Buffer {
+    let mut text = Buffer::zeroed(pieces.iter().map(|piece| piece.len()).sum());
+    let mut rest: &mut [u8] = &mut text;
+    for piece in pieces {
+        let (part, after) = rest.split_at_mut(piece.len());
+        part.copy_from_slice(piece);
+        rest = after;
+    }
+    text
 }
 
 /// A place and its new text.
@@ -441,6 +452,119 @@ fn ending_near(body: &[u8], offset: usize) -> Result<&'static [u8], Fault> {
     Ok(after.or(before).map_or(b"\n", |at| ending_at(body, at)))
 }
 
+/// A part of the text.
+#[derive(Debug, Clone, Copy)]
+struct Piece<'a> {
+    /// Its bytes.
+    text: &'a [u8],
+    /// Where it begins in the text as it is now.
+    start: usize,
+    /// Where it began in the old text, or the first byte that it replaces.
+    origin: usize,
+    /// True if it is of the old text.
+    is_old: bool,
+}
+
+impl Piece<'_> {
+    /// Where it ends in the text as it is now.
+    const fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// The text.
+#[derive(Debug)]
+pub struct Pieces<'a> {
+    /// Its parts in order.
+    pieces: Vec<Piece<'a>>,
+    /// Its length.
+    length: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// A text in which nothing is replaced.
+    #[must_use]
+    pub fn of(text: &'a [u8]) -> Self {
+        Self { pieces: vec![Piece { text, start: 0, origin: 0, is_old: true }], length: text.len() }
+    }
+
+    /// Its length.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Returns true if it is empty.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Puts `new` in the place of a range of the text as it is now, which is not empty.
+    ///
+    /// # Errors
+    /// Where the range lies outside.
+    pub fn replace(&mut self, place: &Range<usize>, new: &'a [u8]) -> Result<(), Fault> {
+        let first = self.pieces.partition_point(|piece| piece.end() <= place.start);
+        let last = self.pieces.partition_point(|piece| piece.start < place.end);
+        let (head, tail) = (*item(&self.pieces, first)?, *item(&self.pieces, last.wrapping_sub(1))?);
+        if place.is_empty() || place.end > self.length || last <= first {
+            return Err(Fault::OutOfRange);
+        }
+        let kept_head = Piece { text: slice(head.text, ..place.start - head.start)?, ..head };
+        let origin = if head.is_old { head.origin + kept_head.text.len() } else { head.origin };
+        let put = Piece { text: new, start: place.start, origin, is_old: false };
+        let cut = place.end - tail.start;
+        let kept_tail = Piece {
+            text: slice(tail.text, cut..)?,
+            start: put.end(),
+            origin: if tail.is_old { tail.origin + cut } else { tail.origin },
+            is_old: tail.is_old,
+        };
+        let parts = [kept_head, put, kept_tail];
+        let is_put = |at: usize, piece: &Piece<'_>| at == 1 || !piece.text.is_empty();
+        let parts =
+            parts.into_iter().enumerate().filter(|(at, piece)| is_put(*at, piece)).map(|(_, piece)| piece);
+        let count = parts.clone().count();
+        self.pieces.splice(first..last, parts);
+        for piece in self.pieces.iter_mut().skip(first + count) {
+            piece.start = piece.start - place.len() + new.len();
+        }
+        self.length = self.length - place.len() + new.len();
+        Ok(())
+    }
+
+    /// Where a range of the old text begins now; `None` where some of it was replaced.
+    #[must_use]
+    pub fn place_of(&self, old: &Range<usize>) -> Option<usize> {
+        let at = self.pieces.partition_point(|piece| piece.origin <= old.start);
+        let piece = self.pieces.get(at.checked_sub(1)?)?;
+        let offset = old.start - piece.origin;
+        (piece.is_old && offset + old.len() <= piece.text.len()).then_some(piece.start + offset)
+    }
+
+    /// The bytes of a range, or as many of them as there are.
+    #[must_use]
+    pub fn window(&self, range: &Range<usize>) -> Vec<u8> {
+        let first = self.pieces.partition_point(|piece| piece.end() <= range.start);
+        let mut window = Vec::with_capacity(range.len());
+        for piece in self.pieces.iter().skip(first).take_while(|piece| piece.start < range.end) {
+            let from = range.start.saturating_sub(piece.start);
+            let to = piece.text.len().min(range.end - piece.start);
+            window.extend_from_slice(peek(piece.text, from..to));
+        }
+        window
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn whole(&self) -> Vec<u8> {
+        let mut whole = Vec::with_capacity(self.length);
+        self.pieces.iter().for_each(|piece| whole.extend_from_slice(piece.text));
+        whole
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -560,5 +684,41 @@ mod tests {
             kept.extend_from_slice(&body[at..]);
             assert_eq!(rest, kept, "{body:?} {needle:?}");
         }
+    }
+
+    #[test]
+    fn replacements_are_those_of_a_text() {
+        let mut seed = 0x9e37_79b9_u64;
+        let mut random = move |below: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            usize::try_from(seed % below as u64).unwrap()
+        };
+        for _ in 0..500 {
+            let old: Vec<u8> = (0..=random(40)).map(|at| u8::try_from(at).unwrap()).collect();
+            let (mut pieces, mut text) = (Pieces::of(&old), old.clone());
+            for _ in 0..random(12) {
+                if text.is_empty() {
+                    break;
+                }
+                let start = random(text.len());
+                let place = start..start + 1 + random(text.len() - start);
+                let new: &[u8] = [&b""[..], b"x", b"yyyyyy"][random(3)];
+                pieces.replace(&place, new).unwrap();
+                text.splice(place, new.iter().copied());
+                assert_eq!((pieces.whole(), pieces.len()), (text.clone(), text.len()));
+                let start = random(text.len() + 1);
+                let range = start..start + random(10);
+                assert_eq!(pieces.window(&range), text[start..range.end.min(text.len())]);
+            }
+            // The bytes of the old text are all different, and the new ones are none of them.
+            for start in 0..old.len() {
+                let range = start..old.len().min(start + 1 + random(4));
+                let found = text.windows(range.len()).position(|part| *part == old[range.clone()]);
+                assert_eq!(pieces.place_of(&range), found, "{old:?} {text:?} {range:?}");
+            }
+        }
+        assert_eq!(Pieces::of(b"ab").replace(&(1..3), b""), Err(Fault::OutOfRange));
     }
 }

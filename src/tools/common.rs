@@ -21,12 +21,12 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
-use crate::search::notes::Notes;
+use crate::search::entry::Notes;
 use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, Unsupported, View, looks_binary};
 use crate::text::counted::counted;
-use crate::text::line_range::LineSpan;
+use crate::text::lines::LineSpan;
 use crate::text::{checked, diff, lines, omission};
 
 /// Bytes of a diff that nobody asked for, a file.

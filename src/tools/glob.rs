@@ -14,12 +14,11 @@ use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-use crate::search::globs::{self, PathGlob};
-use crate::search::left_out::Empty;
-use crate::search::newest::{self, Order};
+use crate::search::dir_sizes::{self, Order};
+use crate::search::globs::{self, Beginning, PathGlob, one_or_many, roots};
 use crate::search::page::{Page, Window};
-use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
+use crate::search::skipped::Empty;
 use crate::search::walk::Walk;
 use crate::text::counted::counted;
 
@@ -132,7 +131,7 @@ impl Tool for Glob {
         let mut page = Page::new(request.window(engine.policy()));
         let shown = |path: &WorkspacePath| workspace.shown(path);
         if request.sort == Some(Sort::Mtime) {
-            for (path, ()) in newest::first(&mut walk, Order::Newest, |_| ())? {
+            for (path, ()) in dir_sizes::first_in_order(&mut walk, Order::Newest, |_| ())? {
                 page.offer(|| shown(&path));
             }
         } else {

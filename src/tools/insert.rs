@@ -21,8 +21,7 @@ use crate::sha256::Sha256;
 use crate::text::checked::Fault;
 use crate::text::content::Content;
 use crate::text::counted::counted;
-use crate::text::line_range::LineSpan;
-use crate::text::lines;
+use crate::text::lines::{self, LineSpan};
 
 /// Insert lines after a line of a file
 ///

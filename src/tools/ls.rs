@@ -13,16 +13,14 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
-use crate::search::listing::Kind;
-use crate::search::newest::{self, Order};
+use crate::search::dir_sizes::{self, Below, FolderSum, Order, Sums, largest_of};
+use crate::search::entry::{Kind, Root, WalkEntry};
+use crate::search::globs::{Beginning, one_or_many, roots};
 use crate::search::page::{Page, Window};
-use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
-use crate::search::sums::{Below, FolderSum, Sums, largest_of};
-use crate::search::walk::{Root, Walk, WalkEntry};
+use crate::search::walk::Walk;
 use crate::text::counted::counted;
 
 /// Files counted in ignored folders by a listing of one folder: about a millisecond.
@@ -209,7 +207,7 @@ impl Tool for Ls {
             Some(Sort::Size) => Some(Order::Largest),
         };
         if let Some(order) = order {
-            for (_, entry) in newest::first(&mut walk, order, made)? {
+            for (_, entry) in dir_sizes::first_in_order(&mut walk, order, made)? {
                 page.offer(|| entry.clone());
             }
         } else {

@@ -20,7 +20,6 @@ use crate::text::counted::counted;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
 use crate::text::markdown::find::{self, Name};
 use crate::text::markdown::outline::{self, Heading};
-use crate::text::markdown::references;
 use crate::text::{diff, escaped, lines};
 
 /// Headers that an answer lists.
@@ -444,7 +443,7 @@ fn warn_of_headers(change: &mut Change<'_>, text: &[u8], heading: &Heading, requ
 /// Says where links have lost what they refer to.
 fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<'_>, composed: &Composed) {
     let replaced = document.text.get(composed.old.clone()).unwrap_or_default();
-    let lost = references::lost_references(replaced, &composed.text);
+    let lost = outline::lost_references(replaced, &composed.text);
     if !lost.is_empty() {
         let labels: Vec<String> =
             lost.iter().take(HEADERS_LISTED).map(|label| format!("[{}]", shortened(label))).collect();

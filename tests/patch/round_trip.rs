@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lbx::text::git_diff::{FileDiff, Side};
+use lbx::text::diff::{FileDiff, Side};
 use lbx::text::patch::{
     Action, Before, FileOutcome, Look, PatchOptions, PlanOptions, compose, is_symlink, parse,
 };

@@ -16,7 +16,7 @@ use crate::dialect::client::{Facts, LbxClient};
 use crate::dialect::tool::{ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
 use crate::text::checked::peek;
-use crate::text::{content, escaped, lines, myers};
+use crate::text::{content, escaped, line_diff, lines};
 
 /// Lines of context round a change in a diff.
 const CONTEXT: usize = 4;
@@ -235,7 +235,7 @@ pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
     let mut shown = format!("Index: {path}\n{RULE}\n--- {path}\toriginal\n+++ {path}\tmodified\n");
     let lines_of = |text| lines::at_line_feeds(text).collect::<Vec<_>>();
     let (before, after) = (lines_of(before.as_bytes()), lines_of(after.as_bytes()));
-    let ops = myers::of_lines(&before, &after, Some(Instant::now() + TIME_MAX));
+    let ops = line_diff::of_lines(&before, &after, Some(Instant::now() + TIME_MAX));
     for group in group_diff_ops(ops, CONTEXT) {
         let range = |of: fn(&DiffOp) -> Range<usize>| {
             let start = group.first().map_or(0, |op| of(op).start);

@@ -23,8 +23,8 @@ use crate::engine::workspace::protect::{HEAD, HEAD_BYTES_READ, Head, PARTS, head
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::text::content::{Start, View, looks_binary};
+use crate::text::escaped;
 use crate::text::lines::LineEnding;
-use crate::text::odd;
 
 /// Folders that a change may make into a repository, each with the names of parts that it puts there.
 type Candidates = BTreeMap<WorkspacePath, BTreeSet<OsString>>;
@@ -241,7 +241,7 @@ impl Change<'_> {
         }
         let shown = current.place().shown().to_owned();
         let body = View::of(bytes).map(|view| view.body).unwrap_or_default();
-        let found = odd::characters(old.unwrap_or_default(), &body, CHARACTERS_NAMED);
+        let found = escaped::odd_characters(old.unwrap_or_default(), &body, CHARACTERS_NAMED);
         for odd in &found {
             let number = u32::from(odd.character);
             self.engine.warn(format!(
@@ -249,7 +249,7 @@ impl Change<'_> {
                 odd.line
             ));
         }
-        if let Some(what) = odd::line_endings(old, bytes) {
+        if let Some(what) = escaped::odd_line_endings(old, bytes) {
             self.engine.warn(format!("{shown} {what}"));
         } else if old.is_none() {
             self.warn_of_rules(current.place().path(), &shown, LineEnding::of(bytes));

@@ -25,7 +25,7 @@ use crate::engine::workspace::survey::Survey;
 use crate::engine::workspace::{fs, protect};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::visible::short_path;
+use crate::text::escaped::short_path;
 
 /// Folder, below the state folder, in which a repair keeps replaced files.
 pub const DAMAGED_FOLDER: &str = "damaged";

@@ -28,7 +28,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{Protection, is_state};
 use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
-use crate::text::visible::short_path;
+use crate::text::escaped::short_path;
 
 /// Settles every open entry, oldest first, and removes what was written aside for none of them.
 /// The caller holds the lock, so nobody is still at work on them.

@@ -30,7 +30,7 @@ use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many}
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::visible::short_path;
+use crate::text::escaped::short_path;
 
 /// The default access control list of a folder, which the kernel gives to files made in it.
 const DEFAULT_ACL: &str = "system.posix_acl_default";

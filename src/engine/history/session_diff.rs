@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::engine::journal::{FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
-use crate::text::{content, own};
+use crate::text::{content, merge};
 
 /// The bytes on one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -281,7 +281,7 @@ fn with_theirs<V: StoredVersion, E>(
         (Some(base), Some(mine), Some(theirs))
             if ![&base, &mine, &theirs].iter().any(|text| content::looks_binary(text)) =>
         {
-            Before::Text(like, own::carried(&base, &mine, &theirs))
+            Before::Text(like, merge::revert_hunks(&base, &mine, &theirs))
         }
         _ => Before::Known(Some(theirs.clone())),
     })

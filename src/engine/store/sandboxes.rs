@@ -13,8 +13,8 @@ use super::id;
 use super::lock::{self, Lock};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::text::escaped::short_path;
 use crate::text::likeness;
-use crate::text::visible::short_path;
 
 /// Held by whoever changes it.
 const LOCK: &str = "sandboxes.lock";

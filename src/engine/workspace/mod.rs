@@ -444,7 +444,7 @@ fn shared_ending(one: &Path, other: &Path) -> usize {
 /// alike.
 fn has_similar_stem(name: &str, candidate: &str) -> bool {
     let stem = |name| Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(name);
-    likeness::ratio(stem(name), stem(candidate), None) >= STEM_LIKENESS_MIN
+    likeness::ratio(stem(name), stem(candidate)) >= STEM_LIKENESS_MIN
 }
 
 /// Names like `name`: the same but for case first, then the most alike.

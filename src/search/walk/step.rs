@@ -4,10 +4,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::entry::{WalkEntry, WalkFolder};
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::search::listing::Kind;
+use crate::search::entry::{Kind, WalkEntry, WalkFolder};
 use crate::search::rules::Rules;
 
 /// A folder on the way.
@@ -26,13 +25,13 @@ pub(super) struct Frame {
     pub(super) root_length: usize,
     /// Levels below the root: 0 for the root itself.
     pub(super) depth: usize,
-    /// Whether only the paths that were named are wanted here.
+    /// True if only the paths that were named are wanted here.
     pub(super) only_named: bool,
-    /// Whether only what git tracks is wanted here, because a rule hides the folder.
+    /// True if only what git tracks is wanted here, because a rule hides the folder.
     pub(super) only_tracked: bool,
-    /// Whether it lies in `.git` or `.lbx`, because the caller named a path there.
+    /// True if it lies in `.git` or `.lbx`, because the caller named a path there.
     pub(super) in_state: bool,
-    /// Whether it is, or lies in, what is left out otherwise.
+    /// True if it is, or lies in, what is left out otherwise.
     pub(super) is_left_out: bool,
 }
 
@@ -65,17 +64,17 @@ pub(super) struct TakenEntry {
     pub(super) kind: Kind,
     /// How far it is entered, if it is.
     pub(super) enter: Enter,
-    /// Whether it is found.
+    /// True if it is found.
     pub(super) wanted: bool,
-    /// Whether it is entered.
+    /// True if it is entered.
     pub(super) below: bool,
-    /// Whether only the paths that were named are wanted below it.
+    /// True if only the paths that were named are wanted below it.
     pub(super) only_named: bool,
-    /// Whether it lies in `.git` or `.lbx`.
+    /// True if it lies in `.git` or `.lbx`.
     pub(super) in_state: bool,
-    /// Whether it is, or lies in, what is left out otherwise.
+    /// True if it is, or lies in, what is left out otherwise.
     pub(super) is_left_out: bool,
-    /// Whether the caller named it.
+    /// True if the caller named it.
     pub(super) named: bool,
 }
 
@@ -87,13 +86,13 @@ pub(super) struct Entering {
     pub(super) rules: Arc<Rules>,
     /// Levels below the root.
     pub(super) depth: usize,
-    /// Whether only the paths that were named are wanted in it.
+    /// True if only the paths that were named are wanted in it.
     pub(super) only_named: bool,
-    /// Whether only what git tracks is wanted in it.
+    /// True if only what git tracks is wanted in it.
     pub(super) only_tracked: bool,
-    /// Whether it lies in `.git` or `.lbx`.
+    /// True if it lies in `.git` or `.lbx`.
     pub(super) in_state: bool,
-    /// Whether it is, or lies in, what is left out otherwise.
+    /// True if it is, or lies in, what is left out otherwise.
     pub(super) is_left_out: bool,
 }
 
@@ -116,7 +115,7 @@ pub(super) fn naming(named: &[WorkspacePath], path: &Path) -> Naming {
     })
 }
 
-/// Whether a name is git's state or lbx's own, which no search enters by itself.
+/// Returns true if a name is git's state or lbx's own, which no search enters by itself.
 pub(super) fn is_state(name: &[u8]) -> bool {
     name.len() == 4 && (name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b".lbx"))
 }

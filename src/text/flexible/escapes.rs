@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use super::Work;
-use super::letters;
 use super::place::{MatchedLines, PLACES_MAX, Unfit};
+use crate::text::checked::{items, peek};
 
 /// How a text is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ enum Way {
 /// Where `old` stands once it is read without escapes.
 pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let Some((_, plain)) = unescaped(text, old) else {
-        return letters::places(text, old, work);
+        return letter_places(text, old, work);
     };
     memchr::memmem::find_iter(text, &plain)
         .map(|start| MatchedLines::whole(start..start + plain.len()))
@@ -38,7 +38,7 @@ pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Re
     match unescaped(text, old) {
         Some((Way::Whole, plain)) => whole_new(&plain, new),
         Some((Way::Quotes, _)) => Ok(without_quote_escapes(new).into_owned()),
-        None => letters::new_text(text, place, old, new),
+        None => letters_new_text(text, place, old, new),
     }
 }
 
@@ -54,7 +54,7 @@ fn unescaped(text: &[u8], old: &[u8]) -> Option<(Way, Vec<u8>)> {
     whole().filter(stands).or_else(|| quotes().filter(stands))
 }
 
-/// Whether a part stands in a text.
+/// Returns true if a part stands in a text.
 fn contains(text: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(text, part).is_some()
 }
@@ -101,6 +101,324 @@ fn without_quote_escapes(text: &[u8]) -> Cow<'_, [u8]> {
         }
     }
     Cow::Owned(plain)
+}
+
+/// A piece of a text with escapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    /// A byte.
+    Byte(u8),
+    /// An escape.
+    Escape(Escape),
+}
+
+/// An escape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Escape {
+    /// Its letters.
+    letters: &'static [u8],
+    /// What it stands for.
+    meaning: u8,
+}
+
+/// The escapes that are known, a longer one before those it begins with.
+const ESCAPES: [Escape; 5] = [
+    Escape { letters: b"\\r\\n", meaning: b'\n' },
+    Escape { letters: b"\\n", meaning: b'\n' },
+    Escape { letters: b"\\t", meaning: b'\t' },
+    Escape { letters: b"\\\"", meaning: b'"' },
+    Escape { letters: b"\\\\", meaning: b'\\' },
+];
+
+/// How an escape is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// As what it stands for.
+    Meant,
+    /// As its letters.
+    Letters,
+}
+
+/// A text as tokens.
+fn tokens(text: &[u8]) -> Vec<Token> {
+    let mut tokens = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, more)) = rest.split_first() {
+        let escape =
+            ESCAPES.into_iter().find_map(|escape| Some((escape, rest.strip_prefix(escape.letters)?)));
+        let (token, more) =
+            escape.map_or((Token::Byte(byte), more), |(escape, more)| (Token::Escape(escape), more));
+        tokens.push(token);
+        rest = more;
+    }
+    tokens
+}
+
+/// Where `old` stands, each of its escapes read as the file has it, and at least one as what it stands
+/// for.
+pub fn letter_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+    let tokens = tokens(old);
+    let has_any = tokens.iter().any(|token| matches!(token, Token::Escape(escape) if is_layout(*escape)));
+    let Some((first, needle)) = longest_plain(&tokens).filter(|_| has_any) else {
+        return Vec::new();
+    };
+    let place = |hit: usize| {
+        work.line(&needle)?;
+        let before = matched_before(text, hit, tokens.get(..first)?, work)?;
+        let (end, readings) = matched(text, before, &tokens, work)?;
+        let is_read = tokens.iter().filter_map(escape_of).zip(&readings);
+        let mut meant = is_read.filter(|(escape, reading)| is_layout(*escape) && **reading == Reading::Meant);
+        meant.next().map(|_| MatchedLines::whole(before..end))
+    };
+    memchr::memmem::find_iter(text, &needle).filter_map(place).take(PLACES_MAX).collect()
+}
+
+/// Returns true if an escape stands for a line break or a tab.
+const fn is_layout(escape: Escape) -> bool {
+    matches!(escape.meaning, b'\n' | b'\t')
+}
+
+/// The escape that a token is.
+fn escape_of(token: &Token) -> Option<Escape> {
+    match token {
+        Token::Escape(escape) => Some(*escape),
+        Token::Byte(_) => None,
+    }
+}
+
+/// The longest run of bytes between escapes, and at which token it begins.
+fn longest_plain(tokens: &[Token]) -> Option<(usize, Vec<u8>)> {
+    let mut longest = 0..0;
+    let mut start = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        if matches!(token, Token::Escape(_)) {
+            start = at + 1;
+        } else if at + 1 - start > longest.len() {
+            longest = start..at + 1;
+        }
+    }
+    let bytes = tokens.get(longest.clone())?.iter().filter_map(|token| match token {
+        Token::Byte(byte) => Some(*byte),
+        Token::Escape(_) => None,
+    });
+    (!longest.is_empty()).then(|| (longest.start, bytes.collect()))
+}
+
+/// Where `tokens` begin, if they end right before `end`.
+fn matched_before(text: &[u8], end: usize, tokens: &[Token], work: &Work) -> Option<usize> {
+    let mut end = end;
+    for token in tokens.iter().rev() {
+        work.line(b"")?;
+        let head = text.get(..end)?;
+        end = match token {
+            Token::Byte(byte) => head.strip_suffix(&[*byte])?.len(),
+            Token::Escape(escape) => {
+                head.strip_suffix(escape.letters).or_else(|| head.strip_suffix(&[escape.meaning]))?.len()
+            }
+        };
+    }
+    Some(end)
+}
+
+/// Where `tokens` end, if they stand right at `start`, and how each escape is read there.
+fn matched(text: &[u8], start: usize, tokens: &[Token], work: &Work) -> Option<(usize, Vec<Reading>)> {
+    let mut rest = text.get(start..)?;
+    let mut readings = Vec::new();
+    for token in tokens {
+        work.line(b"")?;
+        rest = match token {
+            Token::Byte(byte) => rest.strip_prefix(&[*byte])?,
+            Token::Escape(escape) => {
+                let letters = rest.strip_prefix(escape.letters);
+                readings.push(if letters.is_some() { Reading::Letters } else { Reading::Meant });
+                letters.or_else(|| rest.strip_prefix(&[escape.meaning]))?
+            }
+        };
+    }
+    Some((text.len() - rest.len(), readings))
+}
+
+/// `new`, its escapes read as those of `old` are at the place.
+///
+/// # Errors
+/// Where one may be meant as it stands, or not.
+pub fn letters_new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+    let (old, new) = (tokens(old), tokens(new));
+    let work = Work::new();
+    let readings = matched(text, place.range.start, &old, &work).map(|(_, readings)| readings);
+    let readings = readings.ok_or_else(|| Unfit("its escapes cannot be told from text".to_owned()))?;
+    let known = EscapeReadings::of(&old, &readings);
+    let head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
+    let most = old.len().min(new.len()) - head;
+    let tail =
+        old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(one, other)| one == other).count();
+    let escapes_in = |tokens: &[Token]| tokens.iter().filter_map(escape_of).count();
+    let (all, last) = (escapes_in(&new), escapes_in(items(&new, new.len() - tail..new.len())?));
+    let first = escapes_in(items(&new, 0..head)?);
+    let guessed = lexed(&new);
+    let mut chosen = Vec::with_capacity(all);
+    for (number, escape) in new.iter().filter_map(escape_of).enumerate() {
+        let same = if number < first {
+            readings.get(number)
+        } else if number + last >= all {
+            (number + readings.len()).checked_sub(all).and_then(|at| readings.get(at))
+        } else {
+            None
+        };
+        let reading = match same {
+            Some(reading) => Some(*reading),
+            None => known.reading(escape, guessed.get(number).copied().flatten()),
+        };
+        chosen.push(reading.ok_or_else(|| {
+            let letters = String::from_utf8_lossy(escape.letters);
+            Unfit(format!("its escapes may be meant as they stand: `{letters}` in what is new"))
+        })?);
+    }
+    let mut chosen = chosen.into_iter();
+    let mut plain = Vec::with_capacity(new.len());
+    for token in new {
+        match token {
+            Token::Byte(byte) => plain.push(byte),
+            Token::Escape(escape) => match chosen.next() {
+                Some(Reading::Meant) => plain.push(escape.meaning),
+                Some(Reading::Letters) | None => plain.extend_from_slice(escape.letters),
+            },
+        }
+    }
+    Ok(plain)
+}
+
+/// What the text looked for tells of how its writer escaped.
+struct EscapeReadings {
+    /// How each kind of escape is read there, where always in one way.
+    readings: Vec<(u8, Option<Reading>)>,
+    /// True if the lexer reads all of its layout rightly.
+    is_lexed_rightly: bool,
+}
+
+impl EscapeReadings {
+    /// That of `old`, whose escapes are read so.
+    fn of(old: &[Token], readings: &[Reading]) -> Self {
+        let guessed = lexed(old);
+        let mut known: Vec<(u8, Option<Reading>)> = Vec::new();
+        let mut is_lexed_rightly = true;
+        for ((escape, reading), guess) in old.iter().filter_map(escape_of).zip(readings).zip(guessed) {
+            match known.iter_mut().find(|(meaning, _)| *meaning == escape.meaning) {
+                None => known.push((escape.meaning, Some(*reading))),
+                Some((_, before)) => *before = before.filter(|before| before == reading),
+            }
+            if is_layout(escape) {
+                is_lexed_rightly &= guess == Some(*reading);
+            }
+        }
+        Self { readings: known, is_lexed_rightly }
+    }
+
+    /// How an escape of the new text is read, of which the lexer says this; `None` where that is in
+    /// doubt.
+    fn reading(&self, escape: Escape, guess: Option<Reading>) -> Option<Reading> {
+        let known = self.readings.iter().find(|(meaning, _)| *meaning == escape.meaning);
+        if !is_layout(escape) {
+            // A quote or a backslash is escaped everywhere or nowhere.
+            return known.and_then(|(_, reading)| *reading);
+        }
+        let guess = guess.filter(|_| self.is_lexed_rightly)?;
+        match (known, guess) {
+            // Letters in a quoted text are the program's own, as everywhere.
+            (_, Reading::Letters) => Some(Reading::Letters),
+            // A tab that begins a line is meant where other layout is.
+            (Some(_), Reading::Meant) => Some(Reading::Meant),
+            (None, Reading::Meant) if escape.meaning == b'\t' => Some(Reading::Meant),
+            (None, Reading::Meant) => None,
+        }
+    }
+}
+
+/// How a lexer reads each escape: as letters inside a quoted text of its line, else as what it stands
+/// for; `None` where that is in doubt.
+fn lexed(tokens: &[Token]) -> Vec<Option<Reading>> {
+    let mut readings = Vec::new();
+    let mut line = Line::default();
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Byte(b'\n') => line = Line::default(),
+            Token::Byte(byte) => line.take(*byte),
+            Token::Escape(escape) if !is_layout(*escape) => readings.push(None),
+            Token::Escape(escape) => {
+                let reading = line.reading(peek(tokens, at + 1..));
+                readings.push(reading);
+                if escape.meaning == b'\n' && reading != Some(Reading::Letters) {
+                    line = Line::default();
+                }
+            }
+        }
+    }
+    readings
+}
+
+/// What of a line has been read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    /// Quotes so far.
+    double: usize,
+    /// Backticks so far.
+    back: usize,
+    /// Apostrophes so far that stand not between letters.
+    single: usize,
+    /// The byte before.
+    before: u8,
+    /// True if it has a quote that may not begin or end a quoted text: in `'"'`, `\"` or `"""`.
+    is_odd: bool,
+    /// Quotes right before.
+    row: usize,
+    /// True if the last apostrophe begins what may be a lifetime or a label.
+    is_name: bool,
+}
+
+impl Line {
+    /// Takes the next byte.
+    fn take(&mut self, byte: u8) {
+        self.row = if byte == b'"' { self.row + 1 } else { 0 };
+        self.is_odd |= self.row == 3 || (byte == b'"' && matches!(self.before, b'\'' | b'\\'));
+        match byte {
+            b'"' => self.double += 1,
+            b'`' => self.back += 1,
+            b'\'' if !self.before.is_ascii_alphanumeric() || self.single % 2 == 1 => {
+                self.single += 1;
+                self.is_name = true;
+            }
+            _ if !byte.is_ascii_alphanumeric() && byte != b'_' && self.is_name && self.before != b'\'' => {
+                // `'a` and no closing one: what follows is no quoted text.
+                self.single -= usize::from(self.single % 2 == 1);
+                self.is_name = false;
+            }
+            _ => {}
+        }
+        self.before = byte;
+    }
+
+    /// How an escape here is read, before these tokens.
+    fn reading(self, after: &[Token]) -> Option<Reading> {
+        if self.back % 2 == 1 || self.is_odd {
+            return None;
+        }
+        if self.single % 2 == 1 && self.double.is_multiple_of(2) {
+            // The closing one right after it leaves no doubt.
+            let is_closed = after.first() == Some(&Token::Byte(b'\''));
+            return is_closed.then_some(Reading::Letters);
+        }
+        if self.double.is_multiple_of(2) {
+            return Some(Reading::Meant);
+        }
+        // The quoted text must end before the next line break, and all others with it.
+        let ends = |token: &Token| match token {
+            Token::Byte(byte) => *byte == b'\n',
+            Token::Escape(escape) => escape.meaning == b'\n',
+        };
+        let rest = after.iter().take_while(|token| !ends(token));
+        let quotes = rest.filter(|token| **token == Token::Byte(b'"')).count();
+        (quotes % 2 == 1).then_some(Reading::Letters)
+    }
 }
 
 #[cfg(test)]

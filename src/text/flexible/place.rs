@@ -106,7 +106,7 @@ pub fn trimmed(line: &[u8]) -> &[u8] {
     trimmed_end(peek(line, indent(line).len()..))
 }
 
-/// Whether a byte is a blank within a line. A CR alone is none: it may be text.
+/// Returns true if a byte is a blank within a line. A CR alone is none: it may be text.
 fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
@@ -286,7 +286,7 @@ struct Composed<'a> {
     text: &'a [u8],
     /// Where it is changed.
     place: &'a MatchedLines,
-    /// Whether the new text has more blank lines than the one looked for.
+    /// True if the new text has more blank lines than the one looked for.
     brings_blanks: bool,
     /// The new text so far.
     bytes: Vec<u8>,

@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
-use super::blanks::{line_end, parts, trimmed};
-use super::blocks::goes_on;
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+
 use super::find::same;
+use super::outline;
 use super::outline::{Heading, end_of, outline};
 use crate::text::checked::{Fault, must_fit, peek, slice};
 
@@ -21,7 +22,7 @@ pub struct Composed {
     pub new: Range<usize>,
     /// Where the old content was, in the old text.
     pub old: Range<usize>,
-    /// Whether the old text holds it all already.
+    /// True if the old text holds it all already.
     pub already_applied: bool,
 }
 
@@ -252,7 +253,7 @@ impl Document<'_> {
         Ok(Composed { already_applied, ..new })
     }
 
-    /// Whether the new content stands after the header already: it has headers that end the section,
+    /// Returns true if the new content stands after the header already: it has headers that end the section,
     /// and what it was to replace is its own beginning.
     fn stands(&self, new: &Composed, headings: &[Heading], at: usize) -> Result<bool, Fault> {
         let is_longer = end_of(headings, at, new.text.len()) < new.new.end;
@@ -308,6 +309,141 @@ pub fn headers_that_end(content: &[u8], level: u8, with_subsections: bool) -> Ve
     let mut headings = outline(content);
     headings.retain(|heading| !with_subsections || heading.level <= level);
     headings
+}
+
+/// What ends or begins a part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Block {
+    /// A list without blank lines between its items; whether it is numbered.
+    TightList(bool),
+    /// A table.
+    Table,
+    /// Anything else.
+    Other,
+}
+
+/// Returns true if a content goes on with what stands before it without a blank line: items of a tight list,
+/// rows of a table.
+fn goes_on(before: &[u8], content: &[u8]) -> bool {
+    let last = blocks(before).pop();
+    match last {
+        Some(Block::TightList(numbered)) => {
+            blocks(content).first().is_some_and(|first| *first == Block::TightList(numbered))
+        }
+        Some(Block::Table) => {
+            let joined = [before.trim_ascii_end(), b"\n", content].concat();
+            content.starts_with(b"|") && blocks(&joined).len() == blocks(before).len()
+        }
+        Some(Block::Other) | None => false,
+    }
+}
+
+/// The outermost blocks of a text.
+fn blocks(text: &[u8]) -> Vec<Block> {
+    let parsed = outline::parseable(text);
+    let mut found: Vec<Block> = Vec::new();
+    let mut depth = 0_usize;
+    for event in Parser::new_ext(&parsed, outline::options()) {
+        match event {
+            Event::Start(tag) if is_block(&tag) => {
+                if depth == 0 {
+                    found.push(match tag {
+                        Tag::List(first) => Block::TightList(first.is_some()),
+                        Tag::Table(_) => Block::Table,
+                        _ => Block::Other,
+                    });
+                } else if depth == 2
+                    && matches!(tag, Tag::Paragraph)
+                    && let Some(list @ Block::TightList(_)) = found.last_mut()
+                {
+                    // The items of a loose list hold paragraphs.
+                    *list = Block::Other;
+                }
+                depth += 1;
+            }
+            Event::End(tag) if ends_block(tag) => depth = depth.saturating_sub(1),
+            Event::Rule if depth == 0 => found.push(Block::Other),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Returns true if a tag is that of a block which can stand by itself.
+const fn is_block(tag: &Tag<'_>) -> bool {
+    matches!(
+        tag,
+        Tag::Paragraph
+            | Tag::Heading { .. }
+            | Tag::BlockQuote(_)
+            | Tag::CodeBlock(_)
+            | Tag::HtmlBlock
+            | Tag::List(_)
+            | Tag::Item
+            | Tag::FootnoteDefinition(_)
+            | Tag::Table(_)
+    )
+}
+
+/// The end of what [`is_block`] begins.
+const fn ends_block(tag: TagEnd) -> bool {
+    matches!(
+        tag,
+        TagEnd::Paragraph
+            | TagEnd::Heading(_)
+            | TagEnd::BlockQuote(_)
+            | TagEnd::CodeBlock
+            | TagEnd::HtmlBlock
+            | TagEnd::List(_)
+            | TagEnd::Item
+            | TagEnd::FootnoteDefinition
+            | TagEnd::Table
+    )
+}
+
+/// A part of a section: blank lines, content, blank lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Parts {
+    /// Where the content begins.
+    pub start: usize,
+    /// Where it ends: `start` where there is none.
+    pub end: usize,
+}
+
+/// A text without blank lines at its ends, and without the last line's end.
+///
+/// # Errors
+/// Where its parts lie outside it.
+fn trimmed(text: &[u8]) -> Result<&[u8], Fault> {
+    let parts = parts(text, &(0..text.len()));
+    let body = slice(text, parts.start..parts.end)?;
+    let body = body.strip_suffix(b"\n").unwrap_or(body);
+    Ok(body.strip_suffix(b"\r").unwrap_or(body))
+}
+
+/// The content of a part of a text, without the blank lines at its ends.
+fn parts(text: &[u8], range: &Range<usize>) -> Parts {
+    let (mut first, mut last) = (None, range.end);
+    let mut at = range.start;
+    while at < range.end {
+        let end = line_end(text, at).min(range.end);
+        if !peek(text, at..end).trim_ascii().is_empty() {
+            first = first.or(Some(at));
+            last = end;
+        }
+        at = end;
+    }
+    Parts { start: first.unwrap_or(range.end), end: last }
+}
+
+/// Where the line ends in which `at` is: after LF, CR LF or CR, as CommonMark has it.
+fn line_end(text: &[u8], at: usize) -> usize {
+    let rest = peek(text, at..);
+    let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
+        return text.len();
+    };
+    let is_pair = rest.get(end) == Some(&b'\r') && rest.get(end + 1) == Some(&b'\n');
+    at + end + if is_pair { 2 } else { 1 }
 }
 
 #[cfg(test)]

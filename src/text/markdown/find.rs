@@ -48,28 +48,28 @@ impl Name {
         Self::of_header(text).unwrap_or_else(|| Self::of_title(text))
     }
 
-    /// Whether a header has this name, as it is written.
+    /// Returns true if a header has this name, as it is written.
     fn is_written(&self, heading: &Heading) -> bool {
         self.has_level(heading) && same(&self.source, &heading.source)
     }
 
-    /// Whether a header has this name, as it is shown.
+    /// Returns true if a header has this name, as it is shown.
     fn is_shown(&self, heading: &Heading) -> bool {
         self.has_level(heading) && (same(&self.source, &heading.title) || same(&self.title, &heading.title))
     }
 
-    /// Whether a header has this name at all.
+    /// Returns true if a header has this name at all.
     fn is(&self, heading: &Heading) -> bool {
         self.is_written(heading) || self.is_shown(heading)
     }
 
-    /// Whether a header has the level that the name asks for.
+    /// Returns true if a header has the level that the name asks for.
     fn has_level(&self, heading: &Heading) -> bool {
         self.level.is_none_or(|level| level == heading.level)
     }
 }
 
-/// Whether two titles look the same.
+/// Returns true if two titles look the same.
 #[must_use]
 pub fn same(one: &str, other: &str) -> bool {
     one == other || one.nfc().eq(other.nfc())
@@ -160,18 +160,18 @@ pub fn path_to(headings: &[Heading], at: usize) -> String {
     chain(headings, at).iter().map(|heading| heading.source.as_str()).collect::<Vec<_>>().join(" > ")
 }
 
-/// Whether the names are those of the whole chain.
+/// Returns true if the names are those of the whole chain.
 fn is_whole_path(names: &[Name], chain: &[&Heading]) -> bool {
     names.len() == chain.len() && is_end_of_path(names, chain)
 }
 
-/// Whether the names are those of the chain's end.
+/// Returns true if the names are those of the chain's end.
 fn is_end_of_path(names: &[Name], chain: &[&Heading]) -> bool {
     names.len() <= chain.len()
         && names.iter().rev().zip(chain.iter().rev()).all(|(name, heading)| name.is(heading))
 }
 
-/// Whether the last name is the last of the chain's, and the others are in it in order.
+/// Returns true if the last name is the last of the chain's, and the others are in it in order.
 fn is_among_path(names: &[Name], chain: &[&Heading]) -> bool {
     let (Some((last, names)), Some((heading, above))) = (names.split_last(), chain.split_last()) else {
         return false;
@@ -197,7 +197,7 @@ pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     }
     for (at, ratio) in likeness.iter_mut().take(COMPARED_MAX) {
         let title = titles.get(*at).map_or("", String::as_str);
-        *ratio = likeness::ratio(&wanted, title, None);
+        *ratio = likeness::ratio(&wanted, title);
     }
     likeness.sort_by(|one, other| other.1.total_cmp(&one.1));
     likeness.into_iter().map(|(at, _)| at).collect()

@@ -4,9 +4,6 @@
 //! above. Headers are found by a CommonMark parser ([`outline`]) and by the names people give them
 //! ([`find`]); [`compose`] puts new text in place and looks whether every other header still stands.
 
-mod blanks;
-mod blocks;
 pub mod compose;
 pub mod find;
 pub mod outline;
-pub mod references;

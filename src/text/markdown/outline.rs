@@ -1,9 +1,10 @@
 //! The headers of a Markdown text, as CommonMark has them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{BrokenLink, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::text::checked::peek;
 use crate::text::content::UTF8_BOM;
@@ -184,7 +185,7 @@ fn with_line_feeds(text: String) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Whether a header inside is none of the text itself.
+/// Returns true if a header inside is none of the text itself.
 const fn is_container(tag: &Tag<'_>) -> bool {
     matches!(tag, Tag::BlockQuote(_) | Tag::List(_) | Tag::FootnoteDefinition(_))
 }
@@ -281,6 +282,38 @@ fn add_parents(headings: &mut [Heading]) {
         heading.parent = above.last().map(|&(_, at)| at);
         above.push((heading.level, at));
     }
+}
+
+/// The labels of link references that the replaced text defined, that nothing defines any more, and
+/// that are still used.
+#[must_use]
+pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
+    if memchr::memmem::find(old, b"]:").is_none() {
+        return Vec::new();
+    }
+    let (old, new) = (parseable(old), parseable(new));
+    let before = Parser::new_ext(&old, options());
+    let after = Parser::new_ext(&new, options());
+    let definitions = after.reference_definitions();
+    let gone: Vec<String> = before
+        .reference_definitions()
+        .iter()
+        .filter(|(label, _)| definitions.get(label).is_none())
+        .map(|(label, _)| label.to_lowercase())
+        .collect();
+    if gone.is_empty() {
+        return Vec::new();
+    }
+    let mut used = BTreeSet::new();
+    let note = |link: BrokenLink<'_>| {
+        let label = link.reference.to_lowercase();
+        if gone.contains(&label) {
+            used.insert(label);
+        }
+        None
+    };
+    Parser::new_with_broken_link_callback(&new, options(), Some(note)).for_each(drop);
+    used.into_iter().collect()
 }
 
 #[cfg(test)]

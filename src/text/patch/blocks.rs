@@ -4,10 +4,8 @@ use std::ops::Range;
 
 use similar::DiffTag;
 
-use super::lines::{Line, lines};
-use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
-use super::signs::{marker, other_format, search_marker};
-use super::source::{ParseError, Source};
+use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Line, Operation, Prefix, lines};
+use super::source::{ParseError, Source, marker, other_format, search_marker};
 use crate::text::checked::peek;
 use crate::text::line_diff;
 use crate::text::lines::at_line_feeds;
@@ -208,12 +206,12 @@ fn hint(source: &Source<'_>, start: usize) -> (usize, Option<u64>) {
     (if is_rule { last + 1 } else { last }, Some(line))
 }
 
-/// Whether a text holds these lines, line endings aside.
+/// Returns true if a text holds these lines, line endings aside.
 fn holds(text: &[u8], lines: &[u8]) -> bool {
     memchr::memmem::find(&without_returns(text), &without_returns(lines)).is_some()
 }
 
-/// Whether these lines begin at a line of a text, counted from 1, line endings aside.
+/// Returns true if these lines begin at a line of a text, counted from 1, line endings aside.
 fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
     let (text, lines) = (without_returns(text), without_returns(lines));
     let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
@@ -256,7 +254,7 @@ fn file<'a>(source: &Source<'a>, span: &Span, path: Option<&Vec<u8>>) -> FilePat
         (from + 1..to)
             .filter_map(|index| source.raw(index))
             .flat_map(lines)
-            .map(|line| if crlf { Line { ending: super::lines::Ending::Lf, ..line } } else { line })
+            .map(|line| if crlf { Line { ending: super::model::Ending::Lf, ..line } } else { line })
             .collect()
     };
     let (search, replace) = (part(span.head, span.divider), part(span.divider, span.end));

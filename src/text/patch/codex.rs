@@ -1,10 +1,10 @@
 //! The `*** Begin Patch` envelope of Codex.
 
 use super::hunk;
-use super::lines::Ending;
-use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
-use super::signs::{ENVELOPE_BEGIN, EnvelopeLine, envelope_line, is_hunk_header, other_format};
-use super::source::{ParseError, Source};
+use super::model::{Body, Ending, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
+use super::source::{
+    ENVELOPE_BEGIN, EnvelopeLine, ParseError, Source, envelope_line, is_hunk_header, other_format,
+};
 
 /// Reads every envelope of the text.
 ///
@@ -31,7 +31,7 @@ pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> 
     Ok(files)
 }
 
-/// Whether the line before the envelope's first changes the folder before it calls `apply_patch`.
+/// Returns true if the line before the envelope's first changes the folder before it calls `apply_patch`.
 fn begins_elsewhere(source: &Source<'_>, after_begin: usize) -> bool {
     let before = after_begin.checked_sub(2).and_then(|index| source.text(index)).unwrap_or_default();
     before.trim_ascii().starts_with(b"cd ") && before.windows(2).any(|pair| pair == b"<<")
@@ -43,7 +43,7 @@ struct Envelope<'s, 'a> {
     source: &'s Source<'a>,
     /// Index of the next line.
     at: usize,
-    /// Whether the patch itself has CRLF line endings, which then mean nothing.
+    /// True if the patch itself has CRLF line endings, which then mean nothing.
     crlf: bool,
     /// The files read so far.
     files: Vec<FilePatch<'a>>,
@@ -225,7 +225,8 @@ impl<'a> Envelope<'_, 'a> {
         Ok(())
     }
 
-    /// Whether no `*** End Patch` without blanks before it follows: then one with blanks is no context.
+    /// Returns true if no `*** End Patch` without blanks before it follows: then one with blanks is no
+    /// context.
     fn is_last_end(&self) -> bool {
         !(self.at + 1..self.source.len())
             .any(|index| self.source.text(index).is_some_and(|text| text.starts_with(b"*** End Patch")))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::index::Tier;
 use crate::text::checked::{Fault, peek};
-use crate::text::visible;
+use crate::text::escaped;
 
 /// The fate of every hunk of a file, at least one of which has no place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,7 +265,7 @@ pub fn visible(text: &[u8]) -> String {
     // A letter has at most four bytes.
     let start = peek(text, ..text.len().min(4 * LETTERS_MAX));
     // A carriage return at its end is shown as one that ends a line.
-    visible::line(start).chars().take(LETTERS_MAX).filter(|letter| *letter != '\n').collect()
+    escaped::visible(start).chars().take(LETTERS_MAX).filter(|letter| *letter != '\n').collect()
 }
 
 #[cfg(test)]

@@ -27,51 +27,118 @@
 //!
 //! # The parts, in the order of the work
 //!
-//! `parse` tells formats apart, by the lines that `signs` knows; `unified` with `hunk`, `name` and `binary`, `codex` and `blocks`
-//! read one each into `model`, and `settle` chooses among two names. `index` knows where lines stand, `locate` finds a run of them,
-//! `anchor` narrows that for Codex, `place` decides about one hunk, `apply` about all of a file,
-//! `render` writes, `conflict` and `nearest` explain. `compose` puts the files together, as
-//! `plan` words it: `steps` settles what each change is of, `tree` makes it.
+//! [`parse`] tells formats apart, by the lines that `source` knows; `unified` with `hunk` and `binary`, `codex` and
+//! `blocks` read one each into `model`. `index` finds lines in a file, `place` decides about one hunk, `apply` about
+//! all of a file, `conflict` explains. `plan` decides which change each file gets, and `tree` makes the files.
 
-mod anchor;
 mod apply;
 pub(super) mod binary;
 mod blocks;
 mod codex;
-mod compose;
 mod conflict;
 mod hunk;
 mod index;
-mod lines;
-mod locate;
 mod model;
-mod name;
-mod nearest;
-mod parse;
 mod place;
 mod plan;
-mod render;
-mod settle;
-mod signs;
 mod source;
-mod steps;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod unified;
 
-#[cfg(test)]
-mod tests;
+use source::{Source, begins, foreign, is_hunk_header};
 
 pub use apply::{Applied, HunkReport, apply};
 pub use binary::{BINARY_BYTES_MAX, Binary, BinaryApplied, BinaryData};
 pub use blocks::{Block, TextOf, search_replace_blocks};
-pub use compose::{Whole, compose};
 pub use conflict::{Conflict, Failure, Fate, HunkFate, Nearest, Reason, visible};
 pub use index::Tier;
-pub use lines::{Ending, Line, lines};
 pub use model::{
-    Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Paths, Prefix, Strip, is_symlink,
+    Body, Ending, FilePatch, Format, Hunk, HunkLine, Kind, Line, Operation, Patch, Paths, Prefix, Strip,
+    is_symlink, lines,
 };
-pub use parse::{parse, parse_within};
 pub use place::PatchOptions;
 pub use plan::{Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason};
 pub use source::ParseError;
+pub use tree::{Whole, compose};
+
+/// Reads a patch in any of the formats, alone, inside a Markdown fence or after prose.
+///
+/// # Errors
+/// The first line that cannot be read, or line 1 where there is no change at all.
+pub fn parse(text: &[u8]) -> Result<Patch<'_>, ParseError> {
+    parse_within(text, BINARY_BYTES_MAX, &|_| None)
+}
+
+/// The same; a binary content of more than `binary_bytes_max` is not inflated, and applies to no file.
+/// `text_of` has the files that decide where a block is divided.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_within<'a>(
+    text: &'a [u8],
+    binary_bytes_max: usize,
+    text_of: TextOf<'_>,
+) -> Result<Patch<'a>, ParseError> {
+    let source = Source::new(text);
+    let patch = match format_of(&source)? {
+        Format::Codex => Patch { format: Format::Codex, files: codex::parse(&source)? },
+        Format::SearchReplace => {
+            Patch { format: Format::SearchReplace, files: blocks::parse(&source, text_of)? }
+        }
+        Format::Unified | Format::Git => unified::parse(&source, binary_bytes_max)?,
+    };
+    if patch.files.is_empty() {
+        return Err(ParseError::at(0, "the patch changes nothing: there is no hunk in it"));
+    }
+    Ok(patch)
+}
+
+/// The format of the first line that any format knows.
+fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
+    for index in 0..source.len() {
+        let text = source.text(index).unwrap_or_default();
+        if let Some(format) = begins(source, index) {
+            return Ok(format);
+        }
+        if is_hunk_header(text) {
+            return Ok(Format::Unified);
+        }
+        if let Some(message) = foreign(text) {
+            return Err(ParseError::at(index, message));
+        }
+    }
+    Err(ParseError::at(0, unreadable(source)))
+}
+
+/// What to say of a text in which no format is found.
+fn unreadable(source: &Source<'_>) -> String {
+    let any = |is: fn(&[u8]) -> bool| (0..source.len()).any(|index| source.text(index).is_some_and(is));
+    let wanted = "expected a unified diff, a `*** Begin Patch` envelope or `<<<<<<< SEARCH` blocks";
+    if any(|text| text.contains(&0x1b)) {
+        return format!("there is no hunk here, but colour codes are: make the diff without them; {wanted}");
+    }
+    if any(is_ed_command) {
+        return format!(
+            "a normal diff or ed script cannot be applied: make a unified one (diff -u); {wanted}"
+        );
+    }
+    let what = if any(|text| !text.trim_ascii().is_empty()) {
+        "there is no hunk here"
+    } else {
+        "the patch is empty: there is no hunk"
+    };
+    format!("{what}; {wanted}")
+}
+
+/// Returns true if `text` is a command of a normal diff or an ed script, such as `2c2` or `3,5d`.
+fn is_ed_command(text: &[u8]) -> bool {
+    let is_range = |part: &[u8]| {
+        part.first().is_some_and(u8::is_ascii_digit)
+            && part.iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
+    };
+    let mut parts = text.splitn(2, |byte| matches!(byte, b'a' | b'c' | b'd'));
+    let (Some(old), Some(new)) = (parts.next(), parts.next()) else { return false };
+    is_range(old) && (new.is_empty() || is_range(new))
+}

@@ -1,7 +1,7 @@
-//! What a patch says, whatever format it came in.
+//! The model of a patch, whatever format it came in: files, hunks, lines and their endings.
 
 use super::binary::Binary;
-use super::lines::Ending;
+use crate::text::lines::at_line_feeds;
 
 /// The format a patch was written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Patch<'a> {
 /// The type bits of a symlink in a mode; its bytes are its target.
 pub const SYMLINK_MODE: u32 = 0o120_000;
 
-/// Whether a mode is that of a symlink.
+/// Returns true if a mode is that of a symlink.
 #[must_use]
 pub const fn is_symlink(mode: u32) -> bool {
     mode & 0o170_000 == SYMLINK_MODE
@@ -153,15 +153,15 @@ pub struct Hunk<'a> {
     pub old_start: Option<usize>,
     /// The stated line of the new text, where stated.
     pub new_start: Option<usize>,
-    /// Whether its `@@` line ends in CRLF, as all of a patch does that was brought here so.
+    /// True if its `@@` line ends in CRLF, as all of a patch does that was brought here so.
     pub is_crlf: bool,
-    /// Whether the counts were stated and right.
+    /// True if the counts were stated and right.
     pub counts_match: bool,
     /// Lines that come before it, outermost first (`@@ class A`, `@@ def f`).
     pub anchors: Vec<&'a [u8]>,
-    /// Whether its last line is the file's last.
+    /// True if its last line is the file's last.
     pub at_end: bool,
-    /// Whether lines without any context go to the end of the file, as in a Codex envelope.
+    /// True if lines without any context go to the end of the file, as in a Codex envelope.
     pub appends: bool,
     /// Its lines.
     pub lines: Vec<HunkLine<'a>>,
@@ -276,13 +276,13 @@ impl FilePatch<'_> {
         }
     }
 
-    /// Whether it speaks of a symlink itself.
+    /// Returns true if it speaks of a symlink itself.
     #[must_use]
     pub fn speaks_of_symlink(&self) -> bool {
         self.old_mode.or(self.new_mode).is_some_and(is_symlink)
     }
 
-    /// Whether it leaves the content as it is.
+    /// Returns true if it leaves the content as it is.
     #[must_use]
     pub fn keeps_content(&self) -> bool {
         matches!(&self.body, Body::Hunks(hunks) if hunks.is_empty())
@@ -342,9 +342,123 @@ fn without_components(path: &[u8], count: usize) -> Option<Vec<u8>> {
     (!rest.is_empty()).then(|| rest.to_vec())
 }
 
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// Not at all: the last line of a text without a final newline.
+    None,
+    /// A line feed.
+    Lf,
+    /// A carriage return and a line feed.
+    CrLf,
+    /// A carriage return alone.
+    Cr,
+}
+
+impl Ending {
+    /// The bytes that it stands for.
+    #[must_use]
+    pub const fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::None => b"",
+            Self::Lf => b"\n",
+            Self::CrLf => b"\r\n",
+            Self::Cr => b"\r",
+        }
+    }
+}
+
+/// One line of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The line without its ending.
+    pub text: &'a [u8],
+    /// How it ends.
+    pub ending: Ending,
+}
+
+impl<'a> Line<'a> {
+    /// The line that `raw` is, ending included.
+    #[must_use]
+    pub fn of(raw: &'a [u8]) -> Self {
+        match raw.strip_suffix(b"\n") {
+            None => Self { text: raw, ending: Ending::None },
+            Some(text) => match text.strip_suffix(b"\r") {
+                None => Self { text, ending: Ending::Lf },
+                Some(text) => Self { text, ending: Ending::CrLf },
+            },
+        }
+    }
+}
+
+/// Splits `bytes` at line feeds; a carriage return before one belongs to the ending.
+///
+/// An empty text has no lines; a last line without an ending counts.
+#[must_use]
+pub fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
+    // To count them takes less than to let the list grow.
+    let mut lines = Vec::with_capacity(memchr::memchr_iter(b'\n', bytes).count() + 1);
+    lines.extend(at_line_feeds(bytes).map(Line::of));
+    lines
+}
+
+/// Splits `bytes` at carriage returns, as files of old Macs want it.
+#[must_use]
+pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
+    bytes
+        .split_inclusive(|byte| *byte == b'\r')
+        .map(|raw| match raw.strip_suffix(b"\r") {
+            None => Line { text: raw, ending: Ending::None },
+            Some(text) => Line { text, ending: Ending::Cr },
+        })
+        .collect()
+}
+
+impl Patch<'_> {
+    /// Settles the names of plain diffs that only the tree can settle; `stands` tells whether
+    /// anything is at a path.
+    ///
+    /// `--- f.orig` and `+++ f` speak of the one that is there, the new one first. `--- old/f` and
+    /// `+++ new/f` are of the file `f` where nothing stands at either.
+    pub fn settle(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
+        for file in &mut self.files {
+            file.settle(stands);
+        }
+    }
+}
+
+impl FilePatch<'_> {
+    /// Settles the names of one file.
+    fn settle(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
+        if self.other_name.is_none() && self.prefix != Prefix::Folders {
+            return;
+        }
+        let written = self.new_path.as_ref().or(self.old_path.as_ref());
+        let Some(name) = written.filter(|name| !stands(name)) else { return };
+        if let Some(other) = self.other_name.take_if(|other| stands(other)) {
+            (self.old_path, self.new_path) = (Some(other.clone()), Some(other));
+        } else if self.prefix == Prefix::Folders && is_prefixed(self.operation, name, stands) {
+            self.prefix = Prefix::Present;
+        }
+    }
+}
+
+/// Returns true if the first folder of `name`, at which nothing stands, is a prefix.
+fn is_prefixed(operation: Operation, name: &[u8], stands: &dyn Fn(&[u8]) -> bool) -> bool {
+    let Some(slash) = name.iter().position(|byte| *byte == b'/') else { return false };
+    let (folder, rest) = name.split_at_checked(slash).unwrap_or_default();
+    match operation {
+        // A file that comes or is gone: the folder decides.
+        Operation::Create | Operation::Delete => !stands(folder) || rest.get(1..).is_some_and(stands),
+        Operation::Modify | Operation::Rename | Operation::Copy => rest.get(1..).is_some_and(stands),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::Strip;
     use super::*;
+    use crate::text::patch::parse;
 
     #[test]
     fn components_are_counted_as_git_counts_them() {
@@ -355,5 +469,38 @@ mod tests {
         assert_eq!(without_prefix(b"a/b").unwrap(), b"b");
         assert_eq!(without_prefix(b"a//b").unwrap(), b"/b");
         assert_eq!(without_prefix(b"a//"), None);
+    }
+
+    #[test]
+    fn every_line_knows_its_ending() {
+        let endings: Vec<_> = lines(b"a\nb\r\n\nc\rd").iter().map(|line| (line.text, line.ending)).collect();
+        let wanted: Vec<(&[u8], Ending)> =
+            vec![(b"a", Ending::Lf), (b"b", Ending::CrLf), (b"", Ending::Lf), (b"c\rd", Ending::None)];
+        assert_eq!(endings, wanted);
+        assert!(lines(b"").is_empty());
+        assert_eq!(lines_at_carriage_returns(b"a\rb").len(), 2);
+    }
+
+    /// The path that a diff between `old` and `new` changes in a tree with `there`.
+    fn settled(old: &str, new: &str, there: &[&str]) -> String {
+        let text = format!("--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n");
+        let mut patch = parse(text.as_bytes()).unwrap();
+        patch.settle(&|path| there.iter().any(|there| there.as_bytes() == path));
+        let paths = patch.files[0].paths(Strip::Auto).unwrap();
+        assert_eq!(paths.old, paths.new);
+        String::from_utf8(paths.new.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_name_that_is_there_is_meant() {
+        assert_eq!(settled("f.orig", "f", &["f", "f.orig"]), "f");
+        assert_eq!(settled("f", "f.new", &["f"]), "f");
+        assert_eq!(settled("f", "f.new", &["f", "f.new"]), "f.new");
+        assert_eq!(settled("f", "g", &[]), "g");
+        assert_eq!(settled("old/f", "new/f", &["f"]), "f");
+        assert_eq!(settled("old/f", "new/f", &["f", "old", "old/f"]), "old/f");
+        assert_eq!(settled("old/f", "new/f", &["f", "new", "new/f"]), "new/f");
+        assert_eq!(settled("old/d/f", "new/d/f", &["d", "d/f"]), "d/f");
+        assert_eq!(settled("a/f", "b/f", &["b/f"]), "f", "git's prefixes are always such");
     }
 }

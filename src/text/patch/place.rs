@@ -1,13 +1,13 @@
 //! Decides where one hunk goes, or that it has been there already.
 
-use super::anchor;
-use super::conflict::{Failure, Reason};
-use super::index::Tier;
-use super::lines::Ending;
-use super::locate::{LinesSought, Search, Text};
-use super::model::{Hunk, HunkLine, Kind};
-use super::nearest::nearest;
+use std::collections::HashMap;
+
+use super::conflict::{Failure, Nearest, Reason, visible};
+use super::index;
+use super::index::{LinesSought, Search, Text, Tier};
+use super::model::{Ending, Hunk, HunkLine, Kind};
 use crate::text::checked::{Fault, must_fit, peek};
+use crate::text::likeness;
 
 /// Where a hunk goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +20,9 @@ pub struct HunkPlace {
     pub skipped_before: usize,
     /// How many context lines at its end were ignored.
     pub skipped_after: usize,
-    /// Whether the old lines stand there byte for byte and nowhere else.
+    /// True if the old lines stand there byte for byte and nowhere else.
     pub is_unique: bool,
-    /// Whether it is the new side that stands there.
+    /// True if it is the new side that stands there.
     pub is_done: bool,
 }
 
@@ -31,9 +31,9 @@ pub struct HunkPlace {
 pub struct PatchOptions {
     /// How many context lines at either end of a hunk may be ignored.
     pub fuzz: usize,
-    /// Whether counts and stated lines must be right and lines the same byte for byte.
+    /// True if counts and stated lines must be right and lines the same byte for byte.
     pub strict: bool,
-    /// Whether to undo the patch instead.
+    /// True if to undo the patch instead.
     pub reverse: bool,
     /// The largest file that may come of it, in bytes; `None` for no bound.
     pub bytes_max: Option<usize>,
@@ -59,11 +59,11 @@ pub struct Placing<'w, 'f> {
     pub expected: Option<usize>,
     /// The index after the last line that the hunk before changes.
     pub after: usize,
-    /// Whether line 0 is the place before a file's first line, and not the sign of a new file.
+    /// True if line 0 is the place before a file's first line, and not the sign of a new file.
     pub has_lines: bool,
-    /// Whether lines of one text with different endings are different lines.
+    /// True if lines of one text with different endings are different lines.
     pub endings_are_meant: bool,
-    /// Whether the patch is known not to be applied, at least not as a whole.
+    /// True if the patch is known not to be applied, at least not as a whole.
     pub is_new: bool,
     /// The leniency allowed.
     pub options: PatchOptions,
@@ -128,7 +128,7 @@ impl Placing<'_, '_> {
 
     /// The old lines and where they may stand.
     fn wanted(&self) -> Result<LinesSought<'_>, Reason> {
-        let windows = anchor::windows(self.text, &self.hunk.anchors, self.after)
+        let windows = index::windows(self.text, &self.hunk.anchors, self.after)
             .map_err(|anchor| Reason::AnchorNotFound { anchor: anchor.to_vec() })?;
         Ok(LinesSought {
             lines: self.hunk.old().map(|line| line.text).collect(),
@@ -198,7 +198,7 @@ impl Placing<'_, '_> {
         (!is_believed && is_done(at)).then_some(at)
     }
 
-    /// Whether the final newline of old lines at `at` is as the patch has it.
+    /// Returns true if the final newline of old lines at `at` is as the patch has it.
     fn ends_alike(&self, at: usize, count: usize) -> bool {
         let is_marked = self.hunk.old().next_back().is_some_and(|line| line.ending == Ending::None);
         let is_bare = self.text.lines.last().is_some_and(|line| line.ending == Ending::None);
@@ -238,7 +238,7 @@ impl Placing<'_, '_> {
         }
     }
 
-    /// Whether the lines at `at` end as those do that the hunk adds, where that matters.
+    /// Returns true if the lines at `at` end as those do that the hunk adds, where that matters.
     fn ends_as_added(&self, at: usize) -> bool {
         let mut pairs = self.hunk.new_side().zip(self.text.lines.iter().skip(at));
         let is_open = |ending| ending == Ending::None;
@@ -291,7 +291,7 @@ impl Placing<'_, '_> {
         }
     }
 
-    /// Whether the lines that it adds stand byte for byte where its new side is at `at`.
+    /// Returns true if the lines that it adds stand byte for byte where its new side is at `at`.
     fn added_stands(&self, at: usize) -> bool {
         let there = self.text.lines.iter().skip(at);
         self.hunk
@@ -306,7 +306,8 @@ impl Placing<'_, '_> {
         HunkPlace { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: true }
     }
 
-    /// Whether the new side at `at` means that the hunk is applied: what it changes is between its own
+    /// Returns true if the new side at `at` means that the hunk is applied: what it changes is between its
+    /// own
     /// context there, and lines that it adds are so nowhere else.
     ///
     /// A hunk that only removes lines leaves nothing of its own, so that the caller takes it for applied
@@ -315,12 +316,12 @@ impl Placing<'_, '_> {
         self.is_between(at) && (!self.adds_lines() || self.text.is_unique(&self.new_lines(), tier))
     }
 
-    /// Whether the hunk adds a line.
+    /// Returns true if the hunk adds a line.
     fn adds_lines(&self) -> bool {
         self.hunk.lines.iter().any(|line| line.kind == Kind::Added)
     }
 
-    /// Whether what the hunk changes stands between lines of text or the ends of the file, with its
+    /// Returns true if what the hunk changes stands between lines of text or the ends of the file, with its
     /// new side at `at`.
     fn is_between(&self, at: usize) -> bool {
         let is_context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
@@ -335,5 +336,74 @@ impl Placing<'_, '_> {
             (false, true) => at == 0,
             (false, false) => at == 0 && is_last,
         }
+    }
+}
+
+/// A line that stands in more places than this says little about where a hunk belongs.
+const VOTES_MAX: usize = 64;
+
+/// How many old lines vote.
+const VOTERS_MAX: usize = 200;
+
+/// How many lines round the stated one are compared letter by letter.
+const COMPARED_MAX: usize = 400;
+
+/// A line longer than this is not compared letter by letter.
+const COMPARED_BYTES_MAX: usize = 300;
+
+/// How alike two lines must be to be named.
+const RATIO_MIN: f32 = 0.6;
+
+/// Finds the nearest place to `old`, preferring what lies near the index `around`.
+pub fn nearest(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<Nearest> {
+    let start = voted(text, old, around).or_else(|| similar_line(text, old, around))?;
+    Some(compare(text, old, start))
+}
+
+/// The start that most old lines speak for, by where they stand themselves.
+fn voted(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> {
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for (offset, line) in old.iter().enumerate().take(VOTERS_MAX) {
+        let places = text.index(Tier::Space).positions(line);
+        if line.trim_ascii().is_empty() || places.len() > VOTES_MAX {
+            continue;
+        }
+        for start in places.iter().filter_map(|at| usize::try_from(*at).ok()?.checked_sub(offset)) {
+            *votes.entry(start).or_default() += 1;
+        }
+    }
+    let best =
+        |(start, votes): &(usize, usize)| (*votes, usize::MAX - start.abs_diff(around), usize::MAX - start);
+    votes.into_iter().max_by_key(best).map(|(start, _)| start)
+}
+
+/// The start where the first telling old line has its most similar counterpart.
+fn similar_line(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> {
+    let is_telling = |line: &&[u8]| !line.trim_ascii().is_empty() && line.len() <= COMPARED_BYTES_MAX;
+    let offset = old.iter().position(is_telling)?;
+    let wanted = old.get(offset)?.trim_ascii();
+    let from = around.saturating_sub(COMPARED_MAX / 2);
+    let candidates = text.lines.iter().enumerate().skip(from).take(COMPARED_MAX);
+    let wanted = String::from_utf8_lossy(wanted);
+    let ratio = |line: &[u8]| likeness::ratio(&wanted, &String::from_utf8_lossy(line.trim_ascii()));
+    candidates
+        .filter(|(_, line)| is_telling(&line.text))
+        .map(|(at, line)| (at, ratio(line.text)))
+        .filter(|(_, ratio)| *ratio >= RATIO_MIN)
+        .max_by(|one, two| one.1.total_cmp(&two.1).then(two.0.cmp(&one.0)))
+        .map(|(at, _)| at.saturating_sub(offset))
+}
+
+/// What differs between `old` and the lines from `start` on.
+fn compare(text: &Text<'_>, old: &[&[u8]], start: usize) -> Nearest {
+    let there = |offset: usize| text.lines.get(start + offset).map(|line| line.text);
+    let differs = |offset: &usize| old.get(*offset).copied() != there(*offset);
+    let first = (0..old.len()).find(differs).unwrap_or(0);
+    Nearest {
+        line: start + 1,
+        equal: ((0..old.len()).filter(|offset| !differs(offset)).count(), old.len()),
+        differs_at: start + first + 1,
+        wanted: visible(old.get(first).copied().unwrap_or_default()),
+        found: there(first).map(visible),
     }
 }

@@ -1,11 +1,12 @@
 //! What a whole patch comes to: what is asked, what happens to each path, and why a change cannot be done.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::apply::HunkReport;
-use super::conflict::Conflict;
-use super::model::{Strip, is_symlink};
+use super::conflict::{Conflict, Reason};
+use super::model::{FilePatch, Operation, Patch, Strip, is_symlink};
 use super::place::PatchOptions;
 use crate::buffer::Buffer;
 
@@ -19,7 +20,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// Whether it is a symlink itself.
+    /// Returns true if it is a symlink itself.
     #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.mode.is_some_and(is_symlink)
@@ -81,12 +82,13 @@ pub struct FileOutcome {
     pub mode: Option<u32>,
     /// Its hunks, in the patch's order.
     pub hunks: Vec<HunkReport>,
-    /// Whether the patch shows what it changes, as [`Applied::exact_and_unique`](super::Applied::exact_and_unique) says.
+    /// True if the patch shows what it changes, as
+    /// [`Applied::exact_and_unique`](super::Applied::exact_and_unique) says.
     pub exact_and_unique: bool,
 }
 
 impl FileOutcome {
-    /// Whether a symlink stands there after the patch.
+    /// Returns true if a symlink stands there after the patch.
     #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.mode.is_some_and(is_symlink)
@@ -135,10 +137,121 @@ pub enum RefusalReason {
     OtherFile,
     /// A symlink stands where the patch speaks of a file, or the other way round.
     OtherType {
-        /// Whether it is a symlink that stands there.
+        /// True if it is a symlink that stands there.
         is_symlink: bool,
     },
 }
 
 /// Gives the file at a path as it is before the patch, `None` where nothing is.
 pub type Reader<'r, E> = dyn FnMut(&[u8], Look) -> Result<Option<Before>, E> + 'r;
+
+/// One file's change with its paths settled.
+pub(super) struct PatchStep<'p, 'a> {
+    /// The change, already turned round where the patch is to be undone.
+    pub(super) file: Cow<'p, FilePatch<'a>>,
+    /// The path before.
+    pub(super) old: Option<Vec<u8>>,
+    /// The path after.
+    pub(super) new: Option<Vec<u8>>,
+}
+
+impl PatchStep<'_, '_> {
+    /// The paths at which a symlink is looked at itself.
+    pub(super) fn looked_at_themselves(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let is_whole = matches!(self.file.operation, Operation::Delete | Operation::Rename | Operation::Copy);
+        let is_wanted = is_whole || self.file.speaks_of_symlink();
+        [&self.old, &self.new].into_iter().flatten().filter(move |_| is_wanted)
+    }
+
+    /// Returns true if `path` is one of its paths.
+    pub(super) fn touches(&self, path: &[u8]) -> bool {
+        self.old.as_deref() == Some(path) || self.new.as_deref() == Some(path)
+    }
+
+    /// The refusal of this step.
+    pub(super) fn refusal(&self, reason: RefusalReason) -> Refusal {
+        let (old, new) = (self.old.as_ref(), self.new.as_ref());
+        // What a rename does not find is its source.
+        let path = if reason == RefusalReason::NotFound { old.or(new) } else { new.or(old) };
+        let path = path.cloned().unwrap_or_default();
+        Refusal { path, patch_line: self.file.patch_line, reason }
+    }
+}
+
+/// Settles direction and paths of every change.
+pub(super) fn steps<'p, 'a>(
+    patch: &'p Patch<'a>,
+    options: &PlanOptions,
+) -> (Vec<PatchStep<'p, 'a>>, Vec<Refusal>) {
+    let mut steps = Vec::with_capacity(patch.files.len());
+    let mut refusals = Vec::new();
+    for file in &patch.files {
+        match step(file, options) {
+            Ok(step) => steps.push(step),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if options.apply.reverse {
+        steps.reverse();
+    }
+    if let Some(target) = options.target.as_deref().map(normal) {
+        keep_target(&mut steps, &target, &mut refusals);
+    }
+    (steps, refusals)
+}
+
+/// Settles direction and paths of one change.
+fn step<'p, 'a>(file: &'p FilePatch<'a>, options: &PlanOptions) -> Result<PatchStep<'p, 'a>, Refusal> {
+    let refusal = |reason| Refusal {
+        path: file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default(),
+        patch_line: file.patch_line,
+        reason,
+    };
+    let irreversible = || Conflict::whole(file.patch_line, Reason::Irreversible);
+    let mut turned = if options.apply.reverse {
+        Cow::Owned(file.reversed().ok_or_else(|| refusal(RefusalReason::Conflict(irreversible())))?)
+    } else {
+        Cow::Borrowed(file)
+    };
+    let paths = turned.paths(options.strip).ok_or_else(|| refusal(RefusalReason::StripTooDeep))?;
+    let (mut old, mut new) = (paths.old.as_deref().map(normal), paths.new.as_deref().map(normal));
+    if old.is_none() && new.is_none() {
+        let target = options.target.as_deref().map(normal);
+        let target = target.ok_or_else(|| refusal(RefusalReason::NoPath))?;
+        old = (turned.operation != Operation::Create).then(|| target.clone());
+        new = Some(target);
+    }
+    if turned.operation == Operation::Rename && old == new {
+        turned.to_mut().operation = Operation::Modify;
+    }
+    Ok(PatchStep { file: turned, old, new })
+}
+
+/// Keeps the changes of `target`, or gives its name to the only file of the patch.
+fn keep_target(steps: &mut Vec<PatchStep<'_, '_>>, target: &[u8], refusals: &mut Vec<Refusal>) {
+    if steps.iter().any(|step| step.touches(target)) {
+        steps.retain(|step| step.touches(target));
+        return;
+    }
+    let names: BTreeSet<_> =
+        steps.iter().flat_map(|step| [&step.old, &step.new]).flatten().cloned().collect();
+    if names.len() > 1 {
+        let patch_line = steps.first().map_or(1, |step| step.file.patch_line);
+        refusals.push(Refusal { path: target.to_vec(), patch_line, reason: RefusalReason::OtherFile });
+        steps.clear();
+    }
+    for path in steps.iter_mut().flat_map(|step| [&mut step.old, &mut step.new]).flatten() {
+        *path = target.to_vec();
+    }
+}
+
+/// `path` without empty and `.` components; `..` stays for the caller to judge, as does the end
+/// of a folder's name (`/` or `/.`), which no file has.
+pub(super) fn normal(path: &[u8]) -> Vec<u8> {
+    let components = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let joined = components.collect::<Vec<_>>().join(&b'/');
+    let first: &[u8] = if path.starts_with(b"/") { b"/" } else { b"" };
+    let names_folder = path.ends_with(b"/") || path.ends_with(b"/.");
+    let last: &[u8] = if names_folder && !joined.is_empty() { b"/" } else { b"" };
+    [first, &joined, last].concat()
+}

@@ -1,8 +1,8 @@
-//! The lines of a patch text, and what is wrong at one of them.
+//! The lines of a patch text, those by which the formats are known, and the error at one of them.
 
 use std::fmt;
 
-use super::lines::Line;
+use super::model::{Format, Line, Operation};
 use crate::text::checked::peek;
 use crate::text::lines::at_line_feeds;
 
@@ -63,8 +63,106 @@ impl<'a> Source<'a> {
         peek(&self.lines, from + 1..to).concat()
     }
 
-    /// Whether the line with `index` ends in a carriage return and a line feed.
+    /// Returns true if the line with `index` ends in a carriage return and a line feed.
     pub fn ends_in_crlf(&self, index: usize) -> bool {
         self.raw(index).is_some_and(|raw| raw.ends_with(b"\r\n"))
     }
+}
+
+/// The line that begins an envelope.
+pub const ENVELOPE_BEGIN: &[u8] = b"*** Begin Patch";
+/// The shortest run of letters that makes a marker.
+const MARKER_MIN: usize = 7;
+
+/// What a `***` line inside an envelope says.
+pub enum EnvelopeLine<'a> {
+    /// `*** Add File:`, `*** Update File:`, `*** Delete File:`.
+    File(Operation, &'a [u8]),
+    /// `*** Move to:`.
+    MoveTo(&'a [u8]),
+    /// `*** End of File`.
+    EndOfFile,
+    /// `*** End Patch`.
+    EndPatch,
+}
+
+/// Reads a `***` line.
+pub fn envelope_line(text: &[u8]) -> Option<EnvelopeLine<'_>> {
+    let words = text.trim_ascii().strip_prefix(b"*** ")?.trim_ascii();
+    let named = |start: &[u8]| words.strip_prefix(start).map(<[u8]>::trim_ascii);
+    if words == b"End Patch" {
+        Some(EnvelopeLine::EndPatch)
+    } else if words == b"End of File" {
+        Some(EnvelopeLine::EndOfFile)
+    } else if let Some(path) = named(b"Move to:") {
+        Some(EnvelopeLine::MoveTo(path))
+    } else if let Some(path) = named(b"Add File:") {
+        Some(EnvelopeLine::File(Operation::Create, path))
+    } else if let Some(path) = named(b"Update File:") {
+        Some(EnvelopeLine::File(Operation::Modify, path))
+    } else {
+        named(b"Delete File:").map(|path| EnvelopeLine::File(Operation::Delete, path))
+    }
+}
+
+/// The length of the marker that begins a block.
+pub fn search_marker(text: &[u8]) -> Option<usize> {
+    marker(text, b'<', b"SEARCH").or_else(|| marker(text, b'-', b"SEARCH"))
+}
+
+/// The length of a marker of `letter` with `word` after it.
+pub fn marker(text: &[u8], letter: u8, word: &[u8]) -> Option<usize> {
+    let length = text.iter().take_while(|byte| **byte == letter).count();
+    let rest = text.get(length..)?.trim_ascii();
+    (length >= MARKER_MIN && rest == word).then_some(length)
+}
+
+/// Returns true if a `---` line with a `+++` line after it stands at `index`.
+pub fn is_file_header(source: &Source<'_>, index: usize) -> bool {
+    source.text(index).is_some_and(|text| text.starts_with(b"--- "))
+        && source.text(index + 1).is_some_and(|text| text.starts_with(b"+++ "))
+}
+
+/// Returns true if `text` is a `@@` line.
+pub fn is_hunk_header(text: &[u8]) -> bool {
+    text.trim_ascii_end() == b"@@"
+        || text.starts_with(b"@@ ")
+        || matches!(text, [b'@', b'@', b'-', digit, ..] if digit.is_ascii_digit())
+}
+
+/// The format whose patch begins at the line with `index`.
+pub fn begins(source: &Source<'_>, index: usize) -> Option<Format> {
+    let text = source.text(index)?;
+    if text.trim_ascii() == ENVELOPE_BEGIN {
+        Some(Format::Codex)
+    } else if search_marker(text).is_some() {
+        Some(Format::SearchReplace)
+    } else {
+        let is_unified = text.starts_with(b"diff --git ") || is_file_header(source, index);
+        is_unified.then_some(Format::Unified)
+    }
+}
+
+/// What is wrong where a patch of another format begins among the files of one in `format`.
+pub fn other_format(source: &Source<'_>, index: usize, format: Format) -> Option<String> {
+    let begins = begins(source, index)?;
+    (begins != format).then(|| "a patch of another format begins here: send each by itself".into())
+}
+
+/// What is wrong with a line that belongs to a format which is not read.
+pub fn foreign(text: &[u8]) -> Option<String> {
+    if text.starts_with(b"diff --cc ") || text.starts_with(b"diff --combined ") || text.starts_with(b"@@@ ") {
+        return Some("a combined diff of a merge cannot be applied: make one against a single parent".into());
+    }
+    if text.starts_with(b"***************") {
+        return Some("a context diff cannot be applied: make a unified one (diff -u)".into());
+    }
+    if matches!(envelope_line(text), Some(EnvelopeLine::File(..))) {
+        return Some("there is no `*** Begin Patch` line before this one".into());
+    }
+    if text.starts_with(b"Binary files ") && text.ends_with(b" differ") {
+        let message = String::from_utf8_lossy(text).into_owned();
+        return Some(format!("{message}, but the patch does not contain the bytes (git diff --binary does)"));
+    }
+    None
 }

@@ -4,10 +4,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::apply::{Applied, HunkReport, apply};
 use super::conflict::{Conflict, Reason};
-use super::model::{Body, FilePatch, Hunk, Operation, SYMLINK_MODE, is_symlink};
+use super::model::{Body, FilePatch, Format, Hunk, Operation, Patch, SYMLINK_MODE, is_symlink};
 use super::place::PatchOptions;
-use super::plan::{Action, Before, FileOutcome, Look, PlanOptions, Reader, RefusalReason};
-use super::steps::PatchStep;
+use super::plan::{
+    Action, Before, FileOutcome, Look, PatchStep, PlanError, PlanOptions, Reader, RefusalReason, normal,
+    steps,
+};
 use crate::text::checked::Fault;
 
 /// The byte-order mark of UTF-8.
@@ -28,15 +30,15 @@ struct PatchedFile {
     bytes: Option<Vec<u8>>,
     /// The mode that it shall get, where stated.
     mode: Option<u32>,
-    /// Whether it is a symlink.
+    /// True if it is a symlink.
     is_symlink: bool,
-    /// Whether the patch has put a file here at any time.
+    /// True if the patch has put a file here at any time.
     was_made: bool,
     /// Where it came from, and whether that went away.
     from: Option<(Vec<u8>, bool)>,
     /// Its hunks.
     hunks: Vec<HunkReport>,
-    /// Whether all changes so far showed what they change.
+    /// True if all changes so far showed what they change.
     exact_and_unique: bool,
 }
 
@@ -56,11 +58,11 @@ struct StepResult {
     bytes: Option<Vec<u8>>,
     /// The mode that it shall get, where stated.
     mode: Option<u32>,
-    /// Whether it is a symlink.
+    /// True if it is a symlink.
     is_symlink: bool,
     /// The hunks applied.
     hunks: Vec<HunkReport>,
-    /// Whether they showed what they change.
+    /// True if they showed what they change.
     exact_and_unique: bool,
 }
 
@@ -80,7 +82,7 @@ impl StepResult {
 
 /// The files that the patch touches, before it and as it has made them so far.
 pub(super) struct Tree<'r, E> {
-    /// Whether renames and copies read the files before the commit.
+    /// True if renames and copies read the files before the commit.
     is_git: bool,
     /// Paths that a commit of git renames away or deletes, so that others may come there.
     leaving: HashSet<Vec<u8>>,
@@ -186,7 +188,7 @@ impl<'r, E> Tree<'r, E> {
         self.source_entry(path).map_or_else(|| self.before(path), |entry| entry.bytes.as_deref())
     }
 
-    /// Whether a rename, copy or deletion starts from a symlink.
+    /// Returns true if a rename, copy or deletion starts from a symlink.
     fn is_symlink_at_source(&self, path: &[u8]) -> bool {
         let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
         self.source_entry(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
@@ -200,7 +202,7 @@ impl<'r, E> Tree<'r, E> {
         }
     }
 
-    /// Whether a symlink stands at a path as the patch has made it so far.
+    /// Returns true if a symlink stands at a path as the patch has made it so far.
     fn is_symlink(&self, path: &[u8]) -> bool {
         let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
         self.entries.get(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
@@ -361,7 +363,7 @@ impl<'r, E> Tree<'r, E> {
         Ok(())
     }
 
-    /// Whether nothing is at a path because the caller or the patch itself removed it.
+    /// Returns true if nothing is at a path because the caller or the patch itself removed it.
     fn is_removed(&self, path: &[u8]) -> bool {
         self.removed.contains(path) || self.entries.get(path).is_some_and(|entry| entry.bytes.is_none())
     }
@@ -454,5 +456,66 @@ impl<'r, E> Tree<'r, E> {
             hunks: entry.hunks,
             exact_and_unique: entry.exact_and_unique,
         }
+    }
+}
+
+/// Computes what `patch` makes of the files that `read` gives.
+///
+/// `read` is asked once a path, with the path as the patch has it after stripping; `None` means
+/// that nothing is there. As with `git apply`, the sources of renames and copies in a git patch
+/// are the files before its commit, so that renames may form a ring; in other formats, and from one
+/// commit to the next, each change sees the ones before it.
+///
+/// # Errors
+/// The first failure of `read`, or everything in the patch that cannot be done.
+pub fn compose<'r, E>(
+    patch: &Patch<'_>,
+    options: &PlanOptions,
+    read: &'r mut Reader<'r, E>,
+) -> Result<Vec<FileOutcome>, PlanError<E>> {
+    let (steps, mut refusals) = steps(patch, options);
+    let mut tree = Tree::new(patch.format == Format::Git, &steps, options, read);
+    for commit in steps.chunk_by(|one, next| one.file.commit == next.file.commit) {
+        tree.begin(commit);
+        for step in commit {
+            match tree.take(step) {
+                Ok(()) => {}
+                Err(Stop::Read(error)) => return Err(PlanError::Read(error)),
+                Err(Stop::Refused(reason)) => refusals.push(step.refusal(reason)),
+            }
+        }
+    }
+    let outcomes = tree.outcomes();
+    if refusals.is_empty() { Ok(outcomes) } else { Err(PlanError::Refused { refusals, outcomes }) }
+}
+
+/// The paths at which a patch makes or removes a whole file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Whole {
+    /// Those that a file comes to: created, renamed or copied.
+    pub coming: BTreeSet<Vec<u8>>,
+    /// Those that a file goes from: deleted or renamed.
+    pub leaving: BTreeSet<Vec<u8>>,
+}
+
+impl Whole {
+    /// Those of `patch`.
+    #[must_use]
+    pub fn of(patch: &Patch<'_>, options: &PlanOptions) -> Self {
+        let mut whole = Self::default();
+        for file in &patch.files {
+            let Some(paths) = file.paths(options.strip) else { continue };
+            let (old, new) = (paths.old.as_deref().map(normal), paths.new.as_deref().map(normal));
+            let (comes, goes) = match file.operation {
+                Operation::Create | Operation::Copy => (new, None),
+                Operation::Delete => (None, old),
+                Operation::Rename if old != new => (new, old),
+                Operation::Rename | Operation::Modify => (None, None),
+            };
+            let (comes, goes) = if options.apply.reverse { (goes, comes) } else { (comes, goes) };
+            whole.coming.extend(comes);
+            whole.leaving.extend(goes);
+        }
+        whole
     }
 }

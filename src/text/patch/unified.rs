@@ -2,10 +2,9 @@
 
 use super::binary::{BINARY_BYTES_MAX, Binary, BinaryData, decode_line, inflate};
 use super::hunk;
+use super::hunk::{Name, file_name, git_names, prefix_of, whole_name};
 use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_symlink};
-use super::name::{Name, file_name, git_names, prefix_of, whole_name};
-use super::signs::{foreign, is_file_header, is_hunk_header, other_format};
-use super::source::{ParseError, Source};
+use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header, other_format};
 use crate::text::checked::peek;
 
 /// Digits that an id in an `index` line has at least.
@@ -53,7 +52,7 @@ struct Reader<'s, 'a> {
     format: Format,
     /// How many commits have begun.
     commits: usize,
-    /// Whether the lines are those of a commit's message, in which nothing is meant as a hunk.
+    /// True if the lines are those of a commit's message, in which nothing is meant as a hunk.
     in_message: bool,
     /// Bytes that one binary content may have; a larger one is not inflated.
     binary_bytes_max: usize,
@@ -271,7 +270,7 @@ fn set_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
     }
 }
 
-/// Whether `text` is the first line of a commit, as `git format-patch` or `git show` writes it.
+/// Returns true if `text` is the first line of a commit, as `git format-patch` or `git show` writes it.
 fn begins_commit(text: &[u8]) -> bool {
     let id = text.strip_prefix(b"From ").or_else(|| text.strip_prefix(b"commit "));
     id.and_then(|id| id.split(|byte| *byte == b' ').next())
@@ -292,7 +291,7 @@ fn has_lines(ids: &[u8]) -> (bool, bool) {
     (has_lines(old), has_lines(new))
 }
 
-/// Whether the name lines are not those of the file that is renamed or copied, but of one that
+/// Returns true if the name lines are not those of the file that is renamed or copied, but of one that
 /// follows without git's headers.
 fn is_of_another_file(file: &FilePatch<'_>, old: &Name, new: &Name) -> bool {
     let is = |name: &Name, path: &Option<Vec<u8>>| match (&name.path, path) {

@@ -1,12 +1,12 @@
-//! Where the lines of a sketch stand in the file.
+//! A sketch, cut into parts at its markers, and the places of their lines in the file.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::Refusal;
-use super::parts::{Part, key};
+use super::{Refusal, Which};
 use crate::text::checked::peek;
+use crate::text::omission;
 
 /// How many lines may be compared to find where the parts stand; of more, a sketch counts as one that
 /// can be read in several ways.
@@ -64,53 +64,41 @@ impl<'a> Index<'a> {
         self.file.get(at).copied().unwrap_or_default()
     }
 
-    /// Whether so many more comparisons are allowed.
+    /// Returns true if so many more comparisons are allowed.
     pub fn may_compare(&self, count: usize) -> bool {
         let left = self.budget.get().checked_sub(count);
         self.budget.set(left.unwrap_or(0));
         left.is_some()
     }
 
-    /// Whether all comparisons that are allowed have been made.
+    /// Returns true if all comparisons that are allowed have been made.
     pub fn is_exhausted(&self) -> bool {
         self.budget.get() == 0
     }
 
-    /// Whether a line of a part stands at a line of the file.
+    /// Returns true if a line of a part stands at a line of the file.
     fn is_at(&self, part: &Part<'_>, own: usize, at: usize) -> bool {
         part.lines.get(own).is_some_and(|line| self.file.get(at).is_some_and(|found| key(found) == key(line)))
     }
 
-    /// Where the line `own` and, as far as it takes to be in one place alone, those after it stand.
-    fn unique_after(&self, part: &Part<'_>, own: usize, within: &Range<usize>) -> Option<usize> {
-        let mut starts = self.positions(part.lines.get(own)?, within).to_vec();
+    /// Returns the one place of line `own`; where it has several, the lines that `next` leads to tell which.
+    fn unique(
+        &self,
+        part: &Part<'_>,
+        own: usize,
+        within: &Range<usize>,
+        next: impl Fn(usize, usize) -> Option<usize>,
+    ) -> Option<usize> {
+        let mut places = self.positions(part.lines.get(own)?, within).to_vec();
         for more in 1.. {
-            match starts.as_slice() {
+            match places.as_slice() {
                 [] => return None,
                 [only] => return Some(*only),
-                several if !self.may_compare(several.len()) => return None,
-                _ => starts
-                    .retain(|start| start + more < within.end && self.is_at(part, own + more, start + more)),
-            }
-            if own + more >= part.lines.len() {
-                return None;
-            }
-        }
-        None
-    }
-
-    /// The same with the lines before it.
-    fn unique_before(&self, part: &Part<'_>, own: usize, within: &Range<usize>) -> Option<usize> {
-        let mut ends = self.positions(part.lines.get(own)?, within).to_vec();
-        for more in 1.. {
-            match ends.as_slice() {
-                [] => return None,
-                [only] => return Some(*only),
-                _ if more > own => return None,
                 several if !self.may_compare(several.len()) => return None,
                 _ => {
-                    ends.retain(|end| {
-                        *end >= within.start + more && self.is_at(part, own - more, end - more)
+                    let own = next(own, more)?;
+                    places.retain(|place| {
+                        next(*place, more).is_some_and(|at| within.contains(&at) && self.is_at(part, own, at))
                     });
                 }
             }
@@ -120,15 +108,15 @@ impl<'a> Index<'a> {
 
     /// The core of a part within a range of the file's lines.
     pub fn core(&self, part: &Part<'_>, within: &Range<usize>) -> Option<Core> {
-        let first =
-            (0..part.lines.len()).find_map(|own| Some((own, self.unique_after(part, own, within)?)))?;
+        let first = (0..part.lines.len())
+            .find_map(|own| Some((own, self.unique(part, own, within, usize::checked_add)?)))?;
         let last = (0..part.lines.len())
             .rev()
-            .find_map(|own| Some((own, self.unique_before(part, own, within)?)))?;
+            .find_map(|own| Some((own, self.unique(part, own, within, usize::checked_sub)?)))?;
         Some(Core { own: (first.0, last.0), file: (first.1, last.1) })
     }
 
-    /// Whether all lines of a part stand one after the other in a range of the file's lines.
+    /// Returns true if all lines of a part stand one after the other in a range of the file's lines.
     pub fn has_whole(&self, part: &Part<'_>, within: &Range<usize>) -> bool {
         let first = part.lines.first().copied().unwrap_or_default();
         self.positions(first, within).iter().any(|start| {
@@ -150,4 +138,111 @@ pub fn too_alike(part: &Part<'_>) -> Refusal {
 /// Indices as line numbers, the first of them.
 pub fn numbers(indices: &[usize]) -> Vec<usize> {
     indices.iter().take(LINES_NAMED).map(|index| index + 1).collect()
+}
+
+/// Characters of a line that are compared and shown.
+const SHOWN_CHARACTERS: usize = 160;
+
+/// What stands between two markers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// Its lines, without their endings and without the blank ones beside a marker.
+    pub lines: Vec<&'a [u8]>,
+    /// The number of the first one in the sketch, from 1.
+    pub first_line: usize,
+    /// Its number among the parts, from 1.
+    pub number: usize,
+    /// The indentation of the marker before it, if there is one.
+    pub before: Option<usize>,
+    /// The indentation of the marker after it, if there is one.
+    pub after: Option<usize>,
+}
+
+impl Part<'_> {
+    /// What names the part in a refusal.
+    #[must_use]
+    pub fn which(&self) -> Which {
+        let text = self.lines.first().map(|line| shown(line)).unwrap_or_default();
+        Which {
+            number: self.number,
+            lines: (self.first_line, self.first_line + self.lines.len().max(1) - 1),
+            text,
+        }
+    }
+}
+
+/// Blanks at the start of a line; a tab counts as one.
+pub fn indent(line: &[u8]) -> usize {
+    line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+}
+
+/// What a line is compared by: blanks at its end and its ending do not count.
+pub fn key(line: &[u8]) -> &[u8] {
+    line.trim_ascii_end()
+}
+
+/// A line as it is compared and shown.
+pub fn shown(line: &[u8]) -> String {
+    // No character takes more than 4 bytes.
+    let line = line.trim_ascii();
+    String::from_utf8_lossy(line.get(..4 * SHOWN_CHARACTERS).unwrap_or(line))
+        .chars()
+        .take(SHOWN_CHARACTERS)
+        .collect()
+}
+
+/// The parts of a sketch.
+///
+/// # Errors
+/// Where a marker stands in the file itself, and where there is nothing but markers.
+pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<Part<'a>>, Refusal> {
+    let mut parts: Vec<Part<'a>> = Vec::new();
+    let mut lines: Vec<&[u8]> = Vec::new();
+    let mut before = None;
+    let mut first_line = 1;
+    let mut finish =
+        |lines: Vec<&'a [u8]>, first_line: usize, before: Option<usize>, after: Option<usize>| {
+            let skipped = lines.iter().take_while(|line| key(line).is_empty()).count();
+            let end = lines.iter().rposition(|line| !key(line).is_empty()).map_or(skipped, |last| last + 1);
+            let kept = lines.into_iter().take(end).skip(skipped);
+            let lines: Vec<&[u8]> = kept.collect();
+            if !lines.is_empty() {
+                let number = parts.len() + 1;
+                parts.push(Part { lines, first_line: first_line + skipped, number, before, after });
+            }
+        };
+    for (line, number) in sketch.split(|&byte| byte == b'\n').zip(1..) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if omission::marker(line).is_none() {
+            lines.push(line);
+            continue;
+        }
+        must_not_stand_in(file, line, number)?;
+        finish(std::mem::take(&mut lines), first_line, before, Some(indent(line)));
+        before = Some(indent(line));
+        first_line = number + 1;
+    }
+    finish(lines, first_line, before, None);
+    if parts.is_empty() {
+        let why = "it contains only markers and blank lines".to_owned();
+        return Err(Refusal::Unreadable { line: 1, why });
+    }
+    Ok(parts)
+}
+
+/// Refuses a marker that is a line of the file as well: it may be meant as that.
+fn must_not_stand_in(file: &[&[u8]], marker: &[u8], number: usize) -> Result<(), Refusal> {
+    let wanted = marker.trim_ascii();
+    match file.iter().position(|line| line.trim_ascii() == wanted) {
+        None => Ok(()),
+        Some(index) => Err(Refusal::Unreadable {
+            line: number,
+            why: format!(
+                "`{}` would be a marker, but line {} of the file is the same: use another marker, such as \
+                 `... existing code ...` with other words, or edit with old_string",
+                shown(wanted),
+                index + 1
+            ),
+        }),
+    }
 }

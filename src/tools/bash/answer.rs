@@ -9,7 +9,7 @@ use super::changed_files::{Action, Changed, Conflict, Layer};
 use super::job::look::{Job, Jobs};
 use crate::error::Error;
 use crate::text::answer_size::TextSize;
-use crate::text::visible;
+use crate::text::escaped;
 use crate::tools::Text;
 
 /// What `bash` answers: how a command ended, or what can confine one.
@@ -145,7 +145,7 @@ impl Layer {
     /// Writes the diff, and the facts about the layer to stderr.
     fn text(&self, text: &mut Text) {
         text.out.extend(shown(&self.diff, std::io::stdout().is_terminal()));
-        text.note(format!("{}: {}", self.layer, visible::controls(&self.command)));
+        text.note(format!("{}: {}", self.layer, escaped::visible_controls(&self.command)));
         let verb = if self.dropped {
             "dropped"
         } else if self.applied {
@@ -219,7 +219,7 @@ fn shown(output: &str, is_terminal: bool) -> Vec<u8> {
     if !is_terminal {
         return output.as_bytes().to_vec();
     }
-    output.split_inclusive('\n').map(visible::controls).collect::<String>().into_bytes()
+    output.split_inclusive('\n').map(escaped::visible_controls).collect::<String>().into_bytes()
 }
 
 /// Adds to an error how the command ended: it has run, and nobody sees its answer.

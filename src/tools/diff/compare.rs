@@ -11,8 +11,8 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::peek;
+use crate::text::diff::{Amount, FileDiff, Side};
 use crate::text::escaped;
-use crate::text::git_diff::{Amount, FileDiff, Side};
 use crate::tools::common::amount_text;
 use crate::tools::targets::{
     ChosenSession, PathOrRevisions, Revisions, commit_named, path_must_be_known, path_or_revision,

@@ -10,8 +10,7 @@ use crate::control::Control;
 use crate::sha256::Sha256;
 use crate::text::checked::{Fault, must_fit};
 use crate::text::content::View;
-use crate::text::line_range::{self, LineSpan};
-use crate::text::lines::{self, LineEnding};
+use crate::text::lines::{self, LineEnding, LineSpan};
 use crate::text::replace::{self, Flat, Replaced, ReplacedAll};
 use crate::text::{line_diff, sketch};
 use crate::tools::common::PLACES_LISTED;
@@ -169,7 +168,7 @@ fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> V
 /// Returns the bytes to which an edit is narrowed; all of them where it names no lines.
 fn scope<'a>(body: &[u8], step: &'a EditStep) -> Result<Range<usize>, Why<'a>> {
     let Some(span) = step.lines else { return Ok(0..body.len()) };
-    match line_range::bytes_of(body, span) {
+    match lines::bytes_of(body, span) {
         None => Err(Why::PastEnd("start_line", span.first)),
         Some(_) if step.range_sha256.is_some() && span.last > lines::count(body) => {
             Err(Why::PastEnd("end_line", span.last))
@@ -257,7 +256,7 @@ pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize
 fn first_place(body: &[u8], wanted: &TextToReplace, lines: Option<LineSpan>) -> Option<Range<usize>> {
     let within = match lines {
         None => 0..body.len(),
-        Some(lines) => line_range::bytes_of(body, lines)?,
+        Some(lines) => lines::bytes_of(body, lines)?,
     };
     let exact = find::exact(body, &wanted.old, wanted.word, &within).into_iter().next();
     let by_tier = || find::by_tier(body, &wanted.old, &wanted.new, &within)?.ranges.into_iter().next();
@@ -313,7 +312,7 @@ pub fn replacement<'a>(
                 LineEnding::None => (text.usual)(),
                 own => own,
             };
-            let new = line_range::ending_like(new.as_bytes(), old, style);
+            let new = lines::ending_like(new.as_bytes(), old, style);
             let places = vec![scope.clone()];
             Ok(changed(text, Matched::Lines, places, &[new.as_ref()], bytes_max)?)
         }

@@ -9,7 +9,7 @@ use crate::engine::store::session::ReplacedLines;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
-use crate::text::line_range::LineSpan;
+use crate::text::lines::LineSpan;
 use crate::text::merge::{self, Alike, Conflict};
 use crate::text::{line_diff, lines};
 use crate::tools::common;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, ErrorKind};
 use crate::sha256::DigestStart;
-use crate::text::line_range::LineSpan;
+use crate::text::lines::LineSpan;
 use crate::text::replace;
 
 /// One edit, checked.

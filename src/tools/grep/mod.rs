@@ -10,21 +10,22 @@ use super::{Effect, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::search::basic;
 use crate::search::collect::{MatchDetail, Style};
 use crate::search::content::FileToSearch;
+use crate::search::dir_sizes::{self, Order};
+use crate::search::entry::WalkEntry;
 use crate::search::file::Manner;
+use crate::search::file::Search;
 use crate::search::globs::split;
-use crate::search::left_out::{Empty, is_small};
-use crate::search::lines::{Count, FileMatches, Groups, Marked, Matches};
-use crate::search::matched::Match;
-use crate::search::newest::{self, Order};
+use crate::search::globs::{Beginning, roots};
+use crate::search::matches::Match;
+use crate::search::matches::{Count, FileMatches, Groups, Marked, Matches};
 use crate::search::page::Window;
+use crate::search::pattern;
 use crate::search::pattern::{Pattern, Reading, compile};
-use crate::search::query::Search;
 use crate::search::results::SearchResult;
-use crate::search::roots::{Beginning, roots};
-use crate::search::walk::{Walk, WalkEntry};
+use crate::search::skipped::{Empty, is_small};
+use crate::search::walk::Walk;
 use crate::text::counted::counted;
 use crate::text::escaped;
 pub use request::{OutputMode, Request, Sort};
@@ -93,7 +94,7 @@ impl Tool for Grep {
         };
         let mut outcome = match request.sort {
             Some(Sort::Mtime) => {
-                let files = newest::first(&mut walk, Order::Newest, |_| ())?;
+                let files = dir_sizes::first_in_order(&mut walk, Order::Newest, |_| ())?;
                 search.run(files.into_iter().map(|(path, ())| FileToSearch::At(path)))
             }
             Some(Sort::Path) | None => search.run(walk.by_ref().map(FileToSearch::Found)),
@@ -231,17 +232,17 @@ impl Request {
     /// Returns what a pattern in the basic syntax of `grep` would be here, where that explains the miss.
     fn basic_syntax(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
         let [pattern] = patterns else { return None };
-        if self.literal || !basic::is_likely(pattern) {
+        if self.literal || !pattern::is_likely_basic(pattern) {
             return None;
         }
-        let extended = basic::as_extended(pattern)?;
+        let extended = pattern::as_extended(pattern)?;
         let Pattern { matcher, .. } = compile(std::slice::from_ref(&extended), &self.reading()).ok()?;
         let would_match = || {
             let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
             files_with_matches(&manner, empty, empty.walk()) > 0
         };
         // A plain `|` is rare in what people search for.
-        (basic::has_alternative(pattern) || would_match()).then(|| {
+        (pattern::has_basic_alternative(pattern) || would_match()).then(|| {
             format!(
                 "a backslash before |, +, ?, {{ or ( makes it plain text here: did you mean `{extended}`?"
             )

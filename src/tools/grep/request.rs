@@ -11,10 +11,9 @@ use crate::engine::policy::settings::Key;
 use crate::error::Error;
 use crate::search::collect::{MatchDetail, Style};
 use crate::search::file::Manner;
-use crate::search::globs;
+use crate::search::globs::{self, one_or_many};
 use crate::search::page::{ENTRY_BYTES, Window};
 use crate::search::pattern::{Pattern, Reading, compile};
-use crate::search::roots::one_or_many;
 use crate::search::selection::{Kinds, Selection};
 
 /// Lines of context at most, on each side.

@@ -23,7 +23,7 @@ use crate::text::content::{self, Content, Encoding};
 use crate::text::counted::counted;
 use crate::text::lines::ending_of;
 use crate::text::slice::{Clipped, Slice, Sliced, clipped_bytes, is_very_long};
-use crate::text::{block, escaped};
+use crate::text::{escaped, lines};
 use crate::tools::targets;
 
 /// Reads one file.
@@ -229,7 +229,7 @@ pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
         return line_alone(line, &own.bytes, is_cut, bounds);
     }
     let texts: Vec<&[u8]> = lines.iter().map(|line| line.bytes.as_ref()).collect();
-    let (first, last) = block::enclosing(&texts, at);
+    let (first, last) = lines::enclosing_block(&texts, at);
     let first_number = line.saturating_sub(at as u64);
     let (from, to) = grown(&lines, (first.min(at), last.max(at)), at, first_number, bounds);
     // A block that reaches the end of what was looked at goes on in what was not.

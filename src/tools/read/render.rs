@@ -12,9 +12,9 @@ use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::Encoding;
 use crate::text::counted::counted;
+use crate::text::escaped;
 use crate::text::lines::LineEnding;
 use crate::text::slice::{Clipped, Sliced};
-use crate::text::{escaped, visible};
 use crate::tools::Text;
 
 /// How lines are shown.
@@ -31,7 +31,7 @@ impl Form {
     #[must_use]
     pub fn of(self, line: &[u8], number: u64) -> String {
         let text =
-            if self.visible { visible::line(line) } else { String::from_utf8_lossy(line).into_owned() };
+            if self.visible { escaped::visible(line) } else { String::from_utf8_lossy(line).into_owned() };
         if self.line_numbers { format!("{number}\t{text}") } else { text }
     }
 }

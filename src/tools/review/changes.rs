@@ -10,7 +10,7 @@ use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::git_diff::{self, FileDiff, Side};
+use crate::text::diff::{self, FileDiff, Side};
 use crate::tools::common::time_text;
 use crate::tools::diff::Action;
 
@@ -135,7 +135,7 @@ fn of_delta(
         binary: false,
     };
     let both = before.as_ref().zip(after.as_ref());
-    let has_hunks = both.is_some_and(|(old, new)| git_diff::has_hunks(&old.3, &new.3) && old.3 != new.3);
+    let has_hunks = both.is_some_and(|(old, new)| diff::has_hunks(&old.3, &new.3) && old.3 != new.3);
     let name = std::str::from_utf8(path).ok();
     Ok(File {
         path: String::from_utf8_lossy(path).into_owned(),

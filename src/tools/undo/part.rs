@@ -14,7 +14,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::counted::counted;
-use crate::text::git_diff;
+use crate::text::diff;
 use crate::tools::common::{ListEnd, subject};
 use crate::tools::targets::LOG_SHOWS;
 
@@ -171,7 +171,7 @@ fn only_hunk(
             .suggest(LOST)
         })
     };
-    let target = git_diff::without_hunk(&bytes(before)?, &bytes(after)?, number).map_err(|count| {
+    let target = diff::without_hunk(&bytes(before)?, &bytes(after)?, number).map_err(|count| {
         invalid(format!(
             "change {seq} has {} in {shown}, numbered from 1: there is no hunk {number}",
             counted(count, "hunk")

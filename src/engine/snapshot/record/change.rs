@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::engine::snapshot::store::tree::DEPTH_MAX;
 use crate::sha256::Sha256;
-use crate::text::visible::short_path;
+use crate::text::escaped::short_path;
 
 /// One change that a tool made, to become one commit.
 #[derive(Debug, Clone)]

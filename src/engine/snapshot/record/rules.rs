@@ -26,7 +26,7 @@ use crate::engine::snapshot::store::settings::{self, users_file};
 use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::git_files;
-use crate::text::visible::short_path;
+use crate::text::escaped::short_path;
 
 /// The repository's own attributes, in git's folder.
 const INFO_ATTRIBUTES: &str = "info/attributes";

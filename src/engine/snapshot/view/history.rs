@@ -10,7 +10,7 @@ use similar::{DiffOp, DiffTag};
 use super::compare::{self, Changes, PathChange, Version, VersionKind};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, commit_builder, refs, tree};
-use crate::text::{line_diff, lines, myers};
+use crate::text::{line_diff, lines};
 
 /// Most paths of one snapshot that a listing looks at.
 const PATHS_MAX: usize = 10_000;
@@ -344,7 +344,7 @@ fn count(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     }
     let (before, after): (Vec<&[u8]>, Vec<&[u8]>) =
         (before.lines_with_terminator().collect(), after.lines_with_terminator().collect());
-    let ops = myers::of_lines(&before, &after, Some(Instant::now() + COUNT_TIME_MAX));
+    let ops = line_diff::of_lines(&before, &after, Some(Instant::now() + COUNT_TIME_MAX));
     let changed = || ops.iter().filter(|op| op.tag() != DiffTag::Equal);
     Some((changed().map(|op| op.new_range().len()).sum(), changed().map(|op| op.old_range().len()).sum()))
 }

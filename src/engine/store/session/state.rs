@@ -12,7 +12,7 @@ use crate::control::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::visible::short_path;
+use crate::text::escaped::short_path;
 
 /// Characters in a session id.
 const ID_CHARACTERS_MAX: usize = 100;

@@ -1,4 +1,4 @@
-//! Matches packed one after the other, as they are found, and read again as they are answered.
+//! Matches: packed one after the other as they are found, and read again as they are answered.
 //!
 //! A whole result can have a million matches; as values of their own they would take several times
 //! the memory of their texts. A piece is a run of items: lines before a match, the match, lines
@@ -6,6 +6,8 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
+
+use crate::sha256::Sha256;
 
 /// The bits of a tag that say what an item is.
 const KIND: u8 = 0b11;
@@ -34,7 +36,7 @@ pub struct Head {
     pub lines: u64,
     /// Column where the text begins and bytes of the whole line, where that was cut.
     pub clipped: Option<(u64, u64)>,
-    /// Whether its lines are shown whole.
+    /// True if its lines are shown whole.
     pub whole: bool,
 }
 
@@ -45,7 +47,7 @@ pub struct Packer {
     bytes: Vec<u8>,
     /// Where the last entry begins.
     last: usize,
-    /// Whether the last entry has its match.
+    /// True if the last entry has its match.
     closed: bool,
 }
 
@@ -56,7 +58,7 @@ impl Packer {
         self.bytes.len()
     }
 
-    /// Whether nothing is packed.
+    /// Returns true if nothing is packed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -161,7 +163,7 @@ impl<'p> Context<'p> {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -169,7 +171,7 @@ impl<'p> Context<'p> {
 
     /// Each line, and whether it is shown whole.
     pub fn lines(&self) -> impl Iterator<Item = (&'p str, bool)> + use<'p> {
-        let mut rest = Reader(self.items);
+        let mut rest = Entries(self.items);
         std::iter::from_fn(move || {
             let tag = rest.byte()?;
             Some((rest.text()?, tag & CUT == 0))
@@ -197,41 +199,21 @@ impl JsonSchema for Context<'_> {
     }
 }
 
-/// A match as it was packed.
-pub(super) struct PackedMatch<'p> {
-    /// What is known of it.
-    pub head: Head,
-    /// Its text.
-    pub text: &'p str,
-    /// The lines before it.
-    pub before: Context<'p>,
-    /// The lines after it.
-    pub after: Context<'p>,
-}
+/// Reads the matches that [`Packer`] wrote, in order.
+#[derive(Debug, Clone)]
+pub struct Entries<'p>(&'p [u8]);
 
-/// Reads what [`Packer`] wrote.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Reader<'p>(&'p [u8]);
-
-impl<'p> Reader<'p> {
+impl<'p> Entries<'p> {
     /// Reads a piece from its beginning.
-    pub(super) fn of(piece: &'p [u8]) -> Self {
+    #[must_use]
+    pub fn of(piece: &'p [u8]) -> Self {
         Self(piece)
     }
 
     /// Bytes that are not read yet.
-    pub(super) fn bytes_left(&self) -> usize {
+    #[must_use]
+    pub fn bytes_left(&self) -> usize {
         self.0.len()
-    }
-
-    /// The next match: what is known of it, its text, and the lines before and after it.
-    pub(super) fn entry(&mut self) -> Option<PackedMatch<'p>> {
-        let before = self.context(BEFORE);
-        let tag = self.byte()?;
-        let head = self.head(tag)?;
-        let text = self.text()?;
-        let after = self.context(AFTER);
-        Some(PackedMatch { head, text, before, after })
     }
 
     /// The next byte.
@@ -290,9 +272,214 @@ impl<'p> Reader<'p> {
     }
 }
 
+/// One matching line, or one match of several lines.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub struct Match<'p> {
+    /// The file; absent in a group, which names it once
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<&'p str>,
+    /// With `mark`, all bytes of the file; at its first match
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<&'p Sha256>,
+    /// Line where the match begins, from 1
+    pub line: u64,
+    /// Column in bytes where the match begins, from 1
+    pub column: u64,
+    /// The line without its ending
+    pub text: &'p str,
+    /// Column where `text` begins; only where the line was too long to be shown whole
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_column: Option<u64>,
+    /// Bytes of the whole line; only where it was too long to be shown whole
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_bytes: Option<u64>,
+    /// The lines before it, as far as no other match shows them
+    #[serde(skip_serializing_if = "Context::is_empty")]
+    pub before: Context<'p>,
+    /// The lines after it, as far as no other match shows them
+    #[serde(skip_serializing_if = "Context::is_empty")]
+    pub after: Context<'p>,
+    /// How many lines the match itself takes.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub lines: u64,
+    /// Whether all these lines are shown whole.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub whole: bool,
+}
+
+impl<'p> Match<'p> {
+    /// The first and the last line that it shows.
+    #[must_use]
+    pub fn shown_lines(&self) -> (u64, u64) {
+        (self.first_line(), self.line_after().saturating_add(self.after.count()).saturating_sub(1))
+    }
+
+    /// The runs of lines that it shows whole.
+    pub fn whole_lines(&self) -> impl Iterator<Item = (u64, u64)> + use<'p> {
+        let own = self.whole.then(|| (self.line, self.line_after().saturating_sub(1)));
+        let whole = |(number, (_, whole)): (u64, (&str, bool))| whole.then_some((number, number));
+        let before = (self.first_line()..).zip(self.before.lines()).filter_map(whole);
+        let after = (self.line_after()..).zip(self.after.lines()).filter_map(whole);
+        before.chain(own).chain(after)
+    }
+
+    /// The first line that it shows.
+    fn first_line(&self) -> u64 {
+        self.line.saturating_sub(self.before.count()).max(1)
+    }
+
+    /// The line behind those of the match itself.
+    fn line_after(&self) -> u64 {
+        self.line.saturating_add(self.lines.max(1))
+    }
+}
+
+impl<'p> Iterator for Entries<'p> {
+    type Item = Match<'p>;
+
+    fn next(&mut self) -> Option<Match<'p>> {
+        let before = self.context(BEFORE);
+        let tag = self.byte()?;
+        let Head { line, column, lines, clipped, whole } = self.head(tag)?;
+        let text = self.text()?;
+        let after = self.context(AFTER);
+        let (text_column, line_bytes) = clipped.unzip();
+        let (path, sha256) = (None, None);
+        Some(Match { path, sha256, line, column, text, text_column, line_bytes, before, after, lines, whole })
+    }
+}
+
+/// The matches of one file.
+#[derive(Debug)]
+pub struct FileMatches {
+    /// The file, as answers show it.
+    pub path: String,
+    /// All its bytes, where they are wanted and known.
+    pub sha256: Option<Box<Sha256>>,
+    /// Its matches.
+    pieces: Vec<Piece>,
+}
+
+impl FileMatches {
+    /// A file of which nothing is shown yet.
+    #[must_use]
+    pub fn new(path: String) -> Self {
+        Self { path, sha256: None, pieces: Vec::new() }
+    }
+
+    /// Adds matches.
+    pub fn push(&mut self, piece: Piece) {
+        // Nearly every file has a single piece.
+        self.pieces.reserve_exact(1);
+        self.pieces.push(piece);
+    }
+
+    /// Its matches, without the name of the file.
+    pub fn entries(&self) -> impl Iterator<Item = Match<'_>> {
+        self.pieces.iter().flat_map(|piece| Entries::of(piece))
+    }
+
+    /// Its matches, each with the name of the file.
+    fn named_entries(&self) -> impl Iterator<Item = Match<'_>> {
+        let mut sha256 = self.sha256.as_deref();
+        self.entries().map(move |entry| Match { path: Some(&self.path), sha256: sha256.take(), ..entry })
+    }
+}
+
+/// Matches in a flat list, by file and line.
+#[derive(Debug, Default)]
+pub struct Matches(pub Vec<FileMatches>);
+
+impl Serialize for Matches {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().flat_map(FileMatches::named_entries))
+    }
+}
+
+impl JsonSchema for Matches {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Matches".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<Match<'_>>::json_schema(generator)
+    }
+}
+
+/// Matches in a list for each file.
+#[derive(Debug, Default)]
+pub struct Groups(pub Vec<FileMatches>);
+
+/// The matches of one file, named once.
+#[derive(Serialize, JsonSchema)]
+struct Group<'p> {
+    /// The file
+    path: &'p str,
+    /// With `mark`, all bytes of the file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<&'p Sha256>,
+    /// Its matches
+    #[serde(serialize_with = "entries_of")]
+    #[schemars(with = "Vec<Match<'_>>")]
+    matches: &'p FileMatches,
+}
+
+/// Writes the matches of a file.
+fn entries_of<S: Serializer>(file: &FileMatches, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(file.entries())
+}
+
+impl Serialize for Groups {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|file| Group {
+            path: &file.path,
+            sha256: file.sha256.as_deref(),
+            matches: file,
+        }))
+    }
+}
+
+impl JsonSchema for Groups {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Groups".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<Group<'_>>::json_schema(generator)
+    }
+}
+
+/// How many matches one file has.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Count {
+    /// The file
+    pub path: String,
+    /// Its matching lines, or its matches with `only_matching`
+    pub count: u64,
+}
+
+/// A file of an answer, with the bytes that were searched.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Marked {
+    /// The file
+    pub path: String,
+    /// All its bytes
+    pub sha256: Sha256,
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::matched::Entries;
+    use super::Entries;
     use super::*;
 
     /// A head at `line`.

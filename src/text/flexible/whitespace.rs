@@ -1,21 +1,25 @@
-//! Blank lines that one side has and the other has not, and the first or last line break.
+//! Blank lines and blanks at the ends of lines.
 //!
 //! All lines that are not blank must stand in the same order, each whole, blanks at its end aside.
 //! Blank lines before the first of them and after the last one, and the indentation of a line that is
 //! not there, are the edges of the text looked for: they are not lines of the file, and what the new text
 //! has there as well is not added to it.
+//!
+//! Where only blanks at the ends of lines differ, the first line may be the end of a line of the file, and the
+//! last one the start of one, just as in an exact match. Blanks at the very end of the text stand for the end of
+//! a line.
 
 use std::ops::Range;
 
 use super::Work;
 use super::place::{
-    MatchedLines, PLACES_MAX, Unfit, as_given, at, line_before, line_from, lines_like, longest, split,
-    trimmed, trimmed_end, with_ending,
+    MatchedLines, PLACES_MAX, Unfit, as_given, at, line_before, line_end, line_from, line_start, lines_like,
+    longest, split, trimmed, trimmed_end, with_ending,
 };
 use crate::text::checked::{items, peek, slice};
 
 /// Where `old` stands but for blank lines.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+pub fn blank_line_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
         return Vec::new();
@@ -29,7 +33,8 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     if found.is_empty() && !work.is_done() { without_edges(text, old) } else { found }
 }
 
-/// Whether `old` ends in the indentation of a line that is not there, and stands exactly without it: then
+/// Returns true if `old` ends in the indentation of a line that is not there, and stands exactly without it:
+/// then
 /// it was not shifted as a whole.
 pub fn only_dangles(text: &[u8], old: &[u8]) -> bool {
     let (lines, has_final_break) = split(old);
@@ -123,7 +128,7 @@ struct Sides<'a> {
     lines: &'a [&'a [u8]],
     /// How many of them are edges.
     edges: Edges,
-    /// Whether the last one ends in a break.
+    /// True if the last one ends in a break.
     breaks: bool,
 }
 
@@ -202,6 +207,15 @@ fn must_keep_blanks(
     Ok(())
 }
 
+/// Direction of a search from the anchor on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    /// Towards the start of the file.
+    Up,
+    /// Towards its end.
+    Down,
+}
+
 /// One search.
 struct Search<'a> {
     /// The file's text.
@@ -210,7 +224,7 @@ struct Search<'a> {
     wanted: &'a [&'a [u8]],
     /// Which of them was found.
     anchor: usize,
-    /// Whether the last of them ends in a break.
+    /// True if the last of them ends in a break.
     has_final_break: bool,
     /// What the search may still cost.
     work: &'a Work,
@@ -220,11 +234,14 @@ impl Search<'_> {
     /// The place round a line that may be the anchor.
     fn place(&self, anchor: &Range<usize>) -> Option<MatchedLines> {
         self.is_same(self.anchor, anchor).then_some(())?;
-        let mut above = self.backward(anchor.start)?;
+        let has_text = |index: &usize| !self.is_blank(*index);
+        let first = (0..self.anchor).find(has_text).unwrap_or(self.anchor);
+        let last = (0..self.wanted.len()).rev().find(has_text).unwrap_or(self.anchor);
+        let mut above = self.beside(anchor.start, (first..self.anchor).rev(), Direction::Up)?;
         let mut lines: Vec<Option<Range<usize>>> = vec![None; self.anchor - above.len()];
         lines.append(&mut above);
         lines.push(Some(anchor.clone()));
-        lines.append(&mut self.forward(anchor.end)?);
+        lines.append(&mut self.beside(anchor.end, self.anchor + 1..=last, Direction::Down)?);
         lines.resize(self.wanted.len(), None);
         let mut gaps = Self::gaps(&lines);
         let range = lines.iter().flatten().next()?.start..lines.iter().flatten().last()?.end;
@@ -237,78 +254,61 @@ impl Search<'_> {
         Some(MatchedLines { range, lines, gaps })
     }
 
-    /// Whether a line of the file is the one looked for.
+    /// Returns true if a line of the file is the one looked for.
     fn is_same(&self, index: usize, found: &Range<usize>) -> bool {
         self.wanted.get(index).is_some_and(|wanted| {
             self.work.line(wanted).is_some() && trimmed_end(wanted) == trimmed_end(at(self.text, found))
         })
     }
 
-    /// Whether a line looked for is blank.
+    /// Returns true if a line looked for is blank.
     fn is_blank(&self, index: usize) -> bool {
         self.wanted.get(index).is_some_and(|wanted| trimmed_end(wanted).is_empty())
     }
 
-    /// The lines between the first one that is not blank and the anchor, which begins at `start`.
-    fn backward(&self, start: usize) -> Option<Vec<Option<Range<usize>>>> {
-        let mut start = start;
-        let first = (0..self.anchor).find(|&index| !self.is_blank(index)).unwrap_or(self.anchor);
+    /// Returns the lines found for those of `indices`, from the line that begins or ends at `offset` on: upwards,
+    /// or downwards. They are in the order of the file.
+    fn beside(
+        &self,
+        mut offset: usize,
+        indices: impl Iterator<Item = usize>,
+        direction: Direction,
+    ) -> Option<Vec<Option<Range<usize>>>> {
+        let is_up = direction == Direction::Up;
         let mut lines: Vec<Option<Range<usize>>> = Vec::new();
         let mut blanks = 0;
-        for index in (first..self.anchor).rev() {
+        for index in indices {
             if self.is_blank(index) {
                 blanks += 1;
                 continue;
             }
-            let mut found_blanks = Vec::new();
+            let mut passed = Vec::new();
             let found = loop {
-                let before = line_before(self.text, start)?;
-                start = before.start;
+                let next =
+                    if is_up { line_before(self.text, offset)? } else { line_from(self.text, offset + 1)? };
+                offset = if is_up { next.start } else { next.end };
                 self.work.line(b"")?;
-                if !trimmed_end(at(self.text, &before)).is_empty() {
-                    break before;
+                if !trimmed_end(at(self.text, &next)).is_empty() {
+                    break next;
                 }
-                found_blanks.push(before);
+                passed.push(next);
             };
             self.is_same(index, &found).then_some(())?;
-            // The blank lines of both sides are paired from the line that stands before them.
-            let mut paired: Vec<Option<Range<usize>>> = found_blanks.into_iter().rev().map(Some).collect();
-            paired.resize(blanks, None);
-            lines.extend(paired.into_iter().rev());
-            lines.push(Some(found));
-            blanks = 0;
-        }
-        lines.reverse();
-        Some(lines)
-    }
-
-    /// The lines between the anchor, which ends at `end`, and the last one that is not blank.
-    fn forward(&self, end: usize) -> Option<Vec<Option<Range<usize>>>> {
-        let mut end = end;
-        let last = (0..self.wanted.len()).rev().find(|&index| !self.is_blank(index)).unwrap_or(self.anchor);
-        let mut lines: Vec<Option<Range<usize>>> = Vec::new();
-        let mut blanks = 0;
-        for index in self.anchor + 1..=last {
-            if self.is_blank(index) {
-                blanks += 1;
-                continue;
+            // The blank lines of both sides are paired from the line before them.
+            if is_up {
+                passed.reverse();
             }
-            let mut found_blanks = Vec::new();
-            let found = loop {
-                let after = line_from(self.text, end + 1)?;
-                end = after.end;
-                self.work.line(b"")?;
-                if !trimmed_end(at(self.text, &after)).is_empty() {
-                    break after;
-                }
-                found_blanks.push(after);
-            };
-            self.is_same(index, &found).then_some(())?;
-            let mut paired: Vec<Option<Range<usize>>> = found_blanks.into_iter().map(Some).collect();
+            let mut paired: Vec<Option<Range<usize>>> = passed.into_iter().map(Some).collect();
             paired.resize(blanks, None);
+            if is_up {
+                paired.reverse();
+            }
             lines.append(&mut paired);
             lines.push(Some(found));
             blanks = 0;
+        }
+        if is_up {
+            lines.reverse();
         }
         Some(lines)
     }
@@ -328,9 +328,73 @@ impl Search<'_> {
     }
 }
 
+/// Where `old` stands but for such blanks.
+pub fn trailing_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+    let (wanted, has_final_break) = split(old);
+    let Some(anchor) = longest(&wanted) else {
+        return Vec::new();
+    };
+    let Some(needle) = wanted.get(anchor).map(|line| trimmed_end(line)) else {
+        return Vec::new();
+    };
+    let search = Search { text, wanted: &wanted, anchor, has_final_break, work };
+    let hits = memchr::memmem::find_iter(text, needle);
+    hits.filter_map(|hit| search.trailing_place(hit, needle.len())).take(PLACES_MAX).collect()
+}
+
+impl Search<'_> {
+    /// The place round a hit of the anchor's text.
+    fn trailing_place(&self, hit: usize, length: usize) -> Option<MatchedLines> {
+        let start = line_start(self.text, hit);
+        if self.anchor > 0 && hit != start {
+            return None;
+        }
+        let found = hit..self.end_of(self.anchor, hit + length)?;
+        let mut lines: Vec<Range<usize>> = std::iter::once(found).collect();
+        let mut before = start;
+        for index in (0..self.anchor).rev() {
+            let line = line_before(self.text, before)?;
+            before = line.start;
+            let wanted = trimmed_end(self.wanted.get(index)?);
+            self.work.line(wanted)?;
+            let found = trimmed_end(at(self.text, &line));
+            let skipped = found.len().checked_sub(wanted.len())?;
+            let is_same = found.ends_with(wanted) && (index == 0 || skipped == 0);
+            is_same.then(|| lines.push(line.start + skipped..line.end + 1))?;
+        }
+        lines.reverse();
+        for index in self.anchor + 1..self.wanted.len() {
+            let line = line_from(self.text, lines.last()?.end)?;
+            let wanted = trimmed_end(self.wanted.get(index)?);
+            self.work.line(wanted)?;
+            at(self.text, &line).starts_with(wanted).then_some(())?;
+            let end = self.end_of(index, line.start + wanted.len())?;
+            lines.push(line.start..end);
+        }
+        MatchedLines::of(lines)
+    }
+
+    /// The end of line `index` of the place, whose text ends at `offset`.
+    fn end_of(&self, index: usize, offset: usize) -> Option<usize> {
+        let is_last = index + 1 == self.wanted.len();
+        let end = line_end(self.text, offset);
+        let wanted = self.wanted.get(index)?;
+        if is_last && !self.has_final_break && trimmed_end(wanted).len() == wanted.len() {
+            return Some(offset);
+        }
+        trimmed_end(at(self.text, &Range { start: offset, end })).is_empty().then_some(())?;
+        match (is_last && !self.has_final_break, self.text.get(end)) {
+            (true, _) => Some(end),
+            (false, Some(_)) => Some(end + 1),
+            (false, None) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::flexible::place::as_given;
 
     #[test]
     fn blank_lines_and_breaks_at_the_ends_do_not_matter() {
@@ -356,7 +420,7 @@ mod tests {
             ("a\nb = f(1)\nc\n", "\n\nb = f", "\n\nb = g", "a\nb = g(1)\nc\n"),
             ("a\n\nb\n", "a\nb\n", "a\n\nB\n", "a\n\nB\n"),
         ] {
-            let found = places(text.as_bytes(), old.as_bytes(), &Work::new());
+            let found = blank_line_places(text.as_bytes(), old.as_bytes(), &Work::new());
             let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
             let (range, fitted) = fitted(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
             let mut changed = text.as_bytes().to_vec();
@@ -364,12 +428,32 @@ mod tests {
             assert_eq!(String::from_utf8(changed).unwrap(), after, "{old:?}");
         }
         // Nor whether the new text leaves out blank lines before a last line that it does not pair.
-        let place = places(b"a\n\nb", b"a\nb", &Work::new()).remove(0);
+        let place = blank_line_places(b"a\n\nb", b"a\nb", &Work::new()).remove(0);
         assert!(fitted(b"a\n\nb", &place, b"a\nb", b"a\nx\n").is_err());
         // On which side of a blank line that it does not know a new line is meant, nobody can tell.
-        let place = places(b"a\n\nb\n", b"a\nb", &Work::new()).remove(0);
+        let place = blank_line_places(b"a\n\nb\n", b"a\nb", &Work::new()).remove(0);
         assert!(fitted(b"a\n\nb\n", &place, b"a\nb", b"a\nx\nb").is_err());
-        assert_eq!(places(b"ab\n", b"\na\n\n", &Work::new()), []);
-        assert_eq!(places(b"a\nb\n\na\n\nb\n", b"a\n\n\nb\n", &Work::new()).len(), 2);
+        assert_eq!(blank_line_places(b"ab\n", b"\na\n\n", &Work::new()), []);
+        assert_eq!(blank_line_places(b"a\nb\n\na\n\nb\n", b"a\n\n\nb\n", &Work::new()).len(), 2);
+    }
+
+    #[test]
+    fn blanks_at_the_ends_of_lines_do_not_matter() {
+        for (text, old, new, after) in [
+            ("a  \nb\n", "a\nb\n", "a\nB\n", "a  \nB\n"),
+            ("a\nb\n", "a \nb \n", "x\n", "x\n"),
+            ("let a\t\nlet b;\n", "a\nlet b", "a\nlet c", "let a\t\nlet c;\n"),
+            ("foo\nbar", "foo\nbar  ", "foo\nbaz", "foo\nbaz"),
+        ] {
+            let found = trailing_places(text.as_bytes(), old.as_bytes(), &Work::new());
+            let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
+            let fitted = as_given(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
+            let mut changed = text.as_bytes().to_vec();
+            changed.splice(place.range.clone(), fitted);
+            assert_eq!(String::from_utf8(changed).unwrap(), after);
+        }
+        assert_eq!(trailing_places(b"foobar\n", b"foo ", &Work::new()), []);
+        assert_eq!(trailing_places(b"xa\nb\n", b"\na \nb\n", &Work::new()), []);
+        assert_eq!(trailing_places(b"a \na \n", b"a\n", &Work::new()).len(), 2);
     }
 }

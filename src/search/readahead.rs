@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 
-use super::listing;
-use super::walk::entry::WalkFolder;
 use crate::apart::Apart;
 use crate::control::Control;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::search::entry;
+use crate::search::entry::WalkFolder;
 
 /// Folders that the walk enters before a thread is started: below that, starting one costs more.
 const ENTERED_MIN: usize = 48;
@@ -59,9 +59,9 @@ struct State {
     reading: Option<WorkspacePath>,
     /// Those that were read.
     ready: BTreeMap<WorkspacePath, Result<Opened, Errno>>,
-    /// Whether the walk waits for the one that is being read.
+    /// True if the walk waits for the one that is being read.
     awaited: bool,
-    /// Whether the thread has nothing to do.
+    /// True if the thread has nothing to do.
     idle: bool,
     /// Set where the walk has ended.
     over: bool,
@@ -138,7 +138,7 @@ impl Shared {
             let _done = Done(self);
             let read = match path.name() {
                 Some(name) => fs::open_at(parent.as_fd(), name, fs::FOLDER).and_then(|fd| {
-                    let listing = listing::read(fd.as_fd(), buffer.spare_capacity_mut(), control)?;
+                    let listing = entry::read_listing(fd.as_fd(), buffer.spare_capacity_mut(), control)?;
                     Ok((fd, listing))
                 }),
                 None => continue,

@@ -3,11 +3,11 @@
 //! Hidden and ignored files explain an empty answer only where one of them would have been in it. A second
 //! walk looks at these alone, and at no more than a few thousand of them.
 
-use super::selection::{Selection, Why};
-use super::walk::{LeftOut, Root, Walk, WalkEntry};
 use crate::control::Control;
-use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
+use crate::engine::workspace::{Workspace, fs};
+use crate::search::entry::{LeftOut, Root, WalkEntry};
+use crate::search::selection::{Selection, Why};
+use crate::search::walk::Walk;
 use crate::text::counted::counted;
 
 /// Entries that the second walk looks at.
@@ -95,7 +95,7 @@ enum Explained {
     Perhaps,
 }
 
-/// Whether a file is small enough to be searched once more.
+/// Returns true if a file is small enough to be searched once more.
 #[must_use]
 pub fn is_small(found: &WalkEntry) -> bool {
     found.stat().is_ok_and(|stat| fs::size_of(&stat) <= FILE_BYTES_MAX)

@@ -1,0 +1,290 @@
+//! Traces of copying: the line numbers of a listing, and typographic quotes, dashes and spaces.
+//!
+//! Known prefixes are those of this program's `line_numbers`, of `cat -n`, and of other tools' listings: a
+//! number that counts up line by line, after blanks or an `L`, before a tab, `→`, `|`, `│` or `:`.
+//! Whole lines of the file must follow the prefixes. A text of one line alone says little, so its number must
+//! be right too.
+
+use std::ops::Range;
+
+use super::Work;
+use super::place::{
+    MatchedLines, NewLine, PLACES_MAX, Unfit, compose, longest, split, trimmed_end, whole_lines,
+};
+
+/// What may stand after a number.
+const SEPARATORS: [&str; 5] = ["\t", "→", "|", "│", ":"];
+
+/// How the lines of a listing begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Form {
+    /// What stands after each number.
+    separator: &'static str,
+    /// True if a blank after it belongs to it.
+    has_blank: bool,
+}
+
+/// Where the lines of the listing `old` stand.
+pub fn numbered_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+    let (lines, has_final_break) = split(old);
+    forms(&lines).into_iter().flat_map(|form| places_of(form, text, &lines, has_final_break, work)).collect()
+}
+
+/// Where the lines stand, read in one form.
+fn places_of(
+    form: Form,
+    text: &[u8],
+    lines: &[&[u8]],
+    has_final_break: bool,
+    work: &Work,
+) -> Vec<MatchedLines> {
+    let Some(first) = lines.first().and_then(|line| form.read(line)) else {
+        return Vec::new();
+    };
+    let wanted: Vec<&[u8]> = lines.iter().filter_map(|line| Some(form.read(line)?.1)).collect();
+    let Some(anchor) = longest(&wanted) else {
+        return Vec::new();
+    };
+    let same = |wanted: &[u8], found: &[u8]| trimmed_end(wanted) == trimmed_end(found);
+    let mut places = whole_lines(text, &wanted, anchor, has_final_break, work, same);
+    if wanted.len() == 1 {
+        let line = |before: &[u8]| memchr::memchr_iter(b'\n', before).count() as u64 + 1;
+        places.retain(|place| text.get(..place.range.start).is_some_and(|before| line(before) == first.0));
+    }
+    places
+}
+
+/// `new` without such prefixes.
+///
+/// # Errors
+/// Where some of its new lines have one and some have none.
+pub fn numbered_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+    let (old_lines, has_final_break) = split(old);
+    let used =
+        |form: &Form| places_of(*form, text, &old_lines, has_final_break, &Work::new()).contains(place);
+    let Some(form) = forms(&old_lines).into_iter().find(used) else {
+        return Err(Unfit("its line numbers cannot be told from text".to_owned()));
+    };
+    let (new_lines, _) = split(new);
+    let changed = new_lines.iter().filter(|line| !old_lines.contains(line) && !line.is_empty());
+    let prefixed = changed.clone().filter(|line| form.read(line).is_some()).count();
+    let strips = prefixed > 0;
+    if strips && prefixed < changed.count() {
+        return Err(Unfit("some of its new lines begin with a line number and some do not".to_owned()));
+    }
+    let rewrite = |line: &NewLine<'_>| {
+        let bare = form.read(line.text).filter(|_| strips).map_or(line.text, |(_, bare)| bare);
+        Ok(bare.to_vec())
+    };
+    compose(text, place, old, new, rewrite)
+}
+
+/// The forms in which all lines can be read, their numbers counting up by one.
+fn forms(lines: &[&[u8]]) -> Vec<Form> {
+    let all = SEPARATORS
+        .into_iter()
+        .flat_map(|separator| [false, true].map(|has_blank| Form { separator, has_blank }));
+    let fits = |form: &Form| {
+        let numbers: Option<Vec<u64>> = lines.iter().map(|line| Some(form.read(line)?.0)).collect();
+        numbers.is_some_and(|numbers| {
+            !numbers.is_empty()
+                && numbers
+                    .windows(2)
+                    .all(|pair| matches!(pair, [one, next] if one.checked_add(1) == Some(*next)))
+        })
+    };
+    all.filter(fits).collect()
+}
+
+impl Form {
+    /// The number before a line, and the line.
+    fn read(self, line: &[u8]) -> Option<(u64, &[u8])> {
+        let line = line.trim_ascii_start();
+        let line = line.strip_prefix(b"L").unwrap_or(line);
+        let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = std::str::from_utf8(line.get(..digits)?).ok()?.parse().ok()?;
+        let rest = line.get(digits..)?;
+        // `12 | text` has a blank before the separator too.
+        let rest = if self.has_blank { rest.strip_prefix(b" ").unwrap_or(rest) } else { rest };
+        let rest = rest.strip_prefix(self.separator.as_bytes())?;
+        match (self.has_blank, rest) {
+            (false, _) | (true, b"") => Some((number, rest)),
+            (true, _) => Some((number, rest.strip_prefix(b" ")?)),
+        }
+    }
+}
+
+/// Where `old` stands but for such characters.
+pub fn typographic_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+    let Some(fragment) = longest_plain(old) else {
+        return Vec::new();
+    };
+    let needle = super::place::at(old, &fragment);
+    let place = |hit: usize| {
+        let (before, after) = (old.get(..fragment.start)?, old.get(fragment.end..)?);
+        let start = matched_before(text, hit, before, work)?;
+        let end = matched_after(text, hit + needle.len(), after, work)?;
+        let lines = text.get(start..end)?.split_inclusive(|&byte| byte == b'\n');
+        let ranges = lines.scan(start, |at, line| {
+            let range = *at..*at + line.len();
+            *at = range.end;
+            Some(range)
+        });
+        MatchedLines::of(ranges.collect())
+    };
+    memchr::memmem::find_iter(text, needle).filter_map(place).take(PLACES_MAX).collect()
+}
+
+/// `new` with the file's own characters in all that the edit keeps: whole lines, and in a changed
+/// line what stands before and after the change.
+///
+/// # Errors
+/// Where the place is none of the text.
+pub fn typographic_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+    compose(text, place, old, new, |line: &NewLine<'_>| Ok(rewritten(line)))
+}
+
+/// A changed line with the file's characters before and after the change.
+fn rewritten(line: &NewLine<'_>) -> Vec<u8> {
+    let given = || line.text.to_vec();
+    let Some((old, found)) = line.replaces else { return given() };
+    let (Ok(old), Ok(new)) = (std::str::from_utf8(old), std::str::from_utf8(line.text)) else {
+        return given();
+    };
+    let Ok(found) = std::str::from_utf8(found) else { return given() };
+    let (old, new, found): (Vec<char>, Vec<char>, Vec<char>) =
+        (old.chars().collect(), new.chars().collect(), found.chars().collect());
+    if old.len() != found.len() {
+        return given();
+    }
+    let head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
+    let rest = (old.len() - head).min(new.len() - head);
+    let tail =
+        old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
+    let kept_head = found.iter().take(head);
+    let changed = new.iter().take(new.len() - tail).skip(head);
+    let kept_tail = found.iter().skip(found.len() - tail);
+    kept_head.chain(changed).chain(kept_tail).collect::<String>().into_bytes()
+}
+
+/// What a character is on a keyboard; `None` where it is nothing but itself.
+pub(in crate::text) const fn on_keyboard(character: char) -> Option<char> {
+    Some(match character {
+        '\u{2018}'..='\u{201b}' => '\'',
+        '\u{201c}'..='\u{201f}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{a0}' | '\u{2002}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
+        _ => return None,
+    })
+}
+
+/// Returns true if a character of the text looked for may be another one in the file.
+fn may_differ(character: char) -> bool {
+    matches!(character, '\'' | '"' | '-' | ' ') || on_keyboard(character).is_some()
+}
+
+/// The longest part in which no character may be another one.
+fn longest_plain(old: &[u8]) -> Option<Range<usize>> {
+    let text = std::str::from_utf8(old).ok()?;
+    let parts = text.split(may_differ).filter(|part| !part.is_empty());
+    let longest = parts.max_by_key(|part| part.len())?;
+    let start = longest.as_ptr().addr() - text.as_ptr().addr();
+    Some(start..start + longest.len())
+}
+
+/// Returns true if two characters are the same but for typography.
+fn same(one: char, other: char) -> bool {
+    one == other || on_keyboard(one).unwrap_or(one) == on_keyboard(other).unwrap_or(other)
+}
+
+/// Where `wanted` begins, if it stands right before `end`.
+fn matched_before(text: &[u8], end: usize, wanted: &[u8], work: &Work) -> Option<usize> {
+    let wanted = std::str::from_utf8(wanted).ok()?;
+    let mut start = end;
+    for character in wanted.chars().rev() {
+        let begin = (1..=4)
+            .filter_map(|length| start.checked_sub(length))
+            .find(|&begin| text.get(begin).is_some_and(|&byte| byte & 0xc0 != 0x80))?;
+        let found = std::str::from_utf8(text.get(begin..start)?).ok()?.chars().next()?;
+        work.line(b"")?;
+        same(character, found).then_some(())?;
+        start = begin;
+    }
+    Some(start)
+}
+
+/// Where `wanted` ends, if it stands right at `start`.
+fn matched_after(text: &[u8], start: usize, wanted: &[u8], work: &Work) -> Option<usize> {
+    let wanted = std::str::from_utf8(wanted).ok()?;
+    let mut end = start;
+    for character in wanted.chars() {
+        let ahead = text.get(end..text.len().min(end + 4))?;
+        let found = ahead.utf8_chunks().next()?.valid().chars().next()?;
+        work.line(b"")?;
+        same(character, found).then_some(())?;
+        end += found.len_utf8();
+    }
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefixes_of_listings_are_taken_off() {
+        let text = b"fn a() {\n    b();\n\n}\n";
+        for (old, new, after) in [
+            ("     2\t    b();\n     3\t\n", "     2\t    c();\n     3\t\n", "fn a() {\n    c();\n\n}\n"),
+            (
+                "2:     b();\n3:\n4: }",
+                "2:     b();\n3:\n    d();\n4: }",
+                "fn a() {\n    b();\n\n    d();\n}\n",
+            ),
+            ("1|fn a() {\n2|    b();", "1|fn z() {\n2|    b();", "fn z() {\n    b();\n\n}\n"),
+            ("  1→fn a() {\n  2→    b();", "fn z() {\n    b();", "fn z() {\n    b();\n\n}\n"),
+            ("L2:     b();", "L2:     e();", "fn a() {\n    e();\n\n}\n"),
+            (" 2 |     b();\n 3 | ", " 2 |     f();\n 3 | ", "fn a() {\n    f();\n\n}\n"),
+        ] {
+            let found = numbered_places(text, old.as_bytes(), &Work::new());
+            let [place] = found.as_slice() else { panic!("{old:?}: {found:?}") };
+            let fitted = numbered_text(text, place, old.as_bytes(), new.as_bytes()).unwrap();
+            let mut changed = text.to_vec();
+            changed.splice(place.range.clone(), fitted);
+            assert_eq!(String::from_utf8(changed).unwrap(), after, "{old:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_may_be_text_are_left_alone() {
+        // Not counting up; the wrong number for a line alone; only a part of the file's line.
+        for old in ["1: a\n3: b", "7: a", "1: a", "1\tb"] {
+            assert_eq!(numbered_places(b"x\n10: a\n  b\n", old.as_bytes(), &Work::new()), [], "{old:?}");
+        }
+        let place = numbered_places(b"a\nb\n", b"1|a\n2|b\n", &Work::new()).remove(0);
+        assert!(numbered_text(b"a\nb\n", &place, b"1|a\n2|b\n", b"1|x\ny\n").is_err());
+    }
+
+    #[test]
+    fn the_files_own_characters_stay_where_the_edit_keeps_them() {
+        for (text, old, new, after) in [
+            (
+                "It’s a “test” of\u{a0}it\n",
+                "a \"test\" of it",
+                "a \"trial\" of it",
+                "It’s a “trial” of\u{a0}it\n",
+            ),
+            ("a — b\nc’d\n", "a - b\nc'd\n", "a - b\nc'e\n", "a — b\nc’e\n"),
+            ("x = 'a'\n", "x = ‘a’", "x = ‘b’", "x = 'b'\n"),
+        ] {
+            let found = typographic_places(text.as_bytes(), old.as_bytes(), &Work::new());
+            let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
+            let fitted = typographic_text(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
+            let mut changed = text.as_bytes().to_vec();
+            changed.splice(place.range.clone(), fitted);
+            assert_eq!(String::from_utf8(changed).unwrap(), after);
+        }
+        assert_eq!(typographic_places("“a” „a”\n".as_bytes(), b"\"a\"", &Work::new()).len(), 2);
+        assert_eq!(typographic_places(b"a\xffb", "a”b".as_bytes(), &Work::new()), []);
+    }
+}

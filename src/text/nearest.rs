@@ -1,0 +1,566 @@
+//! Where a text that was not found nearly stands, and what differs there.
+//!
+//! Lines that are the same, blanks at their ends aside, say where the text should stand; rare ones
+//! first, and only so many that the work stays in proportion to the file. Where they say too little, the
+//! letters of its longest lines decide. The region then is as long as what stands there: from the first
+//! line that agrees to the last one, and beyond these as far as lines are alike.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use similar::{DiffOp, group_diff_ops};
+
+use crate::text::checked::{peek, peek_str};
+use crate::text::lines::common_start;
+use crate::text::{escaped, likeness, line_diff, lines, omission};
+
+/// Pairs of bytes in the candidates that are compared character by character; the first one always is.
+const PAIRS_MAX: usize = 100_000_000;
+/// Lines of such a place that are compared.
+const REGION_LINES_MAX: usize = 30;
+/// Lines on either side of where a text should stand in which it may begin and end.
+const SLACK_LINES: usize = 10;
+/// Characters shown of a line, and compared.
+const LINE_CHARACTERS_MAX: usize = 160;
+/// What stands in a difference where the file ends without the line ending that was looked for.
+const NO_NEWLINE: &str = "\\ No newline at end of file\n";
+
+/// The region that is most like a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nearest {
+    /// Its first line, from 1.
+    pub start_line: u64,
+    /// Its last line.
+    pub end_line: u64,
+    /// How alike it is, 0 to 1.
+    pub ratio: f32,
+    /// Where it first differs: a line of the file and a column of it, in bytes from 1.
+    pub first_difference: (u64, usize),
+    /// What differs: wanted lines after `-`, the file's after `+`, with tabs (`→`), carriage
+    /// returns (`␍`) and trailing blanks (`·`) made visible.
+    pub difference: String,
+}
+
+/// The region of `body` most like `wanted`, if any is worth showing.
+#[must_use]
+pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
+    let (file, wanted_lines) = (Lines::of(body), Lines::of(wanted));
+    let region = elided(body, wanted, &file.bare).or_else(|| {
+        let start = best_start(&file.bare, &wanted_lines.bare)?;
+        Some(as_long_as_there(&file.bare, &wanted_lines.bare, start))
+    })?;
+    compared(&file, &wanted_lines, region)
+}
+
+/// The region of `body` from line `first` to line `last`, compared with `wanted`.
+#[must_use]
+pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<Nearest> {
+    let index = |line: u64| usize::try_from(line).ok();
+    compared(&Lines::of(body), &Lines::of(wanted), index(first)?.checked_sub(1)?..index(last)?)
+}
+
+/// The lines of a text.
+struct Lines<'a> {
+    /// Each without its ending: matching is blind to that.
+    bare: Vec<&'a [u8]>,
+    /// True if the last one has an ending.
+    is_ended: bool,
+}
+
+impl<'a> Lines<'a> {
+    /// The lines of a text.
+    fn of(text: &'a [u8]) -> Self {
+        let terminator = lines::terminator(text);
+        let bare = text.split_inclusive(|&byte| byte == terminator).map(|line| {
+            let body = line.strip_suffix(&[terminator]).unwrap_or(line);
+            if terminator == b'\n' && body.len() < line.len() {
+                body.strip_suffix(b"\r").unwrap_or(body)
+            } else {
+                body
+            }
+        });
+        Self { bare: bare.collect(), is_ended: text.last() == Some(&terminator) }
+    }
+}
+
+/// A region, compared with what was wanted.
+fn compared(file: &Lines<'_>, wanted: &Lines<'_>, lines: Range<usize>) -> Option<Nearest> {
+    let start = lines.start;
+    let region = file.bare.get(lines.clone())?;
+    let ops = line_diff::diff(&wanted.bare, region).ops;
+    let mut difference = difference(&wanted.bare, region, ops.clone());
+    // The end of the file is a difference that no line shows.
+    if wanted.is_ended && !file.is_ended && lines.end == file.bare.len() {
+        difference.push_str(NO_NEWLINE);
+    }
+    let is_short = wanted.bare.len().max(region.len()) <= REGION_LINES_MAX;
+    let ratio = if is_short {
+        likeness::ratio(&visible_lines(&wanted.bare), &visible_lines(region))
+    } else {
+        share_kept(&ops, wanted.bare.len() + region.len())
+    };
+    Some(Nearest {
+        start_line: start as u64 + 1,
+        end_line: (start + region.len()) as u64,
+        ratio,
+        first_difference: first_difference(&wanted.bare, region, start),
+        difference,
+    })
+}
+
+/// How much of both texts is the same, by lines, 0 to 1.
+#[expect(clippy::cast_precision_loss, reason = "a share of so many lines need not be exact")]
+fn share_kept(ops: &[DiffOp], lines: usize) -> f32 {
+    let kept: usize =
+        ops.iter().filter(|op| matches!(op, DiffOp::Equal { .. })).map(|op| op.old_range().len()).sum();
+    2.0 * kept as f32 / lines.max(1) as f32
+}
+
+/// Where a region that begins at line `start`, from 0, first differs from what was wanted.
+fn first_difference(wanted: &[&[u8]], region: &[&[u8]], start: usize) -> (u64, usize) {
+    let same = wanted.iter().zip(region).take_while(|(one, other)| one == other).count();
+    let (index, column) = match (wanted.get(same), region.get(same)) {
+        (Some(one), Some(other)) => (same, common_start(one, other) + 1),
+        // All of the region is as it was wanted: what is missing would come after it.
+        _ => (region.len().saturating_sub(1), region.last().map_or(0, |last| last.len()) + 1),
+    };
+    ((start + index) as u64 + 1, column)
+}
+
+/// Lines of the file that are compared character by character.
+const CLOSE_LOOKS_MAX: usize = 200;
+/// Lines of the text looked for that vote for a place.
+const VOTING_LINES_MAX: usize = 2000;
+/// Votes that are counted.
+const VOTES_MAX: usize = 500_000;
+/// What the vote of a line weighs that stands once in both texts.
+const WEIGHT: usize = 1 << 20;
+/// The longest lines of the text looked for, for each of which the most similar one is looked for.
+const LONGEST_LINES: usize = 3;
+/// Places with as many votes that are compared character by character.
+const STARTS_MAX: usize = 50;
+/// How alike a line must be to be worth showing, 0 to 1.
+const RATIO_MIN: f32 = 0.5;
+
+/// The first line of the region most like `wanted`.
+///
+/// Lines that agree vote for where the others should stand. Where few do, or for several places, the
+/// characters decide.
+pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
+    let (votes, mut starts) = by_votes(file, wanted);
+    let voters = wanted.iter().filter(|line| may_vote(line)).count();
+    if votes * 2 <= voters {
+        starts.extend(by_likeness(file, wanted));
+    }
+    if let [only] = starts.as_slice() {
+        return Some(*only);
+    }
+    let wanted_text = visible_lines(peek(wanted, ..wanted.len().min(REGION_LINES_MAX)));
+    let mut left = PAIRS_MAX;
+    let alike = |(number, start): (usize, usize)| {
+        let end = (start + wanted.len().min(REGION_LINES_MAX)).min(file.len());
+        let there = visible_lines(peek(file, start..end));
+        left = left.checked_sub(wanted_text.len() * there.len()).or((number == 0).then_some(0))?;
+        Some((likeness::ratio(&wanted_text, &there), start))
+    };
+    starts
+        .into_iter()
+        .enumerate()
+        .map_while(alike)
+        .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
+        .map(|(_, start)| start)
+}
+
+/// Returns true if a line tells anything of where it stands.
+pub(super) fn may_vote(line: &[u8]) -> bool {
+    line.iter().any(u8::is_ascii_alphanumeric) || !line.is_ascii()
+}
+
+/// The starts for which the most lines of `wanted` stand where they should, blanks at both ends
+/// aside, and how many these are.
+///
+/// Each line votes for as many starts as it stands in places of both texts; those that vote for the
+/// fewest come first, until there are [`VOTES_MAX`] votes.
+fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> (usize, Vec<usize>) {
+    let mut voters: HashMap<&[u8], (Vec<usize>, usize)> = HashMap::new();
+    for (offset, line) in wanted.iter().enumerate().take(VOTING_LINES_MAX) {
+        let line = line.trim_ascii();
+        if may_vote(line) {
+            voters.entry(line).or_default().0.push(offset);
+        }
+    }
+    for line in file {
+        if let Some((_, count)) = voters.get_mut(line.trim_ascii()) {
+            *count += 1;
+        }
+    }
+    let mut costs: Vec<(usize, &[u8])> =
+        voters.iter().filter(|(_, of)| of.1 > 0).map(|(line, of)| (of.0.len() * of.1, *line)).collect();
+    costs.sort_unstable();
+    let mut left = VOTES_MAX;
+    for (cost, line) in costs {
+        match left.checked_sub(cost) {
+            Some(rest) => left = rest,
+            None => drop(voters.remove(line)),
+        }
+    }
+    let mut votes: HashMap<usize, Votes> = HashMap::new();
+    for (number, line) in file.iter().enumerate() {
+        let Some((offsets, count)) = voters.get(line.trim_ascii()) else { continue };
+        let weight = WEIGHT / (offsets.len() * count).max(1);
+        for start in offsets.iter().filter_map(|offset| number.checked_sub(*offset)) {
+            let votes = votes.entry(start).or_default();
+            votes.count += 1;
+            votes.weight += weight;
+        }
+    }
+    let most = votes.values().map(|votes| votes.count).max().unwrap_or(0);
+    let mut votes: Vec<(usize, Votes)> = votes.into_iter().collect();
+    votes.sort_unstable_by_key(|(start, _)| *start);
+    (most, heaviest(&votes, SLACK_LINES.min(wanted.len())))
+}
+
+/// The votes for one start.
+#[derive(Debug, Clone, Copy, Default)]
+struct Votes {
+    /// How many lines.
+    count: usize,
+    /// How much they say: a line that is rare in both texts says more.
+    weight: usize,
+}
+
+/// Of starts in order, those that have about the most votes, with those of the starts near them: lines that
+/// are missing or too many move the votes of the lines behind them.
+fn heaviest(votes: &[(usize, Votes)], slack: usize) -> Vec<usize> {
+    let (mut sum, mut from, mut to) = (0, 0, 0);
+    let weight_at = |at: usize| votes.get(at).map(|(start, votes)| (*start, votes.weight));
+    let mut pooled: Vec<(usize, usize, usize)> = Vec::with_capacity(votes.len());
+    for (start, own) in votes {
+        while let Some((_, weight)) = weight_at(to).filter(|(other, _)| *other <= start + slack) {
+            sum += weight;
+            to += 1;
+        }
+        while let Some((_, weight)) = weight_at(from).filter(|(other, _)| other + slack < *start) {
+            sum -= weight;
+            from += 1;
+        }
+        pooled.push((sum + own.weight, own.weight, *start));
+    }
+    let best = pooled.iter().map(|(sum, ..)| *sum).max().unwrap_or(0);
+    pooled.retain(|(sum, ..)| sum * 4 >= best * 3);
+    pooled.sort_unstable_by_key(|&(sum, own, start)| (std::cmp::Reverse((sum, own)), start));
+    pooled.truncate(STARTS_MAX);
+    pooled.into_iter().map(|(.., start)| start).collect()
+}
+
+/// The starts at which the longest lines of `wanted` have their most similar lines.
+fn by_likeness(file: &[&[u8]], wanted: &[&[u8]]) -> Vec<usize> {
+    let mut longest: Vec<(usize, &[u8])> =
+        wanted.iter().take(VOTING_LINES_MAX).map(|line| line.trim_ascii()).enumerate().collect();
+    longest.sort_by_key(|(_, line)| std::cmp::Reverse(line.len()));
+    let found = longest.into_iter().take(LONGEST_LINES).filter(|(_, line)| !line.is_empty());
+    let mut starts: Vec<usize> =
+        found.filter_map(|(offset, line)| Some(most_similar(file, line)?.saturating_sub(offset))).collect();
+    starts.dedup();
+    starts
+}
+
+/// The line of the file most like a line, if any is worth showing.
+fn most_similar(file: &[&[u8]], line: &[u8]) -> Option<usize> {
+    let counts = letter_counts(line);
+    let mut candidates: Vec<(u32, usize)> = Vec::with_capacity(2 * CLOSE_LOOKS_MAX);
+    for (number, other) in file.iter().enumerate() {
+        candidates.push((distance(&counts, &letter_counts(other.trim_ascii())), number));
+        if candidates.len() == 2 * CLOSE_LOOKS_MAX {
+            candidates.sort_unstable();
+            candidates.truncate(CLOSE_LOOKS_MAX);
+        }
+    }
+    candidates.sort_unstable();
+    let text = text_of(line);
+    let alike = |number: usize| {
+        likeness::ratio(&text, &text_of(file.get(number).copied().unwrap_or_default().trim_ascii()))
+    };
+    candidates
+        .into_iter()
+        .take(CLOSE_LOOKS_MAX)
+        .map(|(_, number)| (alike(number), number))
+        .filter(|(ratio, _)| *ratio >= RATIO_MIN)
+        .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
+        .map(|(_, number)| number)
+}
+
+/// How often each byte, folded to 64 classes, occurs in the first characters of a line.
+fn letter_counts(line: &[u8]) -> [u8; 64] {
+    let mut counts = [0_u8; 64];
+    for byte in line.iter().take(LINE_CHARACTERS_MAX) {
+        if let Some(count) = counts.get_mut(usize::from(byte & 63)) {
+            *count = count.saturating_add(1);
+        }
+    }
+    counts
+}
+
+/// How many letters two lines do not share.
+fn distance(one: &[u8; 64], other: &[u8; 64]) -> u32 {
+    one.iter().zip(other).map(|(mine, theirs)| u32::from(mine.abs_diff(*theirs))).sum()
+}
+
+/// Lines from such a start on that are compared closely where none agrees.
+const CLOSE_LINES: usize = 20;
+/// Lines of a text with a part left out that it may span.
+const ELIDED_LINES_MAX: usize = 2000;
+/// Places of the text before the part left out that are looked at.
+const ELIDED_PLACES_MAX: usize = 100;
+/// Bytes that the text before and after a part left out must have.
+const ELIDED_BYTES_MIN: usize = 4;
+/// How alike two lines must be to be taken for one another beside lines that agree, 0 to 1.
+const BESIDE_RATIO_MIN: f32 = 0.4;
+
+/// The lines that `wanted` stands for, where it should begin at line `start`: from the first that
+/// agrees to the last one, and beside these as many as are alike.
+pub(super) fn as_long_as_there(file: &[&[u8]], wanted: &[&[u8]], start: usize) -> Range<usize> {
+    let own: Vec<&[u8]> = wanted.iter().map(|line| line.trim_ascii()).collect();
+    let there = |at: usize| file.get(at).map(|line| line.trim_ascii());
+    let is_same =
+        |at: &usize| own.get(*at).is_some_and(|line| may_vote(line) && there(start + at) == Some(*line));
+    let is_alike =
+        |at: &usize| own.get(*at).zip(there(start + at)).is_some_and(|(one, other)| are_alike(one, other));
+    let first = (0..own.len()).find(is_same).or_else(|| (0..own.len().min(CLOSE_LINES)).find(is_alike));
+    let Some(first) = first else {
+        return start..(start + own.len()).min(file.len()).max(start);
+    };
+    let last = (first..own.len()).rev().find(is_same).unwrap_or(first);
+    let slack = SLACK_LINES.max(own.len() / 2);
+    let (above, below) = (peek(&own, ..first), peek(&own, last + 1..));
+    let (top, bottom) = (start + first, start + last + 1);
+    let (from, to) = (top.saturating_sub(first + slack), (bottom + below.len() + slack).min(file.len()));
+    let agreeing = |own: &[&[u8]], lines: Range<usize>| -> Vec<(usize, usize)> {
+        let there: Vec<&[u8]> = peek(file, lines).iter().map(|line| line.trim_ascii()).collect();
+        let ops = line_diff::diff(own, &there).ops;
+        let same = ops.iter().filter(|op| matches!(op, DiffOp::Equal { .. }));
+        let pairs = same.flat_map(|op| op.old_range().zip(op.new_range()));
+        pairs.filter(|(at, _)| own.get(*at).is_some_and(|line| may_vote(line))).collect()
+    };
+    let (first, top) =
+        agreeing(above, from..top).first().map_or((first, top), |pair| (pair.0, from + pair.1));
+    let (last, bottom) = agreeing(below, bottom..to)
+        .last()
+        .map_or((last, bottom), |pair| (last + 1 + pair.0, bottom + pair.1 + 1));
+    let alike = |at: Option<usize>, line: Option<usize>| {
+        at.and_then(|at| own.get(at))
+            .zip(line.and_then(there))
+            .is_some_and(|(one, other)| are_alike(one, other))
+    };
+    let before =
+        (1..=first).take_while(|back| alike(first.checked_sub(*back), top.checked_sub(*back))).count();
+    let rest = own.len() - last - 1;
+    let after = (1..=rest).take_while(|more| alike(Some(last + more), Some(bottom + more - 1))).count();
+    with_moved_lines(file, &own, top - before..bottom + after)
+}
+
+/// A region with the lines beside it that are wanted as well, only in another order.
+fn with_moved_lines(file: &[&[u8]], own: &[&[u8]], region: Range<usize>) -> Range<usize> {
+    let mut missing: HashMap<&[u8], usize> = HashMap::new();
+    for line in own.iter().filter(|line| may_vote(line)) {
+        *missing.entry(line).or_default() += 1;
+    }
+    let mut take = |at: usize| {
+        let line = file.get(at).copied().unwrap_or_default().trim_ascii();
+        let left = missing.get_mut(line).filter(|left| **left > 0);
+        left.map(|left| *left -= 1).is_some()
+    };
+    for at in region.clone() {
+        take(at);
+    }
+    let (mut start, mut end) = (region.start, region.end);
+    while start > 0 && take(start - 1) {
+        start -= 1;
+    }
+    while end < file.len() && take(end) {
+        end += 1;
+    }
+    start..end
+}
+
+/// Returns true if one line may stand for the other.
+fn are_alike(one: &[u8], other: &[u8]) -> bool {
+    let (one, other) = (text_of(one), text_of(other));
+    one == other
+        || (!one.is_empty() && !other.is_empty() && likeness::ratio(&one, &other) >= BESIDE_RATIO_MIN)
+}
+
+/// The lines of a text out of whose middle something is left, by what it begins and ends with.
+pub(super) fn elided(body: &[u8], wanted: &[u8], file: &[&[u8]]) -> Option<Range<usize>> {
+    let (head, tail) = omission::around_ellipsis(wanted)?;
+    let first = lines::lines(head).map(<[u8]>::trim_ascii).find(|line| !line.is_empty())?;
+    let last = lines::lines(tail).map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).last()?;
+    if first.len().min(last.len()) < ELIDED_BYTES_MIN
+        && head.trim_ascii().len().min(tail.trim_ascii().len()) < ELIDED_BYTES_MIN
+    {
+        return None;
+    }
+    // The whole of the head says more than its first line, but holds line endings.
+    let whole = head.trim_ascii();
+    let needle = if memchr::memmem::find(body, whole).is_some() { whole } else { first };
+    let mut starts = Vec::with_capacity(file.len());
+    let mut at = 0;
+    let terminator = lines::terminator(body);
+    for line in body.split_inclusive(|&byte| byte == terminator) {
+        starts.push(at);
+        at += line.len();
+    }
+    let line_of = |offset: usize| starts.partition_point(|&start| start <= offset).saturating_sub(1);
+    let finder = memchr::memmem::Finder::new(last);
+    let mut best: Option<Range<usize>> = None;
+    for start in memchr::memmem::find_iter(body, needle).take(ELIDED_PLACES_MAX) {
+        let from = start + needle.len();
+        let Some(end) = body.get(from..).and_then(|rest| finder.find(rest)) else { break };
+        let region = line_of(start)..line_of(from + end) + 1;
+        let is_shorter = best.as_ref().is_none_or(|best| region.len() < best.len());
+        if is_shorter && region.len() <= ELIDED_LINES_MAX {
+            best = Some(region);
+        }
+    }
+    best
+}
+
+/// Lines shown of a difference.
+const LINES_SHOWN_MAX: usize = 12;
+/// Bytes of a line that are looked at to show so many characters.
+const LINE_BYTES_MAX: usize = 8 * LINE_CHARACTERS_MAX;
+
+/// The first characters of a line, for comparing.
+pub(super) fn text_of(line: &[u8]) -> String {
+    String::from_utf8_lossy(shortened(line)).chars().take(LINE_CHARACTERS_MAX).collect()
+}
+
+/// A line, or as much of it as is shown at most.
+pub(super) fn shortened(line: &[u8]) -> &[u8] {
+    line.get(..LINE_BYTES_MAX).unwrap_or(line)
+}
+
+/// Lines as a reader sees them, one after the other.
+pub(super) fn visible_lines(lines: &[&[u8]]) -> String {
+    lines.iter().map(|line| visible(line) + "\n").collect()
+}
+
+/// A line with its tabs, carriage returns, trailing and odd blanks, what is never seen, and bytes that
+/// are no text made visible; the CR of CR LF is none of these, since matching is blind to it.
+#[must_use]
+pub fn visible(line: &[u8]) -> String {
+    let body = line.strip_suffix(b"\n").map_or(line, |body| body.strip_suffix(b"\r").unwrap_or(body));
+    let mut shown = escaped::visible_blanks(shortened(body));
+    if shown.ends_with('\n') {
+        shown.pop();
+    }
+    match shown.char_indices().nth(LINE_CHARACTERS_MAX) {
+        Some((cut, _)) => format!("{}…", peek_str(&shown, ..cut)),
+        None => shown,
+    }
+}
+
+/// The lines that differ, with one unchanged line round each.
+pub(super) fn difference(wanted: &[&[u8]], region: &[&[u8]], ops: Vec<DiffOp>) -> String {
+    let groups = group_diff_ops(ops, 1);
+    let changes = groups.iter().flatten().flat_map(|op| {
+        let of = |lines: &'_ [&[u8]], range: Range<usize>| -> Vec<String> {
+            let shown = range.take(LINES_SHOWN_MAX + 1);
+            shown.filter_map(|at| lines.get(at)).map(|line| visible(line)).collect()
+        };
+        let is_kept = matches!(op, DiffOp::Equal { .. });
+        let (old, new) = if is_kept {
+            (of(wanted, op.old_range()), Vec::new())
+        } else {
+            (of(wanted, op.old_range()), of(region, op.new_range()))
+        };
+        let sign = if is_kept { ' ' } else { '-' };
+        let old = old.into_iter().map(move |line| (sign, line));
+        old.chain(new.into_iter().map(|line| ('+', line))).collect::<Vec<_>>()
+    });
+    let mut shown = String::new();
+    for (number, (sign, line)) in changes.enumerate() {
+        if number == LINES_SHOWN_MAX {
+            shown.push_str("...\n");
+            break;
+        }
+        shown.push(sign);
+        shown.push_str(&line);
+        shown.push('\n');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_region_is_found_and_its_difference_shown() {
+        let body = b"fn a() {\n\tlet x = 1;\n}\n\nfn b() {\n\tlet y = 2;\n\treturn y;\n}\n";
+        let near = nearest(body, b"fn b() {\n    let y = 2;\n    return y;\n}").unwrap();
+        assert_eq!((near.start_line, near.end_line), (5, 8));
+        assert!(near.difference.contains("-    let y = 2;\n"), "{}", near.difference);
+        assert!(near.difference.contains("+→let y = 2;\n"), "{}", near.difference);
+    }
+
+    #[test]
+    fn a_line_alone_is_found_by_its_likeness() {
+        let body = b"alpha\nlet total = compute_sum(a, b);\nomega\n";
+        let near = nearest(body, b"let total = computeSum(a, b);").unwrap();
+        assert_eq!((near.start_line, near.end_line), (2, 2));
+        assert!(near.ratio > 0.8);
+        assert_eq!(nearest(b"x\ny\n", b"nothing at all like that"), None);
+        assert_eq!(nearest(b"", b"a"), None);
+    }
+
+    #[test]
+    fn the_region_is_as_long_as_what_is_there() {
+        let body: String = (1..=40).map(|line| format!("statement_number_{line}();\n")).collect();
+        let lines = |from: usize, to: usize| -> Vec<String> {
+            (from..=to).map(|line| format!("statement_number_{line}();\n")).collect()
+        };
+        let near = |wanted: String| {
+            let near = nearest(body.as_bytes(), wanted.as_bytes()).unwrap();
+            (near.start_line, near.end_line)
+        };
+        // A line is missing in the text looked for; three are in it that the file does not have.
+        assert_eq!(near(lines(10, 20).concat().replace("statement_number_13();\n", "")), (10, 20));
+        assert_eq!(near(lines(10, 12).concat() + "invented\nby\nsomeone\n"), (10, 12));
+        let mut wanted = lines(10, 20);
+        wanted.insert(4, "invented();\nby();\n".to_owned());
+        assert_eq!(near(wanted.concat()), (10, 20));
+        // What is left out of the middle is no difference of the ends.
+        assert_eq!(near("statement_number_5();\n...\nstatement_number_30();\n".to_owned()), (5, 30));
+        assert_eq!(near("statement_number_5();\n  …\nstatement_number_7();\n".to_owned()), (5, 7));
+    }
+
+    #[test]
+    fn many_near_lines_are_few_votes() {
+        let body = "let value = compute(a, b);\n".repeat(20_000);
+        let wanted = "let value = compute(a, b);\n".repeat(3_000) + "let other = compute(a, b);\n";
+        let near = nearest(body.as_bytes(), wanted.as_bytes()).unwrap();
+        assert!(near.difference.len() < 3000, "{}", near.difference.len());
+    }
+
+    #[test]
+    fn line_endings_alone_are_no_difference() {
+        let near = nearest(b"one\rtwo\rthree\r", b"one\ntwx\nthree\n").unwrap();
+        assert_eq!((near.difference.as_str(), near.first_difference), (" one\n-twx\n+two\n three\n", (2, 3)));
+        // But the lack of one is.
+        let near = nearest(b"one\ntwo", b"two\n").unwrap();
+        assert_eq!(
+            (near.difference.as_str(), near.first_difference),
+            ("\\ No newline at end of file\n", (2, 4))
+        );
+    }
+
+    #[test]
+    fn whitespace_is_made_visible() {
+        assert_eq!(visible(b"a\tb  \n"), "a→b··");
+        assert_eq!(visible(b"a\r\n"), "a");
+        assert_eq!(visible(b"a\r"), "a␍");
+        assert_eq!(visible("caf\u{e9}\u{a0}‘x’\u{feff}".as_bytes()), "café‹U+00A0›‘x’‹U+FEFF›");
+        assert_eq!(visible(b"caf\xe9\n"), "caf‹0xE9›");
+    }
+}
