@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::record::{About, End, JobFolder};
+use super::record::{About, End, JobFolder, JobState};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::search::page::json_bytes;
@@ -237,18 +237,6 @@ fn whole_characters(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// How a job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JobState {
-    /// It runs.
-    Running,
-    /// It has ended, and what it changed is recorded.
-    Ended,
-    /// lbx was ended with it: nobody knows its exit status.
-    Lost,
-}
-
 /// A job, and its output from an offset.
 #[derive(Debug, Serialize, JsonSchema)]
 #[expect(clippy::struct_field_names, reason = "the names on the wire")]
@@ -307,17 +295,6 @@ pub struct ListedJob {
     /// Its exit status, once it has ended
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-}
-
-impl JobState {
-    /// The word for a reader.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Ended => "ended",
-            Self::Lost => "lost",
-        }
-    }
 }
 
 impl Job {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::look;
 use crate::engine::Engine;
 use crate::engine::sandbox::backend::NAMESPACES;
 use crate::engine::sandbox::outside::Network;
@@ -40,6 +40,29 @@ const RECORD_BYTES_MAX: u64 = 4 << 20;
 const PREFIX: char = 'j';
 /// Attempts at a name that no other call takes.
 const NAMES_MAX: u64 = 1000;
+
+/// How a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// It runs.
+    Running,
+    /// It has ended, and what it changed is recorded.
+    Ended,
+    /// lbx was ended with it: nobody knows its exit status.
+    Lost,
+}
+
+impl JobState {
+    /// The word for a reader.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ended => "ended",
+            Self::Lost => "lost",
+        }
+    }
+}
 
 /// What a job is.
 #[derive(Debug, Serialize, Deserialize)]
@@ -183,13 +206,13 @@ impl JobFolder {
 
     /// How it stands.
     #[must_use]
-    pub fn standing(&self) -> (look::JobState, Option<End>) {
+    pub fn standing(&self) -> (JobState, Option<End>) {
         // Before the result is looked for: it is written before the lock goes.
         let is_alive = self.is_alive();
         match self.end() {
-            Some(end) if !is_alive => (look::JobState::Ended, Some(end)),
-            _ if is_alive => (look::JobState::Running, None),
-            Some(_) | None => (look::JobState::Lost, None),
+            Some(end) if !is_alive => (JobState::Ended, Some(end)),
+            _ if is_alive => (JobState::Running, None),
+            Some(_) | None => (JobState::Lost, None),
         }
     }
 
