@@ -98,8 +98,9 @@ fn init_names_each_command_that_installs_the_plugin(text: &str) {
     let ws = Workspace::with(&[]);
     let told = ws.lbx(&["init", "--plugin", "plugin"]).ok()["text"].as_str().unwrap().to_owned();
     let folder = ws.path("plugin").display().to_string();
-    for command in text.lines().flat_map(|line| line.trim().split("     ")) {
-        let command = command.trim().replace("DIR", &folder);
+    let commands = text.lines().flat_map(|line| line.split("     ")).map(str::trim);
+    for command in commands.filter(|command| !command.is_empty()) {
+        let command = command.replace("DIR", &folder);
         assert!(told.contains(&format!("`{command}`")), "{command}: {told}");
     }
 }

@@ -1,6 +1,6 @@
-//! Schemas that the interfaces of OpenAI, Anthropic and Gemini take, by the rules that they publish.
+//! Schemas that the interfaces of `OpenAI`, Anthropic and Gemini take, by the rules that they publish.
 //!
-//! Clients hand the schemas of `tools/list` on. For strict calling OpenAI wants every field required and no other
+//! Clients hand the schemas of `tools/list` on. For strict calling `OpenAI` wants every field required and no other
 //! allowed; clients make both so, and an optional field then comes as null or empty. All else must fit as it is.
 
 use lbx::dialect::DIALECTS;
