@@ -3,7 +3,9 @@
 mod apply;
 mod error;
 mod find;
+mod many;
 mod rebase;
+mod replacement;
 mod request;
 mod step;
 

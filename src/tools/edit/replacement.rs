@@ -1,0 +1,147 @@
+//! One edit of a text: what it replaces, and what comes there.
+
+use std::ops::Range;
+
+use super::error::Why;
+use super::find::{self, Matched, MatchedPlaces, PLACES_MAX, Searched};
+use super::step::{EditStep, TextToReplace, What};
+use crate::text::checked::Fault;
+use crate::text::lines::LineEnding;
+use crate::text::replace::{self, Flat, Replaced, ReplacedAll};
+use crate::text::{lines, sketch};
+use crate::tools::common::PLACES_LISTED;
+
+/// What one edit replaces.
+pub enum Replacement {
+    /// Nothing: this is where its new text stands.
+    None(Range<usize>),
+    /// Some places.
+    Places {
+        /// How they were found.
+        matched: Matched,
+        /// The places, in the text before.
+        places: Vec<Range<usize>>,
+        /// The text then.
+        replaced: Replaced,
+        /// Lines that a sketch leaves out.
+        left_out: Vec<(usize, usize)>,
+    },
+    /// More places than are kept.
+    All(ReplacedAll),
+}
+
+/// A text that is being edited.
+#[derive(Clone, Copy)]
+pub struct Text<'b> {
+    /// It as it is now.
+    pub body: &'b [u8],
+    /// The line ending that it had before all edits, where that was one: of a text that has none left, new lines
+    /// get it. It is asked for where it matters: of a large file that is a pass through all of it.
+    pub usual: &'b dyn Fn() -> LineEnding,
+}
+
+/// Carries out one edit within a range of the text.
+pub fn replacement<'a>(
+    text: Text<'_>,
+    step: &'a EditStep,
+    scope: &Range<usize>,
+    touched: &[Range<usize>],
+    bytes_max: usize,
+) -> Result<Replacement, Why<'a>> {
+    let body = text.body;
+    match &step.what {
+        What::Text(wanted) => of_text(text, wanted, scope, bytes_max),
+        What::Lines { new } => {
+            if touched.iter().any(|earlier| earlier.start < scope.end && scope.start < earlier.end) {
+                return Err(Why::Touched);
+            }
+            let old = body.get(scope.clone()).unwrap_or_default();
+            let style = match LineEnding::of(body) {
+                LineEnding::None => (text.usual)(),
+                own => own,
+            };
+            let new = lines::ending_like(new.as_bytes(), old, style);
+            let places = vec![scope.clone()];
+            Ok(changed(text, Matched::Lines, places, &[new.as_ref()], bytes_max)?)
+        }
+        What::Sketch { sketch } => of_sketch(text, step, sketch, scope, bytes_max),
+    }
+}
+
+/// Replaces a text.
+fn of_text<'a>(
+    text: Text<'_>,
+    wanted: &'a TextToReplace,
+    scope: &Range<usize>,
+    bytes_max: usize,
+) -> Result<Replacement, Why<'a>> {
+    let body = text.body;
+    let found = find::find(body, wanted, scope).map_err(|missed| Why::Text(wanted, missed, scope.clone()))?;
+    let new = wanted.new.as_bytes();
+    let searched = Searched::of(body, scope);
+    let needle = replace::flat_needle(wanted.old.as_bytes(), body);
+    let apart = || replace::apart(searched.each(&needle, wanted.word));
+    let places: Vec<Range<usize>> = match found {
+        MatchedPlaces::Places(places) => places,
+        MatchedPlaces::All(count) if count <= PLACES_MAX => apart().collect(),
+        MatchedPlaces::All(_) => {
+            let replaced = replace::replace_all(body, apart, new, PLACES_LISTED, bytes_max)?;
+            return Ok(Replacement::All(replaced));
+        }
+        MatchedPlaces::Fitted(tier, place, new) => {
+            return Ok(changed(text, tier.into(), vec![place], &[&new], bytes_max)?);
+        }
+    };
+    let news = vec![new; places.len()];
+    Ok(changed(text, Matched::Exact, places, &news, bytes_max)?)
+}
+
+/// Brings lines into the form of a sketch.
+fn of_sketch<'a>(
+    text: Text<'_>,
+    step: &'a EditStep,
+    sketch: &str,
+    scope: &Range<usize>,
+    bytes_max: usize,
+) -> Result<Replacement, Why<'a>> {
+    let body = text.body;
+    let flat = Flat::of(body);
+    let sketch = replace::flat_needle(sketch.as_bytes(), body);
+    let within = flat.flattened(scope.start)..flat.flattened(scope.end);
+    let first_line = step.lines.map_or(1, |lines| usize::try_from(lines.first).unwrap_or(usize::MAX));
+    let changes = sketch::changes(&flat.text, &sketch, &within, first_line).map_err(Why::Sketch)?;
+    let places: Vec<Range<usize>> = changes
+        .iter()
+        .map(|change| flat.original(change.range.start)..flat.original(change.range.end))
+        .collect();
+    if places.is_empty() {
+        return Ok(Replacement::None(scope.clone()));
+    }
+    let news: Vec<&[u8]> = changes.iter().map(|change| change.new.as_slice()).collect();
+    let left_out = changes.iter().flat_map(|change| change.left_out.iter().copied()).collect();
+    Ok(match changed(text, Matched::Sketch, places, &news, bytes_max)? {
+        Replacement::Places { matched, places, replaced, .. } => {
+            Replacement::Places { matched, places, replaced, left_out }
+        }
+        other @ (Replacement::None(_) | Replacement::All(_)) => other,
+    })
+}
+
+/// Puts each new text at its place.
+fn changed(
+    text: Text<'_>,
+    matched: Matched,
+    places: Vec<Range<usize>>,
+    news: &[&[u8]],
+    bytes_max: usize,
+) -> Result<Replacement, Fault> {
+    let body = text.body;
+    let changes = places.iter().cloned().zip(news.iter().copied());
+    let replaced = replace::replace_each_as(body, changes, text.usual, bytes_max)?;
+    if let ([old], [new]) = (places.as_slice(), replaced.ranges.as_slice())
+        && body.get(old.clone()) == replaced.body.get(new.clone())
+    {
+        return Ok(Replacement::None(old.clone()));
+    }
+    Ok(Replacement::Places { matched, places, replaced, left_out: Vec::new() })
+}
