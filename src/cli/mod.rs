@@ -21,7 +21,6 @@ use crate::app::options::{Options, Settings};
 use crate::app::remote::Remote;
 use crate::catalog::unknown_beside;
 use crate::dialect;
-use crate::error;
 use crate::error::Error;
 use crate::request;
 use crate::tools::sandbox::Sandbox;
@@ -58,7 +57,7 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     };
     let named = commands::named(&arguments);
     let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments, serve))
-        .unwrap_or_else(|panic| Err(error::error_of(panic.as_ref())));
+        .unwrap_or_else(|panic| Err(crate::error::error_of(panic.as_ref())));
     ran.unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(&arguments), &error))
 }
 

@@ -13,8 +13,9 @@ use std::path::Path;
 
 use globset::GlobBuilder;
 
+use super::Change;
+use super::open::Current;
 use super::plan::Planned;
-use super::{Change, Current};
 use crate::engine::history::replay::Piece;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;

@@ -12,9 +12,10 @@ use super::folders::Ways;
 use super::moves::AboutToMove;
 use super::open::Current;
 use super::plan::{Intent, NewFile, Planned, plan};
+use super::prepared::{Prepared, ToWrite};
 use super::record::{self, StandingChange};
-use super::staging::{Prepared, Stage, ToWrite};
-use super::{Change, finish, recover, without_rename};
+use super::staging::Stage;
+use super::{Change, recover, without_rename};
 use crate::apart::Apart;
 use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::{Location, Step};
@@ -78,8 +79,7 @@ impl Change<'_> {
             without_rename::clear(executor, &self.moves, false);
             return Err(error);
         }
-        let marks =
-            finish::marks_after(&self.files, &self.entry.moves, &self.session, &self.earlier_bytes(&state));
+        let marks = self.marks_after(&state);
         self.carry_out(&state)?;
         self.note_changed();
         self.correct_digests(&state, &prepared.about_to_move);

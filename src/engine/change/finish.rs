@@ -7,9 +7,9 @@ use super::executor::{ChangedFolders, Executor};
 use super::folders::not_closed;
 use super::moves::ForSnapshot;
 use super::plan::{After, CallerKnowledge, Planned};
+use super::prepared::Prepared;
 use super::record::{self, StandingChange};
 use super::shown_lines::{EarlierBytes, body_of, carried_over, numbers_in, replaced_lines, still_known};
-use super::staging::Prepared;
 use super::{Change, without_rename};
 use crate::engine::history::replay::{Direction, Pieces};
 use crate::engine::journal::{self, MoveEntry};
@@ -26,6 +26,14 @@ use crate::sha256::Sha256;
 use crate::text::lines;
 
 impl Change<'_> {
+    /// Returns the read marks after the change.
+    pub(super) fn marks_after(&self, state: &State) -> Marks {
+        let earlier = self.earlier_bytes(state);
+        let mut all = after_changes(&self.files, &self.session, &earlier);
+        after_moves(&self.entry.moves, &self.session, &mut all);
+        all
+    }
+
     /// Finishes an applied change: marks, snapshot, history. The names that the steps and the snapshot have
     /// changed are synced in one wave, with the record for the audit log.
     pub(super) fn finish(
@@ -176,18 +184,6 @@ pub struct Marks {
     pub set: Vec<Mark>,
     /// Paths whose marks are void.
     pub forgotten: Vec<WorkspacePath>,
-}
-
-/// The marks after a change of `files` with those `moves`.
-pub fn marks_after(
-    files: &[Planned],
-    moves: &[MoveEntry],
-    session: &SessionState,
-    earlier: &EarlierBytes,
-) -> Marks {
-    let mut all = after_changes(files, session, earlier);
-    after_moves(moves, session, &mut all);
-    all
 }
 
 /// The marks of changed files.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use similar::DiffOp;
 
+use super::Change;
+use super::open::Current;
 use super::plan::{After, CallerKnowledge, Planned};
-use super::{Change, Current};
 use crate::engine::store::session::{self, Lines, Mark, Numbers, ReplacedLines};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;

@@ -1,0 +1,300 @@
+//! Everything that a change writes before it is in force: staged files, backups, the journal entry and the snapshot;
+//! and the wave of syncs that makes it durable.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::{io, thread};
+
+use rustix::fs::Stat;
+
+use super::folders::Ways;
+use super::plan::Planned;
+use super::staging::{New, Original, Stage, Staged};
+use crate::apart::Apart;
+use crate::engine::journal::backup::{self, InlineBackup};
+use crate::engine::journal::bundle::{Bundle, PendingFile};
+use crate::engine::snapshot::{LARGE_BYTES, PreparedSnapshot};
+use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State};
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many};
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::escaped::short_path;
+
+/// Files written so far.
+#[derive(Default)]
+pub(super) struct StagedFiles {
+    /// A folder of the file system that most of it is on, opened before any of it was written.
+    pub file_system: Option<Arc<OwnedFd>>,
+    /// New bytes, by the number of their file.
+    pub staged: BTreeMap<usize, Staged>,
+    /// Old bytes of larger files, and of many.
+    pub backups: Vec<PendingFile>,
+    /// Old bytes of a few small files, held in the journal entry.
+    pub kept: Vec<InlineBackup>,
+    /// How many bytes these are.
+    kept_bytes: usize,
+    /// Warnings for the caller.
+    pub warnings: Vec<String>,
+}
+
+impl StagedFiles {
+    /// Keeps old bytes: in the entry where they are few, else as a backup.
+    fn keep(
+        &mut self,
+        backups: &mut backup::Folders<'_>,
+        (sha256, bytes): (Sha256, &[u8]),
+        of: Option<&Original>,
+    ) -> Result<(), Error> {
+        if self.kept.iter().any(|kept| kept.sha256 == sha256) {
+            return Ok(());
+        }
+        if bytes.len() <= backup::INLINE_BYTES_MAX
+            && self.kept_bytes + bytes.len() <= backup::INLINE_TOTAL_BYTES_MAX
+        {
+            self.kept_bytes += bytes.len();
+            self.kept.push(InlineBackup::new(sha256, bytes));
+            return Ok(());
+        }
+        let of = of.and_then(|of| Some((of.opened.as_deref()?, &of.stat)));
+        self.backups.push(backups.prepare_of(sha256, bytes, of)?);
+        Ok(())
+    }
+
+    /// Removes everything again.
+    pub fn discard(&self) {
+        self.staged.values().for_each(Staged::discard);
+        self.backups.iter().for_each(PendingFile::discard);
+    }
+}
+
+/// Files to write.
+pub(super) struct ToWrite<'c> {
+    /// The workspace.
+    pub workspace: &'c Workspace,
+    /// Its state.
+    pub state: &'c State,
+    /// The change's own name.
+    pub id: &'c str,
+    /// Its files.
+    pub files: &'c [Planned],
+    /// Other old bytes.
+    pub kept: &'c [Vec<u8>],
+    /// The folders of its files.
+    pub ways: &'c Ways,
+}
+
+impl ToWrite<'_> {
+    /// Returns true if the files are so many that their old bytes go into one file.
+    #[must_use]
+    pub fn is_many(&self) -> bool {
+        self.files.len() > SYNC_EACH_MAX
+    }
+
+    /// Writes all of it. What was written is answered even where something fails.
+    pub fn write(&self) -> (StagedFiles, Result<(), Error>) {
+        let mut aside = StagedFiles::default();
+        let outcome = self.write_to(&mut aside);
+        (aside, outcome)
+    }
+
+    /// Writes all of it; of many files another thread writes half of the new bytes.
+    fn write_to(&self, aside: &mut StagedFiles) -> Result<(), Error> {
+        aside.file_system = Some(Stage::new(self.workspace, self.state, self.id)?.file_system());
+        let mine = if self.is_many() { self.files.len() / 2 } else { self.files.len() };
+        let apart = Apart::from_here();
+        let (done, old) = thread::scope(|scope| {
+            let others = || {
+                apart.go();
+                self.write_new(mine..self.files.len())
+            };
+            let thread = self.is_many().then(|| thread::Builder::new().spawn_scoped(scope, others));
+            let old = self.write_old(aside);
+            let mut done = vec![self.write_new(0..mine)];
+            match thread {
+                Some(Ok(thread)) => done.push(thread.join().unwrap_or_else(|panic| resume_unwind(panic))),
+                // Without a thread it is done here.
+                Some(Err(_)) => done.push(self.write_new(mine..self.files.len())),
+                None => {}
+            }
+            (done, old)
+        });
+        let mut outcome = old;
+        for (new, its_outcome) in done {
+            aside.staged.extend(new.staged);
+            aside.warnings.extend(new.warnings);
+            outcome = outcome.and(its_outcome);
+        }
+        outcome
+    }
+
+    /// Keeps the old bytes.
+    fn write_old(&self, aside: &mut StagedFiles) -> Result<(), Error> {
+        let mut backups = backup::Folders::new(self.state);
+        for bytes in self.kept {
+            aside.keep(&mut backups, (Sha256::of(bytes), bytes), None)?;
+        }
+        let mut bundle = Bundle::default();
+        for current in self.files.iter().map(|file| &file.seen.current).filter(|current| current.exists()) {
+            if self.is_many() && current.bytes.len() < LARGE_BYTES {
+                bundle.add(current.sha256, &current.bytes);
+            } else {
+                let old = (current.sha256, &**current.bytes);
+                aside.keep(&mut backups, old, current.original.as_ref())?;
+            }
+        }
+        aside.backups.extend(bundle.write(self.state, self.id)?);
+        Ok(())
+    }
+
+    /// Writes the new bytes of some of the files. What was written is answered even where something fails.
+    fn write_new(&self, numbers: Range<usize>) -> (StagedFiles, Result<(), Error>) {
+        let mut new = StagedFiles::default();
+        let outcome = Stage::new(self.workspace, self.state, self.id).and_then(|stage| {
+            let files = self.files.iter().enumerate().take(numbers.end).skip(numbers.start);
+            for (number, file) in files {
+                // A file that keeps its inode keeps all that belongs to it.
+                let mut lost = Vec::new();
+                let warnings = if file.in_place { &mut lost } else { &mut new.warnings };
+                if let Some(staged) = self.staged(&stage, number, file, warnings)? {
+                    new.staged.insert(number, staged);
+                }
+                warn_of_links(file, &mut new.warnings);
+            }
+            Ok(())
+        });
+        (new, outcome)
+    }
+
+    /// Writes the new bytes of a file; `None` where it goes.
+    fn staged(
+        &self,
+        stage: &Stage<'_>,
+        number: usize,
+        file: &Planned,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Staged>, Error> {
+        let Some(after) = &file.after else { return Ok(None) };
+        let current = &file.seen.current;
+        let parent = current.place.path().parent().unwrap_or_default();
+        let nearest = self.ways.nearest.get(&parent).cloned().unwrap_or_default();
+        let new = New {
+            shown: current.place.shown(),
+            bytes: &after.bytes,
+            mode: after.mode,
+            identity: after.identity.as_ref(),
+        };
+        let original = file.model();
+        stage.write(&number.to_string(), &nearest, original, &new, warnings).map(Some)
+    }
+}
+
+/// Says that the other names of a replaced file keep its old bytes.
+fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
+    if let Some(original) =
+        file.seen.current.original.as_ref().filter(|_| file.has_several_names() && !file.in_place)
+    {
+        warnings.push(format!(
+            "{} has {} hard links: it was replaced, and its other names keep the old bytes",
+            short_path(file.seen.current.place.shown()),
+            original.stat.st_nlink
+        ));
+    }
+}
+
+/// Everything written aside for a change, not yet in force.
+#[derive(Default)]
+pub(super) struct Prepared {
+    /// New bytes and old ones.
+    pub(super) staged_files: StagedFiles,
+    /// Descriptions of what goes to the trash.
+    pub(super) descriptions: Vec<Staged>,
+    /// The journal entry.
+    pub(super) entry: Option<PendingFile>,
+    /// The change's snapshot, where that need not wait until the change is applied.
+    pub(super) snapshot: Option<PreparedSnapshot>,
+    /// Entries that this snapshot moves, as they were read, by path.
+    pub(super) about_to_move: Vec<(WorkspacePath, Stat)>,
+    /// The file system that the state is on, where its kind is known.
+    pub(super) file_system: Option<FileSystem>,
+}
+
+impl Prepared {
+    /// Removes everything again.
+    pub(super) fn discard(&self) {
+        self.staged_files.discard();
+        self.descriptions.iter().for_each(Staged::discard);
+        if let Some(entry) = &self.entry {
+            entry.discard();
+        }
+    }
+
+    /// Makes it durable; where it is small, by one sync of the file system if that can be.
+    ///
+    /// No change fails for its snapshot: one that cannot be synced is given up here. It is tried again once
+    /// the change is applied, and told then.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub(super) fn sync(&mut self, state: &State, is_small: bool) -> Result<(), Error> {
+        let staging = match &self.staged_files.file_system {
+            Some(staging) => Arc::clone(staging),
+            None => state.folder(STAGING_FOLDER)?,
+        };
+        let grown = state.take_grown();
+        self.file_system = FileSystem::of(&staging);
+        let files = self.files();
+        let is_small = is_small && files.len() <= SYNC_EACH_MAX;
+        if is_small && self.sync_at_once(&files) {
+            return Ok(());
+        }
+        if is_small {
+            sync::begin(files.iter().copied().chain(self.snapshot.iter().flat_map(PreparedSnapshot::files)));
+        }
+        let synced = self.sync_each(&files, &staging, &grown);
+        synced.map_err(|source| Error::io("sync", STATE_FOLDER, source))?;
+        if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.sync().is_err()) {
+            self.snapshot = None;
+        }
+        Ok(())
+    }
+
+    /// The files that are to be synced, those of the snapshot aside; the journal entry's is the last.
+    fn files(&self) -> Vec<&File> {
+        let staged = self.staged_files.staged.values().chain(&self.descriptions).map(|staged| &staged.file);
+        let backups = self.staged_files.backups.iter().map(|backup| &backup.file);
+        staged.chain(backups).chain(self.entry.iter().map(|entry| &entry.file)).collect()
+    }
+
+    /// Makes all of it durable by one sync of the file system; `false` where that is not the thing to do.
+    fn sync_at_once(&self, files: &[&File]) -> bool {
+        let (Some(file_system), Some(last)) = (&self.file_system, files.last()) else {
+            return false;
+        };
+        file_system.is_quiet()
+            && files.iter().all(|file| file_system.holds(file))
+            && self.snapshot.iter().all(|snapshot| snapshot.is_on(file_system))
+            && file_system.sync_all(last)
+    }
+
+    /// Makes the files durable one by one, and where their order is not kept the folders that they are in.
+    fn sync_each(&self, files: &[&File], staging: &OwnedFd, grown: &[Arc<OwnedFd>]) -> io::Result<()> {
+        let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        if !self.file_system.as_ref().is_some_and(FileSystem::keeps_order) {
+            // The backups share the folders, of which there are 256 at most.
+            let mut folders: Vec<&OwnedFd> =
+                self.staged_files.backups.iter().map(|backup| &*backup.folder).collect();
+            folders.sort_unstable_by_key(|folder| folder.as_raw_fd());
+            folders.dedup_by_key(|folder| folder.as_raw_fd());
+            let entry = self.entry.iter().map(|entry| &*entry.folder);
+            let others = entry.chain([staging]).chain(grown.iter().map(|folder| &**folder));
+            wave.extend(folders.into_iter().chain(others).map(AsFd::as_fd));
+        }
+        sync_many(&wave.iter().collect::<Vec<_>>(), self.staged_files.file_system.as_deref())
+    }
+}
