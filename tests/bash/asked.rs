@@ -1,4 +1,4 @@
-//! How a command may be written, and what its exit status is.
+//! Forms of a command in a request, and the exit status.
 
 use serde_json::json;
 

@@ -1,24 +1,24 @@
-//! What a shell shows of an answer: harnesses cut at 30,000 characters, whatever a command prints and changes.
+//! Size of an answer: harnesses cut output at 30,000 characters, whatever a command prints and changes.
 
 use serde_json::{Value, json};
 
 use crate::common::{Answer, Workspace};
 use crate::support::{backends, with};
 
-/// What a shell shows.
+/// Largest output that a shell shows, in characters.
 const SHOWN_MAX: usize = 30_000;
-/// Control bytes, which JSON writes six times as long.
+/// Control bytes, which take six bytes each in JSON.
 const CONTROLS: &str = r"head -c 60000 /dev/zero | tr '\0' '\001'";
-/// Bytes that are not UTF-8, which are shown three times as long.
+/// Bytes that are not UTF-8, which take three bytes each in the output.
 const NO_UTF8: &str = r"head -c 60000 /dev/zero | tr '\0' '\377'";
-/// Quotes and backslashes on lines.
+/// Lines of quotes and backslashes.
 const QUOTES: &str = r#"yes '"\"\"\' | head -n 20000"#;
-/// One line without an end.
+/// One long line without a line ending.
 const LONG_LINE: &str = "head -c 300000 /dev/zero | tr '\\0' x";
 /// Files with long names that JSON escapes.
 const MANY_FILES: &str = r#"mkdir many; name=$(printf '\001"%.0s' $(seq 60)); for i in $(seq 400); do echo $i > "many/$name$i"; done"#;
 
-/// All that a command can print and change: on both of its outputs, at once.
+/// Returns commands for everything that can be printed and changed, on both outputs at once.
 fn commands() -> Vec<String> {
     let outputs = [CONTROLS, NO_UTF8, QUOTES, LONG_LINE];
     let mut commands: Vec<String> =
@@ -28,7 +28,7 @@ fn commands() -> Vec<String> {
     commands
 }
 
-/// The answer, whatever it is, where a shell shows it whole.
+/// Returns the answer, after checking that a shell shows all of it.
 #[track_caller]
 fn shown_whole(answer: &Answer) -> Value {
     let length = answer.stdout_text().chars().count();
@@ -63,7 +63,7 @@ fn no_answer_of_a_transaction_is_longer_than_a_shell_shows() {
         for request in [
             json!({ "command": command, "dry_run": true }),
             json!({ "command": format!("{command}; exit 7"), "on_failure": "discard" }),
-            // What it may not change is refused, with its output.
+            // A forbidden change is refused, with the output of the command.
             json!({ "command": format!("{command}; mkdir new; cd new; git init -q ."), "transaction": true }),
             json!({ "command": command, "transaction": true }),
         ] {

@@ -1,4 +1,4 @@
-//! Caches of toolchains: what commands write in them is the session's.
+//! Toolchain caches: files that commands write in them belong to the session.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::common::{Workspace, state};
 use crate::confined::guarded;
 use crate::support::backends;
 
-/// A workspace whose user has caches of cargo and pip, and no others.
+/// Creates a workspace whose user has caches of cargo and pip, and no others.
 fn with_caches() -> Workspace {
     let ws = guarded();
     let home = ws.outside.join("home");
@@ -65,7 +65,7 @@ fn a_session_writes_caches_that_only_it_sees() {
             (&json!("the user's\nthe user's\n"), &json!(0))
         );
         assert_eq!(answer["changed"], json!([]), "{answer:#}");
-        // The next command of the session finds it, and nobody else.
+        // The next command of the session finds it; other sessions do not.
         let read = "cat ~/.cargo/registry/new ~/.cache/new ~/.npm/new; ls ~/.cargo/registry";
         let own = run(&ws, &["bash.backend=namespaces"], "one", read, &more);
         assert_eq!(own["stdout"], "new\nnew\nnew\nnew\n", "{own:#}");
@@ -74,7 +74,7 @@ fn a_session_writes_caches_that_only_it_sees() {
         let listed = other["stdout"].as_str().unwrap();
         assert!(listed.contains("crate") && listed.contains("wheel") && !listed.contains("new"), "{other:#}");
         assert_eq!(everything(&home), before);
-        // Programs stay as they are, secrets hidden, and what is no cache of a toolchain is not there.
+        // Programs stay as they are, secrets are hidden, and folders that are not toolchain caches are missing.
         for command in [
             "echo x > ~/.cargo/bin/tool",
             "echo x > ~/.cargo/bin/new",
@@ -156,7 +156,7 @@ fn two_commands_at_once_never_write_one_cache() {
     ws.write("go", "");
     let look = json!({ "job": job, "timeout_ms": 20_000, "session": "one" });
     assert_eq!(ws.json("bash", &look).ok()["output"], "job\n");
-    // What the job wrote is what the session goes on with.
+    // The session continues with the files that the job wrote.
     let read = run(&ws, &[setting], "one", "cat ~/.cargo/registry/new", &json!({}));
     assert_eq!(read["stdout"], "job\n", "{read:#}");
 }

@@ -1,4 +1,4 @@
-//! What a command cannot reach, under every backend that works here.
+//! Files and services that a command cannot reach, under every backend that works here.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -10,13 +10,13 @@ use std::process::{Command, Stdio};
 use crate::common::{Call, LBX, LOOSEN, PATH_FIXED, Workspace, kill};
 use crate::support::{all_backends, backends, bash, direct, output};
 
-/// A workspace beside a file that must stay as it is, with secrets in the home folder.
+/// Creates a workspace next to a file that must not change, with secrets in the home folder.
 ///
-/// It is not in `/tmp`, where a command has a folder of its own, wherever the project lies.
+/// It is not in `/tmp`, where a command has its own folder, wherever the project lies.
 pub fn guarded() -> Workspace {
     let mut parent = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     if parent.starts_with("/tmp") || parent.starts_with("/var/tmp") {
-        // The home folder of root is closed to the account without power that some of these tests take.
+        // The account without privileges that some of these tests use cannot enter root's home folder.
         let home = std::env::home_dir().unwrap().join(".cache");
         parent = if rustix::process::geteuid().is_root() { PathBuf::from("/opt") } else { home };
         fs::create_dir_all(&parent).unwrap();
@@ -30,13 +30,13 @@ pub fn guarded() -> Workspace {
     ws
 }
 
-/// Everything that a command could change of a file outside.
+/// Returns everything that a command could change of a file outside.
 pub fn standing(path: &Path) -> (Vec<u8>, u32, i64, u64) {
     let stat = fs::metadata(path).unwrap();
     (fs::read(path).unwrap(), stat.mode(), stat.mtime_nsec() + stat.mtime(), stat.nlink())
 }
 
-/// Commands that write what lies outside, in a workspace that [`outside_guarded`] made.
+/// Commands that write outside, in a workspace that [`outside_guarded`] created.
 pub const WRITES_OUTSIDE: [&str; 8] = [
     "echo x >> ../guarded",
     "echo x >> link",
@@ -48,7 +48,7 @@ pub const WRITES_OUTSIDE: [&str; 8] = [
     "mkdir ../new",
 ];
 
-/// A workspace beside a file that nobody may change, with links to it and to its folder; and the file.
+/// Creates a workspace next to a protected file, with links to the file and to its folder. Returns the file as well.
 pub fn outside_guarded() -> (Workspace, PathBuf) {
     let ws = guarded();
     let file = ws.outside.join("guarded");
@@ -130,7 +130,7 @@ fn the_history_and_the_state_cannot_be_written() {
         );
         assert!(ws.path("sub/nested/.git/HEAD").exists() && ws.path("sub/bare/HEAD").exists());
         ws.git(&["fsck", "--strict"]);
-        // Nor is it seen by what names a state could be made up elsewhere.
+        // It does not see the names with which a state could be forged elsewhere either.
         let listed = output(&ws, backend, "ls -A .lbx");
         assert_eq!(listed["stdout"], ".gitignore\n", "{backend}");
     }
@@ -159,7 +159,7 @@ fn a_worktree_and_a_workspace_without_a_repository_are_protected_too() {
     }
 }
 
-/// Permission bits of a folder into which its owner may not look.
+/// Permission bits of a folder that its owner cannot list.
 const SHUT: [u32; 3] = [0, 0o300, 0o600];
 
 #[test]
@@ -207,11 +207,11 @@ fn what_the_policy_protects_is_read_only() {
         ws.holds("sub/b.txt", "two\n");
         ws.holds("deep/er/x.key", "key\n");
         ws.holds("conf/x/p.json", "{}\n");
-        // What is missing cannot be made read-only, and is told.
+        // A missing file cannot be made read-only, and a warning says so.
         let answer = direct(&ws, backend, "echo x > new.key; echo x > other").success();
         let warned = answer["warnings"].to_string();
         assert!(warned.contains("new.key") && !warned.contains("other"), "{backend}: {answer:#}");
-        // An outer workspace's policy holds within an inner one.
+        // The policy of an outer workspace also applies in an inner one.
         fs::create_dir_all(ws.path("inner/.lbx")).unwrap();
         ws.write("inner/in.key", "key\n");
         let setting = format!("bash.backend={backend}");
@@ -277,7 +277,7 @@ server = socket.create_server((\"127.0.0.1\", 0))
 threading.Thread(target=lambda: server.accept()[0].sendall(b\"hello\")).start()
 print(socket.create_connection(server.getsockname()).recv(9))'";
         assert_eq!(output(&ws, backend, own)["stdout"], "b'hello'\n", "{backend}");
-        // No family of sockets leads past its network: not to the host of a virtual machine either.
+        // No socket family leads out of its network, not even to the host of a virtual machine.
         for family in ["AF_VSOCK", "AF_PACKET", "AF_ALG", "AF_BLUETOOTH", "AF_TIPC"] {
             let made =
                 format!("python3 -c 'import socket; socket.socket(socket.{family}, socket.SOCK_DGRAM)'");
@@ -286,7 +286,7 @@ print(socket.create_connection(server.getsockname()).recv(9))'";
         }
         let kept = "python3 -c 'import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW); socket.socketpair()'";
         assert_eq!(output(&ws, backend, kept)["exit_code"], 0, "{backend}");
-        // Only the policy gives it.
+        // Only the policy enables it.
         let asked = ["bash", "--set", &format!("bash.backend={backend}"), "--network=true", "true"];
         ws.lbx(&asked).error("command_denied");
         let command = format!("echo x > /dev/tcp/127.0.0.1/{tcp_port}");
@@ -370,7 +370,7 @@ fn writable_folders_are_those_of_the_users_own_policy() {
             ws.lbx(&arguments).warned("../guarded is read-only for commands: the setting `bash.writable`");
         assert!(answer["stderr"].as_str().unwrap().contains("guarded"), "{answer:#}");
         assert!(cache.join("new").exists(), "{backend}");
-        // `doctor` names one that does not exist; a command does without it.
+        // `doctor` reports one that does not exist; commands run without it.
         fs::remove_dir_all(&cache).unwrap();
         assert!(!ws.lbx(&arguments).success()["warnings"].to_string().contains("cache"), "{backend}");
         let findings = ws.lbx(&["doctor", "--set", &settings[1]]).ok()["findings"].to_string();
@@ -389,7 +389,7 @@ fn writable_folders_are_those_of_the_users_own_policy() {
     }
 }
 
-/// Runs a command as an account that owns the workspace and nothing else; `None` if only root could try that.
+/// Runs a command as an account that owns the workspace and nothing else; `None` without root.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 pub fn as_ordinary_account(ws: &Workspace, backend: &str, command: &str) -> Option<serde_json::Value> {
     if !rustix::process::geteuid().is_root() {
@@ -455,7 +455,7 @@ fn limits_hold() {
     }
 }
 
-/// A call of a command with a toolchain for Rust, where there is one.
+/// Calls a command with a Rust toolchain, if one is installed.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
     let Some(cargo) = std::env::var_os("CARGO").map(PathBuf::from).filter(|cargo| cargo.exists()) else {
@@ -475,7 +475,7 @@ fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
 #[test]
 fn a_crate_is_built_and_run() {
     for backend in all_backends() {
-        // cargo looks for its files in the folders above, and under Landlock fails where it may not read one.
+        // cargo looks for its files in parent folders, and under Landlock fails if it may not read one.
         let ws = if *backend == "landlock" { Workspace::with(&[]) } else { guarded() };
         ws.write("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
         ws.write("src/main.rs", "fn main() { println!(\"built\"); }\n");
@@ -513,7 +513,7 @@ fn calls_that_lead_out_of_a_sandbox_are_refused() {
             let answer = bash(&ws, backend, &format!("python3 -c '{script}'")).success();
             assert_eq!(answer["data"]["stdout"], "-1 1\n", "{backend}: {name}: {answer:#}");
         }
-        // Nor can anything be typed into a terminal as if its user did.
+        // Nothing can be typed into a terminal in the user's place either.
         let script =
             "import fcntl\ntry:\n  fcntl.ioctl(0, 0x5412, b\"x\")\nexcept OSError as e: print(e.errno)";
         let answer = bash(&ws, backend, &format!("python3 -c '{script}'")).success();
@@ -521,7 +521,7 @@ fn calls_that_lead_out_of_a_sandbox_are_refused() {
     }
 }
 
-/// The number of a system call on this processor.
+/// Returns the number of a system call on this processor.
 fn libc_number(name: &str) -> i64 {
     use nix::libc;
     match name {
@@ -564,20 +564,20 @@ fn a_command_cannot_replace_the_users_own_files_of_lbx() {
         }
         ws.holds(".config/lbx/config.toml", "gate = 'strict'\n");
         ws.holds(".local/state/lbx/sandboxes.json", "{}");
-        // What lies beside them is the workspace's.
+        // Files next to them belong to the workspace.
         assert_eq!(
             call("echo x > .config/other && echo x > .local/state/y")["data"]["exit_code"],
             0,
             "{backend}"
         );
-        // What is missing cannot be made, and a link on the way could be replaced.
+        // A missing file cannot be created, and a link on the way could be replaced.
         fs::remove_dir_all(ws.path(".config")).unwrap();
         assert_ne!(call("mkdir -p .config/lbx && echo x > .config/lbx/config.toml")["data"]["exit_code"], 0);
         fs::remove_dir_all(ws.path(".config")).unwrap();
         ws.write("dotfiles/lbx/config.toml", "");
         ws.link("dotfiles", ".config");
         ws.call(&["bash", "--set", &setting, "true"]).env("HOME", &ws.root).run().error("command_denied");
-        // A folder elsewhere that the user's policy makes writable is no way either.
+        // A folder elsewhere that the user's policy makes writable does not help either.
         let config = ws.outside.join("config");
         fs::create_dir_all(config.join("lbx")).unwrap();
         fs::write(config.join("lbx/config.toml"), LOOSEN).unwrap();
@@ -602,7 +602,7 @@ fn a_masked_proc_is_kept_and_gives_nothing_away() {
         "cat /proc/{pid}/environ; cat /proc/{pid}/root/etc/hostname; kill -9 {pid}; echo 1 > /proc/sys/kernel/panic
         cat <(echo works); (sleep 1000 &); git status --short"
     );
-    // Containers mask parts of theirs, and then the kernel lets nobody mount another one.
+    // Containers mask parts of `/proc`, and then the kernel allows no further mount of it.
     let masked = "mount -t tmpfs none /proc/irq && exec \"$0\" bash --set bash.backend=namespaces \"$1\"";
     let output = Command::new("unshare")
         .args(["-m", "bash", "-c", masked, LBX, &inside])
@@ -643,7 +643,7 @@ fn commands_that_run_at_once_keep_the_place_of_a_repository() {
         assert_ne!(answer["data"]["stdout"], "0\n", "{backend}: {answer:#}");
         assert!(!ws.path(".git").exists(), "{backend}: the last command removes it");
 
-        // What a killed call leaves goes with the next command; what is the user's stays.
+        // The next command removes what a killed call left; the user's files stay.
         let mut call = ws.call(&["bash", "--direct", "--set", &setting, "touch begun; sleep 1000"]).spawn();
         while !ws.path("begun").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));

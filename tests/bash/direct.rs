@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use crate::common::{Answer, Workspace, sha256};
 use crate::support::{backends, with};
 
-/// What a direct command answers under that backend.
+/// Runs a direct command under a backend.
 fn direct(ws: &Workspace, backend: &str, command: &str) -> Answer {
     with(ws, backend, &json!({ "command": command, "direct": true }))
 }
 
-/// The paths that a command changed.
+/// Returns the paths that a command changed.
 fn changed(answer: &Value) -> Vec<&str> {
     answer["data"]["changed"].as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect()
 }
 
-/// The warnings of an answer.
+/// Returns the warnings of an answer.
 fn warnings(answer: &Value) -> String {
     answer["warnings"]
         .as_array()
@@ -32,7 +32,7 @@ fn warnings(answer: &Value) -> String {
 /// Shell that makes a repository in the working directory, without git.
 const MAKE: &str = "mkdir objects refs; echo 'ref: refs/heads/main' > HEAD; printf '[core]\\n\\tfsmonitor = touch RAN\\n' > config";
 
-/// True if git takes a folder for a repository.
+/// Returns true if git treats a folder as a repository.
 fn is_repository(folder: &Path) -> bool {
     let run = std::process::Command::new("git")
         .args(["rev-parse", "--git-dir"])
@@ -144,8 +144,8 @@ fn what_git_itself_changes_in_its_repository_is_only_told() {
 fn a_workspace_that_cannot_be_searched_runs_no_direct_command() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["bash", "--direct", "true"]).success();
-    // With one descriptor fewer than it needs, the search fails and nothing runs. How many it needs depends
-    // on what the caller left open and on the processors.
+    // With one descriptor too few, the search fails and nothing runs. The number needed depends on the descriptors that
+    // the caller left open and on the processors.
     let mut said = String::new();
     for descriptors in 8..64 {
         let limited = format!("ulimit -n {descriptors}; exec \"$0\" bash --direct 'touch ran'");
@@ -207,7 +207,7 @@ fn small_ignored_files_are_recorded_and_come_back() {
             ws.write(&format!("node_modules/m/{number}"), "x");
         }
         ws.lbx(&["write", "b.txt", "--content", "mine\n"]).success();
-        // An empty folder in an ignored folder is no change.
+        // An empty folder in an ignored folder is not a change.
         let answer = direct(&ws, backend, "mkdir -p dist/tmp node_modules/new");
         assert_eq!(answer.ok()["changed"], json!([]), "{backend}");
         let command = "rm .env; echo 2 > dist/out.js; echo n > dist/tmp/new; echo y > node_modules/m/7; echo 2 >> huge.big; touch a.txt";
@@ -222,7 +222,7 @@ fn small_ignored_files_are_recorded_and_come_back() {
         ws.holds(".env", "KEY=1\n");
         ws.holds("dist/out.js", "1\n");
         assert!(!ws.path("dist/tmp/new").exists(), "{backend}");
-        // An undo takes back the write, not an empty folder.
+        // Undo reverts the write, not an empty folder.
         ws.lbx(&["undo"]).success();
         assert!(!ws.path("b.txt").exists(), "{backend}");
         let snapshots = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
@@ -293,7 +293,7 @@ fn files_of_a_job_that_runs_are_its_own() {
     while !ws.path("started").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    // What the job has changed so far is not the work of others, and its bytes are known.
+    // The changes of the running job are not external changes, and their bytes are known.
     let other = |args: &[&str]| ws.lbx(&[args, &["--session", "other"]].concat());
     let answer = other(&["bash", "--direct", "echo d > of-other; echo three >> a.txt"]).success();
     assert_eq!(changed(&answer), ["a.txt", "of-other"], "{answer:#}");
@@ -338,7 +338,7 @@ fn a_job_is_stopped_when_a_repository_appears() {
         let _ = std::fs::remove_dir(ws.path(folder).join(".git"));
         let made =
             std::process::Command::new("git").args(["init", "-q"]).current_dir(ws.path(folder)).status();
-        // It fails if the repository is moved aside before it is complete.
+        // It fails if the repository is moved away before it is complete.
         assert!(made.is_ok());
         let ended = ws.lbx(&["bash", "--job", &job, "--timeout-ms", "60000"]).success();
         assert_eq!(ended["data"]["stopped"], true, "{ended:#}");

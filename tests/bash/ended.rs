@@ -1,4 +1,4 @@
-//! Nothing of a command outlives it, however it ends.
+//! No process of a command outlives it, however it ends.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::common::{Call, Workspace, kill};
 use crate::support::{all_backends, backends, bash, with};
 
-/// A command that leaves processes in every way there is: in the background, in a session of their
-/// own, with a parent that is gone, deaf to TERM.
+/// A command that leaves processes in every way: in the background, in a session of their own, with a dead parent,
+/// ignoring TERM.
 pub const FORKS: &str = "
 trap '' TERM
 sleep 1000 &
@@ -21,7 +21,7 @@ nohup sleep 1000 > /dev/null 2>&1 &
 for i in 1 2 3 4 5; do (sleep 1000 & sleep 1000 &) ; done
 ";
 
-/// Processes that carry this mark in their environment.
+/// Returns the processes with this mark in their environment.
 pub fn marked(mark: &str) -> Vec<String> {
     let needle = format!("LBX_MARK={mark}");
     let entries = fs::read_dir("/proc").unwrap().flatten();
@@ -32,7 +32,7 @@ pub fn marked(mark: &str) -> Vec<String> {
     marked.map(|entry| fs::read_to_string(entry.path().join("stat")).unwrap_or_default()).collect()
 }
 
-/// Waits until no process carries the mark: the kernel may take a moment to end them.
+/// Waits until no process has the mark: the kernel may take a moment to end them.
 pub fn none_left(mark: &str, why: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !marked(mark).is_empty() {
@@ -41,7 +41,7 @@ pub fn none_left(mark: &str, why: &str) {
     }
 }
 
-/// A mark that no other test uses.
+/// Returns a mark that no other test uses.
 pub fn mark(of: &str) -> String {
     format!("{of}-{}", std::process::id())
 }
@@ -74,14 +74,14 @@ fn the_time_limit_ends_every_process() {
             "{answer:#}"
         );
     }
-    // What heeds TERM has time to tidy up.
+    // A process that handles TERM has time to clean up.
     let ws = Workspace::with(&[]);
     let command = "trap 'echo tidied; exit 0' TERM; sleep 1000 & wait";
     let answer = with(&ws, "auto", &json!({ "command": command, "timeout_ms": 300 })).ok();
     assert_eq!((&answer["stdout"], &answer["exit_code"]), (&json!("tidied\n"), &json!(124)));
 }
 
-/// Starts a command that forks, and waits until it says so.
+/// Starts a command that forks, and waits until it reports that it did.
 fn forking(ws: &Workspace, backend: &str, mark: &str) -> Child {
     let started = format!("started-{mark}");
     let request = json!({
@@ -142,7 +142,7 @@ fn a_cancelled_call_ends_its_command() {
         while !ws.path("started").exists() {
             std::thread::sleep(Duration::from_millis(2));
         }
-        // Another call is answered meanwhile.
+        // Another call is answered in the meantime.
         let other = json!({ "name": "bash", "arguments": { "command": "echo meanwhile" } });
         send(json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": other }));
         let answer = from.next().unwrap().unwrap();

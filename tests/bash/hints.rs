@@ -1,4 +1,4 @@
-//! A failed command names the rule of lbx that it ran into.
+//! The error of a failed command names the rule of lbx that caused it.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn a_commit_is_refused_with_the_way_to_make_one() {
         assert_eq!(answer["data"]["exit_code"], 128, "{backend}");
         let hint = "`.git` is read-only for commands: the developer commits the changes with `lbx squash`";
         assert!(warnings(&answer).contains(hint), "{backend}: {answer:#}");
-        // The change itself is made all the same.
+        // The change itself is still made.
         ws.holds("a.txt", "two\n");
     }
 }
@@ -95,7 +95,7 @@ fn other_failures_and_success_have_no_hint() {
 #[test]
 fn a_job_tells_it_too() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
-    // One that ends at once tells it in the first response already.
+    // A job that ends at once already has the hint in the first response.
     let job = ws.lbx(&["bash", "--background", "git commit --allow-empty -m x"]).success();
     let name = job["data"]["job"].as_str().unwrap().to_owned();
     let ended = with(&ws, "auto", &json!({ "job": name, "timeout_ms": 10_000 })).success();

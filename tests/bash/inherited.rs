@@ -1,4 +1,4 @@
-//! A command gets three descriptors, whatever its caller has left open.
+//! A command gets three descriptors, whatever its caller left open.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::common::Workspace;
 use crate::support::all_backends;
 
-/// Calls a program with a locked file, a folder, a socket and a pipe open as descriptors 50 to 53. At its end it
+/// Calls a program with a locked file, a folder, a socket and a pipe open as descriptors 50 to 53. When it ends, it
 /// prints if the lock is free and if the pipe has ended.
 const CALLER: &str = r#"
 import fcntl, os, socket, subprocess, sys
@@ -40,7 +40,7 @@ except BlockingIOError:
 /// Lists the descriptors of a process that the shell starts.
 const LIST: &str = "ls /proc/$$/fd > $TMPDIR/fds; tr '\\n' ' ' < $TMPDIR/fds";
 
-/// Calls lbx with descriptors that are left open; returns its output and the last line of the caller.
+/// Calls lbx with open descriptors; returns its output and the last line of the caller.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn called(ws: &Workspace, arguments: &[&str], stdin: &str) -> Option<(String, String)> {
     let held = ws.outside.join("held");

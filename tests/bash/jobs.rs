@@ -1,4 +1,4 @@
-//! Jobs: commands that run on after the call that began them.
+//! Jobs: commands that keep running after the call that started them.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::ended::{FORKS, mark, marked, none_left};
 use crate::server::Server;
 use crate::support::{all_backends, backends, with};
 
-/// Starts a job; answers its name.
+/// Starts a job and returns its name.
 fn start(ws: &Workspace, backend: &str, request: &Value) -> String {
     let mut request = request.clone();
     request["background"] = true.into();
@@ -19,12 +19,12 @@ fn start(ws: &Workspace, backend: &str, request: &Value) -> String {
     answer["job"].as_str().unwrap().to_owned()
 }
 
-/// Looks at a job.
+/// Returns the state of a job.
 fn look(ws: &Workspace, more: &[&str]) -> Value {
     ws.lbx(&[&["bash"], more].concat()).success()["data"].clone()
 }
 
-/// Waits for something that a command makes.
+/// Waits for a file that a command creates.
 fn wait_for(ws: &Workspace, path: &str) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !ws.path(path).exists() {
@@ -43,7 +43,7 @@ fn a_job_runs_on_and_is_read_from_an_offset() {
         let first = look(&ws, &["--job", &job]);
         assert_eq!((&first["output"], &first["state"]), (&json!("first\n"), &json!("running")), "{first:#}");
         assert!(first["exit_code"].is_null() && first["next_offset"] == 6);
-        // Meanwhile everyone works on.
+        // In the meantime all tools work.
         ws.lbx(&["read", "a.txt"]).ok();
         ws.lbx(&["write", "new.txt", "--content", "x\n"]).success();
         ws.lbx(&["bash", "cat a.txt"]).ok();
@@ -83,7 +83,7 @@ fn a_job_that_is_stopped_leaves_no_process() {
         assert!(marked(&mark).is_empty(), "{backend}: {:?}", marked(&mark));
         assert_eq!((&end["state"], &end["stopped"]), (&json!("ended"), &json!(true)), "{end:#}");
         assert_eq!(end["changed"][0]["path"], "started", "{end:#}");
-        // Once more is no error.
+        // A second stop is not an error.
         assert_eq!(look(&ws, &["--job", &job, "--stop"])["state"], "ended");
     }
 }
@@ -158,7 +158,7 @@ fn a_job_whose_supervisor_is_killed_ends_and_is_lost() {
         assert_eq!(supervisors.len(), 1, "{backend}: {supervisors:?}");
         supervisors.into_iter().for_each(kill);
         none_left(&mark, backend);
-        // The kernel takes the watch of the supervisor down before it frees its lock.
+        // The kernel removes the supervisor's watch before it frees its lock.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
         while look(&ws, &["--job", &job])["state"] == "running" && std::time::Instant::now() < until {}
         assert_eq!(look(&ws, &["--job", &job])["state"], "lost", "{backend}");
@@ -166,7 +166,7 @@ fn a_job_whose_supervisor_is_killed_ends_and_is_lost() {
     }
 }
 
-/// Whether a process is the supervisor of a job in that workspace: it holds the lock there.
+/// Returns true if a process is the supervisor of a job in that workspace: it holds the lock there.
 fn is_supervisor(pid: u32, root: &str) -> bool {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let opened = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -183,7 +183,7 @@ fn a_job_over_mcp_runs_on_and_belongs_to_the_session() {
     let started = server.ok("bash", &json!({ "command": command, "background": true }));
     let job = started["job"].as_str().unwrap().to_owned();
     assert_eq!(started["state"], "running", "{started:#}");
-    // The connection is free meanwhile.
+    // The connection is free in the meantime.
     assert_eq!(server.ok("read", &json!({ "path": "a.txt" }))["content"], "one\n");
     assert_eq!(server.ok("bash", &json!({ "command": "echo other" }))["stdout"], "other\n");
     let listed = server.ok("bash", &json!({ "list": true }));
@@ -197,7 +197,7 @@ fn a_job_over_mcp_runs_on_and_belongs_to_the_session() {
         (&json!("first\nlast\n"), &json!("ended"), &json!(3)),
         "{end:#}"
     );
-    // A job outlives the server, and whoever has its session stops it.
+    // A job outlives the server, and any caller with its session can stop it.
     let mark = mark("mcp-job");
     let request = json!({ "command": format!("{FORKS}\ntouch started; sleep 1000"), "background": true, "env": { "LBX_MARK": mark } });
     let job = server.ok("bash", &request)["job"].as_str().unwrap().to_owned();
@@ -211,7 +211,7 @@ fn a_job_over_mcp_runs_on_and_belongs_to_the_session() {
     server.close();
 }
 
-/// Copies a job that has ended, as if it had run again under the numbers.
+/// Copies a finished job, as if it had run again under the numbers.
 fn repeat(ws: &Workspace, job: &str, numbers: std::ops::RangeInclusive<usize>) {
     let folder = |name: &str| ws.path(&state(&format!("jobs/{name}")));
     for number in numbers {
@@ -223,7 +223,7 @@ fn repeat(ws: &Workspace, job: &str, numbers: std::ops::RangeInclusive<usize>) {
     }
 }
 
-/// The jobs of the session.
+/// Returns the jobs of the session.
 fn listed(ws: &Workspace) -> Vec<Value> {
     look(ws, &["--list"])["jobs"].as_array().unwrap().clone()
 }
@@ -252,12 +252,12 @@ fn the_output_of_a_job_stays_until_it_was_read() {
     for number in 1..=25 {
         assert_eq!(look(&ws, &["--job", &format!("j{number}")])["output"], "out\n");
     }
-    // What was read makes room.
+    // Finished jobs that were read are dropped first.
     run(1);
     let names: Vec<Value> = listed(&ws).into_iter().map(|job| job["job"].clone()).collect();
     assert_eq!(names.len(), 20, "{names:?}");
     assert_eq!((&names[0], &names[19]), (&json!("j8"), &json!("j27")), "{names:?}");
-    // What was not has a bound, and what goes is named.
+    // Unread jobs have a limit, and the warning names the dropped ones.
     repeat(&ws, "j25", 28..=107);
     let answer = run(2);
     let told = "job j28 was removed with its output, which nobody had read: 80 such jobs are kept";

@@ -1,4 +1,4 @@
-//! What Landlock and the filter of system calls keep from a command, and what they leave open.
+//! Rules of Landlock and the system call filter: what a command cannot do, and what still works.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -10,15 +10,15 @@ use crate::common::{Workspace, kill};
 use crate::confined::{WRITES_OUTSIDE, guarded, outside_guarded, standing};
 use crate::support::{all_backends, bash, with};
 
-/// The name of the backend.
+/// Name of the backend.
 const LANDLOCK: &str = "landlock";
 
-/// Whether it works here.
+/// Returns true if it works here.
 fn works() -> bool {
     all_backends().contains(&LANDLOCK)
 }
 
-/// Checks that a command fails, without a secret in what is answered.
+/// Checks that a command fails, and that the answer holds no secret.
 fn refused(ws: &Workspace, command: &str) {
     let answer = bash(ws, LANDLOCK, command).success();
     assert_ne!(answer["data"]["exit_code"], 0, "{command}: {answer:#}");
@@ -95,7 +95,7 @@ fn landlock_says_what_it_leaves_open_and_is_only_used_where_the_policy_names_it(
     let allowed = ws.lbx(&["bash", "--backends", "--set", "bash.backend=auto-landlock"]).ok();
     let found = allowed["backends"].as_array().unwrap().iter().find(|it| it["name"] == LANDLOCK).unwrap();
     assert_eq!(found["allowed"], true);
-    // It hides nothing in a folder that is writable, and then does not serve.
+    // It cannot hide a file in a writable folder, and then is not used.
     let setting = "bash.hidden=".to_owned() + ws.path("sub").to_str().unwrap();
     let settings = ["bash", "--set", "bash.backend=landlock", "--set", &setting, "true"];
     ws.lbx(&settings).error("command_denied");
@@ -126,7 +126,7 @@ fn work_goes_on_under_landlock() {
             "{command}: {answer:#}"
         );
     }
-    // Its folder for temporary files goes with the session.
+    // Its folder for temporary files is removed with the session.
     let told = bash(&ws, LANDLOCK, "echo $TMPDIR; touch $TMPDIR/x").success();
     let folder = told["data"]["stdout"].as_str().unwrap().trim().to_owned();
     assert!(folder != "/tmp" && fs::exists(format!("{folder}/x")).unwrap(), "{folder}");

@@ -1,4 +1,4 @@
-//! Commands on a layer: what is applied when they end, and what is kept aside.
+//! Commands on a layer: changes that are applied when they end, and changes that are saved aside.
 
 use std::process::Child;
 
@@ -8,11 +8,11 @@ use crate::common::Workspace;
 use crate::support::with;
 use crate::transactions::are_possible;
 
-/// A folder that the command and the test both write.
+/// A folder that both the command and the test write.
 struct Meeting {
-    /// The setting that lets the command write it.
+    /// Setting that lets the command write it.
     setting: String,
-    /// The folder.
+    /// Path of the folder.
     folder: std::path::PathBuf,
 }
 
@@ -24,7 +24,7 @@ impl Meeting {
         Self { setting: format!("bash.writable={}", folder.display()), folder }
     }
 
-    /// Starts a command, and waits until it has run to the point where it waits for the test.
+    /// Starts a command, and waits until it waits for the test.
     fn start(&self, ws: &Workspace, options: &[&str], command: &str) -> Child {
         let place = self.folder.display();
         let command =
@@ -128,7 +128,7 @@ fn a_repository_that_a_command_makes_stays_in_the_layer() {
         assert_eq!(ws.lbx(&["bash", "--layer", layer, "--drop"]).ok()["dropped"], true);
         ws.lbx(&["bash", "--layer", layer]).error("not_found");
     }
-    // The root without a repository becomes none either.
+    // The root without a repository does not become one either.
     let ws = Workspace::bare(&[("a.txt", "a\n")]);
     let command = "mkdir objects refs; echo 'ref: refs/heads/main' > HEAD; echo '[core]' > config";
     let answer = with(&ws, "auto", &json!({ "command": command })).success();
@@ -156,7 +156,7 @@ fn ignored_files_are_one_entry_a_folder_and_undo_restores_them() {
     assert!(answer["snapshot"].is_null() && answer["warnings"].is_null(), "{answer:#}");
     ws.lbx(&["undo"]).success();
     assert_eq!(ws.tree(), before);
-    // An empty folder in an ignored one is no change.
+    // An empty folder in an ignored one is not a change.
     ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
     let answer = with(&ws, "auto", &json!({ "command": "mkdir target/tmp" })).success();
     assert_eq!(answer["data"]["changed"], json!([]), "{answer:#}");
@@ -224,7 +224,7 @@ fn six_sessions_at_once_own_exactly_their_own_files() {
     assert_eq!(left, [true, true, false, true, true, true]);
 }
 
-/// A toolchain: files, the command that builds, a word that only a build says and that the first one does.
+/// A toolchain: files, the build command, a word that only a build prints, and a word that only the first build prints.
 type Toolchain = (&'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
 
 const TOOLCHAINS: [Toolchain; 3] = [

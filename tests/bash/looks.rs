@@ -1,4 +1,4 @@
-//! What a command costs besides itself: how often the files of the workspace are looked at.
+//! Scans of a command: how often the files of the workspace are read.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn a_direct_command_looks_at_each_file_once_before_and_once_after() {
         Workspace::with(&[("a.txt", "one\n"), ("deep/er/kept.txt", "kept\n"), (".gitignore", "*.log\n")]);
     ws.write("ignored.log", "log\n");
     ws.write("untracked.txt", "new\n");
-    // What was written just before a scan is read again by the next one.
+    // A file written just before a scan is read again by the next scan.
     std::thread::sleep(std::time::Duration::from_millis(100));
     ws.lbx(&["bash", "--direct", "true"]).ok();
     for (command, changed) in [("true", 0), ("echo more >> a.txt", 1)] {

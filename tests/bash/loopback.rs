@@ -1,4 +1,4 @@
-//! One loopback device a session: the server of a job answers the session's commands, and nobody else.
+//! One loopback device per session: the server of a job answers the session's commands, and nobody else.
 
 use std::net::TcpStream;
 
@@ -8,7 +8,7 @@ use crate::common::Workspace;
 use crate::confined::guarded;
 use crate::support::backends;
 
-/// A port that the servers take: it is their own, whatever runs on the machine.
+/// Port of the servers: it is free for them, whatever runs on the machine.
 const PORT: u16 = 8123;
 
 /// Calls `bash` in a session under namespaces; returns the data of the answer.
@@ -36,7 +36,7 @@ fn serve(ws: &Workspace, session: &str, network: &str, port: u16) -> String {
     panic!("the server did not start");
 }
 
-/// Returns what a command of a session gets from a server at a port.
+/// Returns the response that a command of a session gets from a server at a port.
 fn fetch(ws: &Workspace, session: &str, network: &str, port: u16, more: &Value) -> Value {
     let command = format!(
         "python3 -c 'import urllib.request as u; print(u.build_opener(u.ProxyHandler({{}})).open(\"http://127.0.0.1:{port}/a.txt\", timeout=5).read())'"
@@ -62,7 +62,7 @@ fn the_server_of_a_job_answers_commands_of_its_session_alone() {
         let other = if network == "deny" { "example.net" } else { "deny" };
         assert_eq!(fetch(&ws, "one", other, PORT, &json!({})), "", "{network}");
         assert!(TcpStream::connect(("127.0.0.1", PORT)).is_err());
-        // A second job finds the first, and both servers are found.
+        // A second job reaches the first, and both servers are reachable.
         let second = serve(&ws, "one", network, PORT + 1);
         assert_eq!(fetch(&ws, "one", network, PORT, &json!({})), "b'one\\n'\n", "{network}");
         call(&ws, "one", network, &json!({ "job": job, "stop": true }));

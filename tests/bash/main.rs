@@ -1,4 +1,4 @@
-//! `bash`: what a confined command can and cannot do, how it ends, and what the answer says of it.
+//! `bash`: what a confined command can and cannot do, how it ends, and what the answer reports.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

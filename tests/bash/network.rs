@@ -1,4 +1,4 @@
-//! The network of commands: none, the hosts of a list, or all.
+//! The network of commands: none, listed hosts, or all.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,24 +15,24 @@ use crate::common::Workspace;
 use crate::confined::guarded;
 use crate::support::{all_backends, backends};
 
-/// Ways past a list of hosts, as a program that a command runs.
+/// Attempts to get past a list of hosts, as a program that a command runs.
 const WAYS: &str = include_str!("ways/past_the_list.py");
 
-/// A server of the host that greets whoever connects.
+/// A server on the host that greets every client.
 struct Greeter {
     /// Its port.
     port: u16,
-    /// Connections so far.
+    /// Number of connections so far.
     count: Arc<AtomicUsize>,
 }
 
 impl Greeter {
-    /// Starts one on all addresses.
+    /// Starts a server on all addresses.
     fn start() -> Self {
         Self::saying("HELLO\n".to_owned())
     }
 
-    /// Starts one that says something else.
+    /// Starts a server with another greeting.
     fn saying(words: String) -> Self {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let (port, count) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
@@ -132,7 +132,7 @@ fn what_the_list_names_is_reached_by_programs_that_know_a_proxy() {
     for backend in backends() {
         let ws = guarded();
         let server = Greeter::start();
-        // `localhost` is the command's own unless curl is told otherwise.
+        // `localhost` is the command's own, unless curl is configured otherwise.
         let command = format!(
             "curl -s --noproxy none.example --proxytunnel http://localhost:{}/ --http0.9 --max-time 5",
             server.port
@@ -147,7 +147,7 @@ fn what_the_list_names_is_reached_by_programs_that_know_a_proxy() {
         let answer = run(&ws, backend, "localhost:1", &json!({ "command": command }));
         let host = format!("localhost:{}", server.port);
         assert_eq!(answer["data"]["denied_hosts"], json!([host]), "{backend}: {answer:#}");
-        // A program that goes by plain HTTP hears why it gets nothing.
+        // A program that uses plain HTTP gets the reason of the refusal.
         let plain = json!({ "command": "curl -s http://example.org/" });
         let answer = run(&ws, backend, "*.example.org", &plain);
         assert_eq!(answer["data"]["stdout"], "lbx: only CONNECT is served: use https\n", "{backend}");
@@ -183,7 +183,7 @@ fn a_request_makes_the_network_only_smaller() {
         let server = Greeter::start();
         let listed = format!("localhost:{}", server.port);
         let probe = format!("printenv HTTPS_PROXY; : < /dev/tcp/127.0.0.1/{}", server.port);
-        // The list stays one if the request asks for the network, and goes if it wants none.
+        // The list stays in force if the request asks for the network; without network there is no list.
         let asked = run(&ws, backend, &listed, &json!({ "command": probe, "network": true }));
         assert!(asked["data"]["stdout"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{asked:#}");
         assert_ne!(asked["data"]["exit_code"], 0, "{backend}: {asked:#}");
@@ -193,7 +193,7 @@ fn a_request_makes_the_network_only_smaller() {
         assert_eq!((&all["data"]["exit_code"], &all["data"]["stdout"]), (&json!(0), &json!("")), "{backend}");
         let without = run(&ws, backend, "allow", &json!({ "command": probe, "network": false }));
         assert_ne!(without["data"]["exit_code"], 0, "{backend}: {without:#}");
-        // Variables of the request go before the proxy's.
+        // Variables of the request override those of the proxy.
         let given = json!({ "command": "printenv HTTPS_PROXY http_proxy", "env": { "HTTPS_PROXY": "mine" } });
         let answer = run(&ws, backend, &listed, &given);
         assert!(answer["data"]["stdout"].as_str().unwrap().starts_with("mine\nhttp://"), "{answer:#}");
@@ -217,7 +217,7 @@ fn a_list_of_hosts_is_checked_and_only_the_user_makes_it() {
     ws.write(".lbx/config.toml", "bash.network = ['example.org']\n");
     let error = ws.lbx(&["bash", "true"]).error("invalid_request");
     assert!(error["message"].as_str().unwrap().contains("only make it stricter"), "{error:#}");
-    // A clone may take the network away.
+    // The policy of a clone may disable the network.
     ws.write(".lbx/config.toml", "bash.network = 'deny'\n");
     let policy = ws.outside.join("home/.config/lbx/config.toml");
     fs::create_dir_all(policy.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What a command sees of the disk outside the workspace: programs, toolchains, and nothing else.
+//! Files outside the workspace that a command sees: programs, toolchains, and nothing else.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,10 +12,10 @@ use crate::common::{Answer, PATH_FIXED, Workspace};
 use crate::confined::{as_ordinary_account, guarded};
 use crate::support::{all_backends, backends, bash, with};
 
-/// Connects to a socket that is named last.
+/// Connects to the socket given as the last argument.
 const CONNECT: &str = "python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])'";
 
-/// Returns the backends that confine, those with gaps too.
+/// Returns the backends that confine, including those with gaps.
 fn confining() -> Vec<&'static str> {
     all_backends().iter().copied().filter(|name| *name != "none").collect()
 }
@@ -91,7 +91,7 @@ fn toolchains_of_the_home_are_read_only() {
         fs::write(home.join(".cargo/credentials.toml"), "SECRET\n").unwrap();
         fs::write(home.join(".local/share/keyrings/login"), "SECRET\n").unwrap();
         fs::write(home.join(".gitconfig"), "[user]\nname = Ada\n").unwrap();
-        // A package manager often makes its folder a link.
+        // Package managers often make their folder a symlink.
         fs::create_dir(ws.outside.join("go-1.19")).unwrap();
         fs::write(ws.outside.join("go-1.19/VERSION"), "go1.19\n").unwrap();
         std::os::unix::fs::symlink("../go-1.19", home.join("go")).unwrap();
@@ -142,7 +142,7 @@ fn the_caller_names_folders_of_programs_but_never_its_home() {
         ] {
             refused(&run(&variables, &[command]), &format!("{backend}: {variables:?}"));
         }
-        // Variables that a request gives are for the command alone.
+        // Variables from a request apply to the command only.
         let given = format!("VIRTUAL_ENV={}", tool.display());
         refused(&run(&[], &["--env", &given, command]), backend);
     }
@@ -169,17 +169,17 @@ fn the_users_policy_shows_folders_and_single_files() {
         let shown = run(&["--set", &readable], "cat ../data/deep/set.csv; echo x > ../data/new");
         assert_eq!(printed(&shown), "1,2\n", "{backend}");
         assert!(!ws.outside.join("data/new").exists());
-        // A folder that is named shows no file that is hidden by default, nor one that the policy hides.
+        // A listed folder still hides files that are hidden by default or by the policy.
         let folder = format!("bash.readable={}", home.display());
         refused(&run(&["--set", &folder], "cat ~/.netrc && [ -s ~/.netrc ]"), backend);
         let both = ["--set", "bash.readable=~/.npmrc", "--set", "bash.hidden=~/.npmrc"];
         refused(&run(&both, "cat ~/.npmrc && [ -s ~/.npmrc ]"), backend);
-        // What does not exist is a finding of `doctor`, not of every call.
+        // A missing path is a finding of `doctor`, not of every call.
         let missing = ["--set", "bash.readable=~/none"];
         assert!(!run(&missing, "true").success()["warnings"].to_string().contains("none"), "{backend}");
         let found = ws.lbx(&["doctor", missing[0], missing[1]]).ok()["findings"].to_string();
         assert!(found.contains("bash.readable names \\\"~/none\\\", which commands do not get"), "{found}");
-        // A workspace cannot show itself more.
+        // A workspace cannot widen its own access.
         ws.write(".lbx/config.toml", "bash.readable = ['/']\n");
         let error = ws.lbx(&["bash", "true"]).error("invalid_request");
         assert!(error["message"].as_str().unwrap().contains("user's own file"), "{error:#}");
@@ -202,18 +202,18 @@ fn sockets_and_fifos_of_the_host_are_out_of_reach() {
             }
         }
         assert!(listeners.iter().all(|listener| listener.accept().is_err()), "{backend}");
-        // The policy can name one.
+        // The policy can list one.
         let settings = [format!("bash.backend={backend}"), format!("bash.readable={}", places[0].display())];
         let command = format!("{CONNECT} {}", places[0].display());
         let arguments = ["bash", "--set", &settings[0], "--set", &settings[1], &command];
         assert_eq!(ws.lbx(&arguments).ok()["exit_code"], 0, "{backend}");
         assert!(listeners[0].accept().is_ok(), "{backend}");
-        // A socket that nobody listens to any more is no danger, and its program must be able to replace it.
+        // A socket without a listener is no danger, and its program must be able to replace it.
         drop(listeners);
         let setting = format!("bash.backend={backend}");
         let removed = ws.lbx(&["bash", "--direct", "--set", &setting, "rm in.sock"]).ok();
         assert_eq!(removed["exit_code"], 0, "{backend}: {removed:#}");
-        // One that is in use cannot be removed either, and the command hears why.
+        // A socket in use cannot be removed either, and the command gets the reason.
         let _used = UnixListener::bind(ws.path("used.sock")).unwrap();
         let removed = ws.lbx(&["bash", "--direct", "--set", &setting, "rm used.sock"]);
         removed.warned("used.sock may lead to another program, so commands do not reach it");

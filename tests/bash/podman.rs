@@ -1,4 +1,4 @@
-//! Sandboxes in real containers: podman, with an image that holds nothing but busybox.
+//! Sandboxes in real containers: podman with an image that holds only busybox.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,9 +11,9 @@ use crate::common::{Call, PATH_FIXED, Workspace, kill};
 use crate::ended::{FORKS, mark, none_left};
 use crate::server::Server;
 
-/// What podman needs where the control groups are of both kinds.
+/// Options of podman for hosts with both kinds of control groups.
 const FLAGS: &str = "--runtime runc --cgroup-manager cgroupfs --storage-driver vfs";
-/// How a container is started.
+/// Command that starts a container.
 const RUN: [&str; 7] = [
     "run",
     "-d",
@@ -26,16 +26,16 @@ const RUN: [&str; 7] = [
 /// Programs of the image, all of them busybox.
 const PROGRAMS: [&str; 7] = ["sh", "cat", "ls", "sleep", "touch", "stat", "ps"];
 
-/// A container that runs, and a workspace outside.
+/// A running container, and a workspace outside.
 struct Container {
-    /// The workspace.
+    /// Workspace outside the container.
     ws: Workspace,
-    /// The container's id.
+    /// Id of the container.
     id: String,
 }
 
 impl Container {
-    /// Starts one; `None` where that cannot be tried.
+    /// Starts a container; `None` if that is not possible here.
     #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
     fn start() -> Option<Self> {
         match Self::try_start() {
@@ -47,7 +47,7 @@ impl Container {
         }
     }
 
-    /// The same, with the reason.
+    /// Starts a container; the error is the reason.
     fn try_start() -> Result<Self, String> {
         let podman = found("podman").ok_or("podman is not installed")?;
         let busybox = found("busybox").ok_or("busybox is not installed")?;
@@ -82,7 +82,7 @@ impl Container {
         Ok(container)
     }
 
-    /// What podman says.
+    /// Returns the output of podman.
     fn podman(&self, arguments: &[&str]) -> Result<String, String> {
         let podman = self.ws.outside.join("programs/podman");
         let output = Command::new(podman).args(arguments).output().map_err(|error| error.to_string())?;
@@ -91,29 +91,29 @@ impl Container {
         if output.status.success() { Ok(heard) } else { Err(said) }
     }
 
-    /// What a command says in the container, without lbx.
+    /// Returns the output of a command in the container, without lbx.
     fn inside(&self, command: &str) -> Result<String, String> {
         self.podman(&["exec", &self.id, "/bin/sh", "-c", command])
     }
 
-    /// A call of lbx outside.
+    /// Prepares a call of lbx outside.
     fn call(&self, arguments: &[&str]) -> Call {
         let path = format!("{}:{PATH_FIXED}", self.ws.outside.join("programs").display());
         self.ws.call(arguments).env("PATH", path)
     }
 
-    /// A call in the sandbox `box`.
+    /// Prepares a call in the sandbox `box`.
     fn call_inside(&self, arguments: &[&str]) -> Call {
         self.call(&[&["--sandbox", "box"], arguments].concat())
     }
 
-    /// What such a call answers.
+    /// Makes such a call and returns its answer.
     #[track_caller]
     fn ok(&self, arguments: &[&str]) -> Value {
         self.call_inside(arguments).run().success()["data"].clone()
     }
 
-    /// How often podman was called with that first word.
+    /// Returns how often podman was called with that first word.
     fn calls(&self, word: &str) -> usize {
         let calls = fs::read_to_string(self.ws.outside.join("calls")).unwrap();
         calls.lines().filter(|call| *call == word).count()
@@ -128,7 +128,7 @@ impl Drop for Container {
     }
 }
 
-/// A program of the system.
+/// Finds a program of the system.
 fn found(program: &str) -> Option<PathBuf> {
     PATH_FIXED.split(':').map(|folder| Path::new(folder).join(program)).find(|path| path.exists())
 }
@@ -204,7 +204,7 @@ fn commands_are_confined_in_a_container_too() {
     let status = container.call_inside(&["bash", "--exit-status", "exit 7"]).spawn().wait().unwrap();
     assert_eq!(status.code(), Some(7));
 
-    // Nothing is left of a command that ran out of time.
+    // Nothing is left of a command that timed out.
     let mark = mark("podman");
     let request = json!({
         "command": format!("{}\nsleep 1000", FORKS.replace("bash", "sh")),
@@ -216,7 +216,7 @@ fn commands_are_confined_in_a_container_too() {
     assert_eq!(ran["timed_out"], true, "{ran:#}");
     none_left(&mark, "podman");
 
-    // Nor where the call outside is killed or cancelled: the engine would leave it running.
+    // Nothing is left if the call outside is killed or cancelled either: the engine would keep it running.
     let command = format!("{}\ntouch started; sleep 1000", FORKS.replace("bash", "sh"));
     let wait = |name: &str| {
         while container.inside(&format!("ls /src/{name} 2> /dev/null")).is_err() {
@@ -254,7 +254,7 @@ fn a_server_in_a_container_is_one_connection() {
     assert_eq!(container.calls("exec"), calls, "every call takes the one connection");
     server.close();
     assert_eq!(container.inside("ls /src").unwrap(), "a.txt\nn0.txt\nn1.txt\nn2.txt\nn3.txt\nn4.txt\n");
-    // Where the call outside is killed, nothing goes on inside, whoever still holds its stdin.
+    // If the call outside is killed, nothing goes on inside, whoever still holds its stdin.
     let call = container.call_inside(&["mcp"]).stdin_never_closes();
     let mut killed = call.spawn();
     while !container.inside("ps").unwrap().contains(" mcp") {
@@ -265,7 +265,7 @@ fn a_server_in_a_container_is_one_connection() {
     while container.inside("ps").unwrap().contains(" mcp") {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    // A server outside reaches the container by the field.
+    // A server outside reaches the container through the field.
     let mut server = Server::start(container.call(&["mcp"]));
     assert_eq!(server.ok("read", &json!({ "path": "a.txt" }))["content"], "here\n");
     assert_eq!(server.ok("read", &json!({ "path": "a.txt", "sandbox": "box" }))["content"], "inside\n");
@@ -275,7 +275,7 @@ fn a_server_in_a_container_is_one_connection() {
 #[test]
 fn a_container_that_stops_in_the_middle_is_an_error() {
     let Some(container) = Container::start() else { return };
-    // Words with blanks are one word of the command in quotes.
+    // Words with spaces are one word of the command in quotes.
     let programs = container.ws.outside.join("my programs");
     fs::create_dir(&programs).unwrap();
     let program = programs.join("in it");

@@ -1,4 +1,4 @@
-//! What a command is given, and what the answer tells of it.
+//! The environment of a command, and what the answer reports about it.
 
 use std::fs;
 use std::io::Read as _;
@@ -109,7 +109,7 @@ fn much_output_is_shown_by_its_ends_and_kept_in_a_file() {
         assert_eq!((&answer["stderr"], &answer["truncated"]), (&json!("last\n"), &json!(true)));
         assert_eq!(answer["output_bytes"], 588_895 + 5);
         let file = answer["output_file"].as_str().unwrap();
-        // Between two streams there is no order: what came on stderr may stand a little earlier.
+        // Two streams have no common order: stderr may come a little earlier.
         let whole = String::from_utf8(ws.read_bytes(file)).unwrap().replacen("last\n", "", 1);
         let lines: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
         assert!(whole == lines, "{backend}: {} bytes", whole.len());
@@ -164,7 +164,7 @@ fn a_flood_and_a_silence_take_little_memory_and_no_more_than_their_time() {
     }
 }
 
-/// The answer of a call, and the most memory that its own process took, in kB.
+/// Returns the answer of a call, and the peak memory of its own process in kB.
 fn measured(mut child: std::process::Child) -> (Value, u64) {
     let mut stdout = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {

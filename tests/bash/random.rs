@@ -1,7 +1,6 @@
-//! Random commands in each mode: `changed` names what changed and no more, undo gives the old tree back, and redo
-//! the new one.
+//! Random commands in each mode: `changed` lists exactly the changes, undo restores the old tree, and redo the new one.
 //!
-//! `LBX_RANDOM_COMMANDS=1000` runs so many in each mode; `LBX_RANDOM_SEED` repeats a run.
+//! `LBX_RANDOM_COMMANDS=1000` runs that many in each mode; `LBX_RANDOM_SEED` repeats a run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use crate::common::{Standing, Workspace};
 use crate::support::{backends, with};
 use crate::transactions::are_possible;
 
-/// Commands of each kind in an ordinary run.
+/// Commands of each kind in a normal run.
 const COMMANDS: usize = 24;
 /// Commands in one workspace.
 const IN_ONE_WORKSPACE: usize = 12;
@@ -24,7 +23,7 @@ const NAMES: [&str; 12] =
 /// Names that git ignores.
 const IGNORED: [&str; 3] = ["z.bin", "in", "d2"];
 
-/// How a command runs: on a layer, as a transaction, or direct.
+/// Mode of a command: on a layer, as a transaction, or direct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// On a layer.
@@ -35,22 +34,22 @@ enum Mode {
     Direct,
 }
 
-/// What stands in a workspace.
+/// Files, folders and links of a workspace by path.
 type Tree = BTreeMap<PathBuf, Standing>;
 
 impl Random {
-    /// One of some.
+    /// Returns a random element.
     fn one<'t>(&mut self, of: &[&'t str]) -> &'t str {
         of[self.below(of.len())]
     }
 
-    /// A command of one to four parts.
+    /// Returns a command of one to four parts.
     fn command(&mut self) -> String {
         let parts: Vec<String> = (0..=self.below(4)).map(|_| self.part()).collect();
         parts.join("\n")
     }
 
-    /// A part of a command, which may fail.
+    /// Returns a part of a command, which may fail.
     fn part(&mut self) -> String {
         let (p, q, number) = (self.one(&NAMES), self.one(&NAMES), self.below(1000));
         let mode = self.one(&["600", "644", "640", "755", "700", "750"]);
@@ -87,12 +86,12 @@ impl Random {
     }
 }
 
-/// A number that the environment gives.
+/// Returns a number from the environment.
 fn given(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// A workspace to begin with.
+/// Creates the initial workspace.
 fn workspace(random: &mut Random) -> Workspace {
     let ws = Workspace::with(&[
         ("a.txt", "1\n2\n3\n"),
@@ -103,13 +102,13 @@ fn workspace(random: &mut Random) -> Workspace {
     ]);
     ws.write("c d.txt", "not committed\n");
     ws.write("d3/more", "more\n");
-    // What git ignores is part of a command's change as well.
+    // Ignored files are part of a command's change as well.
     ws.write(".gitignore", "z.bin\nin\nd2/\n");
     ws.write("d3/z.bin", random.below(1000).to_string());
     ws
 }
 
-/// What differs between two trees.
+/// Returns the differences between two trees.
 fn difference<'t>(
     one: &'t Tree,
     other: &'t Tree,
@@ -124,8 +123,8 @@ fn difference<'t>(
     differing
 }
 
-/// Returns true if two trees are the same but for empty folders that git ignores, and folders that hold only such:
-/// these are no part of the history.
+/// Returns true if two trees are equal, except for empty folders that git ignores and folders that hold only such
+/// folders: these are not part of the history.
 fn is_same(one: &Tree, other: &Tree) -> bool {
     let is_folder = |standing: Option<&Standing>| standing.is_none_or(|standing| standing.0 == 'd');
     let is_ignored = |path: &Path| path.iter().any(|name| IGNORED.iter().any(|ignored| name == *ignored));
@@ -137,7 +136,7 @@ fn is_same(one: &Tree, other: &Tree) -> bool {
     })
 }
 
-/// Checks that the list of changes names each file that differs, itself or by a folder above, and nothing else.
+/// Checks that the list of changes names each file that differs, itself or by a parent folder, and nothing else.
 fn agrees(changed: &Value, before: &Tree, after: &Tree) -> Result<(), String> {
     let entries: Vec<&Path> =
         changed.as_array().unwrap().iter().map(|it| Path::new(it["path"].as_str().unwrap())).collect();
@@ -154,7 +153,7 @@ fn agrees(changed: &Value, before: &Tree, after: &Tree) -> Result<(), String> {
     entries.iter().find(is_true).map_or(Ok(()), |entry| Err(format!("{} did not change", entry.display())))
 }
 
-/// Runs random commands, and takes each back and does it again.
+/// Runs random commands, and undoes and redoes each.
 fn run(mode: Mode) {
     let seed = given("LBX_RANDOM_SEED").unwrap_or(0x1b5);
     let commands = given("LBX_RANDOM_COMMANDS").map_or(COMMANDS, |count| usize::try_from(count).unwrap());
@@ -170,8 +169,7 @@ fn run(mode: Mode) {
             history.extend([format!("--- {done}\n"), command.clone(), "\n".to_owned()]);
             let told = format!("seed {seed}, {mode:?}\n{history}");
             let before = ws.tree();
-            // Whoever writes into a FIFO waits for a reader: the time limit ends that, and undo takes back
-            // what was done until then.
+            // A writer of a FIFO waits for a reader until the time limit; undo reverts what was done until then.
             let request = json!({
                 "command": command,
                 "transaction": mode == Mode::Transaction,
@@ -186,7 +184,7 @@ fn run(mode: Mode) {
             }
             let undone = ws.lbx(&["undo"]).envelope();
             if undone["ok"] != true {
-                // Nothing that the journal knows has changed, ever.
+                // Files that the journal knows have not changed.
                 assert_eq!(
                     undone["error"]["kind"],
                     "not_found",
@@ -198,7 +196,7 @@ fn run(mode: Mode) {
                 continue;
             }
             if is_same(&before, &after) {
-                // An older change was taken back.
+                // An older change was undone.
                 assert_eq!(ws.lbx(&["redo"]).envelope()["ok"], true, "{told}");
                 assert!(is_same(&ws.tree(), &after), "{told}{:?}", difference(&after, &ws.tree()));
                 continue;
@@ -245,10 +243,10 @@ fn whatever_a_transaction_does_undo_and_redo_give_both_trees() {
     }
 }
 
-/// The folders of sessions that work at once; each has the session's name.
+/// Folders of concurrent sessions; each has the name of its session.
 const SESSIONS: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
 
-/// Runs random commands of one session in its folder; each answer and commit is about that folder alone.
+/// Runs random commands of one session in its folder; each answer and commit covers that folder only.
 fn work(ws: &Workspace, session: &str, commands: usize, mut random: Random) {
     let own = format!("{session}/");
     let mut history = String::new();
@@ -302,7 +300,7 @@ fn six_sessions_with_random_commands_own_exactly_their_files() {
             scope.spawn(move || work(ws, session, commands / SESSIONS.len(), random));
         }
     });
-    // An undo takes back what its session did, and nothing of another.
+    // Undo reverts the changes of its session, and of no other.
     for session in SESSIONS {
         let before = ws.tree();
         let undone = ws.lbx(&["undo", "--session", session]).envelope();

@@ -1,4 +1,4 @@
-//! A workspace in which lbx cannot write: commands that only read run all the same.
+//! A workspace that lbx cannot write: commands that only read still run.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use crate::support::{all_backends, backends};
 
 /// Reads, and tries to write.
 const COMMAND: &str = "cat a.txt; echo x > new.txt; echo y > a.txt; echo z > \"${TMPDIR:-/tmp}/t\" && cat \"${TMPDIR:-/tmp}/t\"";
-/// Makes the current folder read-only in a mount namespace, and goes on with the arguments.
+/// Makes the current folder read-only in a mount namespace, and continues with the arguments.
 const READ_ONLY: &str = "mount --bind . . && mount -o remount,bind,ro . && cd \"$PWD\" && exec \"$@\"";
 
-/// Whether user namespaces with mounts are to be had.
+/// Returns true if user namespaces with mounts are available.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn can_mount() -> bool {
     let done = Command::new("unshare").args(["-rm", "mount", "--bind", "/tmp", "/tmp"]).output();
@@ -21,7 +21,7 @@ fn can_mount() -> bool {
     can
 }
 
-/// A call in a workspace that is mounted read-only.
+/// Prepares a call in a workspace that is mounted read-only.
 fn call(ws: &Workspace) -> Call {
     let under = ["-rm", "sh", "-c", READ_ONLY, "sh"];
     Call::under("unshare", &under, &ws.root, &ws.outside.join("home"))
@@ -51,7 +51,7 @@ fn a_command_that_reads_runs_where_nothing_can_be_written() {
             assert!(warnings.contains("without write access to the workspace"), "{backend}: {answer:#}");
             ws.holds("a.txt", "one\n");
             assert!(!ws.path("new.txt").exists(), "{backend}");
-            // What would have to be recorded is refused.
+            // A command that would have to be recorded is refused.
             run(&["--transaction", "true"]).error("permission_denied");
             run(&["--background", "true"]).error("permission_denied");
         }

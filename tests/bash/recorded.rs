@@ -1,4 +1,4 @@
-//! What a command changed: in the answer, in the snapshots, and for what the session has read.
+//! Changes of a command: in the answer, in the snapshots, and in the session's read records.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::common::{Workspace, sha256};
 use crate::support::{backends, direct as bash, with};
 
-/// The subjects of the snapshots, the newest first.
+/// Returns the subjects of the snapshots, newest first.
 fn subjects(ws: &Workspace) -> Vec<String> {
     let log = ws.git(&["log", "--first-parent", "--format=%s", "lbx-snapshots", "^HEAD"]);
     log.lines().map(str::to_owned).collect()
@@ -64,7 +64,7 @@ fn what_others_had_changed_stands_apart() {
     let answer = bash(&ws, "auto", "echo three >> a.txt").success();
     assert_eq!(answer["data"]["changed"].as_array().unwrap().len(), 1);
     assert_eq!(subjects(&ws)[..2], ["bash: echo three >> a.txt", "external: b.txt"]);
-    // A call of another session, made while the command runs, stays that session's.
+    // A call of another session during the command stays with that session.
     let call =
         ws.call(&["bash", "--direct", "echo four >> a.txt; touch started; sleep 1; rm started"]).spawn();
     while !ws.path("started").exists() {
@@ -144,14 +144,14 @@ fn a_session_owns_what_its_commands_changed() {
         (&log["snapshots"][0]["tool"], &log["snapshots"][0]["session"]),
         (&json!("bash"), &json!("s"))
     );
-    // A command is undone like an edit, and a file that was changed since stays.
+    // A command is undone like an edit, and a file that changed since stays.
     call(&["undo"]).ok();
     ws.holds("a.txt", "1\n");
     ws.holds("b.txt", "b\n");
     call(&["redo"]).ok();
     ws.write("b.txt", "theirs\n");
     call(&["undo"]).error("stale_file");
-    // After its end the session has changed nothing.
+    // After its end the session has no changes.
     call(&["session", "end"]).ok();
     assert_eq!(call(&["session"]).ok()["changes"], 0);
     assert_eq!(call(&["diff"]).ok()["files"], 0);
@@ -201,7 +201,7 @@ fn undo_takes_back_what_a_command_did_and_says_what_it_cannot() {
             "src/w.rs",
             "src/x.rs",
             "sub/s",
-            // What git ignores.
+            // Ignored by git.
             "gone.log",
             "old.log",
             "build/",
@@ -266,7 +266,7 @@ fn what_stays_out_of_the_snapshots_is_listed_and_undone_all_the_same() {
             assert_eq!(std::fs::read(ws.path(path)).unwrap(), content.as_bytes(), "{backend}: {path}");
         }
         assert!(!ws.path("new.key").exists() && !ws.path("huge").exists(), "{backend}");
-        // What cannot be brought back is no earlier change.
+        // Undo reports the deleted file that it cannot restore, and keeps the earlier change.
         ws.lbx(&["write", "mine", "--content", "x"]).success();
         std::fs::File::create(ws.path("large")).unwrap().set_len(600 << 20).unwrap();
         bash(&ws, backend, "rm large").success();
@@ -338,7 +338,7 @@ fn a_command_says_which_of_its_files_another_command_was_given() {
     while !ws.path("long").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    // The short command ends while the long one runs, and nobody can tell who wrote what meanwhile.
+    // The short command ends while the long one runs, and nobody can tell who wrote the changes in between.
     let given = ws
         .lbx(&["bash", "--direct", &short])
         .warned("some of these changes may be its own: of-long, of-short, short. Undo takes them back");
@@ -354,7 +354,7 @@ fn a_command_says_which_of_its_files_another_command_was_given() {
     );
 }
 
-/// The paths that a command is said to have changed.
+/// Returns the paths that the response lists as changed.
 fn paths(data: &Value) -> Vec<&str> {
     data["changed"].as_array().unwrap().iter().map(|changed| changed["path"].as_str().unwrap()).collect()
 }
@@ -384,7 +384,7 @@ fn fifos_and_sockets_that_a_command_removes_come_back() {
         |path: &str| format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"{path}\")'");
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "one\n"), ("d/kept", "k\n")]);
-        // Other FIFOs are kept from a command, so that it cannot remove them.
+        // Other FIFOs are hidden from a command, so that it cannot remove them.
         let policy = ws.outside.join("home/.config/lbx/config.toml");
         fs::create_dir_all(policy.parent().unwrap()).unwrap();
         fs::write(policy, format!("bash.readable = ['{}']\n", ws.root.display())).unwrap();
@@ -419,10 +419,10 @@ fn fifos_and_sockets_that_a_command_removes_come_back() {
             }
             ws.lbx(&["undo"]).success();
         }
-        // Whoever writes into one changes nothing of it.
+        // Writing into a FIFO does not change it.
         let answer = bash(&ws, backend, "cat pipe > /dev/null & echo 1 > pipe; wait").ok();
         assert_eq!(answer["changed"], serde_json::json!([]), "{answer:#}");
-        // The trash shows what was removed.
+        // The trash shows the removed FIFO.
         bash(&ws, backend, "rm pipe").success();
         let trash = ws.lbx(&["trash"]).ok();
         assert_eq!(trash["entries"][0]["path"], "pipe", "{trash:#}");
@@ -450,12 +450,12 @@ fn owners_and_attributes_that_a_command_changes_are_told() {
             assert_eq!(answer["warnings"], json!([told]), "{backend}: {answer:#}");
             assert_eq!(answer["data"]["changed"][0]["path"], "a.txt", "{backend}: {answer:#}");
         }
-        // What others had done is not the command's.
+        // Changes by others are not attributed to the command.
         assert!(bash(&ws, backend, "cat a.txt b.txt").success()["warnings"].is_null(), "{backend}");
     }
 }
 
-/// What cannot be looked at any more has not been deleted.
+/// A file that can no longer be read was not deleted.
 #[test]
 fn what_a_command_hides_is_not_told_as_deleted() {
     let Some(backend) = backends().first().copied() else { return };
@@ -477,7 +477,7 @@ fn what_a_command_hides_is_not_told_as_deleted() {
     }
 }
 
-/// It stands before and after the command, and says nothing new.
+/// A folder that was already unreadable before the command is not reported.
 #[test]
 fn a_folder_of_another_account_that_cannot_be_read_is_no_news() {
     let Some(backend) = backends().first().copied() else { return };

@@ -1,4 +1,4 @@
-//! A client of `lbx mcp`, which asks one thing after the other.
+//! A client of `lbx mcp` that sends one request after another.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout};
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use crate::common::Call;
 
-/// A server with its client.
+/// A server and its client.
 pub struct Server {
-    /// The process.
+    /// Server process.
     child: Child,
-    /// Its stdin, until it is closed.
+    /// Stdin of the server, until it is closed.
     to: Option<ChildStdin>,
-    /// Its stdout.
+    /// Stdout of the server.
     from: Lines<BufReader<ChildStdout>>,
-    /// Requests so far.
+    /// Number of requests so far.
     asked: u64,
 }
 
 impl Server {
-    /// Starts a server and initialises the connection.
+    /// Starts a server and initializes the connection.
     pub fn start(call: Call) -> Self {
         let mut child = call.stdin_never_closes().spawn();
         let to = child.stdin.take();
@@ -33,12 +33,12 @@ impl Server {
         server
     }
 
-    /// The result of a tool.
+    /// Returns the result of a tool.
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }))
     }
 
-    /// What a tool answers that is not refused.
+    /// Returns the result of a tool call that must succeed.
     #[track_caller]
     pub fn ok(&mut self, tool: &str, arguments: &Value) -> Value {
         let result = self.call(tool, arguments);
@@ -46,7 +46,7 @@ impl Server {
         result["structuredContent"].clone()
     }
 
-    /// Closes the connection and waits for the server's end.
+    /// Closes the connection and waits for the server to exit.
     pub fn close(mut self) {
         self.to = None;
         self.child.wait().unwrap();
@@ -57,7 +57,7 @@ impl Server {
         writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// The result of a request.
+    /// Returns the result of a request.
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.asked += 1;
         let id = self.asked;

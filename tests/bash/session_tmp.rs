@@ -1,4 +1,4 @@
-//! One `/tmp` a session: what a command leaves there, the next one finds, and nobody else.
+//! One `/tmp` per session: the next command finds the files of the last one, and other sessions do not.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -42,7 +42,7 @@ fn a_file_in_tmp_is_there_for_the_next_command_of_the_session() {
         // Another session has its own.
         assert_eq!(of(&ws, backend, "two", &format!("cat {place}/note-{backend} || true")), "", "{backend}");
     }
-    // A command on a layer has the same one, and so does a job.
+    // A command on a layer has the same `/tmp`, and so does a job.
     let request =
         json!({ "command": "echo $(cat /tmp/note-namespaces); echo new > /tmp/more", "session": "one" });
     assert_eq!(ws.json("bash", &request).ok()["stdout"], "hello\n");
@@ -50,7 +50,7 @@ fn a_file_in_tmp_is_there_for_the_next_command_of_the_session() {
     let job = ws.json("bash", &job).ok()["job"].clone();
     let look = json!({ "job": job, "timeout_ms": 20_000, "session": "one" });
     assert_eq!(ws.json("bash", &look).ok()["output"], "new\nnew\n");
-    // Nothing of it is a change.
+    // Nothing in it is reported as a change.
     assert_eq!(ws.json("bash", &json!({ "command": "touch /tmp/x" })).ok()["changed"], json!([]));
 }
 

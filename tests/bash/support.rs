@@ -1,4 +1,4 @@
-//! The backends that work here, and calls of them.
+//! The backends that work here, and calls under them.
 
 use std::sync::OnceLock;
 
@@ -9,12 +9,12 @@ use crate::common::{Answer, Workspace};
 /// Backends that confine.
 const CONFINING: [&str; 2] = ["namespaces", "bubblewrap"];
 
-/// The backends that confine without a gap and work here.
+/// Returns the backends that confine without a gap and work here.
 pub fn backends() -> Vec<&'static str> {
     all_backends().iter().copied().filter(|name| CONFINING.contains(name)).collect()
 }
 
-/// All backends that work here, with none.
+/// Returns all backends that work here, including `none`.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 pub fn all_backends() -> &'static [&'static str] {
     static WORKING: OnceLock<Vec<&'static str>> = OnceLock::new();
@@ -32,7 +32,7 @@ pub fn all_backends() -> &'static [&'static str] {
     })
 }
 
-/// What a command answers under that backend.
+/// Runs a command under a backend.
 pub fn bash(ws: &Workspace, backend: &str, command: &str) -> Answer {
     with(ws, backend, &json!({ "command": command }))
 }
@@ -42,13 +42,13 @@ pub fn direct(ws: &Workspace, backend: &str, command: &str) -> Answer {
     with(ws, backend, &json!({ "command": command, "direct": true }))
 }
 
-/// What a request answers under that backend.
+/// Sends a request under a backend.
 pub fn with(ws: &Workspace, backend: &str, request: &Value) -> Answer {
     let setting = format!("bash.backend={backend}");
     ws.lbx_stdin(&["bash", "--set", &setting, "--json", "-"], request.to_string())
 }
 
-/// What a command gives that changes nothing.
+/// Returns the data of a command that changes nothing.
 pub fn output(ws: &Workspace, backend: &str, command: &str) -> Value {
     let answer = bash(ws, backend, command).ok();
     assert_eq!(answer["sandbox"], backend);

@@ -1,4 +1,4 @@
-//! Commands as transactions: applied as one change, thrown away, or refused whole.
+//! Commands as transactions: applied as one change, discarded, or refused as a whole.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::common::{Call, Workspace};
 use crate::support::{all_backends, backends, with};
 
-/// A command, and what others do while it runs.
+/// A command, and the actions of others while it runs.
 type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
 
-/// Whether transactions can be had here.
+/// Returns true if transactions are available here.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 pub fn are_possible() -> bool {
     if !backends().contains(&"namespaces") {
@@ -24,12 +24,12 @@ pub fn are_possible() -> bool {
     answer["ok"] == true
 }
 
-/// A request for a transaction.
+/// Returns a request for a transaction.
 fn transaction(command: &str) -> Value {
     json!({ "command": command, "transaction": true })
 }
 
-/// A workspace in which git ignores something.
+/// Creates a workspace with ignored files.
 fn workspace() -> Workspace {
     let ws = Workspace::with(&[
         ("a.txt", "one\n"),
@@ -116,14 +116,14 @@ fn a_transaction_says_which_attributes_it_does_not_take_over() {
         )
     };
     assert_eq!(answer["warnings"], json!([told("a.txt")]), "{answer:#}");
-    // So are those of folders; one in which something else changed has them still.
+    // Attributes of folders are kept too; a folder with another change keeps them as well.
     let answer =
         with(&ws, "namespaces", &transaction(&format!("{set} src; {set} build; echo x > build/out")));
     assert_eq!(answer.success()["warnings"][0], told("build, src"));
     ws.lbx(&["undo"]).success();
-    // Nothing was changed, so there is nothing to take back.
+    // Nothing was changed, so there is nothing to undo.
     ws.lbx(&["undo"]).error("not_found");
-    // A new file has its attributes, also after an undo and a redo.
+    // A new file has its attributes, also after undo and redo.
     with(&ws, "namespaces", &transaction(&format!("echo new > n.txt; {set} n.txt"))).success();
     let has_note = || {
         let shown = Command::new("getfattr").args(["-d", "n.txt"]).current_dir(&ws.root).output();
@@ -218,7 +218,7 @@ fn a_file_that_others_changed_meanwhile_stops_the_whole_transaction() {
     ];
     for (command, others) in cases {
         let ws = workspace();
-        // The command and the test meet in a folder that the user's own policy lets it write.
+        // The command and the test meet in a folder that the user's policy makes writable.
         let meeting = ws.outside.join("meeting");
         std::fs::create_dir(&meeting).unwrap();
         let setting = format!("bash.writable={}", meeting.display());
@@ -266,7 +266,7 @@ fn what_is_protected_stays_so_under_a_layer() {
     ws.lbx(&["bash", "--set", setting, "--transaction", "echo x > keep/secret; echo y > a.txt"]).ok();
     ws.holds("keep/secret", "kept\n");
     ws.holds("a.txt", "y\n");
-    // What a command makes into a repository is refused as from any tool, with all else.
+    // Turning a folder into a repository is refused as for any tool, with the whole transaction.
     let request = transaction("git init -q new; echo z > a.txt");
     with(&ws, "auto", &request).error("protected_path");
     ws.holds("a.txt", "y\n");
@@ -316,7 +316,7 @@ fn a_transaction_never_touches_a_repository_that_is_new_since_the_last_search() 
         "mkdir -p new/.lbx; echo x > new/.lbx/lock",
     ] {
         for form in ["transaction", "dry_run"] {
-            // What is searched now is remembered.
+            // The result of this search is cached.
             ws.lbx(&["bash", "--direct", "true"]).ok();
             ws.git(&["init", "-q", "sub/inner"]);
             ws.git(&["init", "-q", "--bare", "bare"]);
@@ -326,7 +326,7 @@ fn a_transaction_never_touches_a_repository_that_is_new_since_the_last_search() 
             let error = with(&ws, "auto", &request).error("protected_path");
             assert_eq!(error["details"]["exit_code"], 0, "{form} of {command}: {error:#}");
             assert!(ws.tree() == before, "{form} of {command}");
-            // The next one searches, and what it finds is read-only.
+            // The next command searches again, and makes what it finds read-only.
             if !command.starts_with("mv") && !command.contains("new/.lbx") {
                 let request = json!({ "command": command, "dry_run": true });
                 let answer = with(&ws, "auto", &request).success();
@@ -420,7 +420,7 @@ fn a_killed_call_keeps_its_layer_and_the_next_call_names_it() {
     assert!(ws.lbx(&["read", "b.txt"]).success()["warnings"].is_null(), "once");
     let listed = ws.lbx(&["bash", "--list"]).ok();
     assert_eq!(listed["layers"][0]["layer"], name, "{listed:#}");
-    // A list does not look into layers, and says nothing of their files.
+    // A list does not read layers, and does not report their files.
     assert!(listed["layers"][0].get("changed").is_none(), "{listed:#}");
     let shown = ws.lbx(&["bash", "--layer", &name]).ok();
     assert!(shown["diff"].as_str().unwrap().contains("-one\n+x\n"), "{shown:#}");
@@ -443,7 +443,7 @@ fn an_ordinary_user_undoes_a_transaction_that_closed_files() {
     ws.chmod("b.txt", 0o400);
     let command = "echo two >> a.txt; chmod 444 a.txt; rm -f b.txt; echo ro > ro; chmod 444 ro; mkdir -m 0 closed; ln -s a.txt l";
     let Some(call) = ws.call_unprivileged(&["bash", "--transaction", command]) else { return };
-    // The tree is read by the test, which may be root: the folder is closed for the user alone.
+    // The test, which may run as root, reads the tree: the folder is closed for the user only.
     let before = ws.tree();
     call.run().success();
     let after = ws.tree();
@@ -455,7 +455,7 @@ fn an_ordinary_user_undoes_a_transaction_that_closed_files() {
     assert_eq!(ws.tree(), after);
 }
 
-/// What a script says that changes files in folders which forbid that before it or after it.
+/// Scripts that change files in folders that forbid it before or after.
 const OPENS_AND_CLOSES: [&str; 5] = [
     "chmod 755 ro; echo two >> ro/a.txt; echo new > ro/new",
     "chmod 755 ro; echo two >> ro/a.txt; rm ro/b.txt; chmod 500 ro",
@@ -464,7 +464,7 @@ const OPENS_AND_CLOSES: [&str; 5] = [
     "chmod 755 ro; echo two > ro/a.txt; touch ro/c.txt; chmod 555 ro",
 ];
 
-/// What a script says that closes folders so that nobody looks into them any more.
+/// Scripts that close folders so that nobody can list them any more.
 const HIDES: [&str; 4] = [
     "echo two >> d/a.txt; touch d/new; chmod 000 d",
     "echo two >> d/a.txt; chmod 300 d",
@@ -486,7 +486,7 @@ fn an_ordinary_user_changes_read_only_folders_in_a_command_and_undoes_it() {
     }
 }
 
-/// Changes files in read-only folders by each script, takes that back and does it again.
+/// Changes files in read-only folders with each script, undoes and redoes it.
 fn undone_and_redone(bash: &[&str]) {
     for command in OPENS_AND_CLOSES {
         let ws = workspace();
@@ -504,7 +504,7 @@ fn undone_and_redone(bash: &[&str]) {
         assert_eq!(ws.tree(), before, "{command}");
         call(&["redo"]);
         assert_eq!(ws.tree(), after, "{command}");
-        // So that whoever runs this can remove it.
+        // Lets the user who runs this remove it.
         for folder in ["ro", "made", "made/deep"].iter().filter(|folder| ws.path(folder).exists()) {
             ws.chmod(folder, 0o755);
         }
@@ -544,7 +544,7 @@ fn an_ordinary_user_hides_what_a_transaction_changed() {
         let Some(call) = ws.call_unprivileged(&["bash", "--transaction", command]) else { return };
         call.run().ok();
         let after = ws.tree();
-        // Whoever is to undo it has to let it look.
+        // The user has to make it readable before undo works.
         let undo = || ws.call_unprivileged(&["undo"]).unwrap().run();
         undo().error("permission_denied");
         assert_eq!(ws.tree(), after, "{command}");
@@ -634,7 +634,7 @@ fn a_transaction_takes_a_backend_that_can_or_is_refused() {
             assert_eq!(with(&ws, backend, &request).success()["data"]["sandbox"], "namespaces");
             continue;
         }
-        // Where the policy names one that cannot, nothing runs.
+        // If the policy names a backend that cannot, nothing runs.
         ws.unchanged(|| {
             for more in ["transaction", "dry_run"] {
                 let error = with(&ws, backend, &json!({ "command": "echo x > a.txt", more: true }));
@@ -644,7 +644,7 @@ fn a_transaction_takes_a_backend_that_can_or_is_refused() {
             }
         });
     }
-    // Else one that can serves, whichever comes first for other commands.
+    // Otherwise a backend that can is used, whichever comes first for other commands.
     let ws = workspace();
     let answer = with(&ws, "auto", &transaction("echo two >> a.txt")).success();
     assert_eq!(answer["data"]["sandbox"], "namespaces", "{answer:#}");
