@@ -1,4 +1,4 @@
-//! Errors, progress, cancellation, many calls at once and large messages, as the official SDKs see them.
+//! Errors, progress, cancellation, concurrent calls and large messages, as the official SDKs see them.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use crate::common::Workspace;
 use crate::driver::{SDKS, Session, call, drive, text};
 use crate::installed::Clients;
 
-/// Bytes of a large argument and of a large result.
+/// Size of a large argument and of a large result, in bytes.
 const LARGE: usize = 10 << 20;
-/// Bytes of a message that lbx sends, at most.
+/// Largest message that lbx sends, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4_000_000;
 
 #[test]
@@ -56,7 +56,7 @@ fn every_sdk_hears_how_far_a_command_is() {
     }
 }
 
-/// Whether a process with that command line runs.
+/// Returns true if a process with that command line runs.
 fn runs(command: &str) -> bool {
     let line: Vec<u8> = command.split(' ').collect::<Vec<_>>().join("\0").into_bytes();
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -75,7 +75,7 @@ fn what_an_sdk_cancels_stops_and_leaves_no_process() {
         let command = json!({ "command": script, "direct": true });
         let (once, read) = (ws.path("begun"), call("read", &json!({ "path": "a.txt" })));
         let cancel = json!({ "do": "cancel", "tool": "bash", "arguments": command, "once": once });
-        // The connection goes on: it is the cancellation, not its end, that ends the command.
+        // The connection stays open: the cancellation ends the command, not the end of the connection.
         let nobody = call("bash", &json!({ "command": "true" }));
         let answers = drive(&clients, sdk, &[Session::of(&ws, &[], vec![cancel, nobody, read])]).remove(0);
         assert_eq!(answers[0]["cancelled"], true, "{sdk:?}: {}", answers[0]);

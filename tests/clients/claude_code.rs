@@ -1,4 +1,4 @@
-//! The real Claude Code, offline: what `init` writes has the model meet lbx.
+//! The real Claude Code, offline: with the files that `init` writes, the model uses lbx.
 
 use std::process::{Command, Output, Stdio};
 
@@ -64,7 +64,7 @@ fn the_model_meets_lbx_in_its_first_request_and_edits_through_it() {
     ws.holds("a.js", "const a = 42;\nconst b = 2;\n");
     let said = asked[1]["last"].to_string();
     assert!(said.contains("1\\tconst a = 1;"), "{said}");
-    // The hook at the start of the session and the server have one session.
+    // The session start hook and the server share one session.
     let sessions = ws.lbx(&["session", "list"]).ok()["sessions"].clone();
     let names: Vec<&str> =
         sessions.as_array().unwrap().iter().map(|it| it["session"].as_str().unwrap()).collect();

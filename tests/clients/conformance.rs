@@ -1,5 +1,5 @@
-//! The official conformance suite for servers. It speaks HTTP, so a bridge stands between, and it calls tools,
-//! resources and prompts by names that its own reference server has: the bridge puts lbx's in their place.
+//! The official conformance suite for servers. It speaks HTTP, so a bridge connects it to lbx. It uses the names of
+//! tools, resources and prompts of its own reference server; the bridge replaces them with lbx's.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::common::{LBX, PATH_FIXED, Workspace};
 use crate::installed::{Clients, script};
 
-/// What lbx has nothing for, and why.
+/// Scenarios that lbx does not support, with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("tools-call-mixed-content", "no tool answers text, an image and a resource at once"),
     ("tools-call-with-logging", "lbx logs one message for each call; the scenario wants three"),
@@ -26,18 +26,18 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("dns-rebinding-protection", "a matter of HTTP: lbx speaks over pipes"),
 ];
 
-/// The server behind the bridge, with what stands for the names of the suite, and the scenarios that only
-/// this server can pass; the first runs the whole suite.
+/// A server behind the bridge, with replacements for the names of the suite, and the scenarios that only this server
+/// can pass. The first server runs the whole suite.
 struct Served {
     /// Arguments of `lbx mcp`.
     options: &'static [&'static str],
-    /// The names.
+    /// Replacements for the names of the suite.
     names: Value,
-    /// The scenarios; none stands for all.
+    /// Scenarios to run; empty for all.
     scenarios: &'static [&'static str],
 }
 
-/// The servers of the suite.
+/// Returns the servers to run the suite against.
 fn servers(ws: &Workspace) -> Vec<Served> {
     let file = |name: &str| format!("file://{}", ws.path(name).display());
     let tool = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments });
@@ -74,18 +74,18 @@ fn servers(ws: &Workspace) -> Vec<Served> {
     ]
 }
 
-/// The bridge; it ends with its stdin or when it is dropped.
+/// The bridge. It ends with its stdin or when it is dropped.
 struct Bridge {
-    /// The process.
+    /// Bridge process.
     process: Child,
-    /// Kept open.
+    /// Stdin of the bridge, kept open.
     _stdin: ChildStdin,
-    /// Where it listens.
+    /// Port on which it listens.
     port: String,
 }
 
 impl Bridge {
-    /// Starts it in front of a server.
+    /// Starts the bridge in front of a server.
     fn start(clients: &Clients, ws: &Workspace, served: &Served) -> Self {
         let mut command = clients.node();
         command.arg(script("bridge.mjs")).arg(served.names.to_string()).args([LBX, "mcp"]);
@@ -109,7 +109,7 @@ impl Drop for Bridge {
     }
 }
 
-/// The suite, about to be run against a bridge.
+/// Returns the command that runs the suite against a bridge.
 fn suite(clients: &Clients, bridge: &Bridge, results: &Path) -> Command {
     let mut command = clients.node();
     let url = format!("http://127.0.0.1:{}/mcp", bridge.port);
@@ -121,7 +121,7 @@ fn suite(clients: &Clients, bridge: &Bridge, results: &Path) -> Command {
     command
 }
 
-/// The checks of each scenario that was run.
+/// Returns the checks of each scenario that ran.
 fn checks(results: &Path) -> Vec<(String, Vec<Value>)> {
     let folders = std::fs::read_dir(results).unwrap().map(|entry| entry.unwrap().path());
     let mut all: Vec<(String, Vec<Value>)> = folders
@@ -156,7 +156,7 @@ fn the_conformance_suite_passes_but_for_the_exceptions() {
             let failed = checks.iter().find(|check| check["status"] == "FAILURE");
             let is_exception = EXCEPTIONS.iter().any(|(name, _)| *name == scenario);
             if is_exception || served.scenarios.is_empty() && others.contains(&scenario.as_str()) {
-                // A scenario that passes by now is no exception any more.
+                // A scenario that passes must be removed from the exceptions.
                 assert!(failed.is_some(), "{scenario} passes");
             } else {
                 assert!(failed.is_none(), "{scenario}: {}", failed.unwrap());

@@ -1,4 +1,4 @@
-//! Has an SDK call servers, by a script that reads steps and prints what came of each.
+//! Runs MCP SDKs against servers: a script reads steps and prints the result of each.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use crate::common::{LBX, PATH_FIXED, Workspace};
 use crate::installed::{Clients, script};
 
-/// An SDK, and the revision that it is asked to speak.
+/// An SDK, and the protocol revision that it is asked to speak.
 #[derive(Debug, Clone, Copy)]
 pub enum Sdk {
-    /// Python; it asks the server which revision it knows.
+    /// Python SDK that asks the server for its revisions.
     Python,
-    /// Python with a handshake.
+    /// Python SDK with a handshake.
     PythonHandshake,
-    /// TypeScript's first generation, which knows the handshake alone.
+    /// TypeScript SDK, first generation, which supports only the handshake.
     Script,
-    /// TypeScript's second generation; it asks the server which revision it knows.
+    /// TypeScript SDK, second generation, which asks the server for its revisions.
     ScriptTwo,
 }
 
-/// Every SDK, and the revision that it and lbx settle on.
+/// Every SDK, and the revision that it negotiates with lbx.
 pub const SDKS: [(Sdk, Option<&str>); 4] = [
     (Sdk::Python, Some("2026-07-28")),
     (Sdk::PythonHandshake, Some("2025-11-25")),
@@ -31,7 +31,7 @@ pub const SDKS: [(Sdk, Option<&str>); 4] = [
 ];
 
 impl Sdk {
-    /// Its name in the driver.
+    /// Returns its name in the driver.
     fn mode(self) -> &'static str {
         match self {
             Self::Python | Self::ScriptTwo => "auto",
@@ -40,7 +40,7 @@ impl Sdk {
         }
     }
 
-    /// The script that drives it.
+    /// Returns the command that runs its script.
     fn driver(self, clients: &Clients) -> Command {
         match self {
             Self::Python | Self::PythonHandshake => {
@@ -57,31 +57,31 @@ impl Sdk {
     }
 }
 
-/// A server, and what a client does with it.
+/// A server, and the steps of its client.
 pub struct Session {
-    /// The program of the server and its arguments.
+    /// Program of the server and its arguments.
     pub command: Vec<String>,
-    /// The folder in which it is started.
+    /// Folder in which it is started.
     pub root: PathBuf,
-    /// Its home folder.
+    /// Home folder of the server.
     pub home: PathBuf,
-    /// What is done.
+    /// Steps of the client.
     pub steps: Vec<Value>,
 }
 
 impl Session {
-    /// A session with lbx.
+    /// Returns a session with lbx.
     pub fn of(ws: &Workspace, arguments: &[&str], steps: Vec<Value>) -> Self {
         let command = [LBX, "mcp"].iter().chain(arguments).map(|word| (*word).to_owned()).collect();
         Self::with(command, ws, steps)
     }
 
-    /// A session with any server in a workspace.
+    /// Returns a session with any server in a workspace.
     pub fn with(command: Vec<String>, ws: &Workspace, steps: Vec<Value>) -> Self {
         Self { command, root: ws.root.clone(), home: ws.outside.join("home"), steps }
     }
 
-    /// What the driver reads.
+    /// Returns the input of the driver.
     fn as_json(&self, sdk: Sdk) -> Value {
         json!({
             "command": self.command[0], "args": self.command[1..], "cwd": self.root, "mode": sdk.mode(),
@@ -90,12 +90,12 @@ impl Session {
     }
 }
 
-/// A call of a tool.
+/// Returns the step that calls a tool.
 pub fn call(tool: &str, arguments: &Value) -> Value {
     json!({ "do": "call", "tool": tool, "arguments": arguments })
 }
 
-/// Carries out the sessions; answers what came of each step of each.
+/// Runs the sessions; returns the result of each step of each session.
 #[track_caller]
 pub fn drive(clients: &Clients, sdk: Sdk, sessions: &[Session]) -> Vec<Vec<Value>> {
     let asked: Vec<Value> = sessions.iter().map(|session| session.as_json(sdk)).collect();
@@ -118,7 +118,7 @@ pub fn drive(clients: &Clients, sdk: Sdk, sessions: &[Session]) -> Vec<Vec<Value
     answers
 }
 
-/// The text of an answer's first block.
+/// Returns the text of an answer's first block.
 pub fn text(answer: &Value) -> &str {
     answer["content"][0]["text"].as_str().unwrap_or_default()
 }

@@ -12,10 +12,10 @@ use crate::installed::Clients;
 use crate::steps::{FILES, Step, check, request};
 use crate::transcripts::transcripts;
 
-/// The session that calls of several processes share.
+/// Session that the calls of several processes share.
 const SESSION: &str = "pair";
 
-/// Runs the Inspector with lbx in a workspace. Its own options go by the environment of the call.
+/// Returns the command of the Inspector with lbx in a workspace. Its options reach lbx through the environment.
 fn inspect(clients: &Clients, ws: &Workspace, dialect: &str, options: &[&str]) -> Output {
     let mut command = clients.node();
     command.arg(clients.package("inspector/clients/launcher/build/index.js")).arg("--cli");
@@ -27,7 +27,7 @@ fn inspect(clients: &Clients, ws: &Workspace, dialect: &str, options: &[&str]) -
     command.output().unwrap()
 }
 
-/// What the Inspector printed.
+/// Returns the JSON that the Inspector printed.
 #[track_caller]
 fn printed(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
@@ -45,7 +45,7 @@ fn the_inspector_finds_no_fault_in_any_list_of_tools() {
     }
 }
 
-/// Makes a call by lbx's own command line.
+/// Makes a call on lbx's own command line.
 fn prepare(ws: &Workspace, family: &str, step: &Step) {
     let asked = request(ws, &step.request).to_string();
     let _ = ws.lbx(&["--dialect", family, "--session", SESSION, step.tool, "--json", &asked]).status();
@@ -58,7 +58,7 @@ fn the_inspector_calls_every_tool_of_every_family() {
         let ws = Workspace::with(FILES);
         let last: HashMap<&str, usize> =
             steps.iter().enumerate().map(|(index, step)| (step.tool, index)).collect();
-        // Each revision has its turn.
+        // Alternates the protocol revisions.
         let era = if number % 2 == 0 { "modern" } else { "legacy" };
         for (index, step) in steps.iter().enumerate() {
             if last[step.tool] != index {

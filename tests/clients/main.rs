@@ -1,6 +1,6 @@
-//! lbx beside clients and servers that are not ours: the official SDKs of MCP, its Inspector and its
-//! conformance suite, and the references of two dialects. `.ci/clients` installs them into
-//! `target/clients`, or `LBX_CLIENTS` names their folder; without them every test is skipped with a message.
+//! lbx with third-party clients and servers: the official MCP SDKs, the Inspector and the conformance suite, and the
+//! reference servers of two dialects. `.ci/clients` installs them into `target/clients`, or `LBX_CLIENTS` names their
+//! folder. Without them every test is skipped with a message.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! `--dialect mcp-filesystem` beside the npm reference server: a recorded session, call by call.
+//! `--dialect mcp-filesystem` compared with the npm reference server: a recorded session, call by call.
 
 use lbx::dialect;
 use serde_json::{Map, Value, json};
@@ -7,16 +7,16 @@ use crate::common::Workspace;
 use crate::driver::{Sdk, Session, call, drive, text};
 use crate::installed::{Clients, script};
 
-/// A recorded session: files, and calls with the listed difference that one shows.
+/// A recorded session: files, and calls with the documented difference that each shows.
 pub struct Recorded {
-    /// What is there before it.
+    /// Files before the session.
     pub files: Map<String, Value>,
-    /// The calls.
+    /// Calls of the session.
     pub calls: Vec<Value>,
 }
 
 impl Recorded {
-    /// The session with a family's tools; each difference that it names is one that the dialect lists.
+    /// Loads the session with a family's tools; each difference that it names is one that the dialect documents.
     pub fn of(dialect: &str) -> Self {
         let path = script("sessions").join(format!("{dialect}.json"));
         let mut recorded: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -30,7 +30,7 @@ impl Recorded {
         Self { files, calls }
     }
 
-    /// Checks that the answers are the same save where a difference is named, and not the same there.
+    /// Checks that the answers are equal except where a difference is named, and differ there.
     #[track_caller]
     pub fn compare(&self, theirs: &[String], ours: &[String]) {
         for (number, call) in self.calls.iter().enumerate() {
@@ -41,7 +41,7 @@ impl Recorded {
     }
 }
 
-/// What an answer says, with what no two runs have in common left out.
+/// Returns the text of an answer without the parts that differ between runs.
 fn said(ws: &Workspace, tool: &str, answer: &Value) -> String {
     let said = text(answer);
     let said = match tool {
@@ -53,7 +53,7 @@ fn said(ws: &Workspace, tool: &str, answer: &Value) -> String {
         "get_file_info" => said.lines().filter(|line| !is_time(line)).collect::<Vec<_>>().join("\n"),
         _ => said.to_owned(),
     };
-    // A path outside is shown as it comes out.
+    // A path outside is printed in resolved form.
     let outside = ws.outside.display().to_string();
     let root = ws.root.display().to_string();
     let media = if said.is_empty() { answer["content"].to_string() } else { String::new() };
@@ -63,14 +63,14 @@ fn said(ws: &Workspace, tool: &str, answer: &Value) -> String {
         .replace(&outside, "$OUT")
 }
 
-/// Lines in order.
+/// Sorts lines.
 fn sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines.join("\n")
 }
 
-/// A tree with its entries in order.
+/// Sorts the entries of a tree.
 fn in_order(tree: Value) -> Value {
     match tree {
         Value::Array(list) => {
@@ -83,12 +83,12 @@ fn in_order(tree: Value) -> Value {
     }
 }
 
-/// Whether a line tells a time.
+/// Returns true if a line holds a time.
 fn is_time(line: &str) -> bool {
     ["created: ", "modified: ", "accessed: "].iter().any(|name| line.starts_with(name))
 }
 
-/// What a server says in the session.
+/// Returns the answers of a server in the session.
 fn answers(
     clients: &Clients,
     recorded: &Recorded,

@@ -1,4 +1,4 @@
-//! `--dialect anthropic-memory` beside the memory tool of the Anthropic SDK: a recorded session.
+//! `--dialect anthropic-memory` compared with the memory tool of the Anthropic SDK: a recorded session.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::driver::{Sdk, Session, call, drive};
 use crate::installed::{Clients, script};
 use crate::reference_filesystem::Recorded;
 
-/// An answer as both have it. The size of the folder itself is left out: lbx keeps its state there.
+/// Normalizes an answer. The size of the folder itself is left out: lbx keeps its state there.
 fn said(is_error: &Value, text: &str) -> String {
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines[0].starts_with("Here're the files") {
@@ -19,7 +19,7 @@ fn said(is_error: &Value, text: &str) -> String {
     format!("{is_error} {}", lines.join("\n"))
 }
 
-/// What the SDK's tool says.
+/// Returns the answers of the SDK's tool.
 fn theirs(clients: &Clients, ws: &Workspace, commands: &[Value]) -> Vec<String> {
     let mut command = clients.python();
     command.arg(script("memory.py")).arg(&ws.root).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -35,7 +35,7 @@ fn theirs(clients: &Clients, ws: &Workspace, commands: &[Value]) -> Vec<String> 
     lines.lines().map(answer).collect()
 }
 
-/// What lbx says.
+/// Returns the answers of lbx.
 fn ours(clients: &Clients, ws: &Workspace, commands: &[Value]) -> Vec<String> {
     let steps = commands.iter().map(|command| call("memory", command)).collect();
     let session = Session::of(ws, &["--dialect", "anthropic-memory"], steps);

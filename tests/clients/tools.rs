@@ -40,7 +40,7 @@ fn every_sdk_calls_every_tool_of_lbx() {
     }
 }
 
-/// The transcript of a family as a session.
+/// Returns the transcript of a family as a session.
 fn session_of(ws: &Workspace, family: &str, steps: &[Step]) -> Session {
     let calls = steps.iter().map(|step| call(step.tool, &request(ws, &step.request)));
     let steps = std::iter::once(json!({ "do": "list" })).chain(calls).collect();

@@ -29,7 +29,7 @@ fn a_name_that_one_family_alone_has_picks_it() {
     let edit = ws.lbx_stdin(&["Edit"], r#"{"file_path":"a.txt","old_string":"two","new_string":"2"}"#);
     assert_eq!(edit.stdout_text(), "The file a.txt has been updated successfully.\n");
     ws.holds("a.txt", "one\n2\nthree\n");
-    // lbx's own name comes first where both have it.
+    // lbx's own name comes first if both have it.
     ws.lbx(&["grep", "three"]).ok();
     ws.lbx(&["--dialect", "nobody", "read", "a.txt"]).error("invalid_request");
     let json = ws.call(&["LS", "--json", r#"{"path":"src"}"#]).env("LBX_OUTPUT", "json").run().ok();
@@ -46,7 +46,7 @@ fn a_change_in_a_dialect_is_a_change_like_any_other() {
     assert_eq!(ws.snapshots(), ["edit: a.txt"]);
     ws.lbx(&["undo"]).ok();
     ws.holds("a.txt", "one\ntwo\nthree\n");
-    // Another program steps in.
+    // Another program changes the file.
     ws.lbx(&["Read", "--json", r#"{"file_path":"a.txt"}"#]).stdout();
     ws.write("a.txt", "one\ntwo\nfour\n");
     let stale = ws.lbx(&["Edit", "--json", r#"{"file_path":"a.txt","old_string":"two","new_string":"2"}"#]);
@@ -95,7 +95,7 @@ fn a_cell_of_a_notebook_is_edited_where_it_was_read_and_nothing_else_changes() {
     assert_eq!((cells[0]["source"][0].as_str(), cells.as_array().unwrap().len()), (Some("first"), 2));
     ws.lbx(&["undo", "--steps", "3"]).ok();
     ws.holds("n.ipynb", notebook);
-    // Another program steps in; and what is no notebook is read as text.
+    // Another program changes the notebook; and a file that is not a notebook is read as text.
     ws.write("n.ipynb", notebook.replace("print(1)", "print(3)"));
     let stale = ask("NotebookEdit", edit);
     assert!(stale.stderr().contains("File has been modified since read"), "{}", stale.stderr());
@@ -207,7 +207,7 @@ fn the_rest_of_a_long_output_is_read_where_its_end_says() {
         let read = ask(dialect, read, &wanted(&file_in(&said)));
         assert!(read.contains("12345"), "{dialect} {tool}: {read}");
     }
-    // A job's end is shown while all of it is in its file.
+    // The end of a job's output is shown while all of it is in its file.
     let started = ask("claude", "Bash", &json!({ "command": long, "run_in_background": true }));
     let id = started.trim().rsplit(' ').next().unwrap();
     let mut said = String::new();
@@ -215,7 +215,7 @@ fn the_rest_of_a_long_output_is_read_where_its_end_says() {
         said = ask("claude", "BashOutput", &json!({ "bash_id": id }));
     }
     assert!(ask("claude", "Read", &by_line(&file_in(&said))).contains("12345"), "{}", end_of(&said));
-    // What is short is shown whole, and no file is named.
+    // Short output is shown whole, and no file is named.
     assert_eq!(ask("claude", "Bash", &json!({ "command": "seq 1 2" })), "1\n2\n");
 }
 
@@ -254,7 +254,7 @@ fn a_patch_in_the_shell_of_codex_is_applied() {
     for name in ["one", "two", "three", "four"] {
         assert_eq!(std::fs::read(ws.path(name)).unwrap(), b"hi\n", "{name}");
     }
-    // A text in the place of words is a script.
+    // A text in place of words is a script.
     let request = json!({ "command": "cat one two" }).to_string();
     let answer = ws.lbx(&["--dialect", "codex", "shell", "--json", &request]);
     assert!(answer.stdout_text().contains("hi\nhi\n"), "{}", answer.stdout_text());
@@ -282,8 +282,7 @@ fn a_patch_in_the_shell_of_codex_counts_from_its_folder_and_hides_no_other_comma
         elsewhere["workdir"] = json!("nowhere");
         assert_ne!(call(tool, &elsewhere).0, 0, "{tool}");
     }
-    // A script that asks for more than the patch is the shell's, which has no such program: nothing of it is
-    // left out in silence.
+    // A script with more than the patch goes to the shell, which has no such program: nothing is dropped silently.
     for more in
         [format!("{script}\necho > more.txt"), script.replace("'EOF'\n", "'EOF' && echo > more.txt\n")]
     {
@@ -318,7 +317,7 @@ fn a_parameter_that_says_nothing_here_is_taken() {
 
 #[test]
 fn no_refusal_in_a_familys_words_is_longer_than_a_native_one() {
-    /// What a native message is bounded to.
+    /// Largest native message, in bytes.
     const BYTES_MAX: usize = 4096 + 16;
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let long = "d/".repeat(50_000) + "x";
@@ -342,7 +341,7 @@ fn no_refusal_in_a_familys_words_is_longer_than_a_native_one() {
     }
 }
 
-/// A workspace whose files are longer than an answer: many lines, a long line, many files.
+/// Creates a workspace whose files are longer than an answer: many lines, a long line, many files.
 fn large_workspace() -> Workspace {
     let lines: String = (1..=5000).map(|number| format!("line {number}\n")).collect();
     let long_line = format!("{}{}\n{}", "a\n".repeat(100), "y".repeat(30_000), "z\n".repeat(100));
@@ -458,7 +457,7 @@ fn what_is_left_out_is_said_with_true_numbers() {
     }
 }
 
-/// The end of a text, for a message.
+/// Returns the end of a text, for a message.
 fn end_of(text: &str) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(400))..]
 }
@@ -491,7 +490,7 @@ fn a_file_that_cannot_be_read_whole_is_replaced_as_the_error_says() {
         said.contains("before writing to it. To replace all of it, move it out of the way first."),
         "{said}"
     );
-    // Without such a parameter the file is edited, or moved.
+    // Without such a parameter the file is edited or moved.
     let shell =
         |tool: &'static str| (tool, json!({ "command": "mv long.txt old.txt", "description": "move" }));
     let other_path = json!({ "filePath": "long.txt", "content": "new\n" });
@@ -523,7 +522,7 @@ fn a_file_that_cannot_be_read_whole_is_replaced_as_the_error_says() {
     }
 }
 
-/// A request of a shell, as `q` takes it.
+/// Returns a request of a shell, as `q` takes it.
 fn without_description(mut request: serde_json::Value, dialect: &str) -> serde_json::Value {
     if dialect == "q" {
         request.as_object_mut().unwrap().remove("description");
@@ -548,7 +547,7 @@ fn many_small_files_are_shown_whole_and_large_ones_share_the_rest() {
     let said = ask("tiny/*");
     assert!((0..100).all(|number| said.contains(&format!("end {number}\n"))), "{}", end_of(&said));
     assert!(!said.contains("WARNING"), "{}", end_of(&said));
-    // More than there is room for: some are whole, and the others are named.
+    // More than fits: some are whole, and the others are named.
     let said = ask("small/*");
     let whole = said.matches("\nend ").count();
     let left = format!("[WARNING: {} matching files were not read, from small/{whole:03} on.", 100 - whole);

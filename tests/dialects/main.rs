@@ -1,4 +1,4 @@
-//! Each dialect speaks as its family does: on the command line and over MCP, with the same words.
+//! Each dialect speaks as its family does, on the command line and over MCP, in the same words.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

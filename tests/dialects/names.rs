@@ -1,4 +1,4 @@
-//! Errors and warnings name the tools and fields that the caller has, and no others.
+//! Errors and warnings use only the names of tools and fields that the caller has.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -12,11 +12,11 @@ use crate::common::{Workspace, make_fifo};
 /// A call: the tool and its request.
 type Asked = (&'static str, Value);
 
-/// How a family asks for what all of them do; `None` for what it cannot do.
+/// Requests of a family for each operation; `None` for an operation that it does not have.
 struct Family {
-    /// The dialect.
+    /// Name of the dialect.
     name: &'static str,
-    /// Reads a file, from a line on.
+    /// Reads a file from a line on.
     read: fn(&str, u64) -> Asked,
     /// Writes a file.
     write: fn(&str, &str) -> Option<Asked>,
@@ -32,7 +32,7 @@ struct Family {
     bash: fn(&str) -> Option<Asked>,
 }
 
-/// Every family.
+/// All families.
 const FAMILIES: &[Family] = &[
     Family {
         name: "claude",
@@ -154,22 +154,22 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-/// The text editor of the family `anthropic-editor`.
+/// Text editor of the family `anthropic-editor`.
 const EDITOR: &str = "str_replace_based_edit_tool";
-/// The one with its older name.
+/// Older name of the text editor.
 const OLDER_EDITOR: &str = "str_replace_editor";
 
-/// A path as the memory tool takes it.
+/// Returns a path in the form that the memory tool takes.
 fn memory(path: &str) -> String {
     format!("/memories/{path}")
 }
 
-/// A call of `fs_read`.
+/// Returns a call of `fs_read`.
 fn fs_read(operation: &Value) -> Asked {
     ("fs_read", json!({ "operations": [operation] }))
 }
 
-/// What an editing call is given: a text that is nowhere or too often, and one that says nothing new.
+/// Pairs of an old and a new text: old texts that match nowhere or too often, and a new text that changes nothing.
 const EDITS: &[(&str, &str)] = &[
     ("zwei", "2"),
     ("Two", "2"),
@@ -182,7 +182,7 @@ const EDITS: &[(&str, &str)] = &[
     ("\u{fffd}", "x"),
     ("a text like which there is nothing in any of these files", "x"),
 ];
-/// Paths at which a file is not what a call wants.
+/// Paths where a call finds another type of file than it expects.
 const PLACES: &[&str] = &[
     "none.txt",
     "a.tx",
@@ -202,7 +202,7 @@ const PLACES: &[&str] = &[
     "src/",
 ];
 
-/// The files of [`PLACES`] and [`EDITS`].
+/// Creates the files of [`PLACES`] and [`EDITS`].
 fn workspace() -> Workspace {
     let ws = Workspace::with(&[
         ("a.txt", "one\ntwo\nthree\n"),
@@ -220,7 +220,7 @@ fn workspace() -> Workspace {
     ws
 }
 
-/// All that a family is asked for, so that as much as can go wrong does.
+/// Returns requests to a family that fail in as many ways as possible.
 fn asked(family: &Family) -> Vec<Asked> {
     let mut all = Vec::new();
     for path in PLACES {
@@ -246,14 +246,14 @@ fn asked(family: &Family) -> Vec<Asked> {
     all
 }
 
-/// The names of a dialect: tools, parameters, and the words that these take.
+/// Returns the names of a dialect: tools, parameters, and the accepted words of the parameters.
 fn names_of(dialect: &Dialect) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = dialect.tools.iter().map(|tool| tool.name.to_owned()).collect();
     dialect.tools.iter().for_each(|tool| collect(&tool.schema(), true, &mut names));
     names
 }
 
-/// Collects the names of fields, and the words that they take where these are wanted.
+/// Collects the names of fields, and their accepted words if `with_words` is set.
 fn collect(schema: &Value, with_words: bool, names: &mut BTreeSet<String>) {
     match schema {
         Value::Object(map) => {
@@ -272,7 +272,7 @@ fn collect(schema: &Value, with_words: bool, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The names of lbx that are no English words.
+/// Returns the names of lbx that are not English words.
 fn native_names() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for tool in TOOLS {
@@ -280,12 +280,12 @@ fn native_names() -> BTreeSet<String> {
         collect(&(tool.response_schema)(), false, &mut names);
     }
     names.retain(|name| name.contains(|letter: char| letter == '_' || letter.is_ascii_digit()));
-    // A pattern is a glob as well.
+    // A pattern may be a glob.
     names.extend(["ls", "grep", "mkdir"].map(str::to_owned));
     names
 }
 
-/// What a text names that is neither in `own` nor in the request.
+/// Returns the names in a text that are neither in `own` nor in the request.
 fn strange(said: &str, request: &Value, own: &BTreeSet<String>, native: &BTreeSet<String>) -> Vec<String> {
     let is_name =
         |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
@@ -310,7 +310,7 @@ fn an_error_names_only_what_the_caller_has() {
         let mut call = |(tool, request): Asked| {
             let answer = ws.lbx(&["--dialect", family.name, tool, "--json", &request.to_string()]);
             refused += usize::from(answer.status() != 0);
-            // A warning is on stderr, too.
+            // A warning is also on stderr.
             let said = answer.stderr();
             let strange = strange(&said, &request, &own, &native);
             if !strange.is_empty() {
@@ -318,7 +318,7 @@ fn an_error_names_only_what_the_caller_has() {
             }
         };
         asked(family).into_iter().for_each(&mut call);
-        // Another program steps in: beside the lines that are edited, and there.
+        // Another program changes a line next to the edited ones, and then the edited ones.
         for change in ["one\ntwo\n3\n", "one\n2\nthree\n"] {
             ws.write("a.txt", "one\ntwo\nthree\n");
             call((family.read)("a.txt", 1));

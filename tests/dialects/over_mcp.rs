@@ -1,4 +1,4 @@
-//! The same transcripts over MCP, and what `tools/list` says.
+//! Runs the same transcripts over MCP, and checks the answer of `tools/list`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,16 +12,16 @@ use crate::zero_filled::zero_filled;
 
 /// A server and the pipes to it.
 struct Client {
-    /// The process.
+    /// Server process.
     process: Child,
-    /// Where requests go.
+    /// Stdin of the server.
     stdin: ChildStdin,
-    /// What it says.
+    /// Stdout of the server.
     stdout: BufReader<ChildStdout>,
 }
 
 impl Client {
-    /// A server of that dialect after the handshake.
+    /// Starts a server of that dialect and completes the handshake.
     fn serve(ws: &Workspace, dialect: &str) -> Self {
         let mut command = Command::new(LBX);
         command
@@ -42,7 +42,7 @@ impl Client {
         client
     }
 
-    /// The result of a request.
+    /// Returns the result of a request.
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         writeln!(self.stdin, "{request}").unwrap();
@@ -123,7 +123,7 @@ fn the_tools_listed_are_those_of_the_family() {
 #[test]
 fn an_image_is_a_block_of_its_own() {
     let ws = Workspace::with(FILES);
-    // The signature and the header of a PNG of one pixel.
+    // Signature and header of a PNG with one pixel.
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
     ws.write("dot.png", png);
     ws.write("odd.bin", b"\0\x01\x02\xff\0");

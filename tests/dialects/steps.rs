@@ -1,35 +1,35 @@
-//! The steps of a transcript: a call of a family's tool, and what it must say.
+//! Steps of a transcript: a call of a family's tool, and the expected output.
 
 use serde_json::Value;
 
 use crate::common::Workspace;
 
-/// One call in a transcript, and what it must say.
+/// One call in a transcript, and the expected output.
 pub struct Step {
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// Its request; `$ROOT` stands for the workspace root.
+    /// Request; `$ROOT` is replaced by the workspace root.
     pub request: Value,
-    /// What it says.
+    /// Expected output.
     pub says: Says,
 }
 
-/// What a call says.
+/// Expected output of a call.
 pub enum Says {
-    /// Just this.
+    /// Exactly this text.
     Just(&'static str),
-    /// This among other things.
+    /// A text that contains this.
     With(&'static str),
-    /// An error with this in it.
+    /// An error that contains this.
     Error(&'static str),
 }
 
-/// A step.
+/// Creates a step.
 pub fn step(tool: &'static str, request: Value, says: Says) -> Step {
     Step { tool, request, says }
 }
 
-/// The files that every transcript begins with.
+/// Files at the start of every transcript.
 pub const FILES: &[(&str, &str)] = &[
     ("a.txt", "one\ntwo\nthree\n"),
     ("twice.txt", "same\nother\nsame\n"),
@@ -37,17 +37,17 @@ pub const FILES: &[(&str, &str)] = &[
     ("src/main.rs", "fn main() {\n    two();\n}\n"),
 ];
 
-/// A text of a transcript in this workspace.
+/// Returns a text of a transcript for this workspace.
 pub fn placed(ws: &Workspace, text: &str) -> String {
     text.replace("$ROOT", &ws.root.display().to_string())
 }
 
-/// A request of a transcript in this workspace.
+/// Returns a request of a transcript for this workspace.
 pub fn request(ws: &Workspace, request: &Value) -> Value {
     serde_json::from_str(&placed(ws, &request.to_string())).unwrap()
 }
 
-/// Checks what was said.
+/// Checks the output.
 #[track_caller]
 pub fn check(ws: &Workspace, step: &Step, is_error: bool, said: &str) {
     let shown = format!("{} {}\nsaid: {said:?}", step.tool, step.request);

@@ -1,11 +1,11 @@
-//! A transcript a family.
+//! One transcript per family.
 
 use serde_json::json;
 
 use crate::steps::Says::{Error, Just, With};
 use crate::steps::{Step, step};
 
-/// Every family with its transcript.
+/// Returns every family with its transcript.
 pub fn transcripts() -> Vec<(&'static str, Vec<Step>)> {
     vec![
         ("claude", claude()),
@@ -493,7 +493,7 @@ fn filesystem() -> Vec<Step> {
     ]
 }
 
-/// Folders, lists and what is left of the errors.
+/// Returns steps for folders, lists and the remaining errors.
 fn filesystem_folders() -> Vec<Step> {
     vec![
         step("create_directory", json!({ "path": "d/e" }), Just("Successfully created directory d/e")),

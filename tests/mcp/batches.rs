@@ -1,4 +1,4 @@
-//! JSON-RPC batches, which revision 2025-03-26 wants servers to take.
+//! JSON-RPC batches, which revision 2025-03-26 requires servers to accept.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Workspace};
 
-/// A server that has settled on a revision.
+/// Starts a server and negotiates a revision.
 fn serve(ws: &Workspace, revision: &str) -> Client {
     let mut client = ws.start(&[]);
     client.greet(revision);
     client
 }
 
-/// A request.
+/// Returns a request.
 fn request(id: impl Into<Value>, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })
 }
 
-/// A call of a tool.
+/// Returns a call of a tool.
 fn call(id: impl Into<Value>, tool: &str, arguments: &Value) -> Value {
     request(id, "tools/call", &json!({ "name": tool, "arguments": arguments }))
 }
 
-/// The answers to a batch, by id as text.
+/// Returns the answers to a batch, by id as text.
 #[track_caller]
 fn answers(client: &mut Client, batch: &Value) -> Vec<Value> {
     client.send(batch.to_string());
@@ -67,7 +67,7 @@ fn a_batch_is_answered_by_one_list_in_which_each_request_has_its_answer() {
             list.sort_by_key(|(id, code)| format!("{id} {code}"));
         }
         assert_eq!(found, expected, "{answers:?}");
-        // The edit came after the read in the list, and so it was made.
+        // The edit came after the read in the list, so it was made.
         ws.holds("a.txt", "two\n");
         client.ok("read", &json!({ "path": "a.txt" }));
     }
@@ -84,7 +84,7 @@ fn what_a_batch_does_not_ask_is_not_answered() {
     // A request that its own batch cancels.
     client.send(json!([call("x", "read", &endless), cancel("x")]).to_string());
     client.is_silent_for(Duration::from_millis(200));
-    // One that is cancelled while the rest of its batch is answered already.
+    // A request that is cancelled after the rest of its batch was answered.
     client.send(json!([call("y", "read", &endless), request("z", "ping", &json!({}))]).to_string());
     client.is_silent_for(Duration::from_millis(200));
     client.send(cancel("y").to_string());

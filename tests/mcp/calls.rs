@@ -1,4 +1,4 @@
-//! Calls: answers, refusals, sessions, text.
+//! Calls: answers, errors, sessions, text.
 
 use lbx::catalog::TOOLS;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn each_tool_does_its_work() {
     assert_eq!(client.ok("section", &section)["match"], "created");
     let ran = client.ok("bash", &json!({ "command": "cat notes.md >&2; exit 3" }));
     assert_eq!((&ran["exit_code"], &ran["changed"]), (&json!(3), &json!([])), "{ran}");
-    // A tool that is new to the list needs its line here.
+    // A new tool of the list needs its line here.
     let served = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name);
     assert_eq!(client.succeeded, served.map(str::to_owned).collect());
 }
@@ -148,7 +148,7 @@ fn of_two_requests_with_one_id_each_is_answered() {
     assert_eq!(refused["error"]["code"], -32600, "{refused}");
     let answer = client.wait_for(|message| message["id"] == "two");
     assert_eq!(answer["result"]["structuredContent"]["stdout"], "done\n", "{answer}");
-    // Then the id is free again.
+    // Then the id can be used again.
     client.send(call("read", json!({ "path": "a.txt" })));
     let answer = client.wait_for(|message| message["id"] == "two");
     assert_eq!(answer["result"]["structuredContent"]["content"], "a\n", "{answer}");
@@ -190,7 +190,7 @@ fn a_call_of_the_wrong_shape_is_an_error_of_the_protocol() {
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
 }
 
-/// A known method whose parameters do not fit is there all the same: it is the parameters that are wrong.
+/// A known method with invalid parameters still exists: the error is about the parameters.
 #[test]
 fn parameters_that_do_not_fit_are_invalid_and_their_method_is_known() {
     let workspace = Workspace::with(&[]);
@@ -229,7 +229,7 @@ fn parameters_that_do_not_fit_are_invalid_and_their_method_is_known() {
     }
 }
 
-/// Parameters that ask for the values of an argument.
+/// Returns parameters that ask for the values of an argument.
 fn completion(reference: &Value, argument: &str) -> Value {
     json!({ "ref": reference, "argument": { "name": argument, "value": "" } })
 }
@@ -261,10 +261,10 @@ fn only_arguments_that_there_are_are_completed() {
     }
 }
 
-/// A client need not wait for the answer of a read to send the edit of what it will show.
+/// A client need not wait for the answer of a read before it sends the edit.
 #[test]
 fn calls_that_come_at_once_take_effect_in_the_order_in_which_they_came() {
-    /// Edits of one file.
+    /// Number of edits of one file.
     const EDITS: usize = 100;
     let workspace = Workspace::with(&[("n.txt", "0\n"), ("other.txt", "x\n")]);
     for (options, read, edit, path) in
@@ -294,7 +294,7 @@ fn calls_that_come_at_once_take_effect_in_the_order_in_which_they_came() {
 
 #[test]
 fn what_follows_a_change_sees_it_by_whatever_name_it_looks() {
-    /// Rounds.
+    /// Number of rounds.
     const ROUNDS: usize = 20;
     let workspace = Workspace::with(&[("t.txt", "0\n"), ("d/a.txt", "a\n")]);
     std::os::unix::fs::symlink("t.txt", workspace.path("l.txt")).unwrap();
@@ -331,7 +331,7 @@ fn the_workspace_is_fixed_at_the_start() {
     let root = workspace.path("sub");
     let mut client = workspace.serve(&["--workspace", root.to_str().unwrap()]);
     assert_eq!(client.ok("read", &json!({ "path": "a.txt" }))["content"], "sub\n");
-    // What would now be nearer changes nothing.
+    // A workspace that would now be nearer changes nothing.
     std::fs::create_dir(workspace.path("sub/.git")).unwrap();
     assert_eq!(client.ok("read", &json!({ "path": "a.txt" }))["content"], "sub\n");
 }
@@ -398,7 +398,7 @@ fn results_as_text_are_the_payload_alone() {
     let refused = client.call("read", &json!({ "path": "none.txt" }));
     let text = refused["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("not_found: no such file: none.txt\n"), "{text}");
-    // In JSON too, a model reads first what was wrong and what to do.
+    // In JSON too, a model first reads the error and the suggested action.
     let text =
         workspace.serve(&[]).call("read", &json!({ "path": "none.txt" }))["content"][0]["text"].to_string();
     let places = ["kind", "message", "suggested_action"].map(|name| text.find(name).unwrap());
@@ -433,14 +433,14 @@ fn an_answer_that_no_client_would_take_is_too_large() {
     client.ok("read", &json!({ "path": "quotes.txt" }));
 }
 
-/// A picture of 2 by 3 points.
+/// An image of 2 by 3 pixels.
 const GIF: &[u8] = b"GIF89a\x02\x00\x03\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x02\x00\x03\x00\x00\x02\x02D\x01\x00;";
-/// The same as base64.
+/// The image as base64.
 const GIF_BASE64: &str = "R0lGODlhAgADAIAAAAAAAP///ywAAAAAAgADAAACAkQBADs=";
 
 #[test]
 fn a_change_whose_answer_no_client_would_take_says_that_it_was_made() {
-    // Each quote takes six bytes of the answer: two, and in the text four.
+    // Each quote takes six bytes of the answer: two in the JSON, and four in the text.
     let long = |end: char| format!("{}{end}\n", "\"".repeat(400_000));
     let workspace = Workspace::with(&[("a.txt", &long('a'))]);
     let mut client = workspace.serve(&["--set", "snapshot.enabled=false"]);
@@ -468,17 +468,17 @@ fn an_image_is_a_block_of_its_own_and_sent_once() {
     assert_eq!(result["content"].as_array().unwrap().len(), 2);
     assert_eq!(result["content"][1], image);
     assert_eq!(result.to_string().matches(GIF_BASE64).count(), 1);
-    // Of several files each image has its block; what clients cannot show stays where it is.
+    // Of several files, each image has its block; files that clients cannot show stay in the text.
     let several = json!({ "paths": ["a.gif", "a.txt", "a.bin", "a.gif"], "binary": "base64" });
     let files = client.ok("read", &several)["files"].clone();
     assert_eq!((&files[1]["content"], &files[2]["base64"]), (&json!("a\n"), &json!("AAE=")));
     let content = client.call("read", &several)["content"].clone();
     assert_eq!((content.as_array().unwrap().len(), &content[1], &content[2]), (3, &image, &image));
-    // Without being asked for, an image is refused, and an image that is unchanged is not sent.
+    // An image that was not asked for is refused, and an unchanged image is not sent.
     client.refused("read", &json!({ "path": "a.gif" }), "binary_file");
     let again = json!({ "path": "a.gif", "binary": "base64", "if_sha256": data["sha256"] });
     assert_eq!(client.call("read", &again)["content"].as_array().unwrap().len(), 1);
-    // As text alone.
+    // As text only.
     let mut client = workspace.serve(&["--results", "text"]);
     let content = client.call("read", &one)["content"].clone();
     let said = json!({ "type": "text", "text": "a.gif: image/gif, 35 bytes, 2x3 pixels" });
@@ -506,7 +506,7 @@ fn a_large_image_is_shown_where_it_fits_a_message() {
 
 #[test]
 fn calls_that_wait_take_a_bounded_memory_and_a_ping_overtakes_them() {
-    /// Calls of a megabyte each.
+    /// Number of calls of a megabyte each.
     const CALLS: usize = 240;
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);

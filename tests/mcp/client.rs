@@ -1,4 +1,4 @@
-//! A client written by hand: JSON-RPC, a line each.
+//! A hand-written client: JSON-RPC, one message per line.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,9 +12,9 @@ use tempfile::TempDir;
 
 use crate::schema;
 
-/// How long an answer may take on a busy machine.
+/// Time limit of an answer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The id of lbx's state.
+/// Id of lbx's state.
 pub const STATE_ID: &str = "5ca1ab1e0ddba11c0ffee15badc0de42";
 /// Variables that name a session or a workspace.
 const VARIABLES: [&str; 6] = [
@@ -30,7 +30,7 @@ const VARIABLES: [&str; 6] = [
 pub struct Workspace(TempDir);
 
 impl Workspace {
-    /// A workspace with these files.
+    /// Creates a workspace with these files.
     pub fn with(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join(".lbx")).unwrap();
@@ -41,7 +41,7 @@ impl Workspace {
         workspace
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in it.
     pub fn path(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
     }
@@ -53,18 +53,18 @@ impl Workspace {
         std::fs::write(path, content).unwrap();
     }
 
-    /// Checks what a file holds.
+    /// Checks the content of a file.
     #[track_caller]
     pub fn holds(&self, path: &str, content: &str) {
         assert_eq!(std::fs::read_to_string(self.path(path)).unwrap(), content);
     }
 
-    /// Makes a file that takes minutes to hash and no room on the disk.
+    /// Creates a sparse file that takes minutes to hash.
     pub fn write_endless(&self, path: &str) {
         std::fs::File::create(self.path(path)).unwrap().set_len(1 << 37).unwrap();
     }
 
-    /// `lbx` with arguments, in a folder of the workspace.
+    /// Returns `lbx` with arguments, in a folder of the workspace.
     pub fn lbx(&self, folder: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lbx"));
         command.args(arguments).current_dir(self.path(folder));
@@ -75,12 +75,12 @@ impl Workspace {
         command
     }
 
-    /// A server that has not been greeted yet.
+    /// Starts a server without the handshake.
     pub fn start(&self, options: &[&str]) -> Client {
         Client::of(self.lbx("", &[&["mcp"], options].concat()))
     }
 
-    /// A server after the handshake.
+    /// Starts a server and completes the handshake.
     pub fn serve(&self, options: &[&str]) -> Client {
         self.start(options).greeted()
     }
@@ -88,17 +88,17 @@ impl Workspace {
 
 /// A server and the pipes to it.
 pub struct Client {
-    /// The process.
+    /// Server process.
     pub process: Child,
-    /// Where requests go.
+    /// Stdin of the server.
     stdin: Option<ChildStdin>,
-    /// What it says.
+    /// Messages from the server.
     messages: Receiver<Value>,
-    /// Said, but not asked for yet.
+    /// Messages received but not yet awaited.
     pending: Vec<Value>,
-    /// The id of the last request.
+    /// Id of the last request.
     id: i64,
-    /// The tools that [`Client::ok`] called.
+    /// Tools that [`Client::ok`] called.
     pub succeeded: BTreeSet<String>,
 }
 
@@ -110,7 +110,7 @@ impl Client {
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             for line in stdout.lines() {
-                // Nothing but MCP is on stdout.
+                // Stdout carries MCP only.
                 let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
                 let mut each =
                     message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice).iter();
@@ -130,13 +130,13 @@ impl Client {
         }
     }
 
-    /// The same after the handshake.
+    /// Completes the handshake.
     pub fn greeted(mut self) -> Self {
         self.greet("2025-11-25");
         self
     }
 
-    /// Shakes hands; answers what the server says of itself.
+    /// Completes the handshake; returns the server's description of itself.
     pub fn greet(&mut self, version: &str) -> Value {
         let client = json!({ "name": "test", "version": "1" });
         let hello = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
@@ -156,7 +156,7 @@ impl Client {
         self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }
 
-    /// Sends a request without waiting; answers its id.
+    /// Sends a request without waiting; returns its id.
     pub fn begin(&mut self, method: &str, params: &Value) -> i64 {
         self.id += 1;
         let id = self.id;
@@ -197,20 +197,20 @@ impl Client {
         }
     }
 
-    /// The next message, whatever it is.
+    /// Returns the next message, whatever it is.
     #[track_caller]
     pub fn next(&mut self) -> Value {
         self.wait_for(|_| true)
     }
 
-    /// Checks that nothing is said for a while.
+    /// Checks that no message arrives for a while.
     #[track_caller]
     pub fn is_silent_for(&mut self, time: Duration) {
         assert_eq!(self.pending, Vec::<Value>::new());
         assert_eq!(self.messages.recv_timeout(time), Err(RecvTimeoutError::Timeout));
     }
 
-    /// Calls a tool; answers its result.
+    /// Calls a tool; returns its result.
     #[track_caller]
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
@@ -218,8 +218,8 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Calls a tool that must succeed; answers the structured content, which fits the tool's
-    /// schema and stands in the text as well.
+    /// Calls a tool that must succeed; returns the structured content, which matches the tool's schema and is in the
+    /// text as well.
     #[track_caller]
     pub fn ok(&mut self, tool: &str, arguments: &Value) -> Value {
         let result = self.call(tool, arguments);
@@ -237,7 +237,7 @@ impl Client {
         content
     }
 
-    /// Calls a tool that must refuse; answers the error.
+    /// Calls a tool that must fail; returns the error.
     #[track_caller]
     pub fn refused(&mut self, tool: &str, arguments: &Value, kind: &str) -> Value {
         let result = self.call(tool, arguments);
@@ -250,7 +250,7 @@ impl Client {
         error
     }
 
-    /// What `tools/list` answers.
+    /// Returns the answer of `tools/list`.
     #[track_caller]
     pub fn tools(&mut self) -> Vec<Value> {
         self.ask("tools/list", &json!({}))["result"]["tools"].as_array().unwrap().clone()

@@ -1,4 +1,4 @@
-//! What a small edit costs the system, in a server that runs.
+//! Cost of a small edit in a running server.
 
 use std::process::{Command, Stdio};
 
@@ -7,13 +7,13 @@ use serde_json::json;
 use crate::client::{Client, Workspace};
 use crate::kept::OLD_AFTER;
 
-/// System calls of one edit.
+/// Largest number of system calls of one edit.
 const CALLS_MAX: usize = 350;
-/// Calls by which the server's threads wait for each other or get memory: how many there are is chance. A
-/// build with debug assertions asks `fcntl` of each file that it closes.
+/// Filter without the calls by which the server's threads wait for each other or get memory: their number varies. A
+/// build with debug assertions calls `fcntl` for each file that it closes.
 const CHANCE: &str = "trace=!fcntl,futex,epoll_wait,madvise,mprotect,mmap,munmap,brk,sched_yield";
 
-/// Why a test ends early.
+/// Message of a skipped test.
 const SKIPPED: &str = "skipped: strace is missing, or may not trace here";
 
 #[test]
@@ -55,7 +55,7 @@ fn a_repository_that_a_server_knows_is_not_read_again() {
     }
 }
 
-/// A workspace with a repository that nobody has changed in the last moments.
+/// Creates a workspace with a repository that has not changed recently.
 fn with_old_repository() -> Workspace {
     let ws = plain();
     let git = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
@@ -67,23 +67,23 @@ fn with_old_repository() -> Workspace {
     ws
 }
 
-/// A workspace without a repository.
+/// Creates a workspace without a repository.
 fn plain() -> Workspace {
     Workspace::with(&[("d/a.txt", "v0\n"), ("d/b.txt", "b\n")])
 }
 
-/// Makes an edit after so many others.
+/// Makes the edit of that number.
 fn edit(client: &mut Client, number: usize) {
     let (old, new) = (format!("v{number}"), format!("v{}", number + 1));
     client.ok("edit", &json!({"path": "d/a.txt", "old_string": old, "new_string": new}));
 }
 
-/// The system calls of one call of a server that are `counted`; `None` where strace cannot be used.
+/// Returns the system calls per call of a server that `counted` accepts; `None` if strace cannot be used.
 fn per_call(call: impl Fn(&mut Client, usize), counted: impl Fn(&str) -> bool) -> Option<usize> {
     per_call_in(plain, call, counted)
 }
 
-/// The same in a workspace of this kind.
+/// Returns the same count in a workspace that `workspace` creates.
 fn per_call_in(
     workspace: impl Fn() -> Workspace,
     call: impl Fn(&mut Client, usize),
@@ -101,7 +101,7 @@ fn per_call_in(
     Some(count(6).saturating_sub(count(2)) / 4)
 }
 
-/// The system calls of a server that gets so many calls, a line each.
+/// Returns the system calls of a server that gets `calls` calls, one per line.
 fn log_of(ws: &Workspace, calls: usize, call: impl Fn(&mut Client, usize)) -> String {
     let log = tempfile::NamedTempFile::new().unwrap();
     let lbx = ws.lbx("", &["mcp"]);

@@ -1,4 +1,4 @@
-//! What the server says of itself and its tools.
+//! The server's description of itself and its tools.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::Workspace;
 use crate::schema;
 
-/// The tools that clients see.
+/// Returns the tools that clients see.
 fn served() -> impl Iterator<Item = &'static ToolEntry> {
     TOOLS.iter().filter(|tool| tool.served)
 }
@@ -115,7 +115,7 @@ fn the_server_says_its_name_and_the_rules_in_few_words() {
     }
 }
 
-/// Bytes of a list of tools.
+/// Returns the size of a list of tools, in bytes.
 fn bytes_of_list(options: &[&str]) -> usize {
     Value::from(Workspace::with(&[]).serve(options).tools()).to_string().len()
 }
@@ -143,7 +143,7 @@ fn a_server_has_the_tools_that_it_was_told_to_have() {
     let reading: Vec<&str> =
         served().filter(|tool| tool.effect == Effect::Reads).map(|tool| tool.name).collect();
     assert_eq!(names(&["--tools", "read-only"]), reading);
-    // What is not listed cannot be called either.
+    // A tool that is not listed cannot be called either.
     let mut client = workspace.serve(&["--tools", "read-only"]);
     let call = json!({ "name": "write", "arguments": { "path": "a.txt", "content": "b\n" } });
     let refused = client.ask("tools/call", &call);

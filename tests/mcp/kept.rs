@@ -1,5 +1,4 @@
-//! What a server keeps between its calls holds only while it is so: whatever others change is seen by the very
-//! next call.
+//! Caches of a server: the next call sees every change that others make.
 
 use std::fs;
 use std::path::Path;
@@ -10,22 +9,22 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Workspace};
 
-/// After so long a file is no longer young, and what was made of it is kept.
+/// Age after which a file counts as old, and cached data about it is used.
 pub const OLD_AFTER: Duration = Duration::from_millis(3100);
-/// The session of a server and of the calls beside it.
+/// Session of a server and of the calls made next to it.
 const SESSION: &str = "shared";
 
-/// An edit that takes the text of a file from `old` to `new`.
+/// Returns an edit that replaces `old` with `new`.
 fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({ "path": path, "old_string": old, "new_string": new })
 }
 
-/// The path of lbx's own state.
+/// Returns a path in lbx's state.
 fn state(ws: &Workspace, below: &str) -> std::path::PathBuf {
     ws.path(".lbx").join(crate::client::STATE_ID).join(below)
 }
 
-/// A call on the command line by the server's session.
+/// Makes a call on the command line in the server's session.
 fn beside(ws: &Workspace, arguments: &[&str]) {
     let output = ws.lbx("", &[&["--session", SESSION], arguments].concat()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -40,7 +39,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A server whose user has a configuration folder, in a workspace within another folder.
+/// Starts a server whose user has a configuration folder, in a workspace within another folder.
 fn with_policies() -> (Workspace, Client) {
     let ws = Workspace::with(&[("w/a.txt", "a\n"), ("w/b.txt", "b\n"), ("home/none", "")]);
     ws.write("w/.lbx/config.toml", "protect = [\"a.txt\"]\n");
@@ -67,7 +66,7 @@ fn a_changed_policy_is_seen_by_the_next_call() {
     protects("a.txt", true);
     protects("b.txt", false);
     let config = ws.path("w/.lbx/config.toml");
-    // In place, as large as before, and with the time of before.
+    // In place, with the same size and time.
     let file = fs::OpenOptions::new().write(true).open(&config).unwrap();
     let time = file.metadata().unwrap().modified().unwrap();
     fs::write(&config, "protect = [\"b.txt\"]\n").unwrap();
@@ -81,14 +80,14 @@ fn a_changed_policy_is_seen_by_the_next_call() {
     protects("b.txt", false);
     fs::remove_file(&config).unwrap();
     protects("a.txt", false);
-    // The user's own, and that of a workspace around this one, which was none.
+    // The user's own policy, and a new one of a workspace around this one.
     ws.write("home/lbx/config.toml", "protect = [\"b.txt\"]\n");
     protects("b.txt", true);
     fs::remove_file(ws.path("home/lbx/config.toml")).unwrap();
     protects("b.txt", false);
     ws.write(".lbx/config.toml", "protect = [\"w/b.txt\"]\n");
     protects("b.txt", true);
-    // A broken one stops every tool.
+    // A broken policy stops every tool.
     ws.write("w/.lbx/config.toml", "protect = 7\n");
     client.refused("read", &json!({ "path": "a.txt" }), "invalid_request");
 }
@@ -107,7 +106,7 @@ fn what_others_do_with_the_session_is_seen_by_the_next_call() {
     client.refused("edit", &edit("a.txt", "four", "five"), "not_read");
     client.ok("read", &json!({ "path": "a.txt" }));
     client.ok("edit", &edit("a.txt", "four", "five"));
-    // Damaged in place, then gone.
+    // Damaged in place, then deleted.
     fs::write(state(&ws, "sessions/shared.lbx"), "{").unwrap();
     client.refused("edit", &edit("a.txt", "five", "six"), "not_read");
     client.ok("read", &json!({ "path": "a.txt" }));
@@ -129,7 +128,7 @@ fn the_chain_of_the_audit_log_is_whole_whoever_adds_to_it() {
     }
     let verified = client.ok("audit", &json!({ "verify": true }));
     assert_eq!((&verified["verified"], &verified["total"]), (&json!(true), &json!(9)), "{verified}");
-    // What is missing at the end shows, though the server knew it.
+    // A truncated end is noticed, though the server knew it.
     let log = state(&ws, "audit/current.jsonl");
     let records = fs::read_to_string(&log).unwrap();
     let cut = records.trim_end().rfind('\n').unwrap() + 1;
@@ -194,7 +193,7 @@ fn a_repository_that_was_replaced_or_packed_takes_the_next_snapshot() {
     step(1);
     git(&root, &["gc", "-q", "--prune=now"]);
     step(2);
-    // Without the branch its objects may go as well.
+    // Without the branch its objects may be deleted as well.
     git(&root, &["branch", "-qD", "lbx-snapshots"]);
     git(&root, &["reflog", "expire", "--expire=now", "--all"]);
     git(&root, &["gc", "-q", "--prune=now"]);
@@ -206,7 +205,7 @@ fn a_repository_that_was_replaced_or_packed_takes_the_next_snapshot() {
     step(5);
 }
 
-/// A repository with a commit in the workspace, and a server that has made two edits when all of it is old.
+/// Creates a repository with a commit in the workspace, and a server that has made two edits with all files old.
 fn with_old_repository() -> (Workspace, Client) {
     let ws = Workspace::with(&[("a.txt", "0\n"), ("b.txt", "b\n")]);
     let root = ws.path("");
@@ -222,7 +221,7 @@ fn with_old_repository() -> (Workspace, Client) {
     (ws, client)
 }
 
-/// Takes the number in `a.txt` one further; answers the snapshot.
+/// Increments the number in `a.txt`; returns the snapshot.
 fn increment(client: &mut Client, number: u32) -> Value {
     client.ok("edit", &edit("a.txt", &number.to_string(), &(number + 1).to_string()))
 }
@@ -233,7 +232,7 @@ fn what_others_do_with_git_is_seen_by_the_next_call() {
     let root = ws.path("");
     let parent = |commit: &str| git(&root, &["rev-parse", &format!("{commit}^")]);
     let id = |edited: &Value| edited["snapshot"].as_str().unwrap().to_owned();
-    // The branch is moved back, by git and in place: the next snapshot goes on top of that.
+    // The branch is moved back, by git and in place: the next snapshot is on top of it.
     let back = git(&root, &["rev-parse", "lbx-snapshots^"]);
     git(&root, &["update-ref", "refs/heads/lbx-snapshots", &back]);
     let third = id(&increment(&mut client, 2));
@@ -256,7 +255,7 @@ fn what_others_do_with_git_is_seen_by_the_next_call() {
     let refused = increment(&mut client, 6);
     assert!(refused["snapshot"].is_null() && refused["warnings"].to_string().contains("is checked out"));
     git(&root, &["symbolic-ref", "HEAD", "refs/heads/other"]);
-    // The branch is gone.
+    // The branch is deleted.
     git(&root, &["update-ref", "-d", "refs/heads/lbx-snapshots"]);
     let seventh = id(&increment(&mut client, 7));
     assert_eq!(git(&root, &["rev-parse", "lbx-snapshots"]), seventh);
@@ -267,7 +266,7 @@ fn what_others_do_with_git_is_seen_by_the_next_call() {
 fn an_object_that_is_gone_is_missed_by_the_next_call() {
     let (ws, mut client) = with_old_repository();
     let root = ws.path("");
-    // Neither the commit nor its tree may be taken for one that is there, though the server has made both.
+    // Neither the commit nor its tree may be treated as present, though the server has made both.
     for (number, what) in [(2, "lbx-snapshots^{tree}"), (3, "lbx-snapshots")] {
         let id = git(&root, &["rev-parse", what]);
         let file = root.join(".git/objects").join(&id[..2]).join(&id[2..]);
@@ -280,7 +279,7 @@ fn an_object_that_is_gone_is_missed_by_the_next_call() {
     }
     increment(&mut client, 4);
     git(&root, &["fsck", "--strict"]);
-    // The bytes that the tree names have gone: what is stored next is stored whole.
+    // The bytes that the tree names are deleted: the next object is stored in full.
     git(&root, &["gc", "-q", "--prune=now"]);
     increment(&mut client, 5);
     git(&root, &["fsck", "--strict"]);
@@ -295,7 +294,7 @@ fn changed_rules_and_settings_of_git_are_seen_by_the_next_call() {
         git(&root, &["ls-tree", "-r", "--name-only", "lbx-snapshots"]).lines().any(|name| name == path)
     };
     assert!(write("n1.log", "x\n"));
-    // In place, as large as before, and with the time of before.
+    // In place, with the same size and time.
     let exclude = root.join(".git/info/exclude");
     let file = fs::OpenOptions::new().write(true).open(&exclude).unwrap();
     let (time, size) = {
@@ -338,7 +337,7 @@ fn a_repository_that_comes_or_goes_is_seen_by_the_next_call() {
     assert!(!ours(&edited) && edited["snapshot"] != private, "{edited}");
     fs::rename(root.join("gone"), root.join(".git")).unwrap();
     assert!(ours(&increment(&mut client, 3)));
-    // An empty folder in its place is none.
+    // An empty folder in its place is not a repository.
     fs::remove_dir_all(root.join(".git")).unwrap();
     fs::create_dir(root.join(".git")).unwrap();
     assert!(!ours(&increment(&mut client, 4)));

@@ -1,4 +1,4 @@
-//! The same server, asked by the client of the MCP library over a socket.
+//! Calls of the same server by the client of the MCP library, over a socket.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as Socket;
@@ -16,7 +16,7 @@ use crate::client::Workspace;
 /// A connected client.
 type Client = RunningService<RoleClient, ()>;
 
-/// Starts a server on one end of a socket; answers the other end.
+/// Starts a server on one end of a socket; returns the other end.
 fn start(mut server: Command) -> (Child, UnixStream) {
     let (here, there) = Socket::pair().unwrap();
     let stdout = OwnedFd::from(there.try_clone().unwrap());
@@ -32,7 +32,7 @@ async fn call(client: &Client, tool: &'static str, arguments: Value) -> Value {
     serde_json::to_value(result.unwrap()).unwrap()
 }
 
-/// A read, a change, a refusal and the end, in a client's lifecycle.
+/// Makes a read, a change and a failing call, and closes, in a client's lifecycle.
 async fn work(lifecycle: ClientLifecycleMode) {
     let workspace = Workspace::with(&[("greet.txt", "hello\n")]);
     let (mut process, socket) = start(workspace.lbx("", &["mcp"]));

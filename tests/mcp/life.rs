@@ -1,4 +1,4 @@
-//! Calls side by side, cancelled, and cut short by the end.
+//! Concurrent calls, cancelled calls, and calls cut short by the end of the server.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, STATE_ID, Workspace};
 
-/// A read that takes minutes.
+/// Returns a read that takes minutes.
 fn endless() -> Value {
     json!({ "path": "endless.bin", "if_sha256": "0".repeat(64) })
 }
 
-/// A workspace with a file for it.
+/// Creates a workspace with a file for it.
 fn with_endless() -> Workspace {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     workspace.write_endless("endless.bin");
     workspace
 }
 
-/// Time on the processor that a process has used, in ticks of the kernel.
+/// Returns the CPU time that a process has used, in kernel ticks.
 fn ticks(client: &Client) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", client.process.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -157,14 +157,14 @@ fn a_client_that_stops_reading_ends_the_server_quietly() {
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     let mut stdin = process.stdin.take().unwrap();
     writeln!(stdin, "{ping}").unwrap();
-    // Stdin stays open: it is the closed stdout that ends the process.
+    // Stdin stays open: the closed stdout ends the process.
     let output = process.wait_with_output().unwrap();
     drop(stdin);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 
-/// A window of a client: a process that starts the server and, once that has ended, its hook.
+/// Starts a window of a client: a process that starts the server and, after it ended, its hook.
 fn window(workspace: &Workspace, hook_writes: &str) -> Client {
     let mut command = workspace.lbx("", &[]);
     let server = command.get_program().to_owned().into_string().unwrap();
@@ -196,7 +196,7 @@ fn each_window_of_a_client_has_a_session_that_its_hooks_find() {
         workspace.holds(hook, &format!("session {name}: compact, {unread} unread now\n"));
         assert!(name.starts_with("w-") && name.len() == 10, "{name}");
     }
-    // A client that is started again brings its session back by name.
+    // A restarted client brings its session back by name.
     let mut resumed = workspace.lbx("", &["mcp", "--session", "w@parent"]);
     resumed.env("LBX_SESSION", &names[0]);
     let mut resumed = Client::of(resumed).greeted();
@@ -243,13 +243,13 @@ fn a_client_that_never_reads_leaves_no_process_no_lock_and_no_file() {
             script.extend([call.to_string(), "\n".to_owned()]);
         }
         let mut stdin = process.stdin.take().unwrap();
-        // Behind the requests stands the end of stdin, which the server does not come to read.
+        // The end of stdin follows the requests, which the server does not finish reading.
         let writing = std::thread::spawn(move || {
             let written = stdin.write_all(script.as_bytes());
             // A signal ends the server while its stdin is open.
             if signal.is_some() { written.map(|()| Some(stdin)) } else { written.map(|()| None) }
         });
-        // Once the pipe to the client is full, nothing more comes to be appended.
+        // Once the pipe to the client is full, no more appends are made.
         let mut appended = 0;
         loop {
             std::thread::sleep(Duration::from_millis(300));
@@ -283,7 +283,7 @@ fn a_client_that_never_reads_leaves_no_process_no_lock_and_no_file() {
 
 #[test]
 fn a_client_that_sends_and_never_reads_fills_no_memory() {
-    /// Most memory that the server may have needed, in kB: a few times what it holds of messages.
+    /// Largest peak memory of the server, in kB: a few times the size of the messages that it holds.
     const MEMORY_MAX: u64 = 256 << 10;
     let workspace = Workspace::with(&[]);
     let mut process =

@@ -1,4 +1,4 @@
-//! Edits that name lines by the numbers under which they were shown, against a model that follows each line by itself.
+//! Edits that name lines by the numbers last shown, compared with a model that follows each line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Workspace};
 
-/// Histories in a run, unless `LBX_HISTORIES` says otherwise.
+/// Number of histories in a run, unless `LBX_HISTORIES` sets it.
 const HISTORIES: u64 = 60;
-/// Texts that occur again and again.
+/// Texts that occur repeatedly.
 const COMMON: [&str; 4] = ["}", "    return;", "", "    x += 1;"];
 
 /// A line of the model's file.
 #[derive(Clone, PartialEq)]
 struct Line {
-    /// Which one it is; whatever changes it makes it another.
+    /// Identity of the line; every change gives it a new one.
     id: u64,
-    /// Its text.
+    /// Text of the line.
     text: String,
 }
 
@@ -26,13 +26,13 @@ struct History {
     random: Random,
     lines: Vec<Line>,
     next: u64,
-    /// The line that was shown last under each number.
+    /// Line last shown under each number.
     shown: BTreeMap<usize, u64>,
     path: String,
     story: String,
 }
 
-/// Numbers without rhyme.
+/// Random numbers.
 struct Random(u64);
 
 impl Random {
@@ -57,7 +57,7 @@ impl History {
         history
     }
 
-    /// A new line, often with a text that there is already.
+    /// Returns a new line, often with a text that already exists.
     fn line(&mut self) -> Line {
         if self.random.below(3) == 0 { self.unique_line() } else { self.common_line() }
     }
@@ -80,13 +80,14 @@ impl History {
         })
     }
 
-    /// Two numbers in order, of lines that there are or were.
+    /// Returns two ordered line numbers, of current or former lines.
     fn span(&mut self) -> (usize, usize) {
         let first = 1 + self.random.below(self.lines.len() + 2);
         (first, first + self.random.below(4))
     }
 
-    /// Where lines are now that were shown under numbers in a row; `None` where one is gone or they are apart.
+    /// Returns the current position of lines that were shown under consecutive numbers; `None` if one was deleted or
+    /// they are no longer adjacent.
     fn placed(&self, first: usize, last: usize) -> Option<usize> {
         let place = |number: usize| {
             let id = self.shown.get(&number)?;
@@ -96,7 +97,7 @@ impl History {
         (first..=last).enumerate().all(|(at, number)| place(number) == Some(start + at)).then_some(start)
     }
 
-    /// Another program changes a line of its own kind: no text that occurs twice tells two places apart.
+    /// Changes lines as another program does, with unique texts: a repeated text does not tell two places apart.
     fn foreign(&mut self, ws: &Workspace) {
         let at = self.random.below(self.lines.len() + 1);
         let line = self.unique_line();
@@ -128,7 +129,7 @@ impl History {
         }
     }
 
-    /// The lines that a refusal shows are shown.
+    /// Marks the lines that an error shows as shown.
     fn shown_by(&mut self, refusal: &Value) {
         let said = refusal.to_string();
         let text = refusal["content"][0]["text"].as_str().unwrap();
@@ -142,7 +143,7 @@ impl History {
         }
     }
 
-    /// New lines that repeat nothing beside them.
+    /// Returns new lines that repeat no adjacent line.
     fn new_lines(&mut self, count: usize) -> Vec<Line> {
         let mut new: Vec<Line> = (0..count).map(|_| self.line()).collect();
         for at in [0, count.saturating_sub(1)] {
@@ -162,7 +163,7 @@ impl History {
         let answer = client.call("edit", &request);
         let is_error = answer["isError"] == true;
         if answer["structuredContent"]["match"] == "already_applied" {
-            // The very request that was made before.
+            // The request is the same as before.
             return;
         }
         if let Some(start) = self.placed(first, last) {
@@ -185,7 +186,7 @@ impl History {
         let at = match (before, behind) {
             _ if after == 0 => Some(0),
             (Some(before), _) => Some(before + 1),
-            // The line before it is gone, the one after it tells the place.
+            // The line before it was deleted; the one after it marks the place.
             (None, behind) => behind.filter(|_| self.shown.contains_key(&after)),
         };
         let is_free = after > 0 && at.is_some() && self.shown.contains_key(&(after + 1));
@@ -193,7 +194,7 @@ impl History {
             assert!(!is_free, "refused: {answer}\n{}", self.story);
             self.shown_by(&answer);
         } else {
-            // Where the session changed both lines itself, it counts in the file as it is.
+            // If the session changed both lines itself, the current file counts.
             self.lines.insert(at.unwrap_or(after), line);
         }
     }

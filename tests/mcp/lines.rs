@@ -1,4 +1,4 @@
-//! Lines that are no message.
+//! Input lines that are not messages.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a server offers besides its tools, and what it asks its client.
+//! Server features other than tools, and requests of the server to its client.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Workspace};
 
-/// Shakes hands as a client that can do this.
+/// Completes the handshake as a client with these capabilities.
 fn greet_with(client: &mut Client, capabilities: &Value) {
     let info = json!({ "name": "test", "version": "1" });
     let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info });
@@ -22,7 +22,7 @@ fn respond(client: &mut Client, method: &str, result: &Value) -> Value {
     asked
 }
 
-/// A workspace after an edit, and its server.
+/// Creates a workspace with an edit, and its server.
 fn edited() -> (Workspace, Client) {
     let workspace = Workspace::with(&[("a.txt", "one\n"), ("dir/b c.txt", "b\n"), ("dir/bin", "\0\u{1}")]);
     let mut client = workspace.serve(&[]);
@@ -112,7 +112,7 @@ fn the_clients_root_is_the_workspace_where_none_was_named() {
     let id = client.begin_call("read", &json!({ "path": "a.txt" }));
     respond(&mut client, "roots/list", &roots(&other));
     assert_eq!(client.answer_to(id)["result"]["structuredContent"]["content"], "elsewhere\n");
-    // A workspace that the command line names stands.
+    // A workspace given on the command line stays.
     let named = started.path("").display().to_string();
     let mut client = started.start(&["--workspace", &named]);
     greet_with(&mut client, &json!({ "roots": {} }));
@@ -138,7 +138,7 @@ fn a_clients_root_that_cannot_be_used_is_told() {
             "{told}"
         );
         assert!(told.contains(&own), "{told}");
-        // Once is enough, until the client has other roots.
+        // One request is enough, until the client has other roots.
         let id = read(&mut client);
         assert_eq!(warnings(&client.answer_to(id)), Value::Null);
         client.tell("notifications/roots/list_changed", &json!({}));
@@ -165,7 +165,7 @@ fn a_client_that_does_not_name_its_roots_is_told_where_paths_count_from() {
         told.contains("the client did not name its roots (") && told.contains("no roots today"),
         "{told}"
     );
-    // Who has no root to name is answered without a word.
+    // A client without roots gets no warning.
     let mut client = workspace.start(&[]);
     greet_with(&mut client, &json!({ "roots": {} }));
     let id = client.begin_call("read", &json!({ "path": "a.txt" }));
@@ -211,7 +211,7 @@ fn a_change_that_the_person_refuses_changes_nothing() {
         }
         workspace.holds("a.txt", text);
     }
-    // What would be refused anyway is refused without a question, and a dry run needs none.
+    // A call that would fail anyway fails without a question, and a dry run needs none.
     client.refused("edit", &json!({ "path": "a.txt", "old_string": "none", "new_string": "x" }), "no_match");
     client.call("write", &json!({ "path": "b.txt", "content": "b\n", "dry_run": true }));
     let id = client.begin_call("bash", &json!({ "command": "echo x > made" }));
@@ -276,7 +276,7 @@ fn a_cancelled_command_leaves_no_process() {
 #[test]
 fn a_cancelled_search_stops() {
     let workspace = Workspace::with(&[]);
-    // Nothing is found in them, and to read them takes minutes.
+    // They have no match, and reading them takes minutes.
     let large = workspace.path("large");
     std::fs::write(&large, "a line of no use\n".repeat(4 << 20)).unwrap();
     for number in 0..8000 {
@@ -342,7 +342,7 @@ fn a_snapshot_names_the_client_that_it_was_made_for() {
         log["data"]["snapshots"][0]["harness"].clone()
     };
     assert_eq!(named("my-harness/2.0", "a.txt"), "my-harness/2.0");
-    // A name that would end the author's, or turn the direction of a line, loses what does so.
+    // Characters that would end the author's name, or reverse the direction of a line, are removed from a name.
     assert_eq!(named("  Evil\n(x) <a@b>\u{202e} ", "b.txt"), "Evil x a@b");
     assert_eq!(named(&"n".repeat(500), "c.txt"), "n".repeat(60));
     assert_eq!(named("", "d.txt"), Value::Null);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::Workspace;
 
-/// Parameters with what the stateless revision wants in each request.
+/// Adds the fields to parameters that the stateless revision requires in each request.
 fn stateless(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -36,7 +36,7 @@ fn the_stateless_revision_needs_no_handshake() {
     let call = |name: &str, arguments: Value| stateless(json!({ "name": name, "arguments": arguments }));
     let read = client.ask("tools/call", &call("read", json!({ "path": "a.txt" })));
     assert_eq!(read["result"]["structuredContent"]["content"], "a\n", "{read}");
-    // The process has one session all the same.
+    // The process still has one session.
     let written = client.ask("tools/call", &call("write", json!({ "path": "a.txt", "content": "b\n" })));
     assert_ne!(written["result"]["isError"], true, "{written}");
     workspace.holds("a.txt", "b\n");
@@ -56,7 +56,7 @@ fn a_notification_during_the_stateless_revision_is_heard() {
     assert_eq!(read["result"]["structuredContent"]["content"], "a\n");
 }
 
-/// A call of the stateless revision by a client that can ask a person.
+/// Returns a call of the stateless revision by a client that can ask a person.
 fn asking(name: &str, arguments: &Value, said: Option<(Value, &str)>) -> Value {
     let mut params = stateless(json!({ "name": name, "arguments": arguments }));
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": { "form": {} } });
@@ -77,7 +77,7 @@ fn the_stateless_revision_asks_a_person_by_the_answer_of_the_call() {
         answer["result"].clone()
     };
     let edit = json!({ "path": "a.txt", "old_string": "one", "new_string": "two", "expected_sha256": null });
-    // What would be refused anyway needs no question.
+    // A call that would fail anyway needs no question.
     assert_eq!(call(&edit, None)["isError"], true);
     let sha256 = "2c8b08da5ce60398e1f19af0e5dccc744df274b826abe585eaba68c525434806";
     let edit =
@@ -90,7 +90,7 @@ fn the_stateless_revision_asks_a_person_by_the_answer_of_the_call() {
     workspace.holds("a.txt", "one\n");
     let refused = call(&edit, Some((asked["requestState"].clone(), "decline")));
     assert!(refused["content"][0]["text"].as_str().unwrap().contains("command_denied"), "{refused}");
-    // Consent to one change is none to another, and none that the client made up counts.
+    // Consent to one change does not cover another, and consent made up by the client does not count.
     let other = json!({ "path": "a.txt", "old_string": "one", "new_string": "2", "expected_sha256": sha256 });
     for (arguments, state) in [(&other, asked["requestState"].clone()), (&edit, json!("made up"))] {
         assert_eq!(call(arguments, Some((state, "accept")))["resultType"], "input_required");

@@ -1,8 +1,8 @@
-//! As much of JSON Schema as the tools' schemas use.
+//! The part of JSON Schema that the tools' schemas use.
 
 use serde_json::Value;
 
-/// The keywords known here: another one would go unchecked.
+/// Supported keywords: any other would go unchecked.
 const KEYWORDS: [&str; 14] = [
     "type",
     "properties",
@@ -20,7 +20,7 @@ const KEYWORDS: [&str; 14] = [
     "oneOf",
 ];
 
-/// Checks a value against a schema; says where it does not fit.
+/// Checks a value against a schema; returns the mismatch.
 pub fn check(value: &Value, schema: &Value) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{what}: {value} against {schema}"));
     let Some(keywords) = schema.as_object() else {
@@ -40,7 +40,7 @@ pub fn check(value: &Value, schema: &Value) -> Result<(), String> {
                 .unwrap()
                 .iter()
                 .all(|name| value.as_object().is_none_or(|map| map.contains_key(name.as_str().unwrap()))),
-            // The one pattern there is.
+            // The only pattern in use.
             "pattern" => {
                 assert_eq!(wanted, "^[0-9a-f]{64}$");
                 value
@@ -65,7 +65,7 @@ pub fn check(value: &Value, schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a schema is one, and has no keyword that [`check`] does not know.
+/// Checks that a schema is valid, and has only keywords that [`check`] supports.
 pub fn check_schema(schema: &Value) -> Result<(), String> {
     let Some(keywords) = schema.as_object() else {
         return if schema.is_boolean() { Ok(()) } else { Err(format!("no schema: {schema}")) };
@@ -87,18 +87,18 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// How many of the schemas fit.
+/// Returns the number of schemas that match.
 fn matches_of(value: &Value, schemas: &Value) -> usize {
     schemas.as_array().unwrap().iter().filter(|schema| check(value, schema).is_ok()).count()
 }
 
-/// The types that a schema names.
+/// Returns the types that a schema names.
 fn types_of(wanted: &Value) -> impl Iterator<Item = &str> {
     let several = wanted.as_array().into_iter().flatten().filter_map(Value::as_str);
     wanted.as_str().into_iter().chain(several)
 }
 
-/// Whether a value is of a type.
+/// Returns true if a value has a type.
 fn is_of(value: &Value, kind: &str) -> bool {
     match kind {
         "object" => value.is_object(),
