@@ -1,38 +1,38 @@
-//! The matrix: what a file holds, where it is, and what is done to it.
+//! The matrix: contents of a file, its place, and the change made to it.
 
-/// The file's lines. The third is the one that every change addresses; the first and the last hold what an
-/// encoding may lose.
+/// Lines of the file. Every change addresses the third; the first and the last hold characters that an encoding may
+/// lose.
 const LINES: [&str; 5] = ["* intro", "## Before", "target line two", "## After", "* end\t  "];
-/// What the addressed line becomes.
+/// New text of the addressed line.
 pub const NEW: &str = "TARGET LINE 2";
-/// The addressed line.
+/// Old text of the addressed line.
 pub const OLD: &str = LINES[2];
-/// A line that is added.
+/// Text of an added line.
 pub const ADDED: &str = "added";
 
-/// How characters are written as bytes.
+/// Encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Encoding {
-    /// 7 bits.
+    /// 7-bit ASCII.
     Ascii,
     /// UTF-8.
     Utf8,
     /// UTF-8 with a byte-order mark.
     Utf8Bom,
-    /// UTF-16, the low byte first, with a byte-order mark.
+    /// UTF-16, low byte first, with a byte-order mark.
     Utf16Le,
-    /// UTF-16, the high byte first, with a byte-order mark.
+    /// UTF-16, high byte first, with a byte-order mark.
     Utf16Be,
-    /// A byte a character.
+    /// One byte per character.
     Latin1,
-    /// UTF-8 with bytes in it that are none.
+    /// UTF-8 with invalid bytes in it.
     Invalid,
     /// UTF-8 with NUL bytes.
     Nul,
 }
 
 impl Encoding {
-    /// All of them.
+    /// All encodings.
     pub const ALL: [Self; 8] = [
         Self::Ascii,
         Self::Utf8,
@@ -44,7 +44,7 @@ impl Encoding {
         Self::Nul,
     ];
 
-    /// Its name in the table.
+    /// Returns its name in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ascii => "ASCII",
@@ -58,7 +58,8 @@ impl Encoding {
         }
     }
 
-    /// A text as bytes, without a byte-order mark. An asterisk stands for what only this encoding has.
+    /// Returns a text as bytes, without a byte-order mark. An asterisk is replaced by characters that only this
+    /// encoding has.
     fn bytes(self, text: &str) -> Vec<u8> {
         let special: &[u8] = match self {
             Self::Ascii => b"plain",
@@ -75,14 +76,14 @@ impl Encoding {
         bytes
     }
 
-    /// A text in UTF-16.
+    /// Returns a text in UTF-16.
     fn wide(self, text: &str) -> Vec<u8> {
         let in_order =
             |unit: u16| if self == Self::Utf16Le { unit.to_le_bytes() } else { unit.to_be_bytes() };
         text.encode_utf16().flat_map(in_order).collect()
     }
 
-    /// The byte-order mark.
+    /// Returns the byte-order mark.
     fn mark(self) -> Vec<u8> {
         match self {
             Self::Utf8Bom => "\u{feff}".into(),
@@ -92,7 +93,7 @@ impl Encoding {
     }
 }
 
-/// How lines end.
+/// Line endings of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// LF.
@@ -106,10 +107,10 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// All of them.
+    /// All line endings.
     pub const ALL: [Self; 4] = [Self::Lf, Self::Crlf, Self::Cr, Self::Mixed];
 
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lf => "LF",
@@ -119,7 +120,7 @@ impl Ending {
         }
     }
 
-    /// The ending of the line at that index.
+    /// Returns the ending of the line at that index.
     const fn of_line(self, index: usize) -> &'static str {
         match self {
             Self::Crlf => "\r\n",
@@ -129,7 +130,7 @@ impl Ending {
         }
     }
 
-    /// That of a line which is added at an end of the file: its own where that is one.
+    /// Returns the ending of a line added at an end of the file: the file's own if it has one.
     const fn of_added(self) -> &'static str {
         match self {
             Self::Mixed => "\n",
@@ -138,19 +139,19 @@ impl Ending {
     }
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Content {
-    /// Its encoding.
+    /// Encoding of the text.
     pub encoding: Encoding,
-    /// How its lines end.
+    /// Line endings of the text.
     pub ending: Ending,
-    /// Whether the last line ends.
+    /// True if the last line has an ending.
     pub is_closed: bool,
 }
 
 impl Content {
-    /// All of them.
+    /// Returns all contents.
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for encoding in Encoding::ALL {
@@ -161,18 +162,18 @@ impl Content {
         all
     }
 
-    /// A name for a file.
+    /// Returns a name for a file.
     pub fn file_name(self) -> String {
         let closed = if self.is_closed { "closed" } else { "open" };
         format!("{:?}-{:?}-{closed}.md", self.encoding, self.ending).to_lowercase()
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> Vec<u8> {
         self.of_lines(&self.lines())
     }
 
-    /// The lines, each with its ending.
+    /// Returns the lines, each with its ending.
     fn lines(self) -> Vec<String> {
         let ending = |index: usize| {
             if index + 1 == LINES.len() && !self.is_closed { "" } else { self.ending.of_line(index) }
@@ -180,14 +181,14 @@ impl Content {
         LINES.iter().enumerate().map(|(index, line)| format!("{line}{}", ending(index))).collect()
     }
 
-    /// Lines as bytes, behind the mark.
+    /// Returns lines as bytes, after the byte-order mark.
     fn of_lines(self, lines: &[String]) -> Vec<u8> {
         let mut bytes = self.encoding.mark();
         bytes.extend(self.encoding.bytes(&lines.concat()));
         bytes
     }
 
-    /// The bytes once a change was made, and nothing else.
+    /// Returns the bytes after a change, with nothing else changed.
     pub fn after(self, change: Change) -> Vec<u8> {
         let mut lines = self.lines();
         match change {
@@ -207,18 +208,18 @@ impl Content {
     }
 }
 
-/// What a call does to the bytes of a file.
+/// Effect of a call on the bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing, in the end.
+    /// No net change.
     Nothing,
     /// Another text in one line.
     Line,
     /// Another text in two lines.
     Lines,
-    /// Another line in the place of one.
+    /// Another line in place of one.
     Body,
-    /// A line behind the last.
+    /// A line after the last.
     Append,
     /// A line before the first.
     Prepend,
@@ -228,29 +229,29 @@ pub enum Change {
     Whole,
 }
 
-/// What kind of a name leads to a file.
+/// Kind of the name that leads to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// A file as any other.
+    /// A regular file.
     Regular,
-    /// A symlink to it.
+    /// A symlink to the file.
     Symlink,
-    /// One of two names.
+    /// One of two hard links.
     HardLink,
-    /// A file without the right to write.
+    /// A file without write permission.
     ReadOnly,
     /// A file below a symlink to a folder.
     LinkedFolder,
-    /// A program.
+    /// An executable.
     Executable,
     /// A file with an extended attribute.
     Attribute,
-    /// A name with blanks and letters outside ASCII.
+    /// A name with spaces and letters outside ASCII.
     OddName,
 }
 
 impl Place {
-    /// All of them.
+    /// All places.
     pub const ALL: [Self; 8] = [
         Self::Regular,
         Self::Symlink,
@@ -262,7 +263,7 @@ impl Place {
         Self::OddName,
     ];
 
-    /// Its name in the table.
+    /// Returns its name in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Regular => "regular",
@@ -276,7 +277,7 @@ impl Place {
         }
     }
 
-    /// The folder that its files are called by.
+    /// Returns the folder through which its files are named.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Regular => "regular",
@@ -290,7 +291,7 @@ impl Place {
         }
     }
 
-    /// The permission bits.
+    /// Returns the permission bits.
     pub const fn mode(self) -> u32 {
         match self {
             Self::ReadOnly => 0o444,
@@ -308,25 +309,25 @@ impl Place {
 /// A file of the matrix.
 #[derive(Debug, Clone, Copy)]
 pub struct File {
-    /// What it holds.
+    /// Content of the file.
     pub content: Content,
-    /// Where it is.
+    /// Kind of its name.
     pub place: Place,
 }
 
 impl File {
-    /// All of them.
+    /// Returns all files.
     pub fn all() -> Vec<Self> {
         let of_place = |place| Content::all().into_iter().map(move |content| Self { content, place });
         Place::ALL.into_iter().flat_map(of_place).collect()
     }
 
-    /// The path that a call names.
+    /// Returns the path that a call names.
     pub fn path(self) -> String {
         format!("{}/{}", self.place.folder(), self.content.file_name())
     }
 
-    /// The path of the same bytes that is not named: what a link leads to, or the other name.
+    /// Returns the path of the bytes that is not named: the target of a link, or the other hard link.
     pub fn other(self) -> Option<String> {
         let folder = match self.place {
             Place::Symlink => "symlink-to",

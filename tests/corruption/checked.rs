@@ -1,4 +1,4 @@
-//! A workspace of all files of the matrix, and what became of one of them.
+//! A workspace with all files of the matrix, and the outcome for each.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -9,23 +9,23 @@ use rustix::fs::XattrFlags;
 use super::cells::{File, Place};
 use super::common::Workspace;
 
-/// The extended attribute, and its value.
+/// Name and value of the extended attribute.
 const ATTRIBUTE: (&str, &[u8]) = ("user.lbx-test", b"kept");
 
-/// What became of a file.
+/// Outcome for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// What was asked for was done, and nothing else.
+    /// The requested change, and nothing else.
     Exact,
-    /// The same; a hard link's other name keeps the old bytes.
+    /// The requested change; the other name of a hard link keeps the old bytes.
     Parted,
-    /// Nothing was done, and the caller was told.
+    /// No change, and the caller got an error.
     Refused,
-    /// Nothing was done, and nobody was told.
+    /// No change, and no error.
     Nothing,
     /// Bytes changed that were not addressed.
     Bytes,
-    /// The link became a file of its own.
+    /// The link became a regular file.
     Link,
     /// The mode or an extended attribute was lost.
     Attributes,
@@ -63,13 +63,13 @@ pub fn fill(ws: &Workspace, files: &[File]) {
     }
 }
 
-/// Whether the file system has extended attributes.
+/// Returns true if the file system has extended attributes.
 pub fn has_attributes(ws: &Workspace) -> bool {
     ws.write("probe", "");
     rustix::fs::setxattr(ws.path("probe"), ATTRIBUTE.0, ATTRIBUTE.1, XattrFlags::empty()).is_ok()
 }
 
-/// What became of a file that should hold `wanted`; `was_told` where its caller got an error.
+/// Returns the outcome for a file that should hold `wanted`; `was_told` is true if the caller got an error.
 pub fn fate(ws: &Workspace, file: File, wanted: &[u8], was_told: bool) -> Fate {
     let path = ws.path(&file.path());
     let Ok(found) = fs::read(&path) else { return Fate::Bytes };
@@ -94,7 +94,7 @@ pub fn fate(ws: &Workspace, file: File, wanted: &[u8], was_told: bool) -> Fate {
     }
 }
 
-/// Whether kind, mode and attributes are those of the matrix.
+/// Returns true if the file type, mode and attributes are those of the matrix.
 fn is_as_it_was(ws: &Workspace, file: File, path: &Path) -> bool {
     let stat = fs::metadata(path).unwrap();
     let mut value = [0; 16];
@@ -108,7 +108,7 @@ fn is_as_it_was(ws: &Workspace, file: File, path: &Path) -> bool {
         && (file.place != Place::Attribute || !has_attributes(ws) || has_attribute())
 }
 
-/// Files that nobody asked for.
+/// Returns files that no call should have created.
 pub fn strays(ws: &Workspace, files: &[File]) -> Vec<PathBuf> {
     let mut known: Vec<PathBuf> = vec![PathBuf::from("probe")];
     for file in files {

@@ -1,4 +1,4 @@
-//! The calls of lbx: each tool over every file, in one process.
+//! The calls of lbx: each tool on every file, in one process.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,22 +9,22 @@ use super::cells::{ADDED, Change, Encoding, File, NEW, OLD};
 use super::checked::{self, Fate};
 use super::common::Workspace;
 
-/// What a row of the table does to a file.
+/// A row of the table: a change and the calls that make it.
 pub struct Deed {
-    /// Its name in the table.
+    /// Name in the table.
     pub name: &'static str,
-    /// What comes of it.
+    /// Expected change.
     pub change: Change,
-    /// The calls, of which the last one's answer counts.
+    /// Calls to make; the answer of the last one counts.
     calls: fn(&str) -> Vec<(&'static str, Value)>,
-    /// Encodings that are refused: there is no such text in them.
+    /// Encodings that are refused because they cannot hold the text.
     pub refuses: &'static [Encoding],
 }
 
 /// Encodings whose files are shown and searched as bytes, and not edited.
 const BINARY: &[Encoding] = &[Encoding::Nul];
 
-/// Every row.
+/// All rows.
 pub const DEEDS: &[Deed] = &[
     Deed {
         name: "read",
@@ -138,19 +138,19 @@ pub const DEEDS: &[Deed] = &[
     },
 ];
 
-/// A unified diff of the addressed line.
+/// Returns a unified diff of the addressed line.
 pub fn unified(path: &str) -> String {
     format!("--- a/{path}\n+++ b/{path}\n@@ -2,3 +2,3 @@\n ## Before\n-{OLD}\n+{NEW}\n ## After\n")
 }
 
-/// What became of each file under one deed, with the kinds of the errors.
+/// Returns the outcome of one row for each file, with the kinds of the errors.
 pub fn fates(deed: &Deed, files: &[File]) -> Vec<(File, Fate, String)> {
     let ws = Workspace::bare(&[]);
     checked::fill(&ws, files);
     let mut requests = String::new();
     for (file, number) in files.iter().zip(0..) {
         let path = file.path();
-        // A session of its own, whose state is small.
+        // A session per file, so that its state is small.
         let session = format!("file-{number}");
         let read = json!({ "path": path, "session": session });
         let _ = writeln!(requests, "{}", json!({ "tool": "read", "request": read }));
@@ -159,7 +159,7 @@ pub fn fates(deed: &Deed, files: &[File]) -> Vec<(File, Fate, String)> {
             let _ = writeln!(requests, "{}", json!({ "tool": tool, "id": number, "request": request }));
         }
     }
-    // Snapshots are no part of the matrix, and would take most of the time.
+    // Snapshots are not part of the matrix, and would take most of the time.
     let output = ws.call(&["batch", "--set", "snapshot.enabled=false"]).stdin(requests).spawn();
     let output = output.wait_with_output().unwrap();
     let mut kinds: BTreeMap<usize, String> = BTreeMap::new();

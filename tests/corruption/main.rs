@@ -1,8 +1,8 @@
-//! The bytes that a change does not address stay, whatever a file holds and whatever leads to it.
+//! The bytes that a change does not address stay, whatever a file holds and whatever path leads to it.
 //!
-//! The matrix is encodings × line endings × an open or closed last line × kinds of names × tools. For lbx each cell
-//! is asserted; `benches/corruption.md` is the table of them, beside other tools that were asked to make the same
-//! change. `BLESS=1 cargo test --test corruption` writes it anew, with those of the other tools that are installed.
+//! The matrix is encodings × line endings × an open or closed last line × kinds of names × tools. For lbx each cell is
+//! asserted. `benches/corruption.md` is the table, with other tools that made the same change for comparison. `BLESS=1
+//! cargo test --test corruption` rewrites it, with the other tools that are installed.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,7 +25,7 @@ use cells::{Change, File, Place};
 use checked::Fate;
 use lbx::DEEDS;
 
-/// Where the table is.
+/// Path of the table.
 const TABLE: &str = "benches/corruption.md";
 
 #[test]

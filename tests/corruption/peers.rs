@@ -1,4 +1,4 @@
-//! Other tools, asked to change the same line in the same files.
+//! Other tools, which change the same line in the same files.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::checked::{self, Fate};
 use super::common::Workspace;
 use super::lbx::unified;
 
-/// What Python's own reading and writing of text makes of it, as the editors of many agents do.
+/// Script that edits with Python's text reading and writing, as the editors of many agents do.
 const PYTHON: &str = "
 import pathlib, sys
 for line in sys.stdin:
@@ -25,20 +25,20 @@ for line in sys.stdin:
     except (OSError, ValueError):
         print(1, flush=True)
 ";
-/// Where the npm reference server's program is.
+/// Variable with the path of the npm reference server's program.
 const SERVER: &str = "LBX_PEER_SERVER";
 
 /// Another tool.
 pub struct Peer {
-    /// Its name in the table.
+    /// Name in the table.
     pub name: &'static str,
-    /// A program without which it cannot be asked.
+    /// Program that it needs.
     needs: &'static str,
-    /// Asks it for one change in each file; answers where it said that it failed.
+    /// Makes one change in each file; returns true for each file for which the tool reported a failure.
     ask: fn(&Workspace, &[File]) -> Vec<bool>,
 }
 
-/// Every other tool.
+/// All other tools.
 pub const PEERS: &[Peer] = &[
     Peer { name: "sed -i", needs: "sed", ask: |ws, files| files.iter().map(|file| sed(ws, *file)).collect() },
     Peer {
@@ -56,7 +56,7 @@ pub const PEERS: &[Peer] = &[
 ];
 
 impl Peer {
-    /// What became of each file; nothing where the tool is not installed.
+    /// Returns the outcome for each file; `None` if the tool is not installed.
     pub fn fates(&self, files: &[File]) -> Option<Vec<Fate>> {
         let is_there = if self.needs == SERVER {
             std::env::var_os(SERVER).is_some()
@@ -76,7 +76,7 @@ impl Peer {
     }
 }
 
-/// Runs a command with a text on stdin; whether it failed.
+/// Runs a command with a text on stdin; returns true if it failed.
 fn fails(ws: &Workspace, command: &mut Command, text: &str) -> bool {
     let mut child = command
         .current_dir(ws.path("."))
@@ -90,29 +90,29 @@ fn fails(ws: &Workspace, command: &mut Command, text: &str) -> bool {
     !child.wait().unwrap().success()
 }
 
-/// `sed -i`.
+/// Runs `sed -i`.
 fn sed(ws: &Workspace, file: File) -> bool {
     fails(ws, Command::new("sed").args(["-i", &format!("s/{OLD}/{NEW}/"), &file.path()]), "")
 }
 
-/// GNU patch.
+/// Runs GNU patch.
 fn patch(ws: &Workspace, file: File) -> bool {
     let mut command = Command::new("patch");
     command.args(["-p1", "-s", "-f", "--no-backup-if-mismatch", "-r", "-"]);
     fails(ws, &mut command, &unified(&quoted(&file.path())))
 }
 
-/// `git apply`.
+/// Runs `git apply`.
 fn git(ws: &Workspace, file: File) -> bool {
     fails(ws, Command::new("git").args(["apply", "-"]), &unified(&quoted(&file.path())))
 }
 
-/// A path in a diff: a tab ends one with blanks.
+/// Returns a path for a diff: a path with spaces ends with a tab.
 fn quoted(path: &str) -> String {
     if path.contains(' ') { format!("{path}\t") } else { path.to_owned() }
 }
 
-/// Python.
+/// Runs Python.
 fn python(ws: &Workspace, files: &[File]) -> Vec<bool> {
     let paths: String = files.iter().map(|file| format!("{}\n", file.path())).collect();
     let mut child = Command::new("python3")
@@ -130,7 +130,7 @@ fn python(ws: &Workspace, files: &[File]) -> Vec<bool> {
     String::from_utf8(said.stdout).unwrap().lines().map(|line| line == "1").collect()
 }
 
-/// The npm reference server, over MCP.
+/// Runs the npm reference server over MCP.
 fn server(ws: &Workspace, files: &[File]) -> Vec<bool> {
     let program = PathBuf::from(std::env::var_os(SERVER).unwrap());
     let mut child = Command::new(program)

@@ -8,12 +8,12 @@ use super::checked::Fate;
 use super::lbx::Deed;
 use super::peers::PEERS;
 
-/// What a deed of lbx came to.
+/// Outcomes of one row of lbx.
 pub type Row<'a> = (&'a Deed, Vec<(File, Fate, String)>);
 
-/// Where the part begins that other tools have.
+/// Heading of the part about other tools.
 const BESIDE: &str = "## Beside other tools\n";
-/// The columns of that part.
+/// Columns of that part.
 const FATES: [(&str, &[Fate]); 6] = [
     ("exact", &[Fate::Exact, Fate::Parted]),
     ("refused", &[Fate::Refused]),
@@ -23,7 +23,7 @@ const FATES: [(&str, &[Fate]); 6] = [
     ("mode or attribute lost", &[Fate::Attributes]),
 ];
 
-/// Compares the table with what was found, or writes it anew.
+/// Compares the table with the outcomes, or rewrites it.
 pub fn publish(rows: &[Row<'_>], files: &[File], path: &Path) {
     let published = std::fs::read_to_string(path).unwrap_or_default();
     let (ours, others) = published.split_once(BESIDE).unwrap_or_default();
@@ -39,7 +39,7 @@ pub fn publish(rows: &[Row<'_>], files: &[File], path: &Path) {
     );
 }
 
-/// The part of lbx alone.
+/// Returns the part about lbx.
 fn of_lbx(rows: &[Row<'_>]) -> String {
     let cells: usize = rows.iter().map(|(_, fates)| fates.len()).sum();
     let names = |names: Vec<&str>| names.join(", ");
@@ -74,7 +74,7 @@ fn of_lbx(rows: &[Row<'_>]) -> String {
     text
 }
 
-/// The part of the other tools; one that is not installed keeps the line that it has.
+/// Returns the part about other tools; a tool that is not installed keeps its line.
 fn beside(rows: &[Row<'_>], files: &[File], before: &str) -> String {
     let mut text = format!(
         "\nOne line of each of {} files is changed, from `target line two` to `TARGET LINE 2`. Where a hard link parts,\n\
@@ -97,7 +97,7 @@ fn beside(rows: &[Row<'_>], files: &[File], before: &str) -> String {
     text
 }
 
-/// A line of that part.
+/// Returns a line of that part.
 fn line(name: &str, fates: &[Fate]) -> String {
     let count = |(_, of): (&str, &[Fate])| fates.iter().filter(|fate| of.contains(fate)).count().to_string();
     format!("| {name} | {} |\n", FATES.map(count).join(" | "))

@@ -1,4 +1,4 @@
-//! Changes in folders that forbid them before or after, by a user whom the modes of files bind.
+//! Changes in folders that forbid them before or after, by a user whom file modes restrict.
 
 use std::process::Output;
 
@@ -8,27 +8,27 @@ use crate::judge::{Tree, difference, must_be_tidy};
 
 /// Points tried in each change, unless all are.
 const POINTS: usize = 10;
-/// The system calls at which a call is stopped or hindered.
+/// System calls at which a call is killed or fails.
 const CALLS: &[&str] =
     &["fchmodat", "fchmod", "mkdirat", "renameat", "renameat2", "unlinkat", "fsync", "exit_group"];
-/// What makes root such a user.
+/// Options that make root such a user.
 const WITHOUT_POWER: &[&str] = &["--bounding-set", "-dac_override,-dac_read_search", "--"];
-/// Opens folders and closes them, changes files in them, makes and removes some.
+/// Opens and closes folders, changes files in them, creates and removes some.
 const OPENS_AND_CLOSES: &str = "chmod -R u+w ro; echo two >> ro/a.txt; rm ro/b.txt ro/deep/c.txt; \
     rmdir ro/deep; chmod 555 ro; mkdir -p made/deep; echo one > made/deep/f.txt; chmod 555 made/deep made; \
     echo two >> shut/d.txt; chmod 555 shut";
 
 /// A change, and the workspace in which it is made.
 struct Case {
-    /// Its name, for messages.
+    /// Name, for messages.
     name: &'static str,
-    /// The workspace.
+    /// Workspace before the change.
     before: Workspace,
-    /// The change.
+    /// Arguments of the change.
     call: Vec<&'static str>,
 }
 
-/// A call by the user, its one thread under strace with those options.
+/// Prepares a call by the user, with its one thread under strace with those options.
 fn traced(ws: &Workspace, strace: &[&str], call: &[&str]) -> Call {
     let tracing = [&["strace", "-qq"][..], strace].concat();
     let (program, arguments) = if rustix::process::geteuid().is_root() {
@@ -39,12 +39,12 @@ fn traced(ws: &Workspace, strace: &[&str], call: &[&str]) -> Call {
     Call::under(program, &arguments, &ws.root, &ws.outside.join("home")).arguments(call)
 }
 
-/// A call by the user, without a fault.
+/// Makes a call by the user, without a fault.
 fn plain(ws: &Workspace, call: &[&str]) -> Answer {
     ws.call_unprivileged(call).unwrap().run()
 }
 
-/// A call at one of whose system calls a fault strikes.
+/// Makes a call with a fault at one of its system calls.
 fn struck(ws: &Workspace, point: &Point, fault: &str, call: &[&str]) -> Output {
     let trace = format!("trace={}", point.call);
     let inject = format!("inject={}:{fault}:when={}", point.call, point.number);
@@ -52,7 +52,7 @@ fn struck(ws: &Workspace, point: &Point, fault: &str, call: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The system calls of a change at which a fault may strike.
+/// Returns the system calls of a change at which a fault is injected.
 fn points(case: &Case) -> Vec<Point> {
     let ws = case.before.copy();
     let log = ws.outside.join("strace.log");
@@ -68,8 +68,8 @@ fn points(case: &Case) -> Vec<Point> {
     points
 }
 
-/// A transaction that opens and closes folders, its undo and its redo, and one after which nobody may look
-/// into a folder; none where there are no transactions.
+/// Returns a transaction that opens and closes folders, its undo and redo, and one that leaves a folder unreadable;
+/// empty if transactions are not available.
 fn cases() -> Vec<Case> {
     let ws = Workspace::with(&[("other.txt", "other\n"), ("shut/d.txt", "one\n")]);
     for file in ["ro/a.txt", "ro/b.txt", "ro/deep/c.txt"] {
@@ -100,14 +100,14 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// The tree without the file to which the next call appends.
+/// Returns the tree without the file to which the next call appends.
 fn tree(ws: &Workspace) -> Tree {
     let mut tree = ws.tree();
     tree.remove(std::path::Path::new("other.txt"));
     tree
 }
 
-/// Whether the next call finds all old or all new, and all new where that was told.
+/// Checks that the next call finds all old or all new files, and all new ones if the call reported success.
 fn judge(ws: &Workspace, before: &Tree, after: &Tree, output: &Output) -> Result<(), String> {
     let next = plain(ws, &["append", "other.txt", "--content", "next\n"]).envelope();
     // A killed command keeps its layer, which the next call names.
@@ -149,7 +149,7 @@ fn a_change_in_closed_folders_is_whole_wherever_it_is_killed() {
         wrong.extend(each(&tries, |point| {
             let ws = case.before.copy();
             let output = struck(&ws, point, "signal=SIGKILL", &case.call);
-            // What recovers may be killed as well.
+            // The recovery may be killed as well.
             for number in (1..=12).filter(|_| is_thorough()) {
                 let ws = ws.copy();
                 let twice = Point { call: "fchmodat".to_owned(), number };

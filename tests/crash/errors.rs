@@ -1,4 +1,4 @@
-//! A call of which one system call fails.
+//! A call with one failing system call.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::scenarios::{self, Scenario};
 
 /// Points tried for each errno in each scenario, unless all are.
 const POINTS: usize = 3;
-/// What a system call may say, and the calls that may say it.
+/// Errors, and the system calls that may return them.
 const FAULTS: &[(&str, &[&str])] = &[
     (
         "EIO",
@@ -100,7 +100,7 @@ fn no_undo_takes_what_it_cannot_look_at_for_gone() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Makes a call with a fault, and judges its answer and what it leaves.
+/// Makes a call with a fault, and checks its answer and the files that it leaves.
 fn check(scenario: &Scenario, sides: &Sides, errno: &str, point: &Point) -> Result<(), String> {
     let ws = scenario.before.copy();
     let output = fail_at(&ws, point, errno, &scenario.arguments());
@@ -115,7 +115,7 @@ fn check(scenario: &Scenario, sides: &Sides, errno: &str, point: &Point) -> Resu
     sides.must_be_whole(&ws)?;
     let now = ws.tree();
     if out.is_empty() && point.call == "write" {
-        // It was the answer itself that could not be written.
+        // Only writing the answer itself failed.
         if output.status.success() {
             return Err("no answer, and yet success".to_owned());
         }
@@ -136,7 +136,7 @@ fn check(scenario: &Scenario, sides: &Sides, errno: &str, point: &Point) -> Resu
             return Err(format!("refused, and yet changed: {answer}"));
         }
     }
-    // Without the fault all goes on; that a snapshot may be missing was told.
+    // Without the fault the next call works. Only the snapshot may be missing, if the answer said so.
     let tellings = ["no snapshot", "not in the snapshot", "private repository"];
     let is_told = tellings.iter().any(|telling| out.contains(telling));
     if errno == "EINTR" && is_told {

@@ -1,4 +1,4 @@
-//! Random changes, all taken back, and all done again.
+//! Random changes, all undone and all redone.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use crate::common::random::Random;
 use crate::inject::is_thorough;
 use crate::judge::{Tree, difference, must_be_tidy, must_equal_tip};
 
-/// Changes made, unless `LBX_CRASH_ALL` asks for more.
+/// Number of changes, unless `LBX_CRASH_ALL` asks for more.
 const CHANGES: usize = 60;
-/// Changes made with `LBX_CRASH_ALL`.
+/// Number of changes with `LBX_CRASH_ALL`.
 const CHANGES_ALL: usize = 200;
 
-/// The seed: from the environment, else always the same, so that a run can be repeated.
+/// Returns the seed: from the environment, otherwise a constant, so that a run can be repeated.
 fn seed() -> u64 {
     std::env::var("LBX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-/// What stands at the paths of one type, from the root.
+/// Returns the paths of one type, relative to the root.
 fn of_type(ws: &Workspace, kind: char) -> Vec<String> {
     let tree = ws.tree();
     let found = tree.iter().filter(|(_, standing)| standing.0 == kind);
     found.map(|(path, _)| path.to_str().unwrap().to_owned()).collect()
 }
 
-/// A random tree of files, folders and links.
+/// Creates a random tree of files, folders and links.
 fn random_tree(random: &mut Random) -> Workspace {
     let ws = Workspace::with(&[("a.txt", "a\nb\nc\n"), ("d/b.txt", "1\n2\n3\n"), ("d/e/c.txt", "x\n")]);
     for number in 0..12 {
@@ -51,13 +51,13 @@ fn random_tree(random: &mut Random) -> Workspace {
     ws
 }
 
-/// A new path, in a folder that may be missing.
+/// Returns a new path, in a folder that may be missing.
 fn new_path(random: &mut Random, number: usize) -> String {
     let folder = *random.of(&["", "d/", "new/", "new/deep/", "f/g/", "empty/folder/"]);
     format!("{folder}new{number}")
 }
 
-/// A patch that changes one file, makes one and deletes one.
+/// Returns a patch that changes, creates and deletes one file each.
 fn patch(ws: &Workspace, random: &mut Random, number: usize) -> Option<String> {
     let texts: Vec<String> = of_type(ws, 'f')
         .into_iter()
@@ -89,7 +89,7 @@ fn patch(ws: &Workspace, random: &mut Random, number: usize) -> Option<String> {
     Some(patch)
 }
 
-/// A git patch that gives a file another name, puts a folder in its place, or makes a symlink.
+/// Returns a git patch that renames a file, puts a folder in its place, or creates a symlink.
 fn git_patch(ws: &Workspace, random: &mut Random, number: usize) -> Option<String> {
     let files = of_type(ws, 'f');
     let file = random.of(&files).clone();
@@ -115,7 +115,7 @@ fn git_patch(ws: &Workspace, random: &mut Random, number: usize) -> Option<Strin
     })
 }
 
-/// A random request, which may be refused.
+/// Returns a random request, which may be refused.
 fn request(ws: &Workspace, random: &mut Random, number: usize) -> Option<(&'static str, Value)> {
     let files = of_type(ws, 'f');
     let folders = of_type(ws, 'd');
@@ -172,16 +172,16 @@ fn request(ws: &Workspace, random: &mut Random, number: usize) -> Option<(&'stat
     })
 }
 
-/// A tree after each change, the first before all of them, and the changes themselves.
+/// The tree after each change, with the initial tree first, and the changes.
 struct Told {
-    /// The trees.
+    /// Trees by number of changes.
     trees: Vec<Tree>,
-    /// What led from each to the next.
+    /// Calls that lead from each tree to the next.
     calls: Vec<String>,
 }
 
 impl Told {
-    /// Takes a few of the changes back, and perhaps does some of them again, in the midst of it all.
+    /// Undoes a few changes, and may redo some of them, in the middle of the run.
     fn waver(&mut self, ws: &Workspace, random: &mut Random, seed: u64) {
         let steps = 1 + random.below(4.min(self.calls.len()));
         let again = random.below(steps + 1);
@@ -193,7 +193,7 @@ impl Told {
         self.calls.truncate(self.calls.len() - steps + again);
     }
 
-    /// Goes many steps in one call, to the tree of that number.
+    /// Undoes or redoes many steps in one call, to the tree of that number.
     fn leap(&self, ws: &Workspace, tool: &str, steps: usize, to: usize, seed: u64) {
         let answer = ws.lbx(&[tool, "--steps", &steps.to_string()]).envelope();
         assert_eq!(answer["ok"], true, "seed {seed}: {tool} of {steps}: {answer}: {:#?}", self.calls);
@@ -240,7 +240,7 @@ fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
     assert_eq!(ws.lbx(&["undo"]).error("not_found")["path"], Value::Null);
     assert_eq!(ws.tree(), first, "seed {seed}");
     must_equal_tip(&ws).unwrap();
-    // All of them at once, there and back.
+    // All of them at once, in both directions.
     told.leap(&ws, "redo", count, count, seed);
     must_equal_tip(&ws).unwrap();
     told.leap(&ws, "undo", count, 0, seed);
@@ -250,7 +250,7 @@ fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
     must_be_tidy(&ws).unwrap();
 }
 
-/// Goes one step after another, comparing the tree after each.
+/// Goes one step at a time, comparing the tree after each.
 fn go<'a>(ws: &Workspace, tool: &str, seed: u64, trees: impl Iterator<Item = &'a Tree>, told: &[&String]) {
     for (tree, call) in trees.zip(told) {
         let answer = ws.lbx(&[tool]).envelope();

@@ -1,4 +1,4 @@
-//! Locks of git's kind that a killed call leaves: whoever comes next knows that they are lbx's.
+//! Git lock files that a killed call leaves: the next call recognizes them as lbx's.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::killed::CHANGING;
 /// Points at which a call is killed, unless all are tried.
 const POINTS: usize = 24;
 
-/// A workspace in which a session has changed two files.
+/// Creates a workspace in which a session has changed two files.
 fn changed() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     ws.git(&["config", "user.name", "Dev"]);
@@ -19,7 +19,7 @@ fn changed() -> Workspace {
     ws
 }
 
-/// The locks of git's kind below a folder.
+/// Returns the git lock files below a folder.
 fn locks(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -33,7 +33,7 @@ fn locks(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether git's index has what HEAD has.
+/// Returns true if git's index equals HEAD.
 fn index_is_at_head(ws: &Workspace) -> bool {
     ws.git_command(&["diff", "--cached", "--quiet"]).status().unwrap().success()
 }

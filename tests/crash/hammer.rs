@@ -1,4 +1,4 @@
-//! Many processes at once, some of which are killed.
+//! Many concurrent processes, some of which are killed.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use crate::common::{Workspace, kill};
 use crate::inject::is_thorough;
 use crate::judge::{must_be_tidy, must_equal_tip};
 
-/// Processes at once, and edits by each.
+/// Number of concurrent processes, and of edits by each.
 const EDITS: (usize, usize) = (64, 200);
-/// The same in a quick run.
+/// Processes and edits in a quick run.
 const EDITS_QUICK: (usize, usize) = (16, 5);
 
 #[test]
@@ -20,7 +20,7 @@ fn edits_of_distinct_lines_by_many_processes_all_land_once() {
     let begun = Instant::now();
     let slowest = std::sync::Mutex::new(Duration::ZERO);
     let name = |process: usize, edit: usize| format!("line {process}.{edit}.");
-    // A line stands between those of two processes: a change of the line next to one's own is in the way.
+    // Lines of two processes are separated by another line: a change of the adjacent line would conflict.
     let text = |done: &str| -> String {
         let block =
             |process| (0..edits).map(|edit| format!("{}{done}\n", name(process, edit))).collect::<String>();
@@ -48,7 +48,7 @@ fn edits_of_distinct_lines_by_many_processes_all_land_once() {
                         "--rebase",
                     ];
                     let called = Instant::now();
-                    // Everyone gets his turn: no call is refused, however many wait.
+                    // Every process gets its turn: no call is refused, however many wait.
                     let _ = ws.lbx(&call).success();
                     let mut slowest = slowest.lock().unwrap();
                     *slowest = called.elapsed().max(*slowest);
@@ -114,7 +114,7 @@ fn calls_killed_at_random_lose_nothing_that_was_acknowledged() {
         assert!(ids.insert(id.to_owned()), "{line}: its snapshot is another's");
         ws.git(&["merge-base", "--is-ancestor", id, "lbx-snapshots"]);
     }
-    // One snapshot for each change that stands, acknowledged or not.
+    // One snapshot for each applied change, acknowledged or not.
     let written =
         ws.tree().keys().filter(|path| path.starts_with("own3") || path.starts_with("own7")).count();
     let folders = ["own3", "own7"].iter().filter(|folder| ws.path(folder).is_dir()).count();

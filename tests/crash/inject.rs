@@ -1,4 +1,4 @@
-//! Faults at a chosen system call, by strace.
+//! Faults at a chosen system call, injected by strace.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,21 +11,21 @@ use std::time::Duration;
 
 use crate::common::{PATH_FIXED, Workspace, state};
 
-/// The binary under test.
+/// Path of the binary under test.
 pub const LBX: &str = env!("CARGO_BIN_EXE_lbx");
-/// Workers at once.
+/// Number of concurrent workers.
 const WORKERS: usize = 2;
 
-/// Where a fault strikes: the n-th call of that name in a thread.
+/// Point of a fault: the n-th call of that name in a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     /// Name of the system call.
     pub call: String,
-    /// Which of them, from 1.
+    /// Index of the call, from 1.
     pub number: u32,
 }
 
-/// Whether strace is there and may trace; says so where it is not.
+/// Returns true if strace is installed and may trace; prints a message otherwise.
 pub fn can_inject() -> bool {
     let works = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "true"])
@@ -39,7 +39,7 @@ pub fn can_inject() -> bool {
     works
 }
 
-/// A call under strace, with its arguments for strace.
+/// Makes a call under strace, with arguments for strace.
 pub fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]).args(strace).arg(LBX).args(call);
@@ -53,7 +53,7 @@ pub fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// The points of a call at which one of the system calls `names` begins, the whole call through.
+/// Returns the points of a call at which one of the system calls `names` begins.
 pub fn points(ws: &Workspace, names: &[&str], call: &[&str]) -> Vec<Point> {
     let log = ws.outside.join("strace.log");
     let output = traced(ws, &["-o".into(), log.clone().into()], call);
@@ -67,7 +67,7 @@ pub fn points(ws: &Workspace, names: &[&str], call: &[&str]) -> Vec<Point> {
     points
 }
 
-/// How often each system call was made; of several threads, by the busiest.
+/// Counts each system call, by the busiest of several threads.
 fn counts(log: &PathBuf) -> BTreeMap<String, u32> {
     let mut by_thread: BTreeMap<(String, String), u32> = BTreeMap::new();
     for line in fs::read_to_string(log).unwrap().lines() {
@@ -90,13 +90,13 @@ pub fn kill_at(ws: &Workspace, point: &Point, call: &[&str]) -> Output {
     inject(ws, point, "signal=SIGKILL", call)
 }
 
-/// Makes a call of which one system call fails.
+/// Makes a call with one failing system call.
 pub fn fail_at(ws: &Workspace, point: &Point, errno: &str, call: &[&str]) -> Output {
     inject(ws, point, &format!("error={errno}"), call)
 }
 
-/// Makes a call that stops for a second as it waits for the disk, while someone else does `meanwhile`: once
-/// what is written is there, and before anything of it counts.
+/// Makes a call that stops for a second as it waits for the disk, and runs `meanwhile` then: after the data is written,
+/// and before any of it takes effect.
 pub fn held_up(ws: &Workspace, call: &[&str], meanwhile: impl FnOnce()) -> Output {
     let syncs = "trace=fsync,syncfs";
     let delay = "inject=fsync,syncfs:delay_enter=1000000:when=1";
@@ -125,7 +125,7 @@ fn inject(ws: &Workspace, point: &Point, fault: &str, call: &[&str]) -> Output {
     traced(ws, &arguments, call)
 }
 
-/// How many times each syscall of `names` is made in all threads together.
+/// Returns how often the system calls of `names` are made in all threads together.
 pub fn total(ws: &Workspace, names: &[&str], call: &[&str]) -> usize {
     let log = ws.outside.join("strace.log");
     let trace = format!("trace={}", names.join(","));
@@ -135,7 +135,7 @@ pub fn total(ws: &Workspace, names: &[&str], call: &[&str]) -> usize {
     text.lines().filter(|line| line.contains('(') && !line.contains("resumed")).count()
 }
 
-/// The system calls of `names` that a call makes, in order.
+/// Returns the system calls of `names` that a call makes, in order.
 pub fn calls(ws: &Workspace, names: &[&str], call: &[&str]) -> Vec<String> {
     let log = ws.outside.join("strace.log");
     let trace = format!("trace={}", names.join(","));
@@ -146,12 +146,12 @@ pub fn calls(ws: &Workspace, names: &[&str], call: &[&str]) -> Vec<String> {
     text.lines().filter_map(name).collect()
 }
 
-/// Whether the long form of a test is asked for.
+/// Returns true if the long form of a test is requested.
 pub fn is_thorough() -> bool {
     std::env::var_os("LBX_CRASH_ALL").is_some()
 }
 
-/// At most `most` of `all`, evenly spread and the last among them; all where the environment says so.
+/// Returns at most `most` of `all`, evenly spread and including the last; all of them if the environment asks for it.
 pub fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
     if all.len() <= most || is_thorough() {
         return all;
@@ -164,7 +164,7 @@ pub fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
     picked
 }
 
-/// Does `work` on each item, in a few threads; what it says goes wrong is the answer.
+/// Runs `work` on each item, in a few threads; fails with the problems that it reports.
 pub fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let wrong = std::sync::Mutex::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Whether a workspace is whole.
+//! Checks of a workspace after a kill.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,28 +9,28 @@ use serde_json::Value;
 
 use crate::common::{Standing, Workspace, state};
 
-/// How long a call after a kill may take.
+/// Time limit of a call after a kill.
 const NEXT_CALL: Duration = Duration::from_secs(5);
-/// The file to which the next call appends, which is no part of any change.
+/// File to which the next call appends, which is not part of any change.
 const OTHER: &str = "other.txt";
 
-/// What stands in a workspace.
+/// Files, folders and links of a workspace by path.
 pub type Tree = BTreeMap<PathBuf, Standing>;
 
-/// A change with what stands before and after it.
+/// The workspace before and after a change.
 pub struct Sides {
-    /// Before.
+    /// Tree before.
     pub before: Tree,
-    /// After.
+    /// Tree after.
     pub after: Tree,
-    /// Snapshots before.
+    /// Number of snapshots before.
     pub snapshots: usize,
     /// HEAD and index of git, which no change touches.
     pub git: Vec<Vec<u8>>,
 }
 
 impl Sides {
-    /// Both sides of a change, which is made in a copy of `ws`.
+    /// Returns both sides of a change, which is made in a copy of `ws`.
     pub fn of(ws: &Workspace, call: &[&str]) -> Self {
         let copy = ws.copy();
         let _ = copy.lbx(call).success();
@@ -39,14 +39,14 @@ impl Sides {
         Self { before, after, snapshots: ws.snapshots().len(), git: git_files(ws) }
     }
 
-    /// Whether each file is wholly as it was, or as it was to be.
+    /// Checks that each file is either completely old or completely new.
     pub fn must_be_whole(&self, ws: &Workspace) -> Result<(), String> {
         let now = ws.tree();
         for path in now.keys().chain(self.before.keys()).chain(self.after.keys()) {
             let stands = now.get(path);
             let kind = |tree: &Tree| tree.get(path).map(|standing| standing.0);
             if stands.is_none() && kind(&self.before) != kind(&self.after) {
-                // A file and a folder cannot change places at one stroke.
+                // A file and a folder cannot be swapped atomically.
                 continue;
             }
             if stands != self.before.get(path) && stands != self.after.get(path) {
@@ -56,8 +56,8 @@ impl Sides {
         Ok(())
     }
 
-    /// Whether the next calls work, and leave the change done or not done, whole, with one snapshot
-    /// or none, and nothing lying about. Answers whether it is done.
+    /// Checks that the next calls work and leave the change done or not done, complete, with at most one snapshot, and
+    /// no temporary files. Returns true if it is done.
     pub fn must_be_settled(&self, ws: &Workspace) -> Result<bool, String> {
         let begun = Instant::now();
         let read = ws.lbx(&["read", OTHER, "--session", "next"]).envelope();
@@ -81,7 +81,7 @@ impl Sides {
         Ok(is_done)
     }
 
-    /// Whether the change is done; fails where it is done in part.
+    /// Returns true if the change is done; fails if it is partly done.
     fn is_done(&self, ws: &Workspace) -> Result<bool, String> {
         let mut now = ws.tree();
         let (mut before, mut after) = (self.before.clone(), self.after.clone());
@@ -98,7 +98,7 @@ impl Sides {
     }
 }
 
-/// Whether an answer is a success without a warning.
+/// Checks that an answer is a success without a warning.
 fn expect_ok(envelope: &Value) -> Result<(), String> {
     if envelope["ok"] == true && envelope.get("warnings").is_none() {
         Ok(())
@@ -107,7 +107,7 @@ fn expect_ok(envelope: &Value) -> Result<(), String> {
     }
 }
 
-/// What differs between two trees, for a message.
+/// Returns the differences between two trees, for a message.
 pub fn difference(one: &Tree, other: &Tree) -> String {
     let mut paths: Vec<&PathBuf> =
         one.keys().chain(other.keys()).filter(|path| one.get(*path) != other.get(*path)).collect();
@@ -120,7 +120,7 @@ pub fn difference(one: &Tree, other: &Tree) -> String {
     lines.join("; ")
 }
 
-/// What stands at a path, for a message.
+/// Describes the entry at a path, for a message.
 fn shown(standing: Option<&Standing>) -> String {
     match standing {
         None => "nothing".to_owned(),
@@ -131,12 +131,12 @@ fn shown(standing: Option<&Standing>) -> String {
     }
 }
 
-/// HEAD and index, byte for byte.
+/// Returns HEAD and index, byte for byte.
 fn git_files(ws: &Workspace) -> Vec<Vec<u8>> {
     ["HEAD", "index"].iter().map(|name| fs::read(ws.path(".git").join(name)).unwrap()).collect()
 }
 
-/// Whether nothing temporary is left, nothing is open, and no lock of git's.
+/// Checks that no temporary file, open entry or git lock is left.
 pub fn must_be_tidy(ws: &Workspace) -> Result<(), String> {
     let mut left = Vec::new();
     for path in files_below(&ws.root) {
@@ -153,12 +153,12 @@ pub fn must_be_tidy(ws: &Workspace) -> Result<(), String> {
     if left.is_empty() { Ok(()) } else { Err(format!("left behind: {left:?}")) }
 }
 
-/// Whether a path has that extension.
+/// Returns true if a path has that extension.
 fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|found| found == ending)
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -175,7 +175,7 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether the newest snapshot is what git would record of the work tree, in a sound repository.
+/// Checks that the newest snapshot is what git would record of the work tree, in a valid repository.
 pub fn must_equal_tip(ws: &Workspace) -> Result<(), String> {
     let index = ws.outside.join("index-of-test");
     for arguments in [&["add", "-A"][..], &["write-tree"]] {

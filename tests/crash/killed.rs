@@ -7,7 +7,7 @@ use crate::scenarios::{self, Scenario};
 
 /// Points tried in each scenario, unless all are.
 const POINTS: usize = 18;
-/// System calls after or before which the disk, a lock or the process's view of it is another.
+/// System calls that change the disk, a lock, or the process's view of it.
 const CALLS: &[&str] = &[
     "openat",
     "openat2",
@@ -35,7 +35,7 @@ const CALLS: &[&str] = &[
     "copy_file_range",
     "exit_group",
 ];
-/// The calls that change names and bytes: at these a kill matters most, so all of them are tried.
+/// System calls that change names and bytes: a kill matters most at these, so all of them are tried.
 pub const CHANGING: &[&str] =
     &["rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir", "mkdirat"];
 
@@ -80,7 +80,7 @@ fn a_change_of_many_files_is_whole_wherever_it_is_killed() {
     let sides = Sides::of(&scenario.before, &scenario.arguments());
     let all = points(&scenario.before.copy(), CALLS, &scenario.arguments());
     let last = |call: &str| all.iter().filter(|point| point.call == call).map(|point| point.number).max();
-    // One file is done as the other: what comes before and after them is of its own kind.
+    // All files are handled alike: only the calls before and after the first ones differ.
     let is_telling = |point: &&Point| {
         let from_end = last(&point.call).unwrap_or(0) - point.number;
         point.number <= 2
@@ -129,7 +129,7 @@ fn a_recovery_that_is_killed_is_recovered_from_too() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
 }
 
-/// A workspace in which a change was killed after some of it, and before the rest.
+/// Returns a workspace in which a change was killed half-way.
 fn half_way(scenario: &Scenario) -> Workspace {
     let all = points(&scenario.before.copy(), CHANGING, &scenario.arguments());
     let mut open = Vec::new();
@@ -147,8 +147,8 @@ fn half_way(scenario: &Scenario) -> Workspace {
     open.swap_remove(open.len() / 3)
 }
 
-/// As after a rollback that an error of the disk cut short: the description has gone from the trash
-/// already, and the folder can still be moved there.
+/// As after a rollback that a disk error interrupted: the description is no longer in the trash, and the folder can
+/// still be moved there.
 #[test]
 fn a_deletion_whose_description_is_gone_is_rolled_back() {
     if !can_inject() {
@@ -156,7 +156,7 @@ fn a_deletion_whose_description_is_gone_is_rolled_back() {
     }
     let ws = Workspace::with(&[("d/a.txt", "a\n"), ("d/e/b.txt", "b\n"), ("other.txt", "other\n")]);
     let before = ws.tree();
-    // The first name that the change moves is that of the description.
+    // The change renames the description first.
     let point = Point { call: "renameat2".to_owned(), number: 1 };
     kill_at(&ws, &point, &["delete", "d", "--recursive"]);
     let waiting = files_below(&ws.path(&state("staging")));
@@ -173,7 +173,7 @@ fn a_deletion_whose_description_is_gone_is_rolled_back() {
     must_be_tidy(&ws).unwrap();
 }
 
-/// Kills a call, and judges what it leaves.
+/// Kills a call, and checks what it leaves.
 fn check(scenario: &Scenario, sides: &Sides, point: &Point) -> Result<(), String> {
     let ws = scenario.before.copy();
     let output = kill_at(&ws, point, &scenario.arguments());
@@ -184,7 +184,7 @@ fn check(scenario: &Scenario, sides: &Sides, point: &Point) -> Result<(), String
         return Err("an acknowledged change is gone".to_owned());
     }
     if is_done {
-        // No backup is lost: what was done can be taken back.
+        // No backup is lost: the change can be undone.
         let envelope = ws.lbx(scenario.back).envelope();
         if envelope["ok"] != true {
             return Err(format!("{:?} answers {envelope}", scenario.back));

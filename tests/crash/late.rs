@@ -1,10 +1,11 @@
-//! What the next call cannot do any more of a change whose own call was killed: a warning, and the change stands.
+//! Steps that the next call can no longer complete for a change whose call was killed: it warns, and the change remains
+//! applied.
 
 use crate::common::Workspace;
 use crate::inject::{can_inject, kill_at, points};
 use crate::killed::CHANGING;
 
-/// What hinders the next call, and its warning.
+/// Obstacle for the next call, and its warning.
 type Case = (&'static str, fn(&Workspace), &'static str);
 
 #[test]
@@ -37,7 +38,7 @@ fn what_can_no_longer_be_done_for_a_killed_change_is_a_warning() {
             let next = ws.lbx(&["append", "b.txt", "--content", "more\n", "--session", "other"]);
             let answer = next.success();
             let is_told = answer["warnings"].to_string().contains(warning);
-            // What is told is of a change that stands.
+            // A warning is about an applied change.
             if is_told {
                 ws.holds("a.txt", "new\n");
             }

@@ -1,4 +1,4 @@
-//! Limits of the system that a change runs into: sizes, rights, room.
+//! System limits that a change runs into: sizes, permissions, disk space.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::inject::{LBX, each, sample, total};
 use crate::judge::Sides;
 use crate::scenarios;
 
-/// An lbx call at the end of other words, such as those of `prlimit`.
+/// Makes an lbx call at the end of another command line, such as one of `prlimit`.
 fn behind(ws: &Workspace, words: &[&str], call: &[&str]) -> std::process::Output {
     let mut command = Command::new(words[0]);
     command
@@ -25,7 +25,7 @@ fn behind(ws: &Workspace, words: &[&str], call: &[&str]) -> std::process::Output
     command.output().unwrap()
 }
 
-/// Whether a program is there; says so where it is not.
+/// Returns true if a program is installed; prints a message otherwise.
 fn has(program: &str) -> bool {
     let found =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -35,7 +35,7 @@ fn has(program: &str) -> bool {
     found
 }
 
-/// Whether what a call under a limit answered is true, and what it leaves whole.
+/// Checks that the answer of a call under a limit is true, and that the files are whole.
 fn judge_limited(
     sides: &Sides,
     ws: &Workspace,
@@ -75,7 +75,7 @@ fn a_limit_on_the_size_of_files_is_an_answer_or_a_death_and_leaves_nothing_torn(
         sample(sizes, 12).into_iter().flat_map(|size| [(size, true), (size, false)]).collect();
     let wrong = each(&tries, |(size, is_deadly)| {
         let limit = format!("--fsize={size}");
-        // The signal that comes with the limit ends a program, unless its caller had it ignored.
+        // The signal of the limit ends a program, unless its caller ignores it.
         let trap = if *is_deadly { "exec \"$@\"" } else { "trap '' XFSZ; exec \"$@\"" };
         let words = ["prlimit", &limit, "sh", "-c", trap, "sh"];
         judge_limited(&sides, &ws.copy(), &words, &call, *is_deadly)
@@ -96,7 +96,7 @@ fn too_few_file_descriptors_are_an_answer_and_leave_nothing_torn() {
     let limits: Vec<u32> = (3..24).collect();
     let wrong = each(&limits, |limit| {
         let option = format!("--nofile={limit}");
-        // The dynamic loader, where there is one, needs a descriptor of its own.
+        // The dynamic loader, if any, needs a descriptor of its own.
         judge_limited(&sides, &ws.copy(), &["prlimit", &option], &call, false)
             .or_else(|what| if *limit == 3 && what.contains("EOF") { Ok(()) } else { Err(what) })
             .map_err(|what| format!("{limit} descriptors: {what}"))
@@ -132,7 +132,7 @@ fn a_folder_that_may_not_be_written_is_an_answer() {
         assert_eq!(answer["error"]["kind"], "permission_denied", "{call:?}: {answer}");
         assert_eq!(ws.tree(), before, "{call:?}");
     }
-    // What has a name already is written where it stands.
+    // An existing file is written in place.
     for call in
         [&["write", "d/a.txt", "--content", "x\n"][..], &["append", "d/a.txt", "--content", "y\n"], &["undo"]]
     {
@@ -143,7 +143,7 @@ fn a_folder_that_may_not_be_written_is_an_answer() {
             "{call:?}: {answer}"
         );
     }
-    // A workspace of which nothing can be written is still read.
+    // A workspace that cannot be written can still be read.
     ws.chmod("", 0o555);
     let _ = Command::new("chmod").args(["-R", "a-w"]).arg(ws.path(".lbx")).status();
     let output = git_allows(&["read", "other.txt"]);
@@ -156,7 +156,7 @@ fn a_folder_that_may_not_be_written_is_an_answer() {
 struct Small(PathBuf);
 
 impl Small {
-    /// One at `folder`; `None`, with a message, where mounting is not allowed.
+    /// Mounts one at `folder`; returns `None`, with a message, if mounting is not allowed.
     fn at(folder: PathBuf, options: &str) -> Option<Self> {
         std::fs::create_dir(&folder).unwrap();
         let mounted =
@@ -168,7 +168,7 @@ impl Small {
         None
     }
 
-    /// Gives it other limits.
+    /// Changes its limits.
     fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
         assert!(Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap().success());
@@ -275,21 +275,21 @@ fn what_durability_costs_is_known() {
 
 #[test]
 fn a_small_change_takes_few_system_calls() {
-    /// System calls of one; a build with debug assertions asks `fcntl` of each file that it closes.
+    /// Largest number of system calls of a change; a build with debug assertions calls `fcntl` for each file that it
+    /// closes.
     const CALLS_MAX: usize = 390;
-    /// Syncs of one, where the file system keeps the order of names and other programs write.
+    /// Largest number of syncs of a change, if the file system keeps the order of names and other programs write.
     const SYNCS_MAX: usize = 11;
     let memory = Path::new("/dev/shm");
     if !crate::inject::can_inject() || !memory.is_dir() {
         return;
     }
     let ws = Workspace::within(memory, &[("d/a.txt", "a\n"), ("b.txt", "b\n")]);
-    // The first change of a session looks at all files, and the first deletion makes the trash.
+    // The first change of a session reads all files, and the first deletion creates the trash.
     ws.lbx(&["delete", "b.txt"]).ok();
     ws.lbx(&["undo"]).ok();
     ws.lbx(&["read", "d/a.txt"]).ok();
-    // As in a repository that is in use. Else it depends on the hour, which is a part of a commit's id, how many of
-    // these a change makes.
+    // As in a repository in use. Otherwise the number of these calls depends on the time, which is part of a commit id.
     for number in 0..=u8::MAX {
         std::fs::create_dir_all(ws.path(&format!(".git/objects/{number:02x}"))).unwrap();
     }
@@ -326,7 +326,7 @@ fn a_change_waits_for_no_disk_where_the_policy_says_so() {
     ws.holds("a.txt", "a\nb\nc\nc\n");
     ws.lbx(&["undo", "--steps", "2"]).ok();
     ws.holds("a.txt", "a\nb\n");
-    // What comes with a clone does not decide that.
+    // The policy of a clone does not decide that.
     ws.write(".lbx/config.toml", "durable = false\n");
     let error = ws.lbx(&["append", "a.txt", "--content", "d\n"]).error("invalid_request");
     assert!(error["message"].as_str().unwrap().contains("durable"), "{error:#}");
@@ -369,7 +369,7 @@ fn a_small_change_waits_for_the_disk_twice() {
         let names = ["fsync", "fdatasync", "syncfs", "sync", "rename", "renameat", "renameat2", "clone3"];
         let calls = crate::inject::calls(&ws, &names, &scenario.arguments());
         let is_sync = |call: &&String| call.contains("sync");
-        // What is renamed in between makes another wave of the syncs that follow.
+        // A rename in between splits the syncs into waves.
         let waves = calls.chunk_by(|one, other| is_sync(&one) == is_sync(&other));
         let waves = waves.filter(|wave| wave.first().is_some_and(|call| is_sync(&call))).count();
         let syncs = calls.iter().filter(is_sync).count();

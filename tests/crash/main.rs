@@ -1,4 +1,4 @@
-//! Changes that are stopped, or hindered, at any point: whole or not at all, and the next call works.
+//! Changes that are killed or fail at any point: complete or not applied, and the next call works.
 //!
 //! Every k-th system call is tried; `LBX_CRASH_ALL=1` tries each.
 #![expect(

@@ -1,4 +1,4 @@
-//! What changes of many files, and of large ones, take of the system: calls for each file, blocks of the disk.
+//! Cost of changes of many or large files: system calls per file, and disk blocks.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::common::Workspace;
 use crate::inject;
 use crate::power::Disk;
 
-/// Calls that a change makes for its files.
+/// System calls that a change makes for its files.
 const CALLS: [&str; 14] = [
     "openat",
     "openat2",
@@ -23,12 +23,12 @@ const CALLS: [&str; 14] = [
     "renameat",
     "renameat2",
 ];
-/// Most of them for a file more in a patch of many: looked at and opened, read, written aside, put in place.
+/// Largest number of calls per additional file in a large patch: stat, open, read, write to the staging area, rename.
 const CALLS_A_FILE_MAX: usize = 18;
-/// Files of the smaller patch, and of the larger one.
+/// Number of files of the smaller and of the larger patch.
 const FILES: [usize; 2] = [100, 400];
 
-/// The calls that a patch of so many files in one folder makes.
+/// Counts the calls of a patch of that many files in one folder.
 fn calls(files: usize) -> usize {
     let name = |number: usize| format!("d/f{number}.txt");
     let old: Vec<(String, String)> = (0..files).map(|it| (name(it), format!("{it}\nold\n"))).collect();
@@ -60,11 +60,11 @@ fn old_bytes_of_a_large_file_share_its_blocks_where_the_disk_can() {
     /// Size of the file, in bytes.
     const BYTES: usize = 48 << 20;
     let Some(disk) = Disk::new("xfs", 400) else { return };
-    // Lines that no compression makes small for a snapshot, which the file is too large for.
+    // Compressible lines; the file is too large for a snapshot.
     let text = "0123456789abcde\n".repeat(BYTES / 16);
     let ws = Workspace::with(&[("large.txt", "first\n")]).copy_within(&disk.mounted);
     ws.write("large.txt", &text);
-    // What keeps the old file: without it, its blocks go to the backup, or are free for it.
+    // The hard link keeps the old file: without it, its blocks move to the backup, or are freed.
     std::fs::hard_link(ws.path("large.txt"), ws.path("linked.txt")).unwrap();
     disk.sync();
     let used = || {

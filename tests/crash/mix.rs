@@ -1,4 +1,4 @@
-//! Every changing tool at once, in many processes, of which many are killed.
+//! Every changing tool in many concurrent processes, many of which are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,49 +11,49 @@ use crate::common::{Workspace, kill};
 use crate::inject::is_thorough;
 use crate::judge::{must_be_tidy, must_equal_tip};
 
-/// Processes at once, and calls by each.
+/// Number of concurrent processes, and of calls by each.
 const CALLS: (u64, usize) = (16, 100);
-/// The same in a quick run.
+/// Processes and calls in a quick run.
 const CALLS_QUICK: (u64, usize) = (6, 14);
-/// Within this time after its start a call is killed, in microseconds.
+/// Longest time from the start of a call to its kill, in microseconds.
 const KILLED_WITHIN: usize = 90_000;
 
-/// The files of a folder, by name.
+/// Files of a folder, by name.
 type Files = BTreeMap<String, String>;
 
-/// A process that calls one tool after another: changes in a folder of its own, of which it knows
-/// what each comes to, and in files that all share.
+/// A process that calls one tool after another. It changes its own folder, of which it knows each result, and files
+/// that all processes share.
 struct Caller<'w> {
-    /// Where it works.
+    /// Shared workspace.
     ws: &'w Workspace,
-    /// Its number.
+    /// Number of the process.
     number: u64,
-    /// Whence its choices come.
+    /// Source of its choices.
     random: Random,
-    /// Its folder after each change that was not taken back.
+    /// Its folder after each change that was not undone.
     folders: Vec<Files>,
-    /// The bytes of what it deleted, by name.
+    /// Bytes of its deleted files, by name.
     deleted: Files,
-    /// Changes that stand, those that were taken back and the undos themselves included.
+    /// Applied changes, including undone ones and the undos themselves.
     changes: usize,
-    /// Lines of the shared files: whether they stand, and may.
+    /// Lines written to the shared files; true if the call was acknowledged.
     lines: Vec<(String, bool)>,
-    /// The snapshots that it was told.
+    /// Snapshots named in its answers.
     snapshots: Vec<String>,
 }
 
 impl Caller<'_> {
-    /// A session's name: its own folder has one, so that undo takes back only what is there.
+    /// Returns the name of a session: its own folder has one, so that undo reverts only changes there.
     fn session(&self, what: &str) -> String {
         format!("{what}{}", self.number)
     }
 
-    /// The path of a file in its folder.
+    /// Returns the path of a file in its folder.
     fn own(&self, name: &str) -> String {
         format!("own{}/{name}", self.number)
     }
 
-    /// What stands in its folder.
+    /// Returns the files in its folder.
     fn stands(&self) -> Files {
         let Ok(listing) = fs::read_dir(self.ws.path(&format!("own{}", self.number))) else {
             return Files::new();
@@ -67,7 +67,7 @@ impl Caller<'_> {
             .collect()
     }
 
-    /// Calls a tool, which may be killed; its answer, `None` of a killed one that gave none.
+    /// Calls a tool, which may be killed; returns its answer, or `None` if it was killed before it answered.
     fn call(&mut self, tool: &str, session: &str, request: &Value) -> Option<Value> {
         let json = request.to_string();
         let child = self.ws.call(&[tool, "--session", session, "--json", &json]).spawn();
@@ -87,13 +87,13 @@ impl Caller<'_> {
         answer
     }
 
-    /// A change in its own folder that leads to `after`.
+    /// Makes a change in its own folder that leads to `after`.
     fn change(&mut self, tool: &str, request: &Value, after: Files) {
         let before = self.folders.last().unwrap().clone();
         assert_ne!(before, after, "{tool} {request}");
         let is_acknowledged = self.call(tool, &self.session("s"), request).is_some();
         if !is_acknowledged {
-            // Whatever the dead call left is settled by the next one, which has a session of its own.
+            // The next call, which has a session of its own, finishes or rolls back what the killed call left.
             self.append();
         }
         let now = self.stands();
@@ -109,7 +109,7 @@ impl Caller<'_> {
         }
     }
 
-    /// One line for the shared log; lives to tell.
+    /// Appends one line to the shared log, in a call that is not killed.
     fn append(&mut self) {
         let line = format!("process {} line {}", self.number, self.lines.len());
         let session = self.session("shared");
@@ -120,7 +120,7 @@ impl Caller<'_> {
         self.lines.push((line, true));
     }
 
-    /// A change of a file that all share.
+    /// Changes a file that all processes share.
     fn share(&mut self) {
         let number = self.lines.len();
         let line = format!("process {} line {number}", self.number);
@@ -141,7 +141,7 @@ impl Caller<'_> {
         self.lines.push((line, answer.is_some()));
     }
 
-    /// One of its files, which it reads.
+    /// Reads one of its files.
     fn read_one(&mut self) -> Option<(String, String)> {
         let files: Vec<(String, String)> = self.folders.last()?.clone().into_iter().collect();
         if files.is_empty() {
@@ -153,7 +153,7 @@ impl Caller<'_> {
         Some((name, text))
     }
 
-    /// Any tool, on whatever there is.
+    /// Calls any tool on any of the files.
     fn step(&mut self, round: usize) -> Option<()> {
         let mut after = self.folders.last()?.clone();
         let (new, text) = (format!("new{round}"), format!("text {round}\n"));
@@ -257,7 +257,7 @@ fn every_tool_at_once_with_kills_loses_and_tears_nothing() {
                         snapshots: Vec::new(),
                     };
                     for round in 0..calls {
-                        // One that finds nothing to work on is passed over.
+                        // A step that finds nothing to work on is skipped.
                         let _ = caller.step(round);
                     }
                     caller

@@ -1,5 +1,5 @@
-//! A workspace that spans mounts: every change works on each, moves and the trash across them, and what is
-//! killed on the way is whole afterwards.
+//! A workspace that spans mounts: every change works on each, moves and the trash work across them, and a killed change
+//! is whole afterwards.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace, make_fifo};
 use crate::judge::{difference, files_below};
 
-/// Runs a script in which `$LBX` is the binary and the folder `vol` of the workspace is another mount of
-/// the same file system; `None` where nobody may mount here.
+/// Runs a script in which `$LBX` is the binary and the folder `vol` of the workspace is another mount of the same file
+/// system; returns `None` if mounting is not allowed.
 fn with_mount(ws: &Workspace, script: &str) -> Option<Output> {
     let volume = ws.outside.join("volume");
     after_mount(ws, &format!("mount --bind {} vol", volume.display()), script)
 }
 
-/// Runs a script after that command, which mounts something.
+/// Runs a script after a command that mounts something.
 fn after_mount(ws: &Workspace, mount: &str, script: &str) -> Option<Output> {
     let script = format!("{mount} || exit 77\n{script}");
     let output = Command::new("unshare")
@@ -37,7 +37,7 @@ fn after_mount(ws: &Workspace, mount: &str, script: &str) -> Option<Output> {
     output
 }
 
-/// A workspace with a volume.
+/// Creates a workspace with a volume.
 fn workspace() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("other.txt", "other\n")]);
     let volume = ws.outside.join("volume");
@@ -50,20 +50,20 @@ fn workspace() -> Workspace {
     ws
 }
 
-/// The answers of a script's calls.
+/// Returns the answers of a script's calls.
 fn answers(output: &Output) -> Vec<Value> {
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Every call of a script answered, without a warning.
+/// Checks that every call of a script succeeded without a warning.
 fn all_went_well(output: &Output) {
     for answer in answers(output) {
         assert_eq!((&answer["ok"], &answer["warnings"]), (&Value::Bool(true), &Value::Null), "{answer}");
     }
 }
 
-/// Whether anything waits that belongs to nothing any more.
+/// Returns true if no temporary file is left.
 fn is_tidy(ws: &Workspace) -> bool {
     let files = files_below(&ws.outside);
     let waits = |name: &str| {
@@ -132,7 +132,7 @@ fn a_move_across_mounts_that_is_killed_is_whole() {
     assert!(whole.iter().all(|count| *count > 0), "{whole:?}");
 }
 
-/// A workspace on an overlay file system, as in a container; its lower layer is the workspace itself.
+/// Runs a script in a workspace on an overlay file system, as in a container; the lower layer is the workspace itself.
 fn on_overlay(ws: &Workspace, script: &str) -> Option<Output> {
     for folder in ["upper", "work"] {
         fs::create_dir(ws.outside.join(folder)).unwrap();
@@ -208,7 +208,7 @@ fn what_is_no_folder_takes_the_place_of_one_on_an_overlay() {
         })
         .concat();
     let Some(output) = on_overlay(&ws, &script) else { return };
-    // What `diff` finds is no answer.
+    // The output of `diff` is not an answer.
     for answer in answers(&output) {
         assert_eq!((&answer["ok"], &answer["warnings"]), (&Value::Bool(true), &Value::Null), "{answer:#}");
     }
@@ -242,7 +242,7 @@ fn fifos_and_sockets_go_to_another_file_system() {
         eprintln!("skipped: it needs a /dev/shm of its own");
         return;
     }
-    // The layer of a transaction is in memory here, so all that it made comes from another file system.
+    // The layer of a transaction is in memory here, so all its files come from another file system.
     let socket = r#"python3 -c "import socket; socket.socket(socket.AF_UNIX).bind(\"s\")""#;
     let command =
         format!("umask 0; mkfifo -m 620 p; mkdir d; mkfifo d/q; rm -r old; mkfifo old; rm pipe; {socket}");

@@ -1,5 +1,5 @@
-//! Changes that are killed half-way, and files that someone else changes before the next call: no entry
-//! stops that call, nobody's bytes are lost, and a warning says where they are.
+//! Changes that are killed half-way, with files that another program changes before the next call. No entry blocks that
+//! call, nobody's bytes are lost, and a warning says where they are.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,25 +19,25 @@ use crate::scenarios::{self, Scenario};
 
 /// Tries in each scenario, unless all are.
 const TRIES: usize = 14;
-/// What an outsider writes.
+/// Bytes that an outsider writes.
 const FOREIGN: &[u8] = b"someone else's\n";
 
-/// What an outsider does to a path.
+/// Action of an outsider on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deed {
-    /// Removes whatever stands there.
+    /// Removes the entry at the path.
     Removes,
-    /// Puts a file there.
+    /// Creates a file.
     File,
-    /// Puts a folder there, with a file in it.
+    /// Creates a folder with a file in it.
     Folder,
-    /// Makes a repository there.
+    /// Creates a repository.
     Repository,
-    /// Puts a symlink there.
+    /// Creates a symlink.
     Link,
 }
 
-/// All of them.
+/// All actions.
 const DEEDS: [Deed; 5] = [Deed::Removes, Deed::File, Deed::Folder, Deed::Repository, Deed::Link];
 
 impl Deed {
@@ -72,7 +72,7 @@ impl Deed {
     }
 }
 
-/// Makes a folder into a repository.
+/// Turns a folder into a repository.
 fn repository(path: &Path) {
     let git = path.join(".git");
     fs::create_dir_all(git.join("objects")).unwrap();
@@ -80,19 +80,19 @@ fn repository(path: &Path) {
     fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
 }
 
-/// The open entries of a workspace.
+/// Returns the open journal entries of a workspace.
 fn open_entries(ws: &Workspace) -> Vec<PathBuf> {
     let listing = fs::read_dir(ws.path(&state("journal/open")));
     let paths = listing.into_iter().flatten().map(|entry| entry.unwrap().path());
     paths.filter(|path| !path.file_name().unwrap().to_str().unwrap().starts_with('.')).collect()
 }
 
-/// The warnings of an answer, as one text.
+/// Returns the warnings of an answer, as one text.
 fn warnings(answer: &Value) -> String {
     answer["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The next calls of other paths work, nothing stays open, and who has to know is told.
+/// Checks that the next calls on other paths work, nothing stays open, and the session involved gets a warning.
 fn must_go_on(ws: &Workspace) -> Result<(), String> {
     let append = |number: usize| {
         let text = format!("next {number}\n");
@@ -117,7 +117,7 @@ fn must_go_on(ws: &Workspace) -> Result<(), String> {
     Ok(())
 }
 
-/// The bytes of every file of a workspace, the state among them, and those that entries of the journal hold.
+/// Returns the bytes of every file of a workspace, including the state, and of the files in journal entries.
 fn all_bytes(ws: &Workspace) -> BTreeSet<Vec<u8>> {
     let files: Vec<Vec<u8>> = files_below(&ws.root).iter().filter_map(|path| fs::read(path).ok()).collect();
     let entries = files.iter().filter_map(|bytes| serde_json::from_slice::<Value>(bytes).ok());
@@ -128,7 +128,7 @@ fn all_bytes(ws: &Workspace) -> BTreeSet<Vec<u8>> {
     files.into_iter().chain(held).collect()
 }
 
-/// Kills a change, lets an outsider in, and judges what the next calls leave.
+/// Kills a change, lets an outsider act, and checks what the next calls leave.
 fn check(
     scenario: &Scenario,
     sides: &Sides,
@@ -137,7 +137,7 @@ fn check(
     deed: Deed,
 ) -> Result<(), String> {
     let ws = half_way.copy();
-    // What the outsider destroys with its own hands is nobody's to keep.
+    // Bytes that the outsider itself destroys need not be kept.
     let doomed: BTreeSet<Vec<u8>> = below(&ws.tree(), path);
     deed.to(&ws.root.join(path));
     let theirs = ws.tree();
@@ -156,7 +156,7 @@ fn check(
     Ok(())
 }
 
-/// The bytes of the files at or below a path.
+/// Returns the bytes of the files at or below a path.
 fn below(tree: &Tree, path: &Path) -> BTreeSet<Vec<u8>> {
     let inner =
         tree.iter().filter(|(at, (kind, ..)): &(&PathBuf, &Standing)| *kind == 'f' && at.starts_with(path));
@@ -201,7 +201,7 @@ fn whatever_others_do_to_a_killed_change_the_next_call_works() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
 }
 
-/// A workspace in which a change was killed as late as `is_before` is still true, its entry open.
+/// Returns a workspace in which a change was killed as late as `is_before` still holds, with its entry open.
 fn killed_before(ws: &Workspace, call: &[&str], is_before: impl Fn(&Workspace) -> bool) -> Workspace {
     let mut last = None;
     for point in points(&ws.copy(), CHANGING, call) {
@@ -224,7 +224,7 @@ fn a_folder_that_was_made_for_a_killed_write_may_be_removed() {
     let ws = killed_before(&ws, &call, |ws| ws.path("d").exists() && !ws.path("d/n").exists());
     fs::remove_dir(ws.path("d")).unwrap();
     ws.lbx(&["append", "other.txt", "--content", "more\n"]).ok();
-    // It was not begun, and so it is completed.
+    // It had not begun, so it is completed.
     ws.holds("d/n", "new\n");
 }
 
@@ -294,7 +294,7 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
         assert!(ws.path(&state(&format!("journal/stuck/{name}"))).exists());
         assert!(all_bytes(&ws).contains(&b"b\na\n"[..]), "the new bytes are there");
         ws.holds("a.txt", "a\n");
-        // A person looks at it, and gc leaves it.
+        // A person has to look at it, and gc leaves it.
         ws.lbx(&["gc", "--keep-days", "0"]).ok();
         assert!(ws.path(&state(&format!("journal/stuck/{name}"))).exists());
     }
@@ -315,7 +315,7 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
     assert!(error["message"].as_str().unwrap().contains(&name), "{error}");
 }
 
-/// Gives an open entry the name that it had before it was in force, as a power failure may do.
+/// Renames an open entry to the name that it had before it was in force, as a power failure may do.
 fn take_name(ws: &Workspace) -> PathBuf {
     let [open] = open_entries(ws).try_into().unwrap();
     let unpublished = open.with_file_name(format!(".{}", open.file_name().unwrap().to_str().unwrap()));
@@ -363,7 +363,7 @@ fn an_entry_that_never_came_into_force_counts_only_where_its_change_has_begun() 
         let staged = files_below(&ws.path(&state("staging")));
         assert_eq!(staged.is_empty(), text != "newer", "{text}: {staged:?}");
     }
-    // A dead call's bytes do not come over what others have made of the file.
+    // Bytes of a killed call do not overwrite what others have made of the file.
     let ws = not_begun;
     take_name(&ws);
     ws.write("a.txt", "theirs\n");
@@ -371,7 +371,7 @@ fn an_entry_that_never_came_into_force_counts_only_where_its_change_has_begun() 
     ws.holds("a.txt", "theirs\n");
 }
 
-/// The numbers in the history of a session.
+/// Returns the numbers in the history of a session.
 fn numbers(ws: &Workspace, session: &str) -> Vec<u64> {
     let listing = fs::read_dir(ws.path(&state(&format!("journal/done/{session}")))).unwrap();
     let names = listing.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -388,7 +388,7 @@ fn a_number_is_given_once_and_no_entry_takes_anothers_place() {
         assert_eq!(append(text)["ok"], true);
     }
     assert_eq!(numbers(&ws, "default"), [1, 2]);
-    // The session's file is as it was before the last change, or lost: the journal knows.
+    // The session file has its old state, or is lost: the journal knows.
     let file = ws.path(&state("sessions/default.lbx"));
     let old = fs::read(&file).unwrap();
     assert_eq!(append("3\n")["ok"], true);
@@ -401,7 +401,7 @@ fn a_number_is_given_once_and_no_entry_takes_anothers_place() {
         ws.lbx(&["undo"]).ok();
         assert!(ws.read_bytes("a.txt").ends_with(format!("{kept}\n").as_bytes()), "undone to {kept}");
     }
-    // Neither the end of the session nor gc, nor both, let a number be given again.
+    // Neither the end of the session nor gc lets a number be reused.
     ws.lbx(&["session", "end"]).ok();
     ws.lbx(&["gc", "--keep-days", "0"]).ok();
     assert_eq!(numbers(&ws, "default"), [0; 0]);
@@ -420,7 +420,7 @@ fn a_change_of_a_newer_version_is_neither_skipped_nor_collected() {
     let text = fs::read_to_string(&newest).unwrap();
     fs::write(&newest, text.replacen("\"version\":2", "\"version\":99", 1)).unwrap();
     ws.lbx(&["append", "b.txt", "--content", "more\n"]).ok();
-    // What came after it needs it not.
+    // Later changes do not need it.
     ws.lbx(&["undo"]).ok();
     for call in [&["undo"][..], &["gc", "--keep-days", "0"]] {
         let error = ws.lbx(call).error("io_error");
@@ -486,7 +486,7 @@ fn two_roots_that_count_in_one_file_lose_no_count() {
     ws.holds("sub/count.txt", format!("{}\n", counters * counted_by_each));
 }
 
-/// How many wait for the lock of the file with this inode; `None` where the system shows no table of locks.
+/// Returns how many wait for the lock of the file with this inode; `None` if the system has no table of locks.
 fn waiting_for(inode: u64) -> Option<usize> {
     let table = fs::read_to_string("/proc/locks").ok().filter(|table| table.contains(" FLOCK "))?;
     let names = |line: &&str| line.contains("-> FLOCK") && line.contains(&format!(":{inode} "));
@@ -521,14 +521,14 @@ fn a_state_that_others_remove_or_rename_stops_no_call_that_waits_for_it() {
         let mut added: Vec<&str> = text.lines().skip(2).collect();
         added.sort_unstable();
         assert_eq!(added, ["four", "three"]);
-        // Both are in the state that stands now, and can be undone there.
+        // Both are in the current state, and can be undone there.
         assert_eq!(numbers(&ws, "default"), [1, 2]);
         ws.lbx(&["undo", "--steps", "2"]).ok();
         ws.holds("a.txt", "one\ntwo\n");
     }
 }
 
-/// The snapshot of a file that moves is written before it moves, from what was read then.
+/// The snapshot of a file that moves is written before the move, from the bytes read then.
 #[test]
 fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
     if !can_inject() {
@@ -545,7 +545,7 @@ fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
     ws.holds("b.txt", "theirs\n");
 }
 
-/// A program that logs may add lines between the last look at the file and the write of this call.
+/// A program that logs may add lines between the last check of the file and the write of this call.
 #[test]
 fn lines_that_a_program_adds_just_before_an_append_stay() {
     if !can_inject() {
@@ -575,8 +575,8 @@ fn lines_that_a_program_adds_just_before_an_append_stay() {
     must_be_tidy(&ws).unwrap();
 }
 
-/// An editor writes a new file and renames it over the old one: that may come between the last look at the file and
-/// the rename of this call.
+/// An editor writes a new file and renames it over the old one, possibly between the last check of the file and the
+/// rename of this call.
 #[test]
 fn what_an_editor_saves_just_before_the_rename_stays() {
     if !can_inject() {
@@ -602,7 +602,7 @@ fn what_an_editor_saves_just_before_the_rename_stays() {
             call.join().unwrap()
         });
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        // Where the machine was slow, the editor came before the last look.
+        // On a slow machine, the editor came before the last check.
         assert!(said.contains("stale_file"), "{said}");
         ws.holds(path, "theirs\n");
         ws.lbx(&["write", "other.txt", "--content", "other\n", "--session", "next"]).ok();

@@ -1,7 +1,7 @@
-//! Power that fails: a file system that forgets, at one stroke, all that was not synced.
+//! Power failures: a file system that loses everything that was not synced.
 //!
-//! An ext4 (and an xfs, where it can be made) in a file is mounted for the test and shut down by
-//! `FS_IOC_SHUTDOWN`; after that it is mounted again, as after a reboot. Needs root.
+//! An ext4 (and an xfs, if one can be made) in a file is mounted for the test and shut down by `FS_IOC_SHUTDOWN`. Then
+//! it is mounted again, as after a reboot. Needs root.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use crate::scenarios::{self, Scenario};
 
 /// Points tried in each scenario, unless all are.
 const POINTS: usize = 3;
-/// The system calls before which the power fails.
+/// System calls before which the power fails.
 const CALLS: &[&str] = &[
     "write",
     "pwrite64",
@@ -30,23 +30,23 @@ const CALLS: &[&str] = &[
     "syncfs",
     "exit_group",
 ];
-/// Shuts the file system down: all that is not on disk is lost (2), or the journal is written first,
-/// with names whose bytes never were (1).
+/// Shuts the file system down: everything that is not on disk is lost (2), or the journal is written first, with names
+/// whose bytes never were written (1).
 const SHUT_DOWN: &str = "import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', int(sys.argv[2])))";
 
-/// A file system in a file, gone when the test ends however it ends.
+/// A file system in a file, removed when the test ends, however it ends.
 pub struct Disk {
-    /// Holds the file and the mount point.
+    /// Folder of the image and the mount point.
     _folder: tempfile::TempDir,
-    /// The file.
+    /// Image file.
     image: PathBuf,
-    /// Where it is mounted.
+    /// Mount point.
     pub mounted: PathBuf,
 }
 
 impl Disk {
-    /// An empty one; `None`, with a message, where there can be none.
+    /// Creates an empty disk; returns `None`, with a message, if that is not possible.
     pub fn new(kind: &str, mebibytes: u32) -> Option<Self> {
         if !rustix::process::geteuid().is_root() || !succeeds("python3", &["-c", "import fcntl"]) {
             eprintln!("skipped: the power fails for root alone, by python3");
@@ -69,22 +69,22 @@ impl Disk {
         None
     }
 
-    /// Mounts it; the loop device goes with the mount.
+    /// Mounts it; the loop device is released with the mount.
     fn mount(&self) -> bool {
         succeeds("mount", &["-o", "loop", self.image.to_str().unwrap(), self.mounted.to_str().unwrap()])
     }
 
-    /// Puts everything on disk.
+    /// Syncs everything to disk.
     pub fn sync(&self) {
         assert!(succeeds("sync", &["-f", self.mounted.to_str().unwrap()]));
     }
 
-    /// The power fails, and comes back.
+    /// Lets the power fail, and restores it.
     fn lose_power(&self, mode: &str) {
         let mounted = self.mounted.to_str().unwrap();
         assert!(succeeds("python3", &["-c", SHUT_DOWN, mounted, mode]), "no shutdown");
-        // A mount namespace that another program made meanwhile holds it too: then what is mounted again
-        // is still the one without power.
+        // A mount namespace that another program created in the meantime holds the mount too: then the second mount is
+        // still the one without power.
         for _ in 0..200 {
             assert!(succeeds("umount", &[mounted]), "still in use");
             assert!(self.mount(), "cannot be mounted again");
@@ -96,7 +96,7 @@ impl Disk {
         panic!("another program holds the disk");
     }
 
-    /// Whether it can be written.
+    /// Returns true if it can be written.
     fn has_power(&self) -> bool {
         let probe = self.mounted.join("probe");
         std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe)).is_ok()
@@ -109,20 +109,20 @@ impl Drop for Disk {
     }
 }
 
-/// Whether a program ends well; its words are of no interest.
+/// Returns true if a program succeeds; its output is ignored.
 fn succeeds(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The disks that can be made here.
+/// Returns the disks that can be made here.
 fn disks() -> Vec<(&'static str, Disk)> {
     let kinds = [("ext4", 64), ("xfs", 320)];
     kinds.into_iter().filter_map(|(kind, size)| Some((kind, Disk::new(kind, size)?))).collect()
 }
 
-/// One change of each kind, one after the other.
+/// One change of each kind, in order.
 const CHANGES: &[&[&str]] = &[
     &["write", "n/m/new.txt", "--content", "new\n"],
     &["write", "a.txt", "--content", "one\ntwo\n"],
@@ -164,7 +164,7 @@ fn what_was_acknowledged_survives_a_power_failure() {
                 if let Some(id) = answer["snapshot"].as_str() {
                     ws.git(&["merge-base", "--is-ancestor", id, "lbx-snapshots"]);
                 }
-                // What the session had read may be lost, and is then said to be; so read again.
+                // The read records of the session may be lost, which a call then reports; so read again.
                 let _ = ws.lbx(&["read", "a.txt"]).envelope();
                 let next = ws.lbx(&["append", "log", "--content", "x\n", "--session", "next"]).success();
                 assert_eq!(next.get("warnings"), None, "{what}");
@@ -183,7 +183,7 @@ fn what_was_acknowledged_survives_a_power_failure() {
     }
 }
 
-/// Whether nothing is empty that must not be, and git finds nothing wrong.
+/// Checks that no file is empty by accident, and that git finds no problem.
 fn must_be_whole(ws: &Workspace, what: &str) {
     let folders = [".git/objects", ".git/refs", &state("journal")].map(|name| ws.path(name));
     for file in folders.iter().filter(|folder| folder.is_dir()).flat_map(|folder| files_below(folder)) {
@@ -220,14 +220,14 @@ fn a_power_failure_at_any_moment_leaves_all_old_or_all_new() {
     assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Lets the power fail during a call, and judges what is left.
+/// Lets the power fail during a call, and checks what is left.
 fn check(disk: &Disk, scenario: &Scenario, sides: &Sides, point: &Point, mode: &str) -> Result<(), String> {
     let ws = scenario.before.copy_within(&disk.mounted);
     disk.sync();
     let output = kill_at(&ws, point, &scenario.arguments());
     let was_acknowledged = output.stdout.starts_with(b"{\"ok\":true");
     disk.lose_power(mode);
-    // What is written in place is whole again with the next call.
+    // A file that is written in place is whole again after the next call.
     if !scenario.name.ends_with("in place") && scenario.name != "append" {
         sides.must_be_whole(&ws)?;
     }

@@ -1,4 +1,4 @@
-//! A `git prune --expire=now` beside a call: it takes objects that no reference leads to yet.
+//! A concurrent `git prune --expire=now`: it removes objects that no ref reaches yet.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn a_snapshot_whose_objects_are_pruned_as_it_is_made_is_made_again() {
     }
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
-    // The first such call takes git's lock, the second one moves the branch: the objects have their names by then.
+    // The first such call takes git's lock, the second moves the branch: by then the objects have their names.
     let delay = "inject=renameat2:delay_enter=500000:when=2";
     let lock = ws.path(".git/refs/heads/lbx-snapshots.lock");
     let strace = ["-o", "/dev/null", "-e", "trace=renameat2", "-e", delay].map(Into::into);

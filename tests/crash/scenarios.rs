@@ -4,24 +4,24 @@ use crate::common::Workspace;
 
 /// One kind of change.
 pub struct Scenario {
-    /// Its name, for messages.
+    /// Name, for messages.
     pub name: &'static str,
-    /// The workspace, with everything read and deleted that the change needs.
+    /// Workspace with everything read and deleted that the change needs.
     pub before: Workspace,
-    /// The change.
+    /// Arguments of the change.
     pub call: Vec<String>,
-    /// The call that takes it back.
+    /// Arguments of the call that undoes it.
     pub back: &'static [&'static str],
 }
 
 impl Scenario {
-    /// The change's arguments.
+    /// Returns the arguments of the change.
     pub fn arguments(&self) -> Vec<&str> {
         self.call.iter().map(String::as_str).collect()
     }
 }
 
-/// The files that every workspace has.
+/// Files of every workspace.
 const FILES: &[(&str, &str)] = &[
     ("a.txt", "one\ntwo\nthree\n"),
     ("b.txt", "b\n"),
@@ -30,7 +30,7 @@ const FILES: &[(&str, &str)] = &[
     ("other.txt", "other\n"),
 ];
 
-/// Several files: changed, made in a new folder, deleted.
+/// A patch of several files: one changed, one created in a new folder, one deleted.
 const PATCH: &str = "\
 --- a/a.txt
 +++ b/a.txt
@@ -54,12 +54,12 @@ const PATCH: &str = "\
 +bb
 ";
 
-/// A workspace in which all is read and one change is made already, so that the state is there.
+/// Creates a workspace in which all files are read and one change is made, so that the state exists.
 fn workspace() -> Workspace {
     ready(Workspace::with(FILES))
 }
 
-/// The same of a workspace with these files.
+/// Reads all files of a workspace and makes one change.
 fn ready(ws: Workspace) -> Workspace {
     ws.chmod("a.txt", 0o640);
     ws.link("b.txt", "d/link");
@@ -72,25 +72,24 @@ fn ready(ws: Workspace) -> Workspace {
     ws
 }
 
-/// A change in a workspace.
+/// Creates a scenario from a workspace and a call.
 fn scenario(name: &'static str, before: Workspace, call: &[&str], back: &'static [&'static str]) -> Scenario {
     Scenario { name, before, call: call.iter().map(|word| (*word).to_owned()).collect(), back }
 }
 
-/// A workspace whose policy has `a.txt` written in place.
+/// Creates a workspace whose policy writes `a.txt` in place.
 fn in_place() -> Workspace {
     ready(Workspace::with(&[FILES, &[(".lbx/config.toml", "write.in_place = [\"a.txt\"]\n")]].concat()))
 }
 
-/// The same, with a change that an undo cuts off.
+/// Creates the same workspace with a change that an undo truncates.
 fn in_place_edited() -> Workspace {
     let ws = in_place();
     ws.lbx(&["append", "a.txt", "--content", "four\n"]).ok();
     ws
 }
 
-/// Folders that have changed places and were changed besides, a file in the place of a folder, and
-/// one in the place of another.
+/// Creates a workspace with swapped and changed folders, a file in place of a folder, and a folder in place of a file.
 fn mixed() -> Workspace {
     let ws = workspace();
     for call in [
@@ -108,7 +107,7 @@ fn mixed() -> Workspace {
     ws
 }
 
-/// A change of so many files that they have one file of old bytes, one pack of objects, and a second thread.
+/// Returns a change with enough files for one backup file, one pack of objects, and a second thread.
 pub fn of_many_files() -> Scenario {
     let names: Vec<String> = (0..70).map(|number| format!("m{}/f{number}", number % 40)).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), name.as_str())).collect();
@@ -119,7 +118,7 @@ pub fn of_many_files() -> Scenario {
     scenario("edit many files", ws, &["edit", "--json", &edit.to_string()], &["undo"])
 }
 
-/// All of them, or those whose names hold the words of `LBX_CRASH_ONLY`.
+/// Returns all scenarios, or those whose names contain the words of `LBX_CRASH_ONLY`.
 pub fn all() -> Vec<Scenario> {
     let deleted = workspace();
     deleted.lbx(&["delete", "d", "--recursive"]).ok();

@@ -1,4 +1,4 @@
-//! Backups that share their blocks with the old file, and programs that write on in it.
+//! Backups that share blocks with the old file, and programs that keep writing to it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::common::{Workspace, sha256};
 use crate::inject::{can_inject, traced};
 use crate::power::Disk;
 
-/// Writes into a mapped file as soon as a line comes: no time of the file tells of a page that is dirty already.
+/// Writes into a mapped file as soon as a line arrives: no timestamp shows a page that is already dirty.
 const WRITER: &str = "import mmap, sys
 file = open(sys.argv[1], 'r+b')
 mapped = mmap.mmap(file.fileno(), 0)
@@ -20,7 +20,7 @@ mapped[100000] = ord('X')";
 /// Longest wait for the backup.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Whether a backup was begun; that of a small file is in the journal.
+/// Returns true if a backup was begun; a small file's backup is in the journal.
 fn has_backup(ws: &Workspace) -> bool {
     let below = |folder: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()

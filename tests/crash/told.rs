@@ -1,38 +1,37 @@
-//! What one failing system call costs a call that succeeds all the same: a warning says it.
+//! Warnings of a call that succeeds although one system call fails.
 
 use std::collections::BTreeSet;
 
 use crate::common::{Workspace, state};
 use crate::inject::{can_inject, each, fail_at, points};
 
-/// A workspace, the call made there, the system calls of which one fails, what it says, and the warning that
-/// this brings about.
+/// A workspace, the call made there, the system calls of which one fails, the errno, and the warning that it causes.
 type Case = (fn() -> Workspace, &'static [&'static str], &'static [&'static str], &'static str, &'static str);
 
 /// A call that changes a file.
 const APPEND: &[&str] = &["prepend", "a.txt", "--content", "two\n"];
-/// One that changes another.
+/// A call that changes another file.
 const APPEND_B: &[&str] = &["prepend", "b.txt", "--content", "two\n"];
-/// One that commits for the developer.
+/// A call that commits for the developer.
 const SQUASH: &[&str] = &["squash", "-m", "Do it", "--checked-out"];
-/// System calls that give a file another name.
+/// System calls that rename a file.
 const RENAMING: &[&str] = &["renameat", "renameat2", "rename"];
 
-/// A workspace with a change behind it.
+/// Creates a workspace with one change.
 fn changed() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     ws.lbx(APPEND).ok();
     ws
 }
 
-/// The same with an entry in the journal that nobody can read.
+/// Creates a workspace with an unreadable journal entry.
 fn with_damaged_entry() -> Workspace {
     let ws = changed();
     ws.write(&state("journal/open/0000-1-x"), "no entry\n");
     ws
 }
 
-/// The same with a file that is another account's.
+/// Creates a workspace with a file of another account.
 fn with_foreign_file() -> Workspace {
     let ws = changed();
     let is_root = rustix::process::geteuid().is_root();
@@ -41,7 +40,7 @@ fn with_foreign_file() -> Workspace {
     ws
 }
 
-/// The same with a name for who commits.
+/// Creates a workspace with a committer name.
 fn with_developer() -> Workspace {
     let ws = changed();
     ws.git(&["config", "user.name", "Dev"]);
@@ -49,7 +48,7 @@ fn with_developer() -> Workspace {
     ws
 }
 
-/// The same with a command that is to be done again, and closes a folder; none where no command can be confined.
+/// Creates a workspace with a command to redo that closes a folder, if commands can be confined here.
 fn with_closed_folder() -> Workspace {
     let ws = changed();
     ws.write("d/c.txt", "c\n");
@@ -59,13 +58,13 @@ fn with_closed_folder() -> Workspace {
     ws
 }
 
-/// Whether the file system keeps extended attributes.
+/// Returns true if the file system keeps extended attributes.
 fn has_attributes(ws: &Workspace) -> bool {
     let file = std::fs::File::open(ws.path("a.txt")).unwrap();
     rustix::fs::flistxattr(&file, &mut [0; 100][..]).is_ok_and(|length| length > 0)
 }
 
-/// The same with a file that has an extended attribute, where the file system keeps such.
+/// Creates a workspace with a file that has an extended attribute, if the file system keeps them.
 fn with_attribute() -> Workspace {
     let ws = changed();
     let file = std::fs::File::open(ws.path("a.txt")).unwrap();
@@ -73,13 +72,13 @@ fn with_attribute() -> Workspace {
     ws
 }
 
-/// The warnings of a call at whose system calls a fault strikes, one at a time.
+/// Returns the warnings of a call for each fault, one at a time.
 fn warnings((before, call, faulty, errno, _): &Case) -> BTreeSet<String> {
     let before = before();
     let told = std::sync::Mutex::new(BTreeSet::new());
     let wrong = each(&points(&before.copy(), faulty, call), |point| {
         let output = fail_at(&before.copy(), point, errno, call);
-        // A refusal is judged elsewhere.
+        // Errors are checked elsewhere.
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let warnings = answer["warnings"].as_array().into_iter().flatten();
         told.lock().unwrap().extend(warnings.filter_map(|warning| Some(warning.as_str()?.to_owned())));

@@ -1,4 +1,4 @@
-//! What the tests of hostile workspaces share.
+//! Helpers shared by the tests of hostile workspaces.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,32 +7,32 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{Workspace, make_fifo};
 
-/// Size of a sparse file that nobody could read whole.
+/// Size of a sparse file, in bytes: too large to read as a whole.
 pub const SPARSE_BYTES: u64 = 1 << 40;
 
-/// What an attacker puts in the place of a file or folder.
+/// Replacement that an attacker puts in place of a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trap {
     /// A link to a file outside.
     LinkToFile,
-    /// A link to a folder outside, with something in it.
+    /// A link to a non-empty folder outside.
     LinkToFolder,
     /// A link to nothing.
     LinkToNothing,
-    /// A FIFO that nobody writes to.
+    /// A FIFO without a writer.
     Fifo,
     /// A folder that is not empty.
     Folder,
-    /// A file of a terabyte without a byte on disk.
+    /// A sparse file of a terabyte.
     Sparse,
-    /// Bytes that mean nothing.
+    /// Meaningless bytes.
     Garbage,
-    /// Nothing at all in it.
+    /// An empty file.
     Empty,
 }
 
 impl Trap {
-    /// All of them.
+    /// All replacements.
     pub const ALL: [Self; 8] = [
         Self::LinkToFile,
         Self::LinkToFolder,
@@ -44,7 +44,7 @@ impl Trap {
         Self::Empty,
     ];
 
-    /// Sets it up at a path of the workspace, in the place of whatever stands there.
+    /// Puts it at a path of the workspace, in place of the current entry.
     pub fn set(self, ws: &Workspace, path: &str) {
         let at = ws.path(path);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
@@ -66,7 +66,7 @@ impl Trap {
     }
 }
 
-/// A folder outside that nobody may touch, with a file and a folder in it.
+/// Creates a folder outside that nothing may change, with a file and a folder in it.
 pub fn precious(ws: &Workspace) -> PathBuf {
     let folder = ws.outside.join("precious");
     if !folder.exists() {
@@ -77,7 +77,7 @@ pub fn precious(ws: &Workspace) -> PathBuf {
     folder
 }
 
-/// Everything outside the workspace: names, modes, times of change and bytes.
+/// Returns everything outside the workspace: names, modes, modification times and bytes.
 pub fn outside(ws: &Workspace) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut folders = vec![ws.outside.clone()];
@@ -111,7 +111,7 @@ pub fn nothing_outside<T>(ws: &Workspace, what: &str, calls: impl FnOnce() -> T)
     outcome
 }
 
-/// The names in a folder.
+/// Returns the names in a folder.
 pub fn names_in(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .map(|entries| entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())

@@ -1,4 +1,4 @@
-//! Which state is this account's: the id that nobody else knows.
+//! The id of this account's state, which nobody else knows.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,33 +9,33 @@ use serde_json::{Value, json};
 use crate::common::{Call, STATE_ID, Workspace, make_fifo};
 use crate::common_ground::names_in;
 
-/// The variable that names the id; empty it counts as unset.
+/// Variable with the id; an empty one counts as unset.
 const VARIABLE: &str = "LBX_STATE_ID";
 
-/// A workspace whose user has no id yet.
+/// Creates a workspace whose user has no id yet.
 fn without_id(files: &[(&str, &str)]) -> Workspace {
     let ws = Workspace::bare(files);
     fs::remove_dir_all(ws.outside.join("home/.local")).unwrap();
     ws
 }
 
-/// A call whose environment names no id.
+/// Prepares a call without an id in the environment.
 fn call(ws: &Workspace, arguments: &[&str]) -> Call {
     ws.call(arguments).env(VARIABLE, "")
 }
 
-/// What `config` shows of the state.
+/// Returns the state that `config` shows.
 #[track_caller]
 fn shown(call: Call) -> Value {
     call.run().ok()["state"].take()
 }
 
-/// The user's file.
+/// Returns the user's id file.
 fn id_file(ws: &Workspace) -> PathBuf {
     ws.outside.join("home/.local/state/lbx/id")
 }
 
-/// The states in a workspace.
+/// Returns the states in a workspace.
 fn states(ws: &Workspace) -> Vec<String> {
     names_in(&ws.path(".lbx")).into_iter().filter(|name| name.len() == 32).collect()
 }
@@ -43,7 +43,7 @@ fn states(ws: &Workspace) -> Vec<String> {
 #[test]
 fn the_id_is_made_at_first_use_and_for_this_account_alone() {
     let ws = without_id(&[("a.txt", "a\n")]);
-    // What only looks makes nothing.
+    // Calls that only read create nothing.
     for look in [&["ls"][..], &["glob", "*"], &["grep", "a"], &["log"], &["session"], &["trash"], &["config"]]
     {
         let _ = call(&ws, look).run().success();
@@ -112,7 +112,7 @@ fn where_there_is_no_place_for_an_id_it_is_derived_and_never_beside_the_users_ow
     call(&ws, &["append", "a.txt", "--content", "b\n"]).env("HOME", nowhere(&ws)).run().ok();
     assert!(!ws.outside.join("nowhere").exists());
     assert_eq!(shown(call(&ws, &["config"]).env("HOME", nowhere(&ws))), derived);
-    // The home is there again: others can know a derived id, so it does not count any more.
+    // The home folder exists again: others can know a derived id, so it no longer counts.
     assert_eq!(shown(call(&ws, &["config"]))["from"], "user");
     call(&ws, &["undo"]).run().error("not_found");
     assert_eq!(shown(call(&ws, &["config"]).env("HOME", nowhere(&ws))), derived);
@@ -128,7 +128,7 @@ fn a_state_that_came_from_another_workspace_is_not_taken() {
     let ws = without_id(&[("a.txt", "a\n")]);
     call(&ws, &["read", "a.txt"]).run().ok();
     call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
-    // A clone that brings the state, name and all.
+    // A clone that brings the state, including its name.
     let other = ws.outside.join("clone");
     fs::create_dir(&other).unwrap();
     let copied = std::process::Command::new("cp").arg("-a").arg(ws.path(".lbx")).arg(&other).status();
@@ -140,7 +140,7 @@ fn a_state_that_came_from_another_workspace_is_not_taken() {
     there(&["undo"]).run().error("not_found");
     there(&["write", "a.txt", "--content", "x"]).run().error("not_read");
     assert_eq!(fs::read_to_string(other.join("a.txt")).unwrap(), "a\nb\n");
-    // A workspace that is moved takes its state along.
+    // A moved workspace keeps its state.
     let moved = ws.outside.join("moved");
     fs::rename(&ws.root, &moved).unwrap();
     Call::new(&moved, &ws.outside.join("home")).env(VARIABLE, "").arguments(&["undo"]).run().ok();
@@ -172,7 +172,7 @@ fn an_id_that_lies_in_the_workspace_is_not_believed() {
         let config = call(&ws, &["config"]).env(variable, folder);
         assert_eq!(shown(config)["from"], "derived", "{variable}");
     }
-    // Nor is one made there.
+    // It is not created there either.
     fs::remove_dir_all(ws.path(".local")).unwrap();
     call(&ws, &["append", "a.txt", "--content", "b\n"]).env("HOME", &ws.root).run().warned("home folder");
     assert!(!ws.path(".local").exists());
@@ -224,7 +224,7 @@ fn a_state_that_another_account_made_is_not_taken() {
     // Accounts that share a state say so.
     call(&ws, &["append", "a.txt", "--content", "c\n"]).env(VARIABLE, &id).run().ok();
     ws.holds("a.txt", "a\nb\nc\n");
-    // Where the file of the id is that account's too, root works for it.
+    // If the id file also belongs to that account, root works for it.
     std::os::unix::fs::chown(id_file(&ws), Some(1234), None).unwrap();
     call(&ws, &["undo"]).run().ok();
     ws.holds("a.txt", "a\nb\n");

@@ -1,4 +1,4 @@
-//! What a hostile clone brings: by design nothing of it is acted on.
+//! Hostile clones: by design lbx acts on nothing that they bring.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! What is removed for good: only what was deleted, never through a link or into a mount.
+//! Permanent removal: only of deleted files, never through a link or into a mount.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::{Workspace, state};
 use crate::common_ground::{names_in, nothing_outside, precious};
 
-/// The id of what a deletion put into the trash.
+/// Returns the trash id of a deletion.
 fn trash_id(data: &Value) -> String {
     data["trash_id"].as_str().unwrap().to_owned()
 }
@@ -21,7 +21,7 @@ fn a_purge_counts_what_it_removed() {
     ws.link("a", "d/link");
     ws.lbx(&["delete", "-r", "d"]).ok();
     ws.lbx(&["delete", "f"]).ok();
-    // Whatever the description says.
+    // The description may claim anything.
     for id in names_in(&ws.path(&state("trash"))) {
         let path = state(&format!("trash/{id}/entry.lbx"));
         let mut entry: Value = serde_json::from_slice(&ws.read_bytes(&path)).unwrap();
@@ -39,7 +39,7 @@ fn a_trash_that_was_swapped_for_a_link_is_not_followed() {
     let ws = Workspace::with(&[("d/a", "1")]);
     let id = trash_id(&ws.lbx(&["delete", "-r", "d"]).ok());
     let (trash, real) = (ws.path(&state("trash")), ws.outside.join("real"));
-    // Outside stands just what the trash holds.
+    // The folder outside holds exactly the contents of the trash.
     fs::rename(&trash, &real).unwrap();
     symlink(&real, &trash).unwrap();
     nothing_outside(&ws, "purge", || {
@@ -58,7 +58,7 @@ fn a_trash_that_was_swapped_for_a_link_is_not_followed() {
         let _ = ws.lbx(&["gc", "--keep-days", "0"]).envelope();
         let _ = ws.lbx(&["restore", "d"]).envelope();
     });
-    // What it holds is.
+    // A file in the entry is a link.
     let _ = fs::remove_file(trash.join(&id));
     fs::create_dir(trash.join(&id)).unwrap();
     fs::copy(real.join(&id).join("entry.lbx"), trash.join(&id).join("entry.lbx")).unwrap();
@@ -101,7 +101,7 @@ fn a_trash_that_is_swapped_for_a_link_meanwhile_is_not_followed() {
     }
 }
 
-/// A mount that goes with its test.
+/// A mount that is removed with its test.
 struct Mounted(std::path::PathBuf);
 
 impl Drop for Mounted {
@@ -129,7 +129,7 @@ fn what_is_mounted_in_a_deleted_folder_stays() {
         assert_eq!(data["files"], 2);
     });
     assert!(at.join("file").exists() && precious.join("within/file").exists());
-    // It is no longer what was deleted.
+    // The entry is no longer the deleted one.
     assert_eq!(ws.lbx(&["trash"]).ok()["total"], 0);
     ws.lbx(&["restore", "d"]).error("not_found");
     drop(mount);
@@ -157,13 +157,13 @@ fn gc_keeps_what_an_undo_of_today_needs_for_its_redo() {
     ws.lbx(&["undo", "--steps", "3"]).ok();
     ws.holds("a.txt", "a\n");
     ws.holds("gone.txt", "gone\n");
-    // All of it is old: all of it goes.
+    // All of it is old, so all of it is removed.
     age(&ws, 10);
     assert!(ws.lbx(&["gc", "--keep-days", "5"]).ok()["by_kind"]["history"]["files"].as_u64().unwrap() >= 6);
     ws.lbx(&["redo"]).error("not_found");
 }
 
-/// Lets the whole state look as if it were that many days older.
+/// Sets the times of the whole state back by `days`.
 fn age(ws: &Workspace, days: u64) {
     let mut folders = vec![ws.path(&state(""))];
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,4 @@
-//! Each file and folder of a real `.git` in turn is something else.
+//! A real `.git` in which each file and folder in turn is replaced.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{Call, Standing, Workspace, make_fifo, state};
 
-/// What stands elsewhere, and must be told by no answer.
+/// Content of a file elsewhere, which no answer may show.
 const SECRET: &str = "TOP-SECRET";
-/// Memory that a call may map, in bytes: a call that reads what it finds passes it soon.
+/// Memory that a call may map, in bytes: a call that reads everything that it finds soon exceeds it.
 const ADDRESS_SPACE: u64 = 3 << 30;
-/// Size of a file that is nearly all hole, in bytes.
+/// Size of a sparse file, in bytes.
 const SPARSE: u64 = 1 << 40;
-/// Folders of objects that are tried; they are all alike.
+/// Number of object folders that are tried; they are all alike.
 const FAN_OUTS_MAX: usize = 2;
 
-/// What is put in the place of a file or folder.
+/// Replacement of a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Instead {
-    /// A link to the very thing, which is outside now.
+    /// A link to the original, which was moved outside.
     LinkToItself,
-    /// A link to a file that is none of git's.
+    /// A link to a file that does not belong to git.
     LinkToSecret,
     /// A link to nothing.
     LinkToNothing,
@@ -29,13 +29,13 @@ enum Instead {
     Fifo,
     /// An empty folder.
     Folder,
-    /// A terabyte of nothing.
+    /// A sparse file of a terabyte.
     Sparse,
-    /// Bytes without a meaning.
+    /// Meaningless bytes.
     Garbage,
 }
 
-/// All of them.
+/// All replacements.
 const ALL: [Instead; 7] = [
     Instead::LinkToItself,
     Instead::LinkToSecret,
@@ -47,7 +47,7 @@ const ALL: [Instead; 7] = [
 ];
 
 impl Instead {
-    /// Puts it at `path`, in the workspace whose outside is `outside`.
+    /// Puts it at `path`, in the workspace whose parent folder is `outside`.
     fn put(self, path: &Path, outside: &Path) {
         let moved = outside.join("victim/moved");
         fs::rename(path, &moved).unwrap();
@@ -66,7 +66,7 @@ impl Instead {
     }
 }
 
-/// A repository with loose and packed objects and references, a linked worktree, and snapshots.
+/// Creates a repository with loose and packed objects and refs, a linked worktree, and snapshots.
 fn repository() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
     ws.git(&["branch", "packed"]);
@@ -87,7 +87,7 @@ fn repository() -> Workspace {
     ws
 }
 
-/// A workspace without a repository, whose snapshots lie in lbx's own.
+/// Creates a workspace without a repository, with snapshots in lbx's private one.
 fn private() -> Workspace {
     let ws = Workspace::bare(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
@@ -97,7 +97,7 @@ fn private() -> Workspace {
     ws
 }
 
-/// Every path in a folder, from the workspace root; of what is alike only a few.
+/// Returns every path in a folder, from the workspace root, with only a few of similar paths.
 fn paths(ws: &Workspace, folder: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(folder)];
     let mut next = 0;
@@ -121,7 +121,7 @@ fn paths(ws: &Workspace, folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Everything below a folder.
+/// Returns everything below a folder.
 fn standing(folder: &Path) -> BTreeMap<PathBuf, Standing> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];
@@ -143,7 +143,7 @@ fn standing(folder: &Path) -> BTreeMap<PathBuf, Standing> {
     found
 }
 
-/// Makes calls in a copy of `base` in which something else is at `path`.
+/// Makes calls in a copy of `base` with a replacement at `path`.
 fn one(base: &Workspace, path: &Path, instead: Instead) {
     let ws = base.copy();
     let of = format!("{instead:?} at {}", path.display());
@@ -175,7 +175,7 @@ fn one(base: &Workspace, path: &Path, instead: Instead) {
     ws.holds("a.txt", "one\ntwo\nthree\n");
 }
 
-/// Tries what `is_wanted` of everything in `folders`, by the numbers of place and replacement.
+/// Tries the combinations of paths in `folders` and replacements that `is_wanted` accepts by their numbers.
 fn table(base: &Workspace, folders: &[&str], is_wanted: impl Fn(usize, usize) -> bool + Sync) {
     let paths: Vec<PathBuf> = folders.iter().flat_map(|folder| paths(base, folder)).collect();
     assert!(paths.len() > 15, "{paths:?}");
@@ -206,10 +206,11 @@ fn whatever_stands_in_the_private_repository_nothing_leaves_it_and_nobody_waits(
     table(&private(), &[&folders[0], &folders[1]], |place, number| (place + number) % 3 == 0);
 }
 
-/// Puts something else in the place of a file.
+/// A function that replaces a file.
 type Damage = Box<dyn Fn(&Path)>;
 
-/// Ways to damage a repository where every snapshot begins: a path in `.git`, and what is done to it.
+/// Returns damages to the parts of a repository that every snapshot reads: a path in `.git`, and the function that
+/// damages it.
 fn damages(ws: &Workspace) -> Vec<(&'static str, Damage)> {
     let written = |text: &'static str| -> Damage {
         Box::new(move |path| {
@@ -270,7 +271,7 @@ fn a_repository_that_is_damaged_where_snapshots_begin_gives_way_to_the_private_o
         ws.lbx(&["undo"]).success();
         ws.holds("a.txt", "one\ntwo\n");
     }
-    // A damage that comes before the first snapshot, and goes again.
+    // Damage that exists before the first snapshot, and is repaired later.
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.write(".git/HEAD", "");
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned("since HEAD cannot be read");
@@ -331,7 +332,7 @@ fn rules_by_the_megabyte_fill_no_memory_and_let_no_secret_in() {
         call(&["append", "d/b.txt", "--content", "more\n"]).success();
         let said = call(&["snapshot"]).envelope().to_string();
         assert!(said.contains(name), "{name}: {said}");
-        // What cannot be judged stays as it was recorded.
+        // A file that cannot be checked stays as it was recorded.
         assert_eq!(ws.git(&["show", "lbx-snapshots:d/b.txt"]).trim(), "b\nrecorded", "{name}");
         let objects = ws.git_command(&["cat-file", "--batch-all-objects", "--batch"]).output().unwrap();
         assert!(!String::from_utf8_lossy(&objects.stdout).contains("SECRET KEY"), "{name}");
@@ -368,7 +369,7 @@ fn a_tree_of_ten_levels_that_names_itself_ten_times_is_not_walked_whole() {
     ws.holds("a.txt", "one\ntwo\nthree\n");
 }
 
-/// Writes a tree as git never would, its entries as they are given: mode, name, object.
+/// Writes a tree as git never would, with the given entries: mode, name, object.
 fn odd_tree(ws: &Workspace, entries: &[(&str, &str, &str)]) -> String {
     let mut bytes = Vec::new();
     for (mode, name, id) in entries {

@@ -1,4 +1,4 @@
-//! What a clone or an archive brings in `.lbx/`.
+//! Contents of `.lbx/` in a clone or an archive.
 
 use std::fs;
 use std::process::Command;
@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::common::{STATE_ID, Workspace};
 use crate::common_ground::{SPARSE_BYTES, Trap, names_in, nothing_outside};
 
-/// The id of whoever prepared the workspace.
+/// Id of the account that prepared the workspace.
 const THEIRS: &str = "00112233445566778899aabbccddeeff";
 
-/// A workspace with a state of someone else: history, trash, backups, a session that has read all, an
-/// open entry, and the same where older versions kept it.
+/// Creates a workspace with the state of another account: history, trash, backups, a session that has read everything,
+/// an open entry, and the same in the places of older versions.
 fn shipped() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("build.sh", "evil\n"), ("gone.txt", "gone\n")]);
     let theirs = |arguments: &[&str]| ws.call(arguments).env("LBX_STATE_ID", THEIRS).run();
@@ -36,7 +36,7 @@ fn shipped() -> Workspace {
     ws
 }
 
-/// All that is in `.lbx/` and not in the account's own state.
+/// Returns everything in `.lbx/` outside the account's own state.
 fn theirs(ws: &Workspace) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![ws.path(".lbx")];
@@ -111,7 +111,7 @@ fn whatever_stands_in_the_locks_place_is_set_aside() {
         let aside =
             names_in(&ws.path(".lbx")).into_iter().filter(|name| name.starts_with("lock.aside-")).count();
         match trap {
-            // A file's content is never read, and stays.
+            // The content of a file is never read, and stays.
             Trap::Sparse => assert_eq!((stat.len(), aside), (SPARSE_BYTES, 0)),
             Trap::Garbage => {
                 assert_eq!(aside, 0);

@@ -1,4 +1,4 @@
-//! The account's own state, tampered with: parsed as hostile input all the same.
+//! The account's own state after tampering: it is still parsed as hostile input.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::common::{Workspace, sha256, state};
 use crate::common_ground::{SPARSE_BYTES, Trap, nothing_outside};
 
-/// Where the backup of some bytes is.
+/// Returns the path of the backup of some bytes.
 fn backup_of(bytes: &[u8]) -> String {
     let name = sha256(bytes);
     state(&format!("backups/{}/{}", &name[..2], &name[2..]))
@@ -15,14 +15,13 @@ fn backup_of(bytes: &[u8]) -> String {
 
 #[test]
 fn a_backup_counts_only_if_its_bytes_have_its_name() {
-    // Git ignores it, so that no snapshot has the old bytes too.
-    // Nor has the journal, where they are as many.
+    // Git ignores it, so no snapshot has the old bytes. They are also too large for the journal.
     let old = "old\n".repeat(5000);
     let ws = Workspace::with(&[("a.txt", &old), (".gitignore", "*\n")]);
     let _ = ws.lbx(&["append", "a.txt", "--content", "new\n"]).success();
     let backup = backup_of(old.as_bytes());
     ws.holds(&backup, &old);
-    // Of the right size.
+    // Bytes of the right size.
     ws.write(&backup, "bad\n".repeat(5000));
     ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false));
     for trap in Trap::ALL {
@@ -71,7 +70,7 @@ fn old_bytes_of_many_files_count_only_if_they_have_their_hash() {
 fn old_bytes_in_the_journal_count_only_if_they_have_their_hash() {
     let ws = Workspace::with(&[("a.txt", "old\n"), (".gitignore", "*\n")]);
     let _ = ws.lbx(&["append", "a.txt", "--content", "new\n"]).success();
-    // What a power failure leaves of a backup that was not synced.
+    // An unsynced backup after a power failure.
     ws.write(&backup_of(b"old\n"), "");
     let entry = state("journal/done/default/00000001.lbx");
     let text = fs::read_to_string(ws.path(&entry)).unwrap();
@@ -125,7 +124,7 @@ fn a_number_that_no_change_can_follow_overwrites_nothing() {
         assert_eq!(answer.get("warnings").is_some(), warns, "{seq}: {answer}");
         assert_eq!(count(), before + 1, "{seq}");
     }
-    // A history that claims such a number is not believed either.
+    // A history that claims such a number is rejected too.
     fs::copy(history.join("00000001.lbx"), history.join(format!("{}.json", u64::MAX))).unwrap();
     fs::write(ws.path(&file), "{}").unwrap();
     let _ = ws.lbx(&["append", "a.txt", "--content", "e\n"]).success();
@@ -133,7 +132,7 @@ fn a_number_that_no_change_can_follow_overwrites_nothing() {
     ws.holds("a.txt", format!("a\nb\nc\n{}", "d\n".repeat(4)));
 }
 
-/// Every file and folder of a state, from the workspace root.
+/// Returns every file and folder of a state, from the workspace root.
 fn everything_in(ws: &Workspace) -> Vec<String> {
     let (mut found, mut folders) = (Vec::new(), vec![ws.path(&state(""))]);
     while let Some(folder) = folders.pop() {
@@ -149,7 +148,7 @@ fn everything_in(ws: &Workspace) -> Vec<String> {
     found
 }
 
-/// A workspace with something in every part of its state.
+/// Creates a workspace with data in every part of its state.
 fn lived_in() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("d/e.txt", "e\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -161,7 +160,7 @@ fn lived_in() -> Workspace {
     ws
 }
 
-/// Tools that look into the state.
+/// Tools that read the state.
 const CALLS: &[&[&str]] = &[
     &["read", "a.txt"],
     &["session"],
@@ -183,7 +182,7 @@ fn whatever_stands_in_a_state_files_place_hurts_nobody() {
     let model = lived_in();
     let all = everything_in(&model);
     assert!(all.len() > 20, "{all:?}");
-    // Each path with one trap, so that the traps are spread over all of them, the folders too.
+    // One trap per path, so that the traps are spread over all of them, including folders.
     for (number, path) in all.iter().enumerate() {
         let trap = Trap::ALL[number % Trap::ALL.len()];
         let what = format!("{trap:?} at {path}");

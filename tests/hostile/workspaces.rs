@@ -1,10 +1,9 @@
-//! Whatever a workspace brings, nothing outside changes, nothing runs, nothing is quoted, nothing
-//! hangs, and the innocent call works.
+//! A hostile workspace changes nothing outside, runs nothing, leaks nothing and blocks nothing, and calls on other
+//! files work.
 //!
-//! A real `.lbx` and a real `.git` are damaged in one place at a time: each file and folder becomes a
-//! link, a FIFO, a folder, a sparse terabyte, garbage, or a well-formed text with other content. Then
-//! every tool is called. A run takes a sample, by a seed that it prints; `LBX_HOSTILE_ALL=1` takes
-//! all, `LBX_SEED=N` another sample.
+//! A real `.lbx` and a real `.git` are damaged in one place at a time: each file and folder becomes a link, a FIFO, a
+//! folder, a sparse terabyte, garbage, or a well-formed text with other content. Then every tool is called. A run takes
+//! a sample, by a seed that it prints. `LBX_HOSTILE_ALL=1` tries all, `LBX_SEED=N` another sample.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,19 +16,19 @@ use serde_json::Value;
 use crate::common::random::Random;
 use crate::common::{Answer, EXIT_STATUS, Workspace, make_fifo};
 
-/// What stands in a file outside, and must be told by nobody.
+/// Content of a file outside, which no answer may show.
 const SECRET: &str = "TOP-SECRET-7261";
-/// Damages that a run tries, out of some thousand.
+/// Number of damages that a run tries, of some thousand.
 const SAMPLE: usize = 60;
-/// Size of a sparse file: more than any memory holds.
+/// Size of a sparse file, in bytes: larger than any memory.
 const SPARSE_BYTES: u64 = 1 << 40;
-/// Address space of a call, in bytes: one that allocates by what a file claims to be fails.
+/// Address space of a call, in bytes: a call that allocates the size that a file claims fails.
 const MEMORY_MAX: u64 = 3 << 30;
 
-/// What becomes of one file or folder.
+/// Damage of one file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
-    /// Nothing is there.
+    /// The file is missing.
     Gone,
     /// A link to a file outside.
     LinkToFile,
@@ -39,29 +38,29 @@ enum Damage {
     LinkToDevice,
     /// A link to nothing.
     Dangling,
-    /// A FIFO that nobody writes to.
+    /// A FIFO without a writer.
     Fifo,
     /// An empty folder.
     Folder,
     /// An empty file.
     Empty,
-    /// A terabyte of nothing.
+    /// A sparse file of a terabyte.
     Sparse,
-    /// Bytes of no format.
+    /// Bytes in no known format.
     Garbage,
-    /// What was there, with every number as large as it can be.
+    /// The old content, with every number as large as possible.
     HugeNumbers,
-    /// What was there, with every path leading to a hook of git's.
+    /// The old content, with every path replaced by one of a git hook.
     PathsToHooks,
-    /// What was there, with every path leading out.
+    /// The old content, with every path replaced by one outside.
     PathsOut,
-    /// What was there, as a later version would write it.
+    /// The old content, as a later version would write it.
     NewerVersion,
-    /// What git reads as a way to other files.
+    /// A file that sends git to other files.
     Directions,
 }
 
-/// All of them.
+/// All damages.
 const DAMAGES: [Damage; 15] = [
     Damage::Gone,
     Damage::LinkToFile,
@@ -83,9 +82,9 @@ const DAMAGES: [Damage; 15] = [
 /// One damage of one path.
 #[derive(Debug, Clone)]
 struct Case {
-    /// From the workspace root.
+    /// Path from the workspace root.
     path: PathBuf,
-    /// What becomes of it.
+    /// Damage at the path.
     damage: Damage,
 }
 
@@ -128,7 +127,7 @@ const CALLS: &[&[&str]] = &[
     &["session", "end"],
 ];
 
-/// A workspace with some history of git's and of lbx's, and things outside that must stay.
+/// Creates a workspace with some history of git and of lbx, and files outside that must stay.
 fn furnished() -> Workspace {
     let ws = Workspace::with(&[
         ("a.txt", "one\n"),
@@ -164,7 +163,7 @@ fn furnished() -> Workspace {
     ws
 }
 
-/// Every file and folder below a folder, itself included, by path; of objects a few.
+/// Returns every file and folder below a folder, itself included, with only a few objects.
 fn everything_below(root: &Path, folder: &str) -> Vec<PathBuf> {
     let (mut found, mut waiting) = (Vec::new(), vec![PathBuf::from(folder)]);
     while let Some(path) = waiting.pop() {
@@ -173,7 +172,7 @@ fn everything_below(root: &Path, folder: &str) -> Vec<PathBuf> {
             let mut names: Vec<_> =
                 fs::read_dir(root.join(&path)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             names.sort();
-            // One fan-out folder, and one object, is like the others.
+            // Fan-out folders are alike, and so are objects.
             let is_many = |name: &&std::ffi::OsString| name.len() == 2 || name.len() >= 38;
             let (many, few): (Vec<_>, Vec<_>) = names.iter().partition(is_many);
             waiting.extend(few.into_iter().chain(many.into_iter().take(2)).map(|name| path.join(name)));
@@ -184,7 +183,7 @@ fn everything_below(root: &Path, folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Every damage of every path.
+/// Returns every damage of every path.
 fn cases(ws: &Workspace) -> Vec<Case> {
     let mut paths = everything_below(&ws.root, ".git");
     paths.extend(everything_below(&ws.root, ".lbx"));
@@ -218,7 +217,7 @@ fn cases(ws: &Workspace) -> Vec<Case> {
     paths.into_iter().flat_map(both).collect()
 }
 
-/// Does the damage.
+/// Applies the damage.
 fn inflict(ws: &Workspace, case: &Case) {
     let path = ws.root.join(&case.path);
     let was = fs::read(&path).unwrap_or_default();
@@ -250,7 +249,7 @@ fn inflict(ws: &Workspace, case: &Case) {
     }
 }
 
-/// A text with each run of digits that stands for a number replaced by the largest there is.
+/// Replaces each run of digits that is a number with the largest possible number.
 fn with_numbers(text: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(text).into_owned();
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else {
@@ -264,7 +263,7 @@ fn with_numbers(text: &[u8]) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// A text with each path in it replaced.
+/// Replaces each path in a text.
 fn with_paths(text: &[u8], path: &str) -> Vec<u8> {
     let text = String::from_utf8_lossy(text).into_owned();
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else {
@@ -288,7 +287,7 @@ fn change(value: &mut Value, visit: &dyn Fn(&mut Value)) {
     }
 }
 
-/// What leads git, or lbx, to other places, by the name of the file.
+/// Returns the content that sends git or lbx to other places, by the name of the file.
 fn directions(ws: &Workspace, path: &Path) -> String {
     let (outside, trap) = (ws.outside.display(), ws.outside.join("trap.sh"));
     let trap = trap.display();
@@ -310,7 +309,7 @@ fn directions(ws: &Workspace, path: &Path) -> String {
     }
 }
 
-/// What stands outside the workspace, the user's own state and configuration aside.
+/// Returns everything outside the workspace, except the user's own state and configuration.
 fn outside(ws: &Workspace) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut found, mut waiting) = (BTreeMap::new(), vec![ws.outside.clone()]);
     while let Some(folder) = waiting.pop() {
@@ -331,7 +330,7 @@ fn outside(ws: &Workspace) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Makes one call, and judges it: one answer of a known kind, and no word of the secret.
+/// Makes one call and checks it: one answer of a known kind, without the secret.
 fn judged(ws: &Workspace, case: &Case, arguments: &[&str]) -> Result<(), String> {
     let answer: Answer = ws.call(arguments).with_memory(MEMORY_MAX).run();
     let (text, said) = (answer.stdout_text(), answer.stderr());
@@ -356,7 +355,7 @@ fn judged(ws: &Workspace, case: &Case, arguments: &[&str]) -> Result<(), String>
     Ok(())
 }
 
-/// Judges everything that is called after one damage.
+/// Checks every call after one damage.
 fn try_case(ws: &Workspace, case: &Case) -> Result<(), String> {
     let ws = ws.copy();
     inflict(&ws, case);
@@ -377,20 +376,20 @@ fn try_case(ws: &Workspace, case: &Case) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a call that needs the damaged file may say so instead of going on.
+/// Returns true if a call that needs the damaged file may fail.
 fn may_refuse(case: &Case) -> bool {
     let name = case.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    // What a newer lbx wrote is not guessed at; a policy that cannot be read stops every tool; where
-    // `.lbx` is no folder, the user may have put it elsewhere, and is told.
+    // A file from a newer lbx is not guessed at. A policy that cannot be read stops every tool. If `.lbx` is not a
+    // folder, the user may have moved it, and gets a message.
     let is_elsewhere = case.path == Path::new(".lbx");
     is_elsewhere
         || case.damage == Damage::NewerVersion
-        // The largest number is a newer version, too.
+        // The largest number is also a newer version.
         || (case.damage == Damage::HugeNumbers && case.path.extension().is_some_and(|it| it == "lbx"))
         || (name == "config.toml" && case.damage != Damage::Gone)
 }
 
-/// The cases of this run.
+/// Returns the cases of this run.
 fn sample(mut cases: Vec<Case>) -> Vec<Case> {
     if std::env::var_os("LBX_HOSTILE_ALL").is_some() {
         return cases;
