@@ -1,4 +1,4 @@
-//! Several writers, and what dead ones leave.
+//! Concurrent writers, and the leftovers of dead ones.
 
 use std::fs;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! What others changed stands apart from what the agent did.
+//! Changes by others are recorded separately from the agent's.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Blobs are those that `git add` would make.
+//! Blobs are equal to those of `git add`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use crate::place::Place;
 const ATTRIBUTES: &str = "*.auto text=auto\n*.crlf eol=crlf\n*.lf eol=lf\n*.bin -text\n*.text text\n*.id ident\n\
     *.u16 working-tree-encoding=UTF-16LE eol=lf\n*.bom working-tree-encoding=UTF-16\n*.l1 working-tree-encoding=ISO-8859-1\n";
 
-/// Contents for every kind of file.
+/// Returns contents for every kind of file.
 fn contents(name: &str) -> Vec<Vec<u8>> {
     let plain: &[&str] = &["a\nb\n", "a\r\nb\r\n", "a\r\nb\n", "a\rb\n", "a\0b\r\n", "$Id$ x\r\n", ""];
     let encoded = |text: &str| -> Vec<u8> {
@@ -52,7 +52,7 @@ fn line_endings_are_stored_as_git_add_would() {
                 fs::write(twin.path(name), &content).unwrap();
                 twin.git(&["add", name]);
                 let wanted = twin.git(&["rev-parse", &format!(":{name}")]);
-                // Only the very first differs in what is stored there already, as it does for git.
+                // Only the first one depends on the blob already stored, as for git.
                 assert_eq!(blob(&place, name), wanted, "{name} autocrlf={autocrlf} {content:?}");
                 place.git(&["update-ref", "-d", "refs/heads/lbx-snapshots"]);
                 place.git(&["reset", "-q", "--hard"]);
@@ -84,7 +84,7 @@ fn a_scan_stores_line_endings_as_git_add_would() {
     }
 }
 
-/// A clone in which the real git adds the files.
+/// Creates a clone in which the real git adds the files.
 fn twin_of(place: &Place, autocrlf: &str) -> Place {
     let twin = Place::bare_folder();
     fs::remove_dir_all(twin.path(".lbx")).unwrap();

@@ -1,4 +1,4 @@
-//! Folders that move as a whole: their files enter one by one, under the rules of git.
+//! Moves of whole folders: their files are recorded one by one, under the rules of git.
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -8,7 +8,7 @@ use lbx::engine::snapshot::{CommitInfo, FolderChange, Reason, Recorded};
 
 use crate::place::Place;
 
-/// Records that the folder which is at `now` had one name and has another.
+/// Records that the folder now at `now` was renamed.
 fn moved(place: &Place, now: &str, before: Option<&str>, after: Option<&str>) -> Recorded {
     let folder = fs::File::open(place.path(now)).unwrap();
     let folder = FolderChange {
@@ -49,7 +49,7 @@ fn shop() -> Place {
     place
 }
 
-/// That nothing which git ignores is in any object.
+/// Checks that no object holds an ignored file.
 fn nothing_ignored_entered(place: &Place) {
     let all = place.git(&["cat-file", "--batch-all-objects", "--batch"]);
     assert!(!all.contains("SECRET"));
@@ -132,7 +132,7 @@ fn links_fifos_and_repositories_in_a_moved_folder_are_not_entered() {
 fn of_a_folder_of_many_new_bytes_all_are_stored() {
     let place = Place::with(&[("a", "a")]);
     for number in 0..24 {
-        // No two blocks alike, so that nothing compresses away.
+        // No two blocks are alike, so that nothing compresses.
         let bytes: Vec<u8> = (0..512 * 1024_u32)
             .map(|at| (at.wrapping_mul(2_654_435_761).wrapping_add(number) >> 13).to_le_bytes()[0])
             .collect();

@@ -1,4 +1,4 @@
-//! A repository that means harm runs nothing and leads nowhere.
+//! A malicious repository runs nothing and leads nowhere.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::place::Place;
 
-/// A repository in which every program that git might run leaves a mark.
+/// Creates a repository in which every program that git might run leaves a mark.
 fn trapped() -> Place {
     let place = Place::with(&[("a.txt", "one\n"), ("b.bin", "b\n")]);
     let trap = place.home.join("trap.sh");
@@ -106,7 +106,7 @@ fn a_link_in_place_of_the_private_repository_is_not_followed() {
     assert!(opened.unwrap_err().to_string().contains("a folder of its own"));
 }
 
-/// Run by the test below, in a process of its own.
+/// Runs in a process of its own, started by the test below.
 #[test]
 #[ignore = "needs the environment that its parent sets"]
 fn child() {

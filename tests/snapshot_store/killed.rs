@@ -1,4 +1,4 @@
-//! A process that dies while it records.
+//! A process that is killed while it records.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use lbx::engine::snapshot::{FileChange, FileState};
 
 use crate::place::{Place, record};
 
-/// Records changes until someone ends it; run by the test below.
+/// Records changes until it is killed; started by the test below.
 #[test]
 #[ignore = "needs the environment that its parent sets"]
 fn child() {

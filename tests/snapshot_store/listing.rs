@@ -1,4 +1,4 @@
-//! What the snapshots were, read back.
+//! Reading snapshots back.
 
 use std::fs;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! The snapshot branch, judged by git itself.
+//! The snapshot branch, checked by git itself.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! What a snapshot costs: `cargo test --release --test snapshot_store measure -- --ignored --nocapture`.
+//! Cost of a snapshot: `cargo test --release --test snapshot_store measure -- --ignored --nocapture`.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use lbx::engine::snapshot::{FileChange, FileState};
 
 use crate::place::{Place, record};
 
-/// Folders of each size, with this many files in each.
+/// Number of files in each folder.
 const FILES_A_FOLDER: usize = 50;
 
 #[test]
@@ -32,13 +32,13 @@ fn known_paths() {
     }
 }
 
-/// The middle one.
+/// Returns the median.
 fn median(times: &mut [Duration]) -> Duration {
     times.sort();
     times[times.len() / 2]
 }
 
-/// What a harness without lbx does: an index of its own, a tree, a commit, a branch.
+/// Makes a commit as a harness without lbx does: a separate index, a tree, a commit, a branch.
 fn by_git(place: &Place) {
     let index = place.home.join("index");
     let _ = std::fs::remove_file(&index);
@@ -55,7 +55,7 @@ fn by_git(place: &Place) {
     git(&["update-ref", "refs/heads/other", &commit]);
 }
 
-/// A repository of so many files, packed.
+/// Creates a packed repository of that many files.
 fn filled(files: usize) -> Place {
     let place = Place::unborn(&[]);
     for number in 0..files {

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use crate::place::{Place, record};
 
-/// Git in the private repository.
+/// Runs git in the private repository.
 fn git(place: &Place, args: &[&str]) -> String {
     place.git(&[&["--git-dir=.lbx/repo.git"], args].concat())
 }
 
-/// Loose objects and packs.
+/// Returns the number of loose objects and of packs.
 fn counts(place: &Place) -> (usize, usize) {
     let said = git(place, &["count-objects", "-v"]);
     let count = |key: &str| {
@@ -28,7 +28,7 @@ fn packs(place: &Place) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Every object is there, and git finds nothing wrong with it.
+/// Checks that every object exists, and that git finds no error.
 fn is_whole(place: &Place, snapshots: usize) {
     assert_eq!(git(place, &["fsck", "--strict", "--full"]), "");
     assert_eq!(git(place, &["rev-list", "--count", "lbx-snapshots"]), snapshots.to_string());
@@ -60,7 +60,7 @@ fn many_loose_objects_are_packed_a_few_at_a_time() {
     assert_eq!((loose, packs), (0, 1));
     is_whole(&place, 420);
     assert_eq!(place.open().file_at(&oldest.id, b"a/b0/f0").unwrap().as_deref(), Some(&b"0\n"[..]));
-    // And on it goes, on top of what git itself packs.
+    // Recording continues on top of packs that git itself makes.
     place.put("a/more", "more\n");
     git(&place, &["gc", "-q", "--prune=now"]);
     place.put("a/more", "and more\n");
@@ -99,7 +99,7 @@ fn what_a_killed_call_left_is_cleared_and_a_damaged_object_stays() {
     assert!(damaged.join("0".repeat(38)).exists());
 }
 
-/// Packs again and again until someone ends it; run by the test below.
+/// Packs repeatedly until it is killed; started by the test below.
 #[test]
 #[ignore = "needs the environment that its parent sets"]
 fn child() {

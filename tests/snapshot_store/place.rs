@@ -1,4 +1,4 @@
-//! A scratch workspace with the real git beside it.
+//! A scratch workspace for the store and the real git.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -47,7 +47,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A workspace without a repository.
+    /// Creates a workspace without a repository.
     pub fn bare_folder() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
@@ -59,7 +59,7 @@ impl Place {
         place
     }
 
-    /// A repository without a commit.
+    /// Creates a repository without a commit.
     pub fn unborn(options: &[&str]) -> Self {
         let place = Self::bare_folder();
         place.git(&[&["init", "-q", "-b", "main"], options].concat());
@@ -67,14 +67,14 @@ impl Place {
         place
     }
 
-    /// A repository with these files committed.
+    /// Creates a repository with these files committed.
     pub fn with(files: &[(&str, &str)]) -> Self {
         let place = Self::unborn(&[]);
         place.commit(files);
         place
     }
 
-    /// The same place seen from another root.
+    /// Returns this place seen from another root.
     pub fn at(&self, root: PathBuf) -> Self {
         let place = Self { _dir: tempfile::tempdir().unwrap(), root, home: self.home.clone() };
         place.make_state();
@@ -146,7 +146,7 @@ impl Place {
         self.open().scan(&place, scan, control)
     }
 
-    /// Does `work` on the work tree and records what it did to `paths`.
+    /// Runs `work` on the work tree and records its changes to `paths`.
     pub fn change(&self, paths: &[&str], work: impl FnOnce()) -> Recorded {
         self.try_change(paths, work).unwrap()
     }
@@ -179,7 +179,7 @@ impl Place {
         self.change(&[path], || self.write(path, text))
     }
 
-    /// Everything in the git folder that snapshots have no business with.
+    /// Returns everything in the git folder that snapshots must not change.
     pub fn frozen(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let common = self.git(&["rev-parse", "--path-format=absolute", "--git-common-dir"]);
         let mut files = BTreeMap::new();
@@ -193,19 +193,19 @@ impl Place {
         files
     }
 
-    /// Subjects of the snapshots, newest first.
+    /// Returns the subjects of the snapshots, newest first.
     pub fn subjects(&self) -> Vec<String> {
         let log =
             self.git(&["log", "--first-parent", "--format=%s", "--author=lbx@localhost", "lbx-snapshots"]);
         log.lines().map(str::to_owned).collect()
     }
 
-    /// What the snapshot branch has for `path`.
+    /// Returns the content of `path` on the snapshot branch.
     pub fn shown(&self, path: &str) -> String {
         self.git(&["show", &format!("lbx-snapshots:{path}")])
     }
 
-    /// The files of the snapshot branch.
+    /// Returns the files of the snapshot branch.
     pub fn listed(&self) -> Vec<String> {
         let list = self.git(&["-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "lbx-snapshots"]);
         list.lines().map(str::to_owned).collect()
@@ -220,7 +220,7 @@ impl Place {
     }
 }
 
-/// The snapshots of the workspace `root`.
+/// Opens the snapshots of the workspace `root`.
 pub fn opened(root: &Path, branch: &str) -> Result<Store, SnapshotError> {
     Store::open(
         &snapshot::RepositoryPaths {

@@ -1,4 +1,4 @@
-//! One change, one commit, and nothing else moves.
+//! One change is one commit, and nothing else moves.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -8,7 +8,7 @@ use lbx::engine::workspace::stat_cache;
 
 use crate::place::{Place, opened};
 
-/// Records two changes and lets git judge.
+/// Records two changes and has git check them.
 fn works(place: &Place) {
     let before = place.frozen();
     place.put("new.txt", "one\n");
@@ -212,7 +212,7 @@ fn a_half_made_private_repository_is_completed() {
     assert!(place.put("a.txt", "one\n").id.is_some());
 }
 
-/// The private repository serves, and the user's own is as it was.
+/// Checks that the private repository is used, and that the user's own is unchanged.
 fn falls_back(place: &Place, word: &str) {
     let recorded = place.put("x.txt", "x\n");
     assert!(recorded.id.is_some());
@@ -241,7 +241,7 @@ fn what_gix_cannot_write_is_left_alone() {
     place.git(&["config", "core.repositoryFormatVersion", "7"]);
     falls_back(&place, "7");
 
-    // As for git, an empty folder is no repository, and nothing is said of it.
+    // As for git, an empty folder is not a repository, and there is no message about it.
     let place = Place::bare_folder();
     fs::create_dir(place.path(".git")).unwrap();
     let recorded = place.put("x.txt", "x\n");

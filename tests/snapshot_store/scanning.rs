@@ -1,4 +1,4 @@
-//! The full scan finds what no tool told of.
+//! The full scan finds changes that no tool reported.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -31,7 +31,7 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
     place.scan(&scan, control)
 }
 
-/// The tree that git itself would make of the work tree.
+/// Returns the tree that git itself would make of the work tree.
 pub fn wanted_tree(place: &Place) -> String {
     let _ = fs::remove_file(place.home.join("index"));
     let index = place.home.join("index");
@@ -68,7 +68,7 @@ fn busy() -> Place {
     ])
 }
 
-/// Changes the work tree in every way there is.
+/// Changes the work tree in every possible way.
 fn stir(place: &Place) {
     place.write("a.txt", "changed\n");
     place.write("new/deep/n.txt", "n\n");

@@ -1,4 +1,4 @@
-//! A scan takes in what `git add -A` would, whatever the work tree looks like.
+//! A scan records what `git add -A` would, for any work tree.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,7 +11,7 @@ use lbx::engine::snapshot::Reason;
 use crate::place::Place;
 use crate::scanning::{scan, tip_tree, wanted_tree};
 
-/// Numbers that look random, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -29,7 +29,7 @@ const NAMES: [&str; 9] = ["a", "a.txt", "a-b", "b", "b.o", "build", "c", "Ä", "
 const RULES: [&str; 8] =
     ["*.o\n", "build/\n", "/a\n", "!b.o\n", "c/**/a\n", "*.log\n!z.log\n", "a-?\n", "*\n!*/\n!b\n"];
 
-/// Does something at random to the work tree.
+/// Makes a random change in the work tree.
 fn stir(place: &Place, dice: &mut Dice) {
     let depth = dice.roll(3);
     let mut path = (0..depth).map(|_| dice.pick(&NAMES).to_owned() + "/").collect::<String>();

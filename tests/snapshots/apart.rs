@@ -1,10 +1,10 @@
-//! What a session changed stands apart from what others changed in the same file.
+//! Changes of a session are kept apart from changes of others in the same file.
 
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
 
-/// Lines 1 to 30.
+/// Returns lines 1 to 30.
 fn lines() -> String {
     (1..=30).map(|line| format!("line {line}\n")).collect()
 }
@@ -15,7 +15,7 @@ fn edit(ws: &Workspace, session: &str, old: &str, new: &str) {
     ws.json("edit", &json!({"path": "a.txt", "old_string": old, "new_string": new, "session": session})).ok();
 }
 
-/// The lines that a diff takes out and puts in.
+/// Returns the removed and added lines of a diff.
 fn changed(diff: &Value) -> Vec<String> {
     let text = diff["diff"].as_str().unwrap();
     let is_change = |line: &&str| {
@@ -26,7 +26,7 @@ fn changed(diff: &Value) -> Vec<String> {
     text.lines().filter(is_change).map(str::to_owned).collect()
 }
 
-/// A file that two sessions and the developer change in turns.
+/// Creates a file that two sessions and the developer change in turns.
 fn shared() -> Workspace {
     let ws = Workspace::with(&[("a.txt", &lines())]);
     edit(&ws, "a", "line 2\n", "by a\n");
@@ -46,12 +46,12 @@ fn a_diff_shows_what_its_session_changed_and_nothing_else() {
     let stat = ws.lbx(&["diff", "--session", "a", "--stat"]).ok();
     assert_eq!((&stat["stat"][0]["insertions"], &stat["stat"][0]["deletions"]), (&json!(2), &json!(2)));
     assert_eq!(changed(&ws.lbx(&["diff", "--session", "b"]).ok()), ["-line 20", "+by b"]);
-    // The status counts the same.
+    // The status has the same counts.
     for (session, counts) in [("a", "+2 -2"), ("b", "+1 -1")] {
         let status = ws.lbx(&["session", "status", "--session", session]).ok().to_string();
         assert!(status.contains(counts), "{status}");
     }
-    // What a session takes back is no change of its own.
+    // A change that a session reverts does not count as its own.
     edit(&ws, "a", "by a\n", "line 2\n");
     edit(&ws, "a", "by a as well\n", "line 10\n");
     assert_eq!(ws.lbx(&["diff", "--session", "a"]).ok()["files"], 0);
@@ -73,7 +73,7 @@ fn after_its_end_a_session_has_changed_nothing_and_its_numbers_go_on() {
     let ws = shared();
     let _ = ws.lbx(&["session", "end", "--session", "a"]).success();
     assert_eq!(ws.lbx(&["diff", "--session", "a"]).ok()["files"], 0);
-    // Where none is named, the newest that changed something is shown.
+    // Without a session, the newest one with a change is shown.
     let newest = ws.call(&["diff"]).env("LBX_SESSION", "a").run().ok();
     assert_eq!(changed(&newest), ["-line 10", "+by a as well"]);
     let _ = ws.lbx(&["gc", "--keep-days", "0"]).success();
@@ -128,7 +128,7 @@ fn what_is_neither_path_nor_revision_is_not_found() {
     assert_eq!(changed(&all).len(), 8, "{all}");
     assert_eq!(changed(&ws.lbx(&["diff", "HEAD"]).ok()).len(), 8);
     ws.lbx(&["diff", "HEAD..nosuch"]).error("not_found");
-    // What once was there is known by its name.
+    // A deleted file can still be named.
     ws.lbx(&["delete", "a.txt", "--session", "a"]).ok();
     ws.lbx(&["log", "a.txt"]).ok();
     assert_eq!(ws.lbx(&["diff", "a.txt", "--session", "a"]).ok()["files"], 1);

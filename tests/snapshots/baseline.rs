@@ -1,4 +1,4 @@
-//! What was there before a session's first change stands apart from what the session does.
+//! Changes made before a session's first change are kept apart from those of the session.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What the developer does with a session: whose line it is, one commit of it, its story.
+//! Commands of the developer about a session: blame, squash, review.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::common::Workspace;
 
-/// Ten lines, none twice.
+/// Ten lines, all different.
 pub const TEN: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
 
-/// A workspace in which git knows who the developer is.
+/// Creates a workspace in which git knows the developer's name.
 pub fn workspace(files: &[(&str, &str)]) -> Workspace {
     let ws = Workspace::with(files);
     ws.git(&["config", "user.name", "Dev Eloper"]);
@@ -17,14 +17,14 @@ pub fn workspace(files: &[(&str, &str)]) -> Workspace {
     ws
 }
 
-/// An edit by a session that has read the file.
+/// Edits a file in a session that has read it.
 pub fn edit(ws: &Workspace, session: &str, path: &str, old: &str, new: &str) {
     ws.lbx(&["read", path, "--session", session]).ok();
     let request = json!({"path": path, "old_string": old, "new_string": new, "session": session, "why": format!("{old} to {new}")});
     assert_eq!(ws.json("edit", &request).success()["ok"], true);
 }
 
-/// Who each line of a file is put down to: the session, or `developer`.
+/// Returns the author of each line of a file: the session, or `developer`.
 fn owners(ws: &Workspace, path: &str) -> Vec<String> {
     let data = ws.lbx(&["blame", path]).ok();
     let mut owners = Vec::new();
@@ -50,7 +50,7 @@ fn a_file_that_a_sparse_checkout_leaves_out_was_deleted_by_nobody() {
         assert_eq!(changed("lbx-snapshots"), "M\tout/c.txt", "{index}");
         ws.lbx(&["squash", "-m", "One file", "--onto", "work"]).ok();
         assert_eq!(changed("work"), "M\tout/c.txt", "{index}");
-        // Where the file is gone again, it is for git, and here, as HEAD has it.
+        // After the file is gone again, it is as in HEAD, for git and here.
         ws.lbx(&["undo"]).ok();
         assert!(!ws.path("out").exists());
         assert_eq!(changed("lbx-snapshots"), "", "{index}");
@@ -131,13 +131,13 @@ fn a_session_becomes_one_commit_of_the_developers() {
         "Dev Eloper <dev@example.org> Dev Eloper\nDo it\n\nAs asked.\n\nCo-authored-by: An Agent <agent@example.org>"
     );
     assert_eq!(ws.git(&["rev-parse", "feature~1"]), ws.git(&["rev-parse", "HEAD"]));
-    // Neither the draft nor what was done by hand is in it.
+    // It contains neither the draft nor the manual changes.
     assert_eq!(ws.git(&["show", "feature:a.txt"]) + "\n", TEN.replace("two", "2"));
     assert_eq!(ws.git(&["ls-tree", "-r", "--name-only", "feature"]), "a.txt\nc.txt\nnew/d.txt");
     let after = (ws.git(&["status", "--porcelain=v2", "--branch"]), ws.git(&["stash", "list"]), ws.tree());
     assert_eq!(before, after);
     ws.git(&["fsck", "--strict"]);
-    // What is there already is not committed again; what is not, is.
+    // Committed changes are not committed again; new ones are.
     ws.lbx(&["squash", "-m", "Again", "--session", "s", "--onto", "feature"]).error("not_found");
     ws.lbx(&["squash", "-m", "One", "--session", "s", "--onto", "other", "a.txt", "new"]).ok();
     assert_eq!(ws.git(&["diff", "--name-only", "HEAD", "other"]), "a.txt\nnew/d.txt");
@@ -161,7 +161,7 @@ fn a_squash_has_other_forms() {
     assert_eq!((tree("files"), tree("history")), (tree("lbx-snapshots"), tree("lbx-snapshots")));
     let request = json!({"message": "m", "per_file": true, "keep_history": true, "session": "s"});
     ws.json("squash", &request).error("invalid_request");
-    // Without a name the branch has that of the session; without a session, the sessions are named.
+    // Without a name the branch is named after the session; without a session, the sessions are listed.
     let data = ws.lbx(&["squash", "-m", "Do it", "--session", "s"]).ok();
     assert_eq!(data["branch"], "lbx/s");
     let error = ws.lbx(&["squash", "-m", "Do it"]).error("not_found");
@@ -276,16 +276,16 @@ fn a_review_tells_the_story_of_a_session() {
         (&totals["changes"], &totals["undone"], &totals["developer"], &totals["files"]),
         (&json!(6), &json!(1), &json!(1), &json!(1))
     );
-    // Each command that it names does what it says.
+    // Each command that it names works as described.
     let undo = data["changes"][3]["undo"].as_str().unwrap();
     ws.lbx(&undo.split(' ').skip(1).collect::<Vec<_>>()).ok();
     assert!(!String::from_utf8(ws.read_bytes("a.txt")).unwrap().contains("NINE"));
-    // A part of the story says where to go on, and a long diff is cut.
+    // A part of the story says where to continue, and a long diff is cut.
     let part = ws.lbx(&["review", "--session", "s", "--max-bytes", "600"]).ok();
     assert_eq!((&part["truncated"], part["next_offset"].as_u64().unwrap() < 7), (&json!(true), true));
     let text = ws.call(&["review", "-t", "--session", "s", "--stat"]).run().stdout_text();
     assert!(text.contains("[undone in part by #4]") && text.contains("read, not changed"), "{text}");
-    // Without a name it is the session that changed something last.
+    // Without a name it shows the session with the latest change.
     assert_eq!(ws.lbx(&["review"]).ok()["session"], "s");
     ws.lbx(&["review", "--session", "nobody"]).error("not_found");
 }
@@ -305,7 +305,7 @@ fn the_page_of_a_review_is_whole_and_overwrites_nothing_else() {
     assert_eq!(text.matches("<script").count(), 2, "{text}");
     assert!(!text.contains("<img") && !text.contains("http:") && !text.contains("https:"));
     assert!(text.contains("default-src 'none'"));
-    // Its own page is written anew; nothing else is.
+    // It overwrites its own page, and no other file.
     ws.lbx(&["review", "--session", "s", "--html", path]).ok();
     assert_eq!(fs::read_to_string(&page).unwrap(), text);
     ws.lbx(&["review", "--session", "s", "--html", "a.txt"]).error("already_exists");

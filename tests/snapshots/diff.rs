@@ -1,4 +1,4 @@
-//! `diff` says what git would, and git takes it.
+//! `diff` prints what git would, and git can apply it.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::common::Workspace;
 
-/// Applies a diff to a checkout of `from`, and answers the tree that comes of it.
+/// Applies a diff to a checkout of `from`, and returns the resulting tree.
 fn applied(ws: &Workspace, from: &str, diff: &[u8]) -> String {
     let index = ws.outside.join("index");
     let git = |arguments: &[&str], stdin: &[u8]| {
@@ -26,7 +26,7 @@ fn applied(ws: &Workspace, from: &str, diff: &[u8]) -> String {
     git(&["write-tree"], b"").trim().to_owned()
 }
 
-/// A text of so many lines, each another.
+/// Returns a text of `count` different lines.
 fn lines(count: usize) -> String {
     let lines: Vec<String> = (0..count).map(|line| format!("line {line}\n")).collect();
     lines.concat()

@@ -1,6 +1,6 @@
-//! Blame, partial undo and squash on a generated history, judged by git itself.
+//! Blame, partial undo and squash on a generated history, checked by git itself.
 //!
-//! `LBX_HISTORY_CHANGES` says how many changes there are, and `LBX_HISTORY_SEED` which.
+//! `LBX_HISTORY_CHANGES` sets the number of changes, and `LBX_HISTORY_SEED` the seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use crate::common::Workspace;
 use crate::common::random::Random;
 
-/// Changes where nobody says how many.
+/// Default number of changes.
 const CHANGES: u64 = 40;
 
-/// A number that the environment may set.
+/// Returns a number that the environment may set.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The files there are, by what lbx and git call them.
+/// Returns the files, by their names in lbx and git.
 fn files(ws: &Workspace) -> Vec<String> {
     let mut files: Vec<String> = ws
         .tree()
@@ -30,7 +30,7 @@ fn files(ws: &Workspace) -> Vec<String> {
     files
 }
 
-/// Makes mixed changes by two sessions and the developer; no line that is written is like another.
+/// Makes mixed changes by two sessions and the developer; all written lines are different.
 fn make(ws: &Workspace, random: &mut Random, changes: u64) {
     for number in 0..changes {
         let session = ["one", "other"][random.below(2)];
@@ -65,7 +65,7 @@ fn make(ws: &Workspace, random: &mut Random, changes: u64) {
     }
 }
 
-/// The snapshot that first brought a line which stands in one place, by git's own search.
+/// Returns the snapshot that first added a line which occurs once, by git's own search.
 fn found_by_git(ws: &Workspace, line: &str) -> Option<String> {
     let log = ws.git(&[
         "log",
@@ -96,7 +96,7 @@ fn blame_undo_and_squash_of_a_generated_history_are_what_git_says() {
     check_undo(&ws, &mut random, changes.div_ceil(4));
 }
 
-/// Each line that an agent wrote is put down to the snapshot that `git log -S` finds.
+/// Checks that each line of an agent is attributed to the snapshot that `git log -S` finds.
 fn check_blame(ws: &Workspace) {
     let (mut agents, mut developers) = (0, 0);
     for path in files(ws) {
@@ -108,7 +108,7 @@ fn check_blame(ws: &Workspace) {
             for number in first..=last {
                 let line = lines[usize::try_from(number).unwrap() - 1];
                 let found = found_by_git(ws, line);
-                // What was taken back came again with the snapshot that took it back.
+                // A reverted text came back with the snapshot of the undo.
                 let came_once = ws.git(&[
                     "log",
                     "--first-parent",
@@ -134,8 +134,8 @@ fn check_blame(ws: &Workspace) {
     assert!(agents > 0 && developers > 0, "{agents} {developers}");
 }
 
-/// A squash of both sessions, one after the other, is what `git merge-file` makes of their diffs, where
-/// no line of theirs overlaps.
+/// Checks that a squash of both sessions in turn equals the `git merge-file` of their diffs, if their lines do not
+/// overlap.
 fn check_squash(ws: &Workspace) {
     for session in ["one", "other"] {
         let branch = format!("squash-{session}");
@@ -145,7 +145,7 @@ fn check_squash(ws: &Workspace) {
             assert!(["patch_conflict", "not_found"].contains(&kind), "{answer}");
             continue;
         }
-        // The diff of the session is what the commit changes, bit for bit.
+        // The commit has exactly the diff of the session.
         let diff = ws.call(&["diff", "-t", "--binary", "--max-bytes", "0", "--session", session]).run();
         ws.git(&["worktree", "add", "-q", "--detach", "../applied", "main"]);
         let patch = ws.outside.join("session.patch");
@@ -163,14 +163,13 @@ fn check_squash(ws: &Workspace) {
     }
 }
 
-/// The bytes of a snapshot's file; `None` where it has none.
+/// Returns the bytes of a file in a snapshot; `None` if the snapshot does not have it.
 fn blob(ws: &Workspace, commit: &str, path: &str) -> Option<Vec<u8>> {
     let output = ws.git_command(&["cat-file", "blob", &format!("{commit}:{path}")]).output().unwrap();
     output.status.success().then_some(output.stdout)
 }
 
-/// A change that is taken back by its number gives what `git merge-file` gives, or is refused where that
-/// finds a conflict.
+/// Checks that undoing a change by number gives the result of `git merge-file`, or fails if that finds a conflict.
 fn check_undo(ws: &Workspace, random: &mut Random, tries: u64) {
     let data = ws.lbx(&["log", "--limit", "0", "--max-bytes", "0"]).ok();
     let edits: Vec<&Value> =

@@ -1,5 +1,4 @@
-//! A repository that means harm runs nothing, leads nowhere and holds nobody up, whichever tool looks
-//! at it.
+//! A malicious repository runs nothing, leads nowhere and blocks nothing, whichever tool reads it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,10 +9,10 @@ use serde_json::Value;
 
 use crate::common::{LBX, Workspace, state};
 
-/// What stands outside, and must stay there.
+/// Content of a file outside, which must stay there.
 const SECRET: &str = "root:TOP-SECRET:0:0";
 
-/// A repository in which every program that git might run leaves a mark at `sprung`.
+/// Creates a repository in which every program that git might run leaves a mark at `sprung`.
 fn trapped() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.bin", "b\n"), ("d/c.txt", "c\n")]);
     let (trap, sprung) = (ws.outside.join("trap.sh"), ws.outside.join("sprung"));
@@ -62,7 +61,7 @@ fn trapped() -> Workspace {
     ws
 }
 
-/// The same repository seen through variables that lead elsewhere.
+/// Returns variables that redirect git elsewhere in the same repository.
 fn environment(ws: &Workspace) -> Vec<(&'static str, String)> {
     let elsewhere = ws.outside.join("elsewhere").display().to_string();
     let trap = ws.outside.join("trap.sh").display().to_string();
@@ -85,7 +84,7 @@ fn environment(ws: &Workspace) -> Vec<(&'static str, String)> {
     variables
 }
 
-/// A call of every tool that runs no command by itself.
+/// A call of every tool that runs no command itself.
 const CALLS: [&[&str]; 30] = [
     &["read", "a.txt"],
     &["read", "b.bin"],
@@ -119,7 +118,7 @@ const CALLS: [&[&str]; 30] = [
     &["doctor"],
 ];
 
-/// The programs that a call runs, by a trace; `None` where there is no strace.
+/// Returns the programs that a call runs, by a trace; `None` if strace is not installed.
 fn traced(ws: &Workspace, call: &[&str]) -> Option<Vec<String>> {
     let trace = ws.outside.join("trace");
     let mut command = Command::new("strace");
@@ -180,7 +179,7 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Makes calls that look at the repository; none may hang, fail or tell the secret.
+/// Makes calls that read the repository; none may hang, fail or show the secret.
 fn calls_answer(ws: &Workspace, of: &str) {
     let append = ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
     let mut answers = vec![append.to_string()];
@@ -279,7 +278,7 @@ fn links_in_place_of_gits_files_tell_nothing() {
     ws.git(&["config", "include.path", "../../passwd"]);
     calls_answer(&ws, "include.path");
     nothing_leaked(&ws, "include.path");
-    // Links of the work tree are stored as links, and what is behind a linked folder not at all.
+    // Links of the work tree are stored as links, and files behind a linked folder are not stored.
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/c.txt", "c\n")]);
     fs::write(ws.outside.join("passwd"), format!("{SECRET}\n")).unwrap();
     fs::remove_dir_all(ws.path("d")).unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::common::Workspace;
 
-/// Four snapshots of two sessions.
+/// Creates four snapshots of two sessions.
 fn busy() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.call(&["--session", "one", "write", "d/x.txt", "--content", "x\ny\n"]).run().ok();

@@ -1,4 +1,4 @@
-//! The snapshot branch as the real binary makes it and shows it, judged by git itself.
+//! The snapshot branch as the real binary makes and shows it, checked by git itself.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

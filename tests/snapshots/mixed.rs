@@ -1,4 +1,4 @@
-//! Many mixed calls, and the developer's repository is as it was.
+//! Many mixed calls leave the developer's repository unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::common::Workspace;
 
-/// Calls by default; with `LBX_ALL` in the environment, as many as the contract speaks of.
+/// Default number of calls; `LBX_ALL` in the environment runs all.
 const CALLS: usize = 120;
-/// The same, in full.
+/// Number of calls in a full run.
 const CALLS_ALL: usize = 500;
 
-/// Calls that one process makes.
+/// Number of calls that one process makes.
 const CALLS_A_BATCH: usize = 50;
 
-/// What git tells of the developer's own, and the bytes of the files that say so.
+/// Returns git's view of the developer's own data, and the bytes of the files behind it.
 fn developers_own(ws: &Workspace) -> BTreeMap<String, Vec<u8>> {
     let mut own = BTreeMap::new();
     for name in [
@@ -43,7 +43,7 @@ fn developers_own(ws: &Workspace) -> BTreeMap<String, Vec<u8>> {
     own
 }
 
-/// The `number`th call; together they use every tool that changes something, and some that look.
+/// Returns the `number`th call. Together they use every tool that changes files, and some that only read.
 fn call(number: usize) -> (&'static str, Value) {
     let file = format!("work/d{}/f{}.txt", number % 3, number / 12);
     let text = format!("{number}\n");

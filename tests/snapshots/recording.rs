@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::common::Workspace;
 
-/// The parts of the git folder that are the developer's own.
+/// Returns the parts of the git folder that belong to the developer.
 fn developers_own(ws: &Workspace) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![ws.path(".git")];
@@ -58,7 +58,7 @@ fn the_branch_is_never_written_over_where_it_has_another_name() {
     let append = || ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
     append();
     append();
-    // As a copy of the repository by links has it.
+    // As in a copy of the repository made of hard links.
     let copy = ws.path("copy");
     fs::hard_link(heads.join("lbx-snapshots"), &copy).unwrap();
     let then = tip();
@@ -152,7 +152,7 @@ fn large_files_are_whole_in_their_snapshots() {
     let ws = Workspace::with(&[("big.txt", lines("one\n").as_str())]);
     ws.lbx(&["read", "big.txt", "--start-line", "-1"]).ok();
     ws.lbx(&["edit", "big.txt", "--old-string", "\none\n", "--new-string", "\ntwo\n"]).ok();
-    // Someone else's change of a large file stands apart, whole as well.
+    // Another program's change of a large file is a separate commit, and is also complete.
     ws.write("big.txt", lines("three\n"));
     ws.lbx(&["append", "big.txt", "--content", "four\n"]).ok();
     let at = |commit: &str| ws.git(&["show", &format!("{commit}:big.txt")]) + "\n";
@@ -162,7 +162,7 @@ fn large_files_are_whole_in_their_snapshots() {
     ws.git(&["fsck", "--strict", "--full"]);
 }
 
-/// They are worked out beside the disk's work, as they stand; a conversion comes first all the same.
+/// They are computed while the disk works, from the files as they are; a conversion still comes first.
 #[test]
 fn a_large_file_enters_as_git_would_store_it() {
     let text = |eol: &str| (0..100_000).map(|line| format!("line {line}{eol}")).collect::<String>();
@@ -179,7 +179,7 @@ fn a_large_file_enters_as_git_would_store_it() {
     assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id());
 }
 
-/// Its bytes lie in pages of their own and are read, joined, hashed and compressed in threads.
+/// Its bytes are in separate pages, and are read, joined, hashed and compressed in threads.
 #[test]
 fn a_file_of_many_mb_is_edited_as_any_other() {
     let original: String = (0..400_000).map(|line| format!("line {line} of many\n")).collect();
@@ -207,14 +207,14 @@ fn a_file_of_many_mb_is_edited_as_any_other() {
     assert_eq!(ws.git(&["show", "lbx-snapshots~5:big.txt"]) + "\n", original);
     ws.lbx(&["undo", "--steps", "5"]).ok();
     is_whole(&original);
-    // One byte of someone else's, and as many as before.
+    // One byte changed by another program, with the same size.
     ws.write("big.txt", original.replacen("line 7 ", "line 8 ", 1));
     ws.lbx(&["append", "big.txt", "--content", "end\n"]).ok();
     assert!(ws.git(&["show", "lbx-snapshots~1:big.txt"]).contains("\nline 8 of many\nline 8 of many\n"));
     ws.git(&["fsck", "--strict", "--full"]);
 }
 
-/// A scan that cannot look has nothing to say, whatever git's index has of it.
+/// A scan that cannot read a folder reports no change, whatever git's index has of it.
 #[test]
 fn what_may_not_be_read_stays_as_the_branch_has_it() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n"), ("d/e/c.txt", "c\n")]);
@@ -222,7 +222,7 @@ fn what_may_not_be_read_stays_as_the_branch_has_it() {
         ws.lbx(&["append", path, "--content", "more\n"]).ok();
     }
     let tree = ws.git(&["rev-parse", "lbx-snapshots^{tree}"]);
-    // Some may be listed, but nothing in them looked at.
+    // Folders that can be listed, but whose files cannot be read.
     let closings = [
         ("d/e", 0, 0o755),
         ("d", 0, 0o755),
@@ -246,7 +246,7 @@ fn what_may_not_be_read_stays_as_the_branch_has_it() {
     }
 }
 
-/// A process that looks like a `git gc` with this word, and ends after a while.
+/// Starts a process that looks like a `git gc` with this word, and ends after a while.
 fn collector(ws: &Workspace, word: &str) -> std::process::Child {
     let script = "sleep 0.5; rm -f .git/gc.pid";
     let mut command = std::process::Command::new("sh");
@@ -270,7 +270,7 @@ fn a_snapshot_waits_for_a_git_gc_that_takes_young_objects() {
         assert!(!ws.path(".git/gc.pid").exists(), "{call:?} did not wait for {word}");
         gc.wait().unwrap();
     }
-    // What says that nothing runs is not waited for, nor is what says nothing.
+    // A pid file of a process that has ended is not waited for, nor is one without a valid pid.
     let mut ended = std::process::Command::new("true").arg("--prune=now").spawn().unwrap();
     ended.wait().unwrap();
     for text in [format!("{} host", ended.id()), "x".repeat(9000), "no number".to_owned()] {

@@ -1,4 +1,4 @@
-//! A session that is squashed again, and one that is committed on the branch that is checked out.
+//! A session that is squashed again, and one that is committed on the checked-out branch.
 
 use std::fs;
 
@@ -12,12 +12,12 @@ fn squash(ws: &Workspace) -> crate::common::Answer {
     ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "feature"])
 }
 
-/// What `feature` has of a file, with its last line ending.
+/// Returns a file on `feature`, with its last line ending.
 fn on_feature(ws: &Workspace, path: &str) -> String {
     String::from_utf8(ws.git_command(&["show", &format!("feature:{path}")]).output().unwrap().stdout).unwrap()
 }
 
-/// A commit of the developer's on `feature`, which is not checked out.
+/// Commits as the developer on `feature`, which is not checked out.
 fn commit_on_feature(ws: &Workspace, path: &str, text: &str) {
     ws.git(&["worktree", "add", "-q", "../feature", "feature"]);
     fs::write(ws.outside.join("feature").join(path), text).unwrap();
@@ -32,14 +32,14 @@ fn a_second_squash_commits_what_came_since() {
     edit(&ws, "s", "a.txt", "two", "TWO");
     ws.lbx(&["write", "new.txt", "--content", "1\n2\n3\n", "--session", "s"]).ok();
     squash(&ws).ok();
-    // The same lines again, in a file that was there and in one that the session made.
+    // The same lines again, in an existing file and in one that the session created.
     edit(&ws, "s", "a.txt", "TWO", "2");
     edit(&ws, "s", "new.txt", "2", "two");
     let data = squash(&ws).ok();
     assert_eq!((&data["created"], &data["files"]), (&json!(false), &json!(2)));
     assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("two", "2"));
     assert_eq!(on_feature(&ws, "new.txt"), "1\ntwo\n3\n");
-    // After commits of the developer's in the same files, and on the very line.
+    // After commits of the developer in the same files, and on the same line.
     commit_on_feature(&ws, "new.txt", "1\ntwo\n3\n4\n5\nby hand\n");
     commit_on_feature(&ws, "a.txt", &TEN.replace("two", "two by hand"));
     edit(&ws, "s", "a.txt", "seven", "SEVEN");
@@ -47,7 +47,7 @@ fn a_second_squash_commits_what_came_since() {
     squash(&ws).ok();
     assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("two", "two by hand").replace("seven", "SEVEN"));
     assert_eq!(on_feature(&ws, "new.txt"), "one\ntwo\n3\n4\n5\nby hand\n");
-    // Where both changed the same line since, the conflict is shown and nothing moves.
+    // If both changed the same line since, the conflict is shown and nothing moves.
     let tip = ws.git(&["rev-parse", "feature"]);
     edit(&ws, "s", "a.txt", "2\n", "zwei\n");
     let error = squash(&ws).error("patch_conflict");
@@ -69,7 +69,7 @@ fn a_second_squash_takes_back_what_was_undone_since() {
     squash(&ws).ok();
     assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("seven", "SEVEN"));
     commit_on_feature(&ws, "a.txt", &TEN.replace("seven", "SEVEN").replace("ten", "by hand"));
-    // All of it taken back: only what the developer committed stays.
+    // After undoing everything, only the developer's commits remain.
     let first = ws.git(&["rev-list", "--first-parent", "lbx-snapshots", "--not", "main"]);
     let first = first.lines().last().unwrap().to_owned();
     ws.lbx(&["rewind", &format!("{first}~1"), "--session", "s", "--yes"]).ok();
@@ -77,7 +77,7 @@ fn a_second_squash_takes_back_what_was_undone_since() {
     assert_eq!(ws.git(&["diff", "--name-only", "main", "feature"]), "a.txt");
     assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("ten", "by hand"));
     squash(&ws).error("not_found");
-    // A new branch has nothing of it, so there is nothing to commit on it.
+    // A new branch has none of it, so there is nothing to commit on it.
     ws.lbx(&["squash", "-m", "m", "--session", "s", "--onto", "other"]).error("not_found");
 }
 
@@ -96,7 +96,7 @@ fn a_second_squash_with_history_adds_only_the_changes_that_are_new() {
     assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("two", "zwei").replace("six", "sechs"));
 }
 
-/// What git says of HEAD's branch, the index, and the files.
+/// Returns git's view of HEAD's branch, the index, and the files.
 fn state(ws: &Workspace) -> (String, String, Value) {
     let tree = format!("{:?}", ws.tree());
     (ws.git(&["rev-parse", "HEAD"]), ws.git(&["status", "--porcelain"]), json!(tree))
@@ -122,7 +122,7 @@ fn the_branch_that_is_checked_out_is_committed_on_where_that_is_asked_for() {
     let data = ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--checked-out"]).ok();
     assert_eq!((&data["branch"], &data["checked_out"]), (&json!("main"), &json!(true)));
     assert_eq!(ws.git(&["rev-parse", "HEAD~1"]), head);
-    // What is staged stays staged, the draft stays a draft, and nothing else differs.
+    // Staged changes stay staged, the draft stays a draft, and nothing else differs.
     let after = state(&ws);
     assert_eq!(after.1, " M a.txt\nM  mine.txt\nA  staged.txt");
     assert_eq!(after.2, files);
@@ -135,7 +135,7 @@ fn the_branch_that_is_checked_out_is_committed_on_where_that_is_asked_for() {
     ws.git(&["fsck", "--strict"]);
     ws.git(&["commit", "-qm", "mine"]);
     assert_eq!(ws.git(&["diff", "--name-only", "HEAD~1", "HEAD"]), "mine.txt\nstaged.txt");
-    // Again, with what came since.
+    // Again, with the later changes.
     edit(&ws, "s", "new/d.txt", "d", "D");
     ws.lbx(&["squash", "-m", "More", "--session", "s", "--checked-out"]).ok();
     assert_eq!(ws.git(&["show", "--name-only", "--format=%s"]), "More\n\nnew/d.txt");
@@ -154,7 +154,7 @@ fn the_index_is_left_alone_where_it_holds_something_else() {
         assert_eq!(state(&ws), before);
         assert!(!ws.path(".git/index.lock").exists() || why.contains("locked"));
     };
-    // Staged otherwise than the session made it; staged as the session made it is no obstacle.
+    // Staged with another content than the session's is an obstacle; staged with the same content is not.
     let made = ws.read_bytes("a.txt");
     ws.write("a.txt", TEN.replace("four", "staged"));
     ws.git(&["add", "a.txt"]);

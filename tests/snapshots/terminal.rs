@@ -1,4 +1,4 @@
-//! What a person at a terminal is shown, and what programs are shown all the same.
+//! Output for a person at a terminal, and unchanged output for programs.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace};
 
-/// A workspace with changes of two sessions and of the developer.
+/// Creates a workspace with changes of two sessions and of the developer.
 fn workspace() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n"), ("b.txt", "b\n")]);
     for (session, path, old, new) in [("first", "a.txt", "two", "TWO"), ("second", "b.txt", "b", "B")] {
@@ -21,12 +21,12 @@ fn workspace() -> Workspace {
     ws
 }
 
-/// What a call prints on a terminal; `None`, with a message, where there is no `script` to make one.
+/// Returns the output of a call on a terminal; `None`, with a message, if `script` is not installed.
 fn on_a_terminal(ws: &Workspace, call: &str, variables: &[(&str, &str)]) -> Option<String> {
     typed_on_a_terminal(ws, call, variables, "")
 }
 
-/// The same where the person types something.
+/// Returns the output of a call on a terminal where the person types `typed`.
 fn typed_on_a_terminal(
     ws: &Workspace,
     call: &str,
@@ -68,7 +68,7 @@ fn a_person_at_a_terminal_is_shown_colours_and_what_each_session_changed() {
     assert!(audit.contains(" first write b.txt not_read: refusing to overwrite b.txt"), "{audit}");
     let review = on_a_terminal(&ws, "review --session first", &[("NO_COLOR", "1")]).unwrap();
     assert!(review.starts_with("session first: 1 change, 1 file (+1 -1)"), "{review}");
-    // A pager is asked for; what it is, the user says.
+    // The user chooses the pager.
     let paged = on_a_terminal(&ws, "log", &[("LBX_PAGER", "sed s/^/paged:/")]).unwrap();
     assert!(paged.lines().all(|line| line.starts_with("paged:")), "{paged}");
     let missing = on_a_terminal(&ws, "log", &[("LBX_PAGER", "no-such-pager")]).unwrap();
@@ -93,7 +93,7 @@ fn a_developer_who_undoes_is_shown_whose_change_it_is_and_is_asked() {
     let said = typed_on_a_terminal(&ws, "undo", &[], "y\n").unwrap();
     assert!(said.contains(question), "{said}");
     ws.holds("b.txt", "b\n");
-    // Programs are never led to another session's work.
+    // Programs never reach another session's work by themselves.
     for call in ["undo", "redo"] {
         let error = ws.lbx(&[call]).error("not_found");
         assert_eq!(error["suggested_action"], "`log` shows the changes of all sessions.", "{error:#}");
@@ -135,7 +135,7 @@ fn what_people_call_answers_them_in_words_and_programs_in_json() {
         };
         assert!(shown.contains(wanted), "{call}: {shown}");
         assert!(!shown.contains("{\"ok\""), "{call}: {shown}");
-        // What a change says needs no pager.
+        // The output of a change needs no pager.
         let is_change = wanted.contains("do: ");
         assert!(!is_change || shown.matches(wanted).count() == 1, "{call}: {shown}");
     }
@@ -151,7 +151,7 @@ fn what_people_call_answers_them_in_words_and_programs_in_json() {
 #[test]
 fn a_long_call_shows_its_progress_to_a_person_and_to_nobody_else() {
     let ws = workspace();
-    // What is written after a second is shown; the command goes on a while after that.
+    // Output after one second is shown; the command continues for a while after that.
     let command = "bash 'echo one; sleep 1.3; echo two; sleep 0.2' --set bash.backend=none --text";
     let Some(text) = on_a_terminal(&ws, command, &[]) else { return };
     assert!(text.contains("\r\u{1b}[Klbx: bash: two\r\u{1b}[K"), "{text:?}");
@@ -209,7 +209,7 @@ fn a_snapshot_names_its_session_and_harness_as_author() {
     assert_eq!(ws.git(&["log", "-1", "--format=%an", "lbx-snapshots"]), "lbx");
 }
 
-/// A watch under way.
+/// Starts a watch.
 fn watching(ws: &Workspace, arguments: &[&str]) -> Child {
     let mut command = Command::new(LBX);
     command.arg("watch").args(arguments).current_dir(&ws.root).env_clear();
@@ -223,7 +223,7 @@ fn signal(child: &Child, signal: Signal) {
     rustix::process::kill_process(id, signal).unwrap();
 }
 
-/// Waits until a process has ended by itself; answers its exit status and what it said on stderr.
+/// Waits until a process has ended by itself; returns its exit status and its stderr.
 fn ended(mut child: Child) -> (Option<i32>, String) {
     for _ in 0..600 {
         if let Some(status) = child.try_wait().unwrap() {
@@ -258,7 +258,7 @@ fn a_watch_tells_each_call_as_it_lands_and_ends_cleanly() {
     assert_eq!((&landed["session"], &landed["why"]), (&json!("later"), &json!("to see")));
     signal(&child, Signal::TERM);
     assert_eq!(ended(child), (Some(0), String::new()));
-    // A reader that goes away ends it, and so does an interrupt.
+    // A closed reader ends it, and so does an interrupt.
     let mut child = watching(&ws, &[]);
     drop(child.stdout.take());
     assert_eq!(ended(child), (Some(0), String::new()));
@@ -269,7 +269,7 @@ fn a_watch_tells_each_call_as_it_lands_and_ends_cleanly() {
     assert!(!line.contains('\u{1b}'), "{line:?}");
     signal(&child, Signal::INT);
     assert_eq!(ended(child), (Some(0), String::new()));
-    // As a request it answers at once, and says where to go on.
+    // As a request it answers at once, and says where to continue.
     let data = ws.json("watch", &json!({"all": true, "session": "later"})).ok();
     assert_eq!(data["calls"].as_array().unwrap().len(), 1);
     let later = ws.json("watch", &json!({"after": data["next"]})).ok();
