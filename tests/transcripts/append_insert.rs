@@ -20,7 +20,7 @@ fn what_was_never_seen_stays_unread_after_an_append() {
     let ws = Workspace::with(&[("a.txt", "secret\n")]);
     ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
-    // Whoever had read it goes on without another read.
+    // A session that had read it continues without another read.
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["append", "a.txt", "--content", "and more\n"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x"]).ok();

@@ -1,4 +1,4 @@
-//! The audit log: every change and every refusal is in it, and nobody alters it unseen.
+//! The audit log: it has every change and every error, and tampering shows.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256, state};
 
-/// A workspace in which two sessions changed something and one was refused.
+/// Creates a workspace in which two sessions made changes and one call failed.
 fn audited() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
@@ -16,7 +16,7 @@ fn audited() -> Workspace {
     ws
 }
 
-/// The records of an answer.
+/// Returns the records of an answer.
 fn records(data: &Value) -> Vec<Value> {
     data["records"].as_array().unwrap().clone()
 }
@@ -89,7 +89,7 @@ fn a_whole_chain_is_verified() {
     for pair in chain.windows(2) {
         assert_eq!(pair[0]["hash"], pair[1]["prev"]);
     }
-    // Without a log there is nothing broken.
+    // Without a log nothing is broken.
     let none = Workspace::with(&[]);
     assert_eq!(none.lbx(&["audit", "--verify"]).ok()["verified"], true);
     assert!(!none.path(".lbx").exists());
@@ -119,7 +119,7 @@ fn an_altered_or_removed_record_is_named() {
         let first = broken();
         assert_eq!(first["line"], *line, "{name}: {first:#}");
         assert!(first["file"].as_str().unwrap().ends_with("current.jsonl"), "{name}");
-        // It goes on, and the place is still named.
+        // The log continues, and the broken place is still named.
         ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
         assert_eq!(broken()["line"], *line, "{name}");
     }
@@ -138,7 +138,7 @@ fn a_log_whose_end_is_cut_off_says_so() {
         let first = broken();
         assert_eq!(first["line"], 5 - cut, "{cut}");
         assert!(first["message"].as_str().unwrap().contains("there were 4"), "{first:#}");
-        // It goes on, and the gap still shows.
+        // The log continues, and the gap still shows.
         ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
         assert_eq!(broken()["line"], 5 - cut, "{cut}");
     }

@@ -1,4 +1,4 @@
-//! What an answer may be long: shells of harnesses cut at 30,000 characters, and what is cut away is lost.
+//! Length of an answer: shells of harnesses cut at 30,000 characters, and the rest is lost.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::common::{Answer, Workspace};
 
-/// What a shell shows.
+/// Largest output that a shell shows, in characters.
 const SHOWN_MAX: usize = 30_000;
 
-/// A line that JSON writes three times as long.
+/// Returns a line that takes three times its length in JSON.
 fn escaped_line() -> String {
     "\u{1}\"\\".repeat(20) + "\n"
 }
 
-/// The data of an answer that a shell shows whole.
+/// Returns the data of an answer, after checking that a shell shows all of it.
 #[track_caller]
 fn shown_whole(answer: &Answer) -> Value {
     let length = answer.stdout_text().chars().count();
@@ -23,7 +23,7 @@ fn shown_whole(answer: &Answer) -> Value {
     answer.success()["data"].take()
 }
 
-/// A workspace with more of everything than an answer holds.
+/// Creates a workspace with more of everything than an answer holds.
 fn full() -> (Workspace, Vec<String>) {
     let ws = Workspace::with(&[("lines.txt", "y\n".repeat(50_000).as_str())]);
     ws.write("escapes.txt", escaped_line().repeat(2000));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, kill, sha256};
 
-/// The same request in every form that a shell or a program may send it.
+/// Makes a request in every form that a shell or a program may send.
 fn in_every_form(ws: &Workspace, tool: &str, flags: &[&str], request: &Value) -> Vec<(&'static str, Value)> {
     let text = request.to_string();
     std::fs::write(ws.outside.join("request.json"), &text).unwrap();
@@ -176,7 +176,7 @@ fn a_text_that_is_missing_is_told_with_the_ways_to_give_it() {
         let codex = ws.call(&["apply_patch"]).stdin_file(Path::new("/dev/null")).run();
         assert_eq!(codex.status(), 2);
         assert!(codex.stderr().contains("give the patch as the argument or on stdin"), "{}", codex.stderr());
-        // What is missing beside the text is named in the same words.
+        // Other missing fields have the usual message.
         let error = ws.call(&["write", "--content", "x"]).run().error("invalid_request");
         assert_eq!(error["message"], "field `path` is missing");
     });
@@ -274,7 +274,7 @@ fn text_mode_prints_the_payload_alone() {
     let several = ws.lbx(&["-t", "read", "b.txt", "none.txt"]);
     assert!(several.stdout_text().starts_with("==> b.txt <==\nb\n"), "{}", several.stdout_text());
     let refused = ws.lbx(&["edit", "b.txt", "--text", "--old-string", "x", "--new-string", "y"]);
-    // b.txt was read, so it is the text that is not there.
+    // b.txt was read, so the error is about the missing text.
     assert_eq!((refused.status(), refused.stdout()), (7, &b""[..]));
     assert!(
         refused.stderr().starts_with("lbx: no_match: old_string not found in b.txt"),
@@ -477,7 +477,7 @@ fn a_value_that_a_flag_does_not_take_is_refused_with_those_that_it_takes() {
         let error = ws.lbx(call).error("invalid_request");
         assert_eq!(error["message"], *wanted, "{call:?}");
     }
-    // A line may count from the end, and a text may be any.
+    // A line may count from the end, and a text may look like a number.
     assert_eq!(ws.lbx(&["read", "a.txt", "--offset", "-1"]).ok()["content"], "one\n");
     ws.lbx(&["write", "b.txt", "--content", "-1"]).ok();
 }
@@ -488,7 +488,7 @@ fn no_flag_takes_a_negative_number_for_another_flag() {
     for tool in ws.lbx(&["schema"]).ok()["tools"].as_array().unwrap() {
         let (name, fields) =
             (tool["name"].as_str().unwrap(), tool["request"]["properties"].as_object().unwrap());
-        // The line of `insert` has its place, which is not known without the path before it.
+        // The line of `insert` is positional, and is not parsed without the path before it.
         let is_flag = |field: &str| (name, field) != ("insert", "line");
         let numbers =
             fields.iter().filter(|(_, field)| field["type"] == "integer" && field["minimum"].is_u64());
@@ -654,7 +654,7 @@ fn every_field_has_a_flag() {
         let name = tool["name"].as_str().unwrap();
         let one = ws.lbx(&["schema", name]).ok();
         for field in one["tools"][0]["request"]["properties"].as_object().unwrap().keys() {
-            // A value that no field takes: what matters is whether the flag is known.
+            // A value that no field accepts: the test is about the flag.
             let flag = format!("--{}=\u{1}", field.replace('_', "-"));
             let answer = ws.lbx(&[name, &flag, "--json", "{}"]);
             let said = answer.stdout_text() + &answer.stderr();

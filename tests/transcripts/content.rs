@@ -1,20 +1,20 @@
-//! Bytes stay bytes: encodings and line endings survive every change that does not touch them.
+//! Bytes are preserved: encodings and line endings survive every change that does not touch them.
 
 use serde_json::json;
 
 use crate::common::{Workspace, sha256};
 
-/// Lines as a file of some encoding and line ending has them.
+/// Encoding and line endings of a file.
 struct Form {
-    /// For messages, and the name on the wire.
+    /// Name in messages and in answers.
     encoding: &'static str,
-    /// Whether the file begins with a byte-order mark.
+    /// True if the file begins with a byte-order mark.
     bom: bool,
-    /// From text to bytes.
+    /// Encodes a text.
     encode: fn(&str) -> Vec<u8>,
 }
 
-/// Every form of text that is kept.
+/// Every form of text that is preserved.
 const FORMS: [Form; 5] = [
     Form { encoding: "utf-8", bom: false, encode: |text| text.as_bytes().to_vec() },
     Form { encoding: "utf-8", bom: true, encode: |text| format!("\u{feff}{text}").into_bytes() },
@@ -31,14 +31,14 @@ const FORMS: [Form; 5] = [
     Form {
         encoding: "bytes",
         bom: false,
-        // Every line begins with a byte that is no UTF-8.
+        // Every line begins with a byte that is invalid in UTF-8.
         encode: |text| {
             text.replace('§', "\u{1}").bytes().map(|byte| if byte == 1 { 0xa7 } else { byte }).collect()
         },
     },
 ];
 
-/// Line endings by their name on the wire: what ends the first, second and third line.
+/// Line endings by their name in answers: the endings of the first, second and third line.
 const ENDINGS: [(&str, [&str; 3]); 6] = [
     ("lf", ["\n", "\n", "\n"]),
     ("crlf", ["\r\n", "\r\n", "\r\n"]),
@@ -64,7 +64,7 @@ fn encoding_and_line_endings_survive_an_edit() {
                 "{path} {name}"
             );
             assert_eq!(shown["sha256"], sha256(&text("two")), "{path}");
-            // An agent writes LF; where the file has other endings it means those.
+            // An agent writes LF, which means the line endings of the file.
             let request = json!({"path": path, "old_string": "two\n", "new_string": "2a\n2b\n"});
             let data = ws.json("edit", &request).success()["data"].clone();
             let changed = (form.encode)(&format!("§ one{first}§ 2a{second}2b{second}§ three{third}"));

@@ -1,5 +1,5 @@
-//! What a power failure leaves where nothing waited for the disk: empty objects, references and records. Changes go
-//! on, `doctor` says what is damaged, and its remedy works.
+//! Damage after a power failure if nothing was synced: empty objects, refs and records. Changes continue, `doctor`
+//! reports the damage, and its remedy works.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{Workspace, state};
 
-/// A workspace after three changes, in a repository or without one.
+/// Makes three changes in a workspace, with or without a repository.
 fn changed(ws: Workspace) -> Workspace {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
@@ -17,19 +17,19 @@ fn changed(ws: Workspace) -> Workspace {
     ws
 }
 
-/// Makes a file empty, which nobody may write.
+/// Empties a file that is read-only.
 fn empty(path: &Path) {
     let _ = fs::remove_file(path);
     fs::write(path, "").unwrap();
 }
 
-/// The file of an object that a revision names.
+/// Returns the file of an object, by a revision.
 fn object(ws: &Workspace, revision: &str) -> PathBuf {
     let id = ws.git(&["rev-parse", revision]).trim().to_owned();
     ws.path(&format!(".git/objects/{}/{}", &id[..2], &id[2..]))
 }
 
-/// What `doctor` finds of the snapshots: its level, message and remedy.
+/// Returns the finding of `doctor` about the snapshots: its level, message and remedy.
 fn snapshots(ws: &Workspace) -> (String, String, String) {
     let data = ws.lbx(&["doctor"]).ok();
     let findings = data["findings"].as_array().unwrap();
@@ -38,18 +38,18 @@ fn snapshots(ws: &Workspace) -> (String, String, String) {
     (text("level"), text("message"), text("remedy"))
 }
 
-/// What `doctor` finds of the journal.
+/// Returns the finding of `doctor` about the journal.
 fn journal(ws: &Workspace) -> Option<Value> {
     let data = ws.lbx(&["doctor"]).ok();
     data["findings"].as_array().unwrap().iter().find(|found| found["check"] == "journal").cloned()
 }
 
-/// The command of git's that a remedy has in backticks.
+/// Returns the git command that a remedy has in backticks.
 fn command(remedy: &str) -> Vec<&str> {
     remedy.split('`').find(|text| text.starts_with("git ")).unwrap().split(' ').skip(1).collect()
 }
 
-/// What `doctor --fix` says of the snapshots: whether they are repaired, and how.
+/// Returns the report of `doctor --fix` about the snapshots: if they are repaired, and how.
 fn fixed(ws: &Workspace) -> (bool, String) {
     let data = ws.lbx(&["doctor", "--fix"]).ok();
     let findings = data["findings"].as_array().unwrap();
@@ -57,7 +57,7 @@ fn fixed(ws: &Workspace) -> (bool, String) {
     (found["fixed"] == true, found["remedy"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The bytes that a repair has kept under names that begin so.
+/// Returns the bytes that a repair has saved under names with this prefix.
 fn kept(ws: &Workspace, name: &str) -> Vec<Vec<u8>> {
     let folder = ws.path(&state("damaged"));
     let entries = fs::read_dir(folder).map(|all| all.map(|entry| entry.unwrap().path()).collect());
@@ -66,7 +66,7 @@ fn kept(ws: &Workspace, name: &str) -> Vec<Vec<u8>> {
     paths.iter().filter(is_one).map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// What a power failure, or a person, does to a file.
+/// Damages a file as a power failure or a person does.
 fn harm(path: &Path, how: &str) {
     let size = fs::metadata(path).unwrap().len();
     fs::remove_file(path).unwrap();
@@ -77,12 +77,12 @@ fn harm(path: &Path, how: &str) {
     }
 }
 
-/// What git finds wrong with the repository.
+/// Returns the errors that git finds in the repository.
 fn fsck(ws: &Workspace) -> String {
     ws.git(&["fsck", "--no-dangling", "--no-progress"])
 }
 
-/// What can happen to a file.
+/// Kinds of damage to a file.
 const HARMS: [&str; 3] = ["empty", "zeros", "gone"];
 
 #[test]
@@ -210,7 +210,7 @@ fn empty_state_files_lose_no_bytes() {
         let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
         empty(&ws.path(&state(file)));
         if file.starts_with("sessions") {
-            // What was read is not known any more: the gate says so.
+            // The read records are lost, and the gate says so.
             ws.lbx(&edit).error("not_read");
             ws.lbx(&["read", "a.txt"]).ok();
         }
@@ -239,7 +239,7 @@ fn a_damaged_commit_or_tree_is_left_for_the_newest_whole_snapshot() {
             let of_commit = kept(&ws, "object").iter().any(|bytes| bytes.starts_with(b"x"));
             assert_eq!(of_commit, revision.ends_with('}'), "{revision} {how}");
             assert_eq!((fsck(&ws).as_str(), snapshots(&ws).0.as_str()), ("", "ok"), "{revision} {how}");
-            // What the lost snapshot had is recorded anew.
+            // The content of the lost snapshot is recorded again.
             ws.lbx(&["snapshot"]).ok();
             assert_eq!(ws.git(&["show", "lbx-snapshots:new.txt"]), "new");
             ws.lbx(&["edit", "a.txt", "--old-string", "three", "--new-string", "four"]).ok();
@@ -254,7 +254,7 @@ fn a_file_of_a_snapshot_is_written_again_from_the_work_tree() {
         let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
         let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
         harm(&object(&ws, "lbx-snapshots:new.txt"), how);
-        // Damage stays damage when newer snapshots lie on top of it.
+        // Damage remains when newer snapshots are on top of it.
         if how == "zeros" {
             ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
             assert_eq!(snapshots(&ws).0, "problem");
@@ -323,7 +323,7 @@ fn a_branch_that_vanished_is_told_by_the_change_that_begins_it_anew() {
     fs::remove_file(ws.path(".git/refs/heads/lbx-snapshots")).unwrap();
     let told = format!("its log says that it was at {}", tip.trim());
     ws.lbx(&["append", "a.txt", "--content", "more\n"]).warned(&told);
-    // One that git removed is none.
+    // A branch that git removed is not damaged.
     ws.git(&["branch", "-D", "lbx-snapshots"]);
     assert_eq!(snapshots(&ws).0, "ok");
     ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
@@ -366,11 +366,11 @@ fn what_cleans_a_work_tree_leaves_the_state_alone() {
     assert!(said.contains("Skipping repository") && !ws.path("build").exists(), "{said}");
     ws.lbx(&["undo"]).ok();
     ws.holds("a.txt", "a\n");
-    // git sees nothing of it again.
+    // git no longer sees any of it.
     assert_eq!(ws.git(&["status", "--short"]), "");
     ws.git(&["add", "-A"]);
     ws.git(&["fsck", "--no-dangling"]);
-    // No file of it has a name that formatters and linters take for theirs.
+    // None of its files has a name that formatters and linters treat as source code.
     let mut folders = vec![ws.path(".lbx")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {

@@ -1,4 +1,4 @@
-//! `doctor` names what is wrong and what to do.
+//! `doctor` names each problem and its remedy.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::common::{LBX, PATH_FIXED, Workspace, state};
 
-/// The finding of that check, of an answer.
+/// Returns the finding of a check from an answer.
 fn finding<'a>(data: &'a Value, check: &str) -> &'a Value {
     let findings = data["findings"].as_array().unwrap();
     findings.iter().find(|found| found["check"] == check).unwrap_or_else(|| panic!("no {check}: {data}"))
@@ -75,12 +75,12 @@ fn who_holds_the_workspace_is_told() {
         found["message"].as_str().unwrap().starts_with("another call is changing the workspace"),
         "{found}"
     );
-    // What was begun waits for who holds it, and is settled by whoever comes then.
+    // An open change waits for its owner, or for the next call.
     ws.write(&state("journal/open/0000-1-x"), "no entry\n");
     let waiting = ws.lbx(&["doctor"]).ok();
     let remedy = "The next call settles it; lbx doctor --fix does it now.";
     assert_eq!(finding(&waiting, "journal")["remedy"], remedy);
-    // Where the system shows its table of locks, the holder is this process.
+    // If the system has a table of locks, this process is named as the owner.
     if std::fs::read_to_string("/proc/locks").is_ok_and(|table| table.contains(" FLOCK ")) {
         let process = format!("process {}", std::process::id());
         assert!(found["message"].as_str().unwrap().contains(&process), "{found}");
@@ -104,7 +104,7 @@ fn a_change_that_a_killed_call_left_is_settled() {
 
 #[test]
 fn what_works_less_well_is_a_notice_with_its_remedy() {
-    /// A variable, a setting, and what is said of it: a check, a part of its message, and one of its remedy.
+    /// A variable, a setting, and the finding: a check, a part of its message, and a part of its remedy.
     type Case = (
         Option<(&'static str, &'static str)>,
         Option<&'static str>,
@@ -130,7 +130,7 @@ fn what_works_less_well_is_a_notice_with_its_remedy() {
             "Remove snapshot.enabled = false from the policy",
         ),
         (None, Some("gc.keep_bytes=1"), "size", "for undo and restore", "lbx gc frees what the policy"),
-        // No home folder to keep an id in.
+        // No home folder for an id.
         (
             Some(("LBX_STATE_ID", "")),
             None,
@@ -158,7 +158,7 @@ fn what_works_less_well_is_a_notice_with_its_remedy() {
 
 #[test]
 fn a_folder_that_cannot_be_written_is_a_problem() {
-    // A folder that nobody may write in.
+    // A read-only folder.
     let bare = Workspace::with(&[("a.txt", "one\n")]);
     bare.chmod("", 0o555);
     if let Some(call) = bare.call_unprivileged(&["doctor"]) {
@@ -199,8 +199,8 @@ fn a_call_at_work_is_told_from_one_that_was_killed() {
     assert!(found["remedy"].as_str().unwrap().contains("doctor --fix"), "{found}");
 }
 
-/// The findings of a doctor who is called by a script in a user namespace, where it may mount; `None` where that
-/// is not allowed.
+/// Returns the findings of `doctor` when a script in a user namespace, where it may mount, calls it; `None` if that is
+/// not allowed.
 #[allow(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn findings_within(ws: &Workspace, script: &str) -> Option<Value> {
     let mut command = Command::new("unshare");
@@ -232,7 +232,7 @@ fn a_disk_that_is_nearly_full_is_told() {
     assert_eq!((&found["level"], &found["message"]), (&json!("notice"), &json!("0 MiB free")), "{found}");
     assert!(found["remedy"].as_str().unwrap().starts_with("Ask the user for more space"), "{found}");
     assert_eq!(data["healthy"], true, "{data}");
-    // Room for bytes, and none for names.
+    // Space for bytes, but no inodes.
     let data = mounted("size=400m,nr_inodes=3", ": > a; : > b").unwrap();
     let found = finding(&data, "disk");
     assert_eq!((&found["level"], &data["healthy"]), (&json!("problem"), &json!(false)), "{found}");
@@ -257,7 +257,7 @@ fn a_machine_that_can_confine_no_command_is_told() {
 
 #[test]
 fn what_cannot_be_looked_at_is_a_problem_and_stops_no_other_check() {
-    /// The level of a check, and what is said of it.
+    /// Returns the level and the message of a check.
     fn said(data: &Value, check: &str) -> String {
         let found = finding(data, check);
         format!("{}: {}", found["level"].as_str().unwrap(), found["message"].as_str().unwrap())

@@ -1,16 +1,16 @@
-//! `edit`, in its exact form.
+//! `edit` with exact matching.
 
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256};
 
-/// Another program puts a line in front of a file.
+/// Inserts a line at the start of a file, as another program.
 fn prepend(ws: &Workspace, path: &str) {
     let text = [b"others\n".to_vec(), ws.read_bytes(path)].concat();
     ws.write(path, text);
 }
 
-/// A workspace whose one file was read.
+/// Creates a workspace with one file that was read.
 fn read(text: &str) -> Workspace {
     let ws = Workspace::with(&[("a.txt", text)]);
     let _ = ws.lbx(&["read", "a.txt"]).success();
@@ -205,7 +205,7 @@ fn an_edit_beside_someone_elses_change_can_be_rebased() {
     rebase["rebase"] = json!(true);
     assert_eq!(ws.json("edit", &rebase).warned("had changed since it was read")["rebased"], true);
     ws.holds("a.txt", "1\ntwo\nthree\nfour\nfive\nSIX\n");
-    // The change of the other program stands apart from the agent's.
+    // The change of the other program is a separate commit.
     let subjects = ws.snapshots();
     assert_eq!(subjects[0], "edit: a.txt");
     assert!(subjects[1].starts_with("external: "), "{subjects:?}");
@@ -309,7 +309,7 @@ fn a_sketch_comes_on_stdin_or_as_a_flag() {
     let data = ws.lbx_stdin(&["edit", "a.txt", "--sketch", "-"], sketch).ok();
     assert_eq!((&data["match"], &data["replacements"][0]["start_line"]), (&json!("sketch"), &json!(5)));
     ws.holds("a.txt", "fn a() {\n    one();\n}\n\nfn b() {\n    three();\n}\n");
-    // With the sketch as a flag nobody waits for stdin.
+    // With the sketch as a flag nothing waits for stdin.
     let again =
         ws.call(&["edit", "a.txt", "--sketch", "fn a() {\n    zero();\n}\n// ...\n"]).stdin_never_closes();
     assert_eq!(again.run().ok()["match"], "sketch");
@@ -328,7 +328,7 @@ fn lines_are_replaced_under_the_sha256_that_read_answers() {
     ws.holds("a.txt", "one\r\n2\r\n2.5\r\nthree\r\n");
     let error = ws.unchanged(|| ws.lbx_stdin(&edit, "3\n").error("stale_file"));
     assert_eq!(error["details"]["lines"], "1\tone\n2\t2\n3\t2.5\n4\tthree\n");
-    // The gate still wants the file to have been seen.
+    // The gate still requires that the file was read.
     ws.write("b.txt", "x\ny\n");
     let line = sha256_of_line(&ws);
     let unread = ["edit", "b.txt", "--start-line", "1", "--end-line", "1", "--range-sha256", &line];
@@ -336,7 +336,7 @@ fn lines_are_replaced_under_the_sha256_that_read_answers() {
     assert!(error["suggested_action"].as_str().unwrap().contains("--start-line 1 --end-line 1"), "{error}");
 }
 
-/// SHA-256 of the first line of `b.txt`, which nobody has read through lbx.
+/// Returns the SHA-256 of the first line of `b.txt`, which nobody has read through lbx.
 fn sha256_of_line(ws: &Workspace) -> String {
     sha256(&ws.read_bytes("b.txt")[..2])
 }
@@ -344,7 +344,7 @@ fn sha256_of_line(ws: &Workspace) -> String {
 #[test]
 fn guarded_lines_move_with_a_change_elsewhere() {
     let ws = read("one\ntwo\nthree\nfour\nfive\n");
-    // Something that lbx changed, so that the bytes seen are at hand.
+    // A file that lbx changed, so that its earlier bytes are available.
     ws.lbx(&["edit", "a.txt", "--old-string", "five", "--new-string", "5"]).ok();
     let seen = ws.lbx(&["read", "a.txt", "--start-line", "4", "--end-line", "4"]).ok();
     ws.write("a.txt", "zero\none\ntwo\nthree\nfour\n5\n");
@@ -398,7 +398,7 @@ fn very_many_places_are_replaced_by_several_edits() {
     let data = ws.json("edit", &json!({"path": "a.txt", "edits": edits})).ok();
     assert_eq!((&data["count"], data["replacements"].as_array().unwrap().len()), (&json!(120_000), 20));
     ws.holds("a.txt", "const VALUE = sum(a);\n".repeat(60_000));
-    // A tier ends its search after so many, and says that there may be more.
+    // A tier stops after a number of matches, and says that there may be more.
     let flexible = [
         "edit",
         "a.txt",
@@ -449,7 +449,7 @@ fn a_blank_line_is_removed_though_its_whitespace_is_damaged() {
             ["edit", "f.txt", "--match", "flexible", "--old-string", old, "--new-string", "a = 1\nb = 2"];
         ws.lbx(&edit).ok();
         ws.holds("f.txt", "a = 1\nb = 2\n");
-        // Once it is made it is not made again.
+        // A repeated request makes no second change.
         ws.lbx(&["append", "f.txt", "--content", "c = 3\n"]).ok();
         ws.lbx(&edit).error("no_match");
     }
@@ -465,7 +465,7 @@ fn lines_are_edited_by_the_numbers_under_which_they_were_shown() {
     let error = edit("2", "2", "x").error("not_read");
     assert_eq!(error["message"], "line 2 of a.txt was never shown in this session", "{error:#}");
     ws.lbx(&["read", "a.txt", "--start-line", "2", "--end-line", "8"]).ok();
-    // A refusal shows the lines, and they count as shown.
+    // An error shows the lines, and they count as shown.
     let error = edit("9", "10", "x").error("not_read");
     assert_eq!(error["details"]["lines"], "9\tline 9\n10\tline 10\n", "{error:#}");
     edit("2", "3", "two\nand\na half\n").ok();
@@ -481,11 +481,11 @@ fn lines_are_edited_by_the_numbers_under_which_they_were_shown() {
         "a.txt",
         "others\nline 1\ntwo\nand\na half\nline 4\nline 5\nline 6\nseven\nline 8\n8.5\nnine\nline 10\n",
     );
-    // What changed since is told with what is there now.
+    // A change since then is reported with the current lines.
     let error = edit("2", "3", "x").error("stale_file");
     assert_eq!(error["details"]["lines"], "1\tothers\n2\tline 1\n3\ttwo\n4\tand\n5\ta half\n6\tline 4\n");
     edit("3", "4", "2\n").ok();
-    // Several at once count in the same lines.
+    // Several edits at once use the same line numbers.
     let edits = json!([
         {"start_line": 5, "end_line": 5, "new_string": "five\nfive\n"},
         {"start_line": 10, "end_line": 10, "new_string": "ten\n"},
@@ -515,7 +515,7 @@ fn of_two_equal_blocks_the_one_is_edited_that_was_shown_there() {
     let ws = Workspace::with(&[("a.rs", &format!("{block}mid\n{block}"))]);
     ws.lbx(&["read", "a.rs"]).ok();
     let sha = &sha256(block.as_bytes())[..8];
-    // An own edit and another program's move the second one down.
+    // An edit of the session and one of another program move the second one down.
     ws.lbx(&["insert", "a.rs", "0", "--content", "// top\n// top\n// top\n// top"]).ok();
     prepend(&ws, "a.rs");
     let range = ["edit", "a.rs", "--start-line", "5", "--end-line", "7", "--new-string", "new\n"];
@@ -535,7 +535,7 @@ fn numbers_beyond_every_file_are_refused() {
             let error = ws.unchanged(|| ws.lbx(&edit).error("stale_file"));
             assert!(error["details"]["lines"].as_str().unwrap().contains("two"), "{error:#}");
         }
-        // The same once a line is gone that was shown.
+        // Again, after a shown line was deleted.
         ws.lbx(&["edit", "a.txt", "--old-string", "one\n", "--new-string", "1\n1\n"]).success();
         ws.write("a.txt", "one\ntwo\n");
         ws.lbx(&["read", "a.txt"]).ok();
@@ -551,7 +551,7 @@ fn a_repeated_line_is_looked_for_in_the_version_that_the_numbers_count_in() {
     let ws = Workspace::with(&[("a.txt", before)]);
     ws.lbx(&["read", "a.txt"]).ok();
     prepend(&ws, "a.txt");
-    // Line 3 is `c` in the version that is named, and `b` in the file.
+    // Line 3 is `c` in the given version, and `b` in the file.
     let request = json!({"path": "a.txt", "start_line": 4, "end_line": 4, "new_string": "b\n",
         "range_sha256": sha256(b"d\n"), "expected_sha256": sha256(before.as_bytes()), "rebase": true});
     ws.json("edit", &request).success();

@@ -1,4 +1,4 @@
-//! Edits that would take long, or much memory: what comes of them is right, or refused by its kind.
+//! Edits that could take a lot of time or memory: the result is correct, or an error of the right kind.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Answer, Workspace};
 
-/// Edits the file `f`, which holds `text`, of whose bytes the request names the SHA-256.
+/// Edits the file `f`, which holds `text`; the request names the SHA-256 of its bytes.
 fn edit(ws: &Workspace, text: &str, mut request: Value) -> Answer {
     ws.write("f", text);
     request["path"] = "f".into();

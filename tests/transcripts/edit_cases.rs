@@ -1,8 +1,8 @@
 //! Edits as a table: `tests/cases/edit/*.json`.
 //!
-//! Each case is a file, a request and what comes of it: all bytes of the file then and how the old
-//! text matched, or the refusal with words that it must have in it; then every byte stays. `as`
-//! says how the file's text stands on disk, `range_of` whose lines' SHA-256 the request gives.
+//! Each case is a file, a request and the result. The result is all bytes of the file and how the old text matched, or
+//! an error with the text that it must contain; after an error every byte stays. `as` names the encoding of the file on
+//! disk, and `range_of` the lines whose SHA-256 the request gives.
 
 use std::path::Path;
 
@@ -16,34 +16,34 @@ use crate::common::Workspace;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    /// What it is about.
+    /// Description of the case.
     name: String,
-    /// The name of the file, which says its language.
+    /// Name of the file, which determines its language.
     path: String,
-    /// How the texts stand on disk: UTF-8 where it does not say.
+    /// Encoding of the texts on disk; UTF-8 by default.
     #[serde(default, rename = "as")]
     encoding: String,
-    /// The file's text.
+    /// Text of the file.
     file: String,
-    /// The request, without path and proof.
+    /// Request, without path and proof.
     request: Value,
-    /// The lines whose SHA-256 takes the place of `right` in the request.
+    /// Lines whose SHA-256 replaces `right` in the request.
     range_of: Option<(usize, usize)>,
-    /// The file's text afterwards.
+    /// Text of the file afterwards.
     after: Option<String>,
-    /// How the old text was found.
+    /// Match of the old text.
     r#match: Option<String>,
-    /// A part of the only warning.
+    /// Part of the only warning.
     warns: Option<String>,
-    /// The kind of the refusal.
+    /// Kind of the error.
     error: Option<String>,
-    /// What stands in the refusal, as JSON.
+    /// Content of the error, as JSON.
     #[serde(default)]
     says: Vec<String>,
 }
 
 impl Case {
-    /// A text as it stands on disk.
+    /// Returns a text in the encoding of the file.
     fn bytes(&self, text: &str) -> Vec<u8> {
         let utf16 = |to_bytes: fn(u16) -> [u8; 2]| {
             std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(to_bytes).collect()
@@ -58,7 +58,7 @@ impl Case {
         }
     }
 
-    /// The request with the path and the proof of having seen the file.
+    /// Returns the request with the path and the proof of having seen the file.
     fn request(&self, path: &str) -> Value {
         let mut request = self.request.clone();
         request["path"] = path.into();
@@ -67,7 +67,7 @@ impl Case {
             let text: Vec<&str> = self.file.split_inclusive('\n').collect();
             let before = self.bytes(&text[..first - 1].concat()).len();
             let until = self.bytes(&text[..last].concat()).len();
-            // A byte-order mark is of the first line.
+            // A byte-order mark belongs to the first line.
             let before = if first == 1 { 0 } else { before };
             let range = &self.bytes(&self.file)[before..until];
             request["range_sha256"] = Sha256::of(range).to_hex().into();
@@ -75,7 +75,7 @@ impl Case {
         request
     }
 
-    /// What is wrong with the answer and with what the file then holds; nothing where all is right.
+    /// Returns the mistakes in the answer and in the file afterwards; empty if all is right.
     fn faults(&self, answer: &Value, held: &[u8]) -> Vec<String> {
         let mut faults = Vec::new();
         let mut check = |holds: bool, what: String| {

@@ -1,4 +1,4 @@
-//! Whatever bytes a file holds: an edit that lands changes the lines that it names, and no other byte.
+//! For any bytes in a file: a successful edit changes the lines that it names, and no other byte.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::common::Workspace;
 use crate::common::random::Random;
 
-/// Files in the run.
+/// Number of files in a run.
 const FILES: usize = 70;
-/// Edits of each.
+/// Number of edits of each file.
 const EDITS: usize = 2;
 
 impl Random {
-    /// A line with whatever bytes, without its ending.
+    /// Returns a line of random bytes, without its ending.
     fn line(&mut self) -> Vec<u8> {
         const PIECES: [&[u8]; 18] = [
             b"a",
@@ -39,7 +39,7 @@ impl Random {
         (0..self.below(5)).flat_map(|_| (*self.of(&PIECES)).to_vec()).collect()
     }
 
-    /// A file of such lines, with endings of one kind or of several.
+    /// Returns a file of such lines, with endings of one or several kinds.
     fn file(&mut self) -> Vec<u8> {
         let ending: Option<&[u8]> = [Some(&b"\n"[..]), Some(b"\r\n"), None][self.below(3)];
         let mut file = Vec::new();
@@ -52,7 +52,7 @@ impl Random {
     }
 }
 
-/// The ranges of the lines, each with its ending.
+/// Returns the ranges of the lines, each with its ending.
 fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
     let terminator = if bytes.contains(&b'\n') { b'\n' } else { b'\r' };
     let mut start = 0;
@@ -64,7 +64,7 @@ fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
     lines.collect()
 }
 
-/// A request that names lines of the file in some way, often with a difference.
+/// Returns a request that names lines of the file in some way, often with a difference.
 fn request(random: &mut Random, path: &str, bytes: &[u8]) -> Value {
     let all = lines(bytes);
     let first = random.below(all.len().max(1));
@@ -102,14 +102,14 @@ fn request(random: &mut Random, path: &str, bytes: &[u8]) -> Value {
     request
 }
 
-/// Checks that all lines but those named in the answer are as they were.
+/// Checks that all lines except those named in the answer are unchanged.
 fn must_have_kept(before: &[u8], after: &[u8], answer: &Value, request: &Value) {
     let new = lines(after);
     let replacements = answer["data"]["replacements"].as_array().unwrap();
     let edge = |pick: fn(&[Value]) -> Option<&Value>, field: &str| -> usize {
         pick(replacements).map_or(0, |place| usize::try_from(place[field].as_u64().unwrap()).unwrap())
     };
-    // All that stands before the first line named, and all after the last one.
+    // Everything before the first named line, and everything after the last.
     let head = new
         .get(edge(<[Value]>::first, "start_line").saturating_sub(1))
         .map_or(after.len(), |line| line.start);
@@ -163,7 +163,7 @@ fn an_edit_that_lands_changes_only_the_lines_it_names() {
 
 #[test]
 fn many_edits_at_once_do_what_they_do_one_by_one() {
-    // Words that are parts of one another, so that edits make and break places of later ones.
+    // Words that contain each other, so that edits create and remove places of later ones.
     const WORDS: [&str; 8] = ["ab", "abc", "bc", "c\n", "a", "\nab", "cab", "x"];
     let mut random = Random::new(0x5851_f42d_4c95_7f2d);
     let ws = Workspace::bare(&[]);
@@ -178,7 +178,7 @@ fn many_edits_at_once_do_what_they_do_one_by_one() {
         });
         let text: String = lines.collect();
         ws.write(&path, &text);
-        // One by one, as a reader of the contract would do it; a refusal leaves all as it was.
+        // One by one, as the documentation describes it; an error leaves everything unchanged.
         let flat = text.replace("\r\n", "\n");
         let mut after = flat.clone();
         let mut edits = Vec::new();
@@ -197,7 +197,7 @@ fn many_edits_at_once_do_what_they_do_one_by_one() {
                 continue;
             }
             let places = (0..after.len()).filter(|&at| after[at..].starts_with(&old)).count();
-            // Refusals are rare, or no list would land.
+            // Errors must be rare, or no list would succeed.
             let lands = places == 1 || (all && places > 0);
             if !lands && (is_refused || random.below(40) > 0) {
                 continue;

@@ -1,4 +1,4 @@
-//! Every kind of error: how it is provoked, and that following its advice helps.
+//! Every kind of error: a way to cause it, and proof that following its advice helps.
 
 use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
@@ -17,7 +17,7 @@ fn every_kind_has_the_name_and_the_exit_status_of_the_contract() {
     }
 }
 
-/// The command in a suggestion, such as `lbx read a.txt --start-line 2`, as its words.
+/// Returns the words of the command in a suggestion, such as `lbx read a.txt --start-line 2`.
 fn command_in(suggestion: &str) -> Vec<String> {
     let command = suggestion.split("(lbx ").nth(1).and_then(|rest| rest.split(')').next()).unwrap();
     command.split(' ').map(str::to_owned).collect()
@@ -119,7 +119,7 @@ fn not_found_under_a_name_of_before_is_cured_by_the_name_of_now() {
     ws.lbx(&edit).ok();
     let below = ws.lbx(&["read", "d/c.txt"]).error("not_found");
     assert_eq!(below["details"]["moved_to"], "e/c.txt");
-    // Of several files each has its own.
+    // Each of several files has its own error.
     let some = ws.lbx(&["read", "a.txt", "d/c.txt", "new/b.txt"]).ok();
     assert_eq!(some["files"][1]["error"]["details"]["moved_to"], "e/c.txt", "{some:#}");
     let none = ws.lbx(&["read", "a.txt", "d/c.txt"]).error("not_found");
@@ -136,19 +136,19 @@ fn not_found_tells_no_move_that_is_not_the_reason() {
     };
     ws.lbx(&["move", "a.txt", "b.txt"]).ok();
     untold(&["read", "a.txt", "--session", "other"]);
-    // What is gone is another file than the one that was moved.
+    // The deleted file is not the one that was moved.
     ws.lbx(&["write", "a.txt", "--content", "new\n"]).ok();
     ws.lbx(&["delete", "a.txt"]).ok();
     untold(&["read", "a.txt"]);
-    // Nothing stands where it went.
+    // The destination no longer exists.
     ws.lbx(&["move", "c.txt", "moved.txt"]).ok();
     std::fs::remove_file(ws.path("moved.txt")).unwrap();
     untold(&["read", "c.txt"]);
-    // An undo moves too: it is back, and the new name is gone.
+    // An undo moves too: the file is back, and the new name is gone.
     ws.lbx(&["move", "d.txt", "f.txt"]).ok();
     ws.lbx(&["undo"]).ok();
     assert_eq!(ws.lbx(&["read", "f.txt"]).error("not_found")["details"]["moved_to"], "d.txt");
-    // A patch moves as well, and so does a command.
+    // A patch can also move, and so can a command.
     ws.lbx(&["read", "e.txt"]).ok();
     let patch = "diff --git a/e.txt b/g.txt\nrename from e.txt\nrename to g.txt\n";
     ws.lbx(&["patch", "--patch", patch]).ok();
@@ -202,7 +202,7 @@ fn kinds_that_name_what_stands_there_are_provoked() {
     });
 }
 
-/// Holds the lock of a workspace in another process until it is killed.
+/// Holds the lock of a workspace in another process until that is killed.
 fn hold_lock(ws: &Workspace) -> std::process::Child {
     let mut command = Command::new("flock");
     command.arg(ws.path(".lbx/lock")).args(["sh", "-c", "echo held; exec sleep 100"]);
@@ -360,8 +360,8 @@ fn timeout_is_cured_by_a_narrower_path() {
     assert_eq!(ws.json("grep", &narrower).ok()["matched"], 1);
 }
 
-/// Runs a shell script at the root, with the binary as `$1` and more arguments behind it; `None`
-/// where the system does not let us.
+/// Runs a shell script at the root, with the binary as `$1` and more arguments after it; returns `None` if the system
+/// does not allow it.
 fn script(ws: &Workspace, words: &[&str], script: &str, arguments: &[&str]) -> Option<Output> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(["sh", "-c", script, "sh", env!("CARGO_BIN_EXE_lbx")]).args(arguments);
@@ -438,7 +438,7 @@ fn a_limit_on_open_files_is_told_and_no_other_repository_is_taken_for_it() {
             let expected = if error["applied"] == true { "the next call" } else { "ulimit -n" };
             assert!(action.contains(expected), "{limit}: {answer:#}");
         }
-        // A change that could be neither made nor taken back is completed by the next call that can.
+        // A change that could be neither made nor rolled back is completed by the next call that can.
         if answer["ok"] == true || error["applied"] == true {
             ws.lbx(&["read", "a.txt"]).ok();
             last = new;
@@ -460,7 +460,7 @@ fn an_unknown_tool_is_told_what_the_dialect_has() {
     assert!(message.starts_with("unknown tool `Reed` (there are: Read, "), "{message}");
     assert!(message.contains(", append, "), "{message}");
     assert!(error["suggested_action"].as_str().unwrap().starts_with("Did you mean `Read`?"), "{error:#}");
-    // A dialect that does not exist is the first thing that is wrong.
+    // A dialect that does not exist is reported first.
     let error = ws.lbx(&["--dialect", "nosuch", "nosuch"]).error("invalid_request");
     assert!(error["message"].as_str().unwrap().starts_with("unknown dialect \"nosuch\""), "{error:#}");
 }
@@ -542,7 +542,7 @@ fn a_wrong_word_is_answered_by_what_does_its_work() {
     assert!(advice(&["status"], "invalid_request").1.starts_with("`session` shows"));
     assert!(advice(&["version"], "invalid_request").1.starts_with("`lbx --version` prints it"));
     assert!(advice(&["revert"], "invalid_request").1.starts_with("`undo` takes changes back"));
-    // The extension alone makes no two files alike.
+    // An equal extension alone does not make two files similar.
     let (message, action) = advice(&["read", "missing.txt"], "not_found");
     assert_eq!(message, "no such file: missing.txt");
     assert!(!action.contains("Did you mean"), "{action}");

@@ -1,10 +1,10 @@
-//! Whether a new text fits its file, and whether a request means what it says.
+//! Warnings about a new text that does not fit its file, and about a request that may not mean what it says.
 
 use serde_json::json;
 
 use crate::common::Workspace;
 
-/// The warnings of an answer.
+/// Returns the warnings of an answer.
 fn warnings(answer: &serde_json::Value) -> String {
     answer["warnings"].to_string()
 }
@@ -16,7 +16,7 @@ fn characters_that_nobody_types_are_named() {
     let told = warnings(&written);
     assert!(told.contains("n.txt has a character that nobody types in line 2: U+0000"), "{told}");
     assert!(told.contains("U+FEFF"), "{told}");
-    // One that the file has already is no news.
+    // A character that the file already has is not reported.
     ws.lbx(&["append", "old.txt", "--content", "x\u{200b}y\n"]).ok();
 }
 
@@ -84,7 +84,7 @@ fn the_file_decides_where_a_block_is_divided() {
         ws.holds("f", ended("head\nboth\ntail\n"));
         ws.holds("g", ended("head\nboth\ntail\n"));
     }
-    // The file has the old text of none, or of both.
+    // The file holds none of the possible old texts, or several.
     for (text, why) in [("else\n", "the old text of none"), ("a\n=======\nb\n", "the old text of several")] {
         let ws = Workspace::with(&[("f", text)]);
         ws.lbx(&["read", "f"]).ok();
@@ -177,11 +177,11 @@ fn a_search_that_finds_nothing_says_what_it_searched() {
     }
     let error = ws.lbx(&["grep", "needle", "src/*.ts"]).error("not_found");
     assert!(error["suggested_action"].as_str().unwrap().starts_with("A path has no wildcards"), "{error:#}");
-    // A pattern that is the path of something means that path.
+    // A pattern that is also an existing path means that path.
     assert_eq!(ws.lbx(&["glob", "[id]/page.tsx"]).ok()["paths"], json!(["[id]/page.tsx"]));
     assert_eq!(ws.lbx(&["grep", "route", "--include", "[id]/**"]).ok()["matched"], 1);
     assert_eq!(ws.lbx(&["grep", "route", "--exclude", "[id]/page.tsx"]).success()["data"]["matched"], 0);
-    // A name that looks like the one that was asked for is told apart from it.
+    // A name that looks like the requested one is distinguished from it.
     let error = ws.lbx(&["read", "cafe\u{301}.txt"]).error("not_found");
     assert!(
         error["suggested_action"].as_str().unwrap().contains("(in JSON \"caf\\u00e9.txt\")"),

@@ -1,4 +1,4 @@
-//! What names no bytes needs every line that goes to have been shown.
+//! A change without a digest requires that every removed line was shown.
 
 use serde_json::json;
 
@@ -40,14 +40,14 @@ fn the_bytes_named_say_that_a_write_is_meant_all_the_same() {
 fn only_the_lines_shown_count() {
     let long = format!("{}\n{}\n", "x".repeat(100_000), "y");
     let ws = Workspace::with(&[("a.txt", TEN), ("b.txt", TEN), ("long.txt", &long)]);
-    // Cut by a bound.
+    // Cut by a limit.
     ws.lbx(&["read", "a.txt", "--max-bytes", "6"]).success();
     ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));
     // Found by a search.
     ws.lbx(&["grep", "^5$", "b.txt", "--mark"]).ok();
     let error = ws.unchanged(|| ws.lbx(&["write", "b.txt", "--content", "new\n"]).error("not_read"));
     assert_eq!(error["details"]["unseen_lines"], json!([[1, 4], [6, 10]]));
-    // Clipped; the read that is named shows all of it.
+    // Clipped; the suggested read shows all of it.
     ws.lbx(&["read", "long.txt"]).success();
     let write = ["write", "long.txt", "--content", "new\n"];
     let error = ws.unchanged(|| ws.lbx(&write).error("not_read"));
@@ -55,7 +55,7 @@ fn only_the_lines_shown_count() {
     let command = advice.split(['(', ')']).nth(1).unwrap().strip_prefix("lbx ").unwrap();
     ws.lbx(&command.split(' ').collect::<Vec<_>>()).ok();
     ws.lbx(&write).ok();
-    // Of several files each for itself.
+    // Separately for each of several files.
     ws.json("read", &json!({"paths": ["a.txt", "b.txt"]})).ok();
     ws.lbx(&["write", "a.txt", "--content", "new\n"]).ok();
     ws.lbx(&["write", "b.txt", "--content", "new\n"]).ok();
@@ -66,7 +66,7 @@ fn an_append_to_an_unread_file_opens_no_write() {
     let ws = Workspace::with(&[("a.txt", TEN)]);
     ws.lbx(&["append", "a.txt", "--content", "11\n"]).ok();
     ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));
-    // After an edit the caller knows what it knew before, and its own lines.
+    // After an edit the caller has seen the same lines as before, and its own.
     ws.lbx(&["read", "a.txt", "--start-line", "11"]).ok();
     ws.lbx(&["edit", "a.txt", "--old-string", "11", "--new-string", "eleven"]).ok();
     let error = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));

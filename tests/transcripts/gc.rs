@@ -1,17 +1,17 @@
-//! What lbx no longer needs goes, and nothing else.
+//! lbx removes data that it no longer needs, and nothing else.
 
 use std::fs;
 use std::process::Command;
 
 use crate::common::{Workspace, sha256, state};
 
-/// Lets a file of the state look as if it were that many days old.
+/// Sets the time of a state file back by `days`.
 fn age(path: &std::path::Path, days: u32) {
     let set = Command::new("touch").args(["-d", &format!("{days} days ago")]).arg(path).status().unwrap();
     assert!(set.success());
 }
 
-/// Lets all history, backups and trash look as if they were that many days old.
+/// Sets the times of all history, backups and trash back by `days`.
 fn age_all(ws: &Workspace, days: u64) {
     let mut folders = vec![ws.path(".lbx")];
     while let Some(folder) = folders.pop() {
@@ -32,12 +32,12 @@ fn age_all(ws: &Workspace, days: u64) {
     }
 }
 
-/// As many bytes as have a backup of their own.
+/// Returns a text that is large enough for a separate backup.
 fn long() -> String {
     "one ".repeat(4500)
 }
 
-/// A workspace with an edit and a deletion of long ago, and an edit of today.
+/// Creates a workspace with an old edit, an old deletion, and an edit of today.
 fn old_and_new() -> Workspace {
     let ws = Workspace::with(&[("a.txt", &long()), ("b.txt", "b\n"), ("c.txt", "cc\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -66,7 +66,7 @@ fn what_is_old_goes_and_what_is_young_stays() {
     assert_eq!(kinds["temporary"]["files"], 1, "{data}");
     assert_eq!(data["freed_bytes"], data["removed"]["bytes"]);
     assert_eq!(ws.tree(), before);
-    // What is young can still be taken back; what is old is gone.
+    // Recent changes can still be undone; old ones are gone.
     ws.lbx(&["undo"]).ok();
     ws.holds("c.txt", "cc\n");
     ws.lbx(&["undo"]).ok();
@@ -104,7 +104,7 @@ fn the_old_bytes_of_many_files_are_one_file_and_go_with_their_change() {
 fn old_bytes_that_a_change_which_stays_needs_outlive_the_change_that_holds_them() {
     let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "*\n")]);
     let _ = ws.lbx(&["append", "a.txt", "--content", "two\n"]).success();
-    // The entry of the journal has the old bytes of a small file; nothing else has.
+    // Only the journal entry has the old bytes of a small file.
     assert!(!ws.path(&state("backups")).exists());
     age_all(&ws, 40);
     ws.lbx(&["read", "a.txt"]).ok();

@@ -1,4 +1,4 @@
-//! Changes that go into the file that is there: for programs that hold it open, watch it or mounted it.
+//! Changes that write into the existing file: for programs that hold it open, watch it or mount it.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::common::Workspace;
 
-/// The inode of a file.
+/// Returns the inode of a file.
 fn inode(ws: &Workspace, path: &str) -> u64 {
     fs::metadata(ws.path(path)).unwrap().ino()
 }
@@ -20,7 +20,7 @@ fn append_adds_to_the_file_that_another_program_holds_open() {
     program.write_all(b"two\n").unwrap();
     ws.holds("app.log", "one\nmark\ntwo\n");
     assert_eq!(inode(&ws, "app.log"), before);
-    // The line of the program stays.
+    // The line of the other program stays.
     ws.unchanged(|| ws.lbx(&["undo"]).error("stale_file"));
 }
 

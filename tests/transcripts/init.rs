@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::common::{LBX, PATH_FIXED, Workspace};
 
-/// The clients, with the file that each has in a workspace.
+/// Clients with their configuration file in a workspace.
 const CLIENTS: [(&str, &str); 12] = [
     ("claude-code", ".mcp.json"),
     ("codex", ".codex/config.toml"),
@@ -20,7 +20,7 @@ const CLIENTS: [(&str, &str); 12] = [
     ("kiro", ".kiro/settings/mcp.json"),
 ];
 
-/// The files of a client, with what `--exclusive` writes.
+/// Files of a client, including those that `--exclusive` writes.
 const FILES: [(&str, &[&str]); 12] = [
     ("claude-code", &[".mcp.json", ".claude/settings.json"]),
     ("codex", &[".codex/config.toml", ".codex/hooks.json"]),
@@ -136,7 +136,7 @@ fn whatever_stands_in_a_files_place_nothing_is_changed() {
     let deep = "[".repeat(100_000);
     for (client, files) in FILES {
         for file in files.iter().filter(|file| file.ends_with("json") || file.ends_with("toml")) {
-            // `[1]` is the header of a table in TOML.
+            // `[1]` is a table header in TOML.
             let list = if file.ends_with("toml") { "[1" } else { "[1]" };
             for text in [list, "\u{0}\u{1}", "{ \"a\": ", &deep, "a = \n= {", "\u{feff}\u{feff}x"] {
                 let ws = Workspace::with(&[(file, text)]);
@@ -306,14 +306,14 @@ const OF_USERS: [(&str, &str, &str); 18] = [
     ("opencode", "opencode.json", "{\"permission\":{\"bash\":\"deny\"}}\n"),
     ("opencode", "opencode.json", "{\"permission\":{}}\n"),
 ];
-/// What a user has denied to Claude Code, all that `--exclusive` denies.
+/// A Claude Code configuration in which the user denies everything that `--exclusive` denies.
 const DENIED: &str = "{\"permissions\":{\"deny\":[\"Read\",\"Edit\",\"Write\",\"NotebookEdit\",\"Glob\",\"Grep\",\"Bash\"]}}\n";
 
 #[test]
 fn what_init_adds_is_removed_and_the_users_bytes_stay() {
     for (client, file, text) in OF_USERS {
         let ws = Workspace::with(&[(file, text)]);
-        // What was never added is not removed.
+        // Nothing is removed that was never added.
         assert_eq!(ws.lbx(&["init", "--client", client, "--remove"]).ok()["files"], serde_json::json!([]));
         ws.holds(file, text);
         ws.lbx(&["init", "--client", client]).ok();
@@ -377,7 +377,7 @@ fn claude_code_has_the_server_its_trust_its_permission_and_the_tools_at_once() {
     assert_eq!(own["permissions"]["allow"], json!(["mcp__lbx"]));
     ws.lbx(&["init", "--client", "claude-code", "--remove"]).ok();
     assert!(!ws.path(".claude/settings.local.json").exists() && !ws.path(".mcp.json").exists());
-    // What the user allowed before stays.
+    // Permissions that the user gave before stay.
     let before = "{\"permissions\": {\"allow\": [\"mcp__lbx\"]}}\n";
     ws.write(".claude/settings.local.json", before);
     ws.lbx(&["init", "--client", "claude-code"]).ok();
@@ -399,10 +399,10 @@ fn a_clients_own_tools_go_only_where_its_server_is_seen_alive() {
     assert_eq!(server(&ws)["command"], "lbx");
     let arguments = server(&ws)["args"].to_string();
     assert!(arguments.contains("\"--dialect\",\"claude\"") && arguments.contains("--confirm"), "{arguments}");
-    // Where the client would not find it, the entry says where it is.
+    // If the client would not find it, the entry has its path.
     ws.lbx(&exclusive).ok();
     assert_eq!(server(&ws)["command"], LBX);
-    // Nor is one that lies in a workspace taken for the user's.
+    // A binary in a workspace is not used instead of the user's either.
     ws.write("bin/lbx", "#!/bin/sh\ntouch taken\n");
     ws.chmod("bin/lbx", 0o755);
     let own = format!("{}:{PATH_FIXED}", ws.path("bin").display());

@@ -1,4 +1,4 @@
-//! Which kind of error each tool answers for each path that can be in the way, as one table.
+//! A table of the kind of error that each tool returns for each problematic path.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, make_fifo};
 
-/// The paths, in the order of the columns.
+/// Paths, in the order of the columns.
 const PATHS: [&str; 15] = [
     "gone.txt",
     "a.txt",
@@ -26,9 +26,9 @@ const PATHS: [&str; 15] = [
     "",
 ];
 
-/// A row a tool: what it answers where the path is missing, an unread file, a folder, below a file, a FIFO,
-/// outside, a link out, a dangling link, a loop of links, git's, lbx's, a binary, in UTF-32, too long, empty.
-/// `audit` comes first: it knows the paths of refused calls.
+/// One row per tool: its result for a missing path, an unread file, a folder, below a file, a FIFO, outside, a link
+/// out, a dangling link, a loop of links, git's, lbx's, a binary, in UTF-32, too long, empty. `audit` comes first: it
+/// knows the paths of refused calls.
 const TABLE: &str = "
 audit    gone  ok     ok     nodir ok    out out   gone loop  ok    gone ok     ok     bad ok
 read     gone  ok     dir    nodir fifo  out out   gone loop  ok    gone bin    enc    bad bad
@@ -56,7 +56,7 @@ blame    gone  ok     dir    nodir fifo  out out   gone loop  ok    gone bin    
 session  ok    ok     ok     nodir ok    out out   ok   loop  ok    ok   ok     ok     bad bad
 ";
 
-/// The kind that a word of the table stands for; `None` for an answer.
+/// Returns the kind of error for a word of the table; `None` for success.
 fn kind(word: &str) -> Option<&'static str> {
     Some(match word {
         "ok" => return None,
@@ -76,7 +76,7 @@ fn kind(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The tool of a row, and its request for a path.
+/// Returns the tool of a row, and its request for a path.
 fn request<'r>(row: &'r str, path: &str) -> (&'r str, Value) {
     let patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+two\n";
     match row {
@@ -94,7 +94,7 @@ fn request<'r>(row: &'r str, path: &str) -> (&'r str, Value) {
     }
 }
 
-/// A workspace in which each of the paths stands.
+/// Creates a workspace with each of the paths.
 fn workspace() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\n# H\n"), ("d/c.txt", "c\n")]);
     fs::write(ws.root.join("b.bin"), b"a\0b\n").unwrap();
@@ -121,8 +121,8 @@ fn every_tool_answers_each_path_in_its_way_with_the_kind_of_the_table() {
             let (tool, mut request) = request(name, path);
             let changes = !["read", "grep", "glob", "ls", "bash", "log", "diff", "blame", "audit", "session"]
                 .contains(&tool);
-            // All are made in one workspace: a refused call changes nothing, the others only try, and what a
-            // row has read counts for its own session alone; `log` and `audit` would show no other.
+            // All calls are made in one workspace. A failed call changes nothing, the others are dry runs, and a row's
+            // reads count for its own session only; `log` and `audit` would show no other.
             if !["log", "audit"].contains(&tool) {
                 request["session"] = name.into();
             }

@@ -1,4 +1,4 @@
-//! What a caller sees, told as transcripts of calls of the real binary, a theme a file.
+//! Behaviour for a caller: transcripts of calls of the real binary, one file per theme.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,5 +1,5 @@
-//! Old texts as models misremember them, which match nowhere: how often the lines that a refusal names are
-//! the true ones.
+//! Old texts as models misremember them, which match nowhere: how often the lines that an error names are the right
+//! ones.
 
 use std::fs;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::common::Workspace;
 use crate::common::random::Random;
 
-/// Texts that are damaged in each way.
+/// Number of texts damaged in each way.
 const TEXTS: usize = 30;
-/// As many are tried at least, since some are found all the same.
+/// Smallest number of tries, since some texts still match.
 const TRIES: usize = 45;
 
-/// The files in which texts are looked for, each with its name in the workspace.
+/// Returns the files in which texts are searched, each with its name in the workspace.
 fn sources() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/edit");
     let mut files = Vec::new();
@@ -30,12 +30,12 @@ fn sources() -> Vec<(String, String)> {
     files
 }
 
-/// Whether a line holds enough that a model would quote and change it.
+/// Returns true if a line has enough text that a model would quote and change it.
 fn is_telling(line: &str) -> bool {
     line.chars().filter(|letter| letter.is_alphanumeric()).count() >= 4
 }
 
-/// A line with a typing error in one of its words; `None` where it has none that is long enough.
+/// Returns a line with a typing error in one of its words; `None` if no word is long enough.
 fn with_typo(random: &mut Random, line: &str) -> Option<String> {
     let letters: Vec<char> = line.chars().collect();
     let places: Vec<usize> = (1..letters.len())
@@ -55,7 +55,7 @@ fn with_typo(random: &mut Random, line: &str) -> Option<String> {
     Some(letters.into_iter().collect())
 }
 
-/// A line as a model invents it: the words of another file's line.
+/// Returns a line as a model invents it: the words of another file's line.
 fn invented(random: &mut Random, others: &[String]) -> String {
     loop {
         let text = random.of(others);
@@ -67,10 +67,10 @@ fn invented(random: &mut Random, others: &[String]) -> String {
     }
 }
 
-/// Damages a text; `None` where this one cannot be damaged so.
+/// Damages a text; returns `None` if this text cannot be damaged that way.
 type Damage = fn(&mut Random, Vec<String>, &[String]) -> Option<Vec<String>>;
 
-/// The ways in which texts are misremembered.
+/// Ways in which texts are misremembered.
 const DAMAGES: [(&str, Damage); 14] = [
     ("a typing error", |random, mut lines, _| {
         let at = random.below(lines.len());
@@ -185,17 +185,17 @@ const DAMAGES: [(&str, Damage); 14] = [
     }),
 ];
 
-/// An edit that is to be refused.
+/// An edit that must fail.
 struct Miss {
-    /// The file's name.
+    /// Name of the file.
     path: String,
-    /// The lines meant, from 1.
+    /// Intended lines, from 1.
     lines: Range<u64>,
-    /// The text looked for.
+    /// Old text of the edit.
     old: String,
 }
 
-/// An old text, damaged in that way; `None` where these lines cannot be.
+/// Returns an old text damaged in that way; `None` if these lines cannot be.
 fn miss(random: &mut Random, sources: &[(String, String)], damage: Damage) -> Option<Miss> {
     let (path, text) = random.of(sources);
     let file: Vec<&str> = text.split_inclusive('\n').collect();
@@ -214,7 +214,7 @@ fn miss(random: &mut Random, sources: &[(String, String)], damage: Damage) -> Op
     is_missing.then(|| Miss { path: path.clone(), lines, old })
 }
 
-/// Whether the region named holds at least half of the lines meant, and not much else.
+/// Returns true if the named region holds at least half of the intended lines, and not much else.
 fn is_named(near: &Value, meant: &Range<u64>) -> bool {
     let (Some(first), Some(last)) = (near["start_line"].as_u64(), near["end_line"].as_u64()) else {
         return false;
@@ -249,7 +249,7 @@ fn a_miss_names_the_true_lines_in_95_of_100() {
         let answers = ws.lbx_stdin(&["batch"], lines.join("\n")).lines();
         assert_eq!(answers.len(), misses.len());
         let refused = misses.iter().zip(&answers).filter(|(_, answer)| {
-            // What flexible matching would find is no miss of this kind.
+            // A text that flexible matching finds does not count as this kind of miss.
             answer["error"]["kind"] == "no_match" && answer["error"]["details"].get("flexible").is_none()
         });
         let (mut tried, mut named) = (0, 0);

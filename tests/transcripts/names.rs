@@ -1,14 +1,14 @@
-//! Names that would speak to a terminal.
+//! Names with terminal control sequences.
 
 use std::fs;
 
 use crate::common::Workspace;
 
-/// A name with an escape sequence, a newline and a C1 control, and how it is shown.
+/// A name with an escape sequence, a newline and a C1 control, and its displayed form.
 const NAME: &str = "a\u{1b}[31mb\nc\u{9b}d.txt";
 const SHOWN: &str = r#""a\033[31mb\nc\302\233d.txt""#;
 
-/// Checks that a text holds nothing that a terminal would obey.
+/// Checks that a text holds no terminal control sequence.
 #[track_caller]
 fn harmless(text: &str) {
     let odd = text.chars().find(|character| character.is_control() && !matches!(character, '\n' | '\t'));
@@ -51,11 +51,11 @@ fn no_name_reaches_a_terminal_raw() {
         &["move", "x\u{1b}y", NAME],
     ] {
         let shown = text(call);
-        // A subject has blanks in their place, and a record is JSON.
+        // A subject has spaces in their place, and a record is JSON.
         assert!(shown.contains(r"\033") || ["log", "audit"].contains(&call[0]), "{call:?}: {shown}");
     }
     assert!(text(&["ls"]).contains(SHOWN));
-    // Refusals and warnings name them too.
+    // Errors and warnings show names too.
     for call in [
         &["read", "no\u{1b}such"][..],
         &["edit", NAME, "--old-string", "\u{1b}zz", "--new-string", "1"],
@@ -67,10 +67,10 @@ fn no_name_reaches_a_terminal_raw() {
     ] {
         text(call);
     }
-    // Where NUL ends a name, and in JSON, it is whole.
+    // If NUL ends a name, and in JSON, the name is unchanged.
     assert!(ws.lbx(&["glob", "*", "-t", "-0"]).stdout_text().contains(&format!("{NAME}\0")));
     assert_eq!(ws.lbx(&["glob", "a*"]).ok()["paths"][0], NAME);
-    // What a file holds is shown as it is.
+    // File content is shown unchanged.
     fs::write(ws.path("raw"), "\u{1b}[31mred\n").unwrap();
     assert_eq!(ws.lbx(&["read", "raw", "-t"]).stdout_text(), "\u{1b}[31mred\n");
     assert!(ws.lbx(&["grep", "red", "raw", "--text"]).stdout_text().contains("\u{1b}[31mred"));

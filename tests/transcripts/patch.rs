@@ -1,4 +1,4 @@
-//! `patch` and `apply_patch`: several files change together, or none does.
+//! `patch` and `apply_patch`: several files change together, or none of them changes.
 
 use std::fs;
 
@@ -6,21 +6,21 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256};
 
-/// Changes `two` to `2` in `a.txt`, which holds [`NUMBERS`].
+/// Patch from `two` to `2` in `a.txt`, which holds [`NUMBERS`].
 const UNIFIED: &str = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
-/// The same, as git writes it.
+/// Form that git writes.
 const GIT: &str =
     "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
-/// The same, as Codex models write it.
+/// Form that Codex models write.
 const CODEX: &str = "*** Begin Patch\n*** Update File: a.txt\n@@\n one\n-two\n+2\n three\n*** End Patch\n";
-/// The same, as Aider models write it.
+/// Form that Aider models write.
 const BLOCKS: &str = "a.txt\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n";
-/// What the patches above begin with.
+/// Content before the patches above.
 const NUMBERS: &str = "one\ntwo\nthree\n";
-/// What they make of it.
+/// Content after the patches above.
 const CHANGED: &str = "one\n2\nthree\n";
 
-/// A workspace with `files`, all of which were read.
+/// Creates a workspace with `files`, and reads all of them.
 fn read_workspace(files: &[(&str, &str)]) -> Workspace {
     let ws = Workspace::with(files);
     for (path, _) in files {
@@ -29,12 +29,12 @@ fn read_workspace(files: &[(&str, &str)]) -> Workspace {
     ws
 }
 
-/// A workspace with `a.txt` as the patches above expect it, read.
+/// Creates a workspace with `a.txt` as the patches above expect it, and reads it.
 fn numbers() -> Workspace {
     read_workspace(&[("a.txt", NUMBERS)])
 }
 
-/// A patch that makes a file with one line.
+/// Returns a patch that creates a file with one line.
 fn creates(path: &str, line: &str) -> String {
     format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{line}\n")
 }
@@ -218,12 +218,12 @@ fn strict_takes_counts_and_line_numbers_at_their_word() {
     let ws = numbers();
     ws.lbx_stdin(&["patch", "--strict"], UNIFIED).ok();
     ws.holds("a.txt", CHANGED);
-    // A wrong line is refused, with the line where it would fit.
+    // A wrong line number is an error that names the line where it would fit.
     let wrong_line = UNIFIED.replace("-1,3 +1,3", "-2,3 +2,3");
     let ws = numbers();
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch", "--strict"], &wrong_line).error("patch_conflict"));
     assert!(error["message"].as_str().unwrap().contains("its lines are at line 1,"), "{error:#}");
-    // Elsewhere in the file it is found all the same, and the answer says where.
+    // A match elsewhere in the file is still found, and the answer says where.
     let ws = read_workspace(&[("a.txt", &format!("x\ny\n{NUMBERS}"))]);
     let data = ws.lbx_stdin(&["patch"], UNIFIED).ok();
     assert_eq!(data["files"][0]["hunks"][0]["offset"], 2);
@@ -298,7 +298,7 @@ fn expected_sha256_by_path_is_the_proof() {
         (UNIFIED, json!({"none.txt": ""}), "invalid_request"),
         (UNIFIED, json!(["a.txt"]), "invalid_request"),
         (&new, json!({"new.txt": ""}), ""),
-        // Left out of a map that is given: old lines that stand exactly and in one place are enough.
+        // Files missing from the given map: exact old lines in one place are enough.
         (UNIFIED, json!({}), ""),
     ];
     for (patch, map, kind) in cases {
@@ -324,7 +324,7 @@ fn a_path_left_out_of_the_map_needs_old_lines_in_one_place() {
     let ws = Workspace::with(&[("a.txt", "x\nmid\nx\n")]);
     let kind = ws.unchanged(|| ws.json("patch", &request).envelope())["error"]["kind"].clone();
     assert!(kind == "not_read" || kind == "patch_conflict", "{kind}");
-    // White space that differs is no exact match either.
+    // Different white space is not an exact match either.
     let ws = Workspace::with(&[("a.txt", "x  \n")]);
     let kind = ws.unchanged(|| ws.json("patch", &request).envelope())["error"]["kind"].clone();
     assert!(kind == "not_read" || kind == "patch_conflict", "{kind}");
@@ -351,7 +351,7 @@ fn a_repeated_patch_is_applied_already_and_leaves_no_snapshot() {
         assert_eq!(again["files"][0]["action"], "already_applied", "{dialect}");
         assert_eq!(ws.snapshots(), ["patch: a.txt"], "{dialect}");
     }
-    // Where the hunk alone does not tell: the line it adds stands above its place then.
+    // If the hunk alone is ambiguous: the added line already exists above its place.
     let insertion = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,3 @@\n x\n+x\n x\n";
     let ws = read_workspace(&[("a.txt", "x\nx\n")]);
     ws.lbx_stdin(&["patch"], insertion).ok();
@@ -364,7 +364,7 @@ fn a_repeated_patch_is_applied_already_and_leaves_no_snapshot() {
 fn a_rename_moves_the_bytes_and_the_mark() {
     let pure =
         "diff --git a/a.txt b/new/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to new/b.txt\n";
-    // A new name alone loses nothing, so it needs no proof.
+    // A rename alone loses nothing, so it needs no proof.
     let ws = Workspace::with(&[("a.txt", NUMBERS)]);
     ws.chmod("a.txt", 0o750);
     let file = &ws.lbx_stdin(&["patch"], pure).ok()["files"][0];
@@ -382,7 +382,7 @@ fn a_rename_moves_the_bytes_and_the_mark() {
     ws.lbx_stdin(&["patch"], with_change).ok();
     ws.holds("b.txt", CHANGED);
     ws.lbx(&["edit", "b.txt", "--old-string", "2", "--new-string", "two"]).ok();
-    // Onto something that stands there: never.
+    // Never onto an existing file.
     let ws = read_workspace(&[("a.txt", NUMBERS), ("b.txt", "there\n")]);
     ws.unchanged(|| ws.lbx_stdin(&["patch"], with_change).error("already_exists"));
 }
@@ -499,7 +499,7 @@ fn a_conflict_names_file_hunk_what_was_expected_and_what_is_there() {
     assert_eq!((&nearest["line"], &nearest["differs_at"]), (&json!(3), &json!(4)), "{error:#}");
     assert!(nearest["expected"].to_string().contains("vier"), "{error:#}");
     assert!(nearest["found"].to_string().contains("four"), "{error:#}");
-    // What it says suffices for one retry.
+    // The error has enough information for one retry.
     ws.lbx_stdin(&["patch"], patch.replace("vier", "four")).ok();
     ws.holds("a.txt", "1\ntwo\nthree\n4\nfive\n");
 }
@@ -532,7 +532,7 @@ fn a_file_that_is_not_there_is_told_with_near_names() {
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_found"));
     assert_eq!(error["details"]["near"], json!(["src/main.rs"]));
     assert!(error["suggested_action"].as_str().unwrap().contains("src/main.rs"), "{error:#}");
-    // What the patch itself has taken away is not to be looked for.
+    // A file that the patch itself removes is not suggested.
     let renamed =
         "diff --git a/src/main.rs b/x.rs\nsimilarity index 100%\nrename from src/main.rs\nrename to x.rs\n";
     let patch = renamed.to_owned() + &UNIFIED.replace("a.txt", "src/main.rs");
@@ -542,7 +542,7 @@ fn a_file_that_is_not_there_is_told_with_near_names() {
 
 #[test]
 fn many_files_are_changed_and_taken_back_as_one() {
-    // So many that they are synced by the file system, and not one by one.
+    // Enough files that the whole file system is synced, instead of each file.
     let ws = Workspace::with(&[]);
     let written = |number: usize| {
         let path = format!("d{}/f{number}.txt", number % 80);
@@ -566,7 +566,7 @@ fn many_files_are_changed_and_taken_back_as_one() {
 fn apply_patch_answers_as_codex_does() {
     let ws = Workspace::with(&[("a.txt", NUMBERS), ("gone.txt", "bye\n")]);
     let patch = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** Update File: a.txt\n@@\n-two\n+2\n*** Delete File: gone.txt\n*** End Patch\n";
-    // It deletes a file whose lines it does not show, so a read is asked for first.
+    // It deletes a file whose lines it does not show, so a read is required first.
     let refused = ws.unchanged(|| ws.lbx_stdin(&["apply_patch"], patch));
     assert_eq!((refused.status(), refused.stdout()), (5, &b""[..]), "{}", refused.stderr());
     assert!(refused.stderr().starts_with("lbx: not_read: "), "{}", refused.stderr());
@@ -606,13 +606,13 @@ fn apply_patch_takes_old_lines_in_one_place_as_proof() {
     let call = |ws: &Workspace| ws.call(&["apply_patch", CODEX]).env("LBX_OUTPUT", "json").run();
     let ws = Workspace::with(&[("a.txt", NUMBERS)]);
     call(&ws).ok();
-    // Twice the same lines prove nothing, nor does white space that differs.
+    // Repeated lines prove nothing, nor does different white space.
     for text in [format!("{NUMBERS}{NUMBERS}"), NUMBERS.replace("two", "two ")] {
         let ws = Workspace::with(&[("a.txt", &text)]);
         let kind = ws.unchanged(|| call(&ws).envelope())["error"]["kind"].clone();
         assert!(kind == "not_read" || kind == "patch_conflict", "{text:?}: {kind}");
     }
-    // Under its own name, patch wants the file read.
+    // Under its own name, patch requires that the file was read.
     let ws = Workspace::with(&[("a.txt", NUMBERS)]);
     ws.unchanged(|| ws.lbx_stdin(&["patch"], CODEX).error("not_read"));
 }
@@ -682,7 +682,7 @@ fn a_result_that_would_be_too_large_is_refused_before_it_is_made() {
         let bounded = [&call[..], &bound].concat();
         let error = ws.unchanged(|| ws.lbx(&bounded).error("too_large"));
         assert_eq!((&error["path"], &error["details"]["limit"]), (&json!(path), &json!(10)), "{patch}");
-        // The bound alone keeps it from being applied.
+        // Only the limit prevents it from being applied.
         ws.lbx(&call).ok();
     }
 }
@@ -714,7 +714,7 @@ fn a_binary_content_above_the_bound_is_not_even_inflated() {
     ws.write("f", [0_u8; 4]);
     ws.git(&["add", "f"]);
     ws.write("f", [0_u8; 4000]);
-    // The stated size is not that of the content, which only a look into it tells.
+    // The stated size differs from that of the content, which only decoding shows.
     let patch = ws.git(&["diff", "--binary"]).replace("literal 4000", "literal 99999999");
     ws.write("f", [0_u8; 4]);
     ws.lbx(&["read", "f", "--binary", "base64"]).ok();
@@ -722,18 +722,18 @@ fn a_binary_content_above_the_bound_is_not_even_inflated() {
     assert!(error["message"].as_str().unwrap().contains("shorter than stated"), "{error}");
     let bounded = ["patch", "--set", "limits.file_bytes=5000"];
     ws.unchanged(|| ws.lbx_stdin(&bounded, &patch).error("too_large"));
-    // All contents of a patch together are bounded as well, by what they state.
+    // The total stated size of a patch's contents is limited as well.
     let part = "diff --git a/f b/f\nindex 1..2 100644\nGIT binary patch\nliteral 200000000\nHcmV?d00001\n\n";
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], part.repeat(2)).error("patch_invalid"));
     assert!(error["message"].as_str().unwrap().contains("stated"), "{error}");
 }
 
-/// Names of many files, in order.
+/// Returns the names of many files, in order.
 fn many(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("d{}/{number:03}.txt", number % 7)).collect()
 }
 
-/// A patch that changes all of `paths` as [`UNIFIED`] does, and a workspace in which it applies.
+/// Returns a patch that changes all of `paths` as [`UNIFIED`] does, and a workspace in which it applies.
 fn patch_of_many(paths: &[String]) -> (Workspace, String) {
     let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), NUMBERS)).collect();
     let patch = paths.iter().map(|path| GIT.replace("a.txt", path)).collect();
@@ -758,7 +758,7 @@ fn of_many_files_the_first_that_is_refused_is_told() {
         assert_eq!(error["path"], paths[120]);
     }
     fs::remove_dir(ws.path(&paths[120])).unwrap();
-    // A symlink is followed, and a file that is reached by two names is one.
+    // A symlink is followed, and a file with two names is changed once.
     std::os::unix::fs::symlink("../target.txt", ws.path(&paths[120])).unwrap();
     ws.write("target.txt", NUMBERS);
     ws.lbx_stdin(&gated, &patch).ok();

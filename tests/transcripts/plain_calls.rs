@@ -1,4 +1,4 @@
-//! The first calls that anyone makes, as a shell would make them.
+//! The first calls that a user makes, as a shell would make them.
 
 use assert_cmd::Command;
 use predicates::prelude::*;
@@ -6,7 +6,7 @@ use predicates::str::{contains, ends_with, is_empty, starts_with};
 
 use crate::common::{PATH_FIXED, Workspace};
 
-/// The binary in a workspace, with nothing of the caller's environment.
+/// Returns the binary in a workspace, without the caller's environment.
 fn lbx(ws: &Workspace) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lbx"));
     command
@@ -84,12 +84,12 @@ fn a_here_document_needs_no_escaping() {
     lbx(&ws).args(["write", "b.txt"]).assert().stdout(one_object());
 }
 
-/// Condition that a text is one line, with its end.
+/// Returns the condition that a text is one line with an ending.
 fn one_line() -> impl Predicate<str> {
     ends_with("\n").and(predicate::function(|text: &str| text.lines().count() == 1))
 }
 
-/// Condition that a text is one JSON object.
+/// Returns the condition that a text is one JSON object.
 fn one_object() -> impl Predicate<str> {
     predicate::function(|text: &str| {
         serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value.is_object())

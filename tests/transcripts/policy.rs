@@ -1,4 +1,4 @@
-//! What is settled beforehand: the policy files, the environment and flags.
+//! Settings: the policy files, the environment and flags.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,19 +9,19 @@ use crate::common::{Answer, Workspace, make_fifo};
 
 const WRITE: [&str; 4] = ["write", "a.txt", "--content", "new\n"];
 
-/// A workspace with one file, and a policy in its own file.
+/// Creates a workspace with one file, and a policy in its own policy file.
 fn with_policy(policy: &str) -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.write(".lbx/config.toml", policy);
     ws
 }
 
-/// The user's own policy file.
+/// Writes the user's own policy file.
 fn user_policy(ws: &Workspace, policy: &str) {
     ws.user_policy(policy);
 }
 
-/// What `config` shows of a setting.
+/// Returns a setting as `config` shows it.
 #[track_caller]
 fn setting(answer: &Answer, key: &str) -> Value {
     let data = answer.success()["data"].clone();
@@ -55,7 +55,7 @@ fn the_gate_is_strict_or_warns_or_is_off() {
             ws.write("a.txt", "one\n\n");
             judge(ws.lbx(call), stale);
         }
-        // What the caller says it has seen is checked whatever the policy.
+        // A proof in the request is checked under any policy.
         let ws = with_policy(policy);
         let sha256 = "0".repeat(64);
         for call in [&WRITE[..], &["edit", "a.txt", "--old-string", "one", "--new-string", "two"]] {
@@ -73,9 +73,9 @@ fn a_change_let_through_leaves_no_more_marks_than_were_earned() {
     let ws = with_policy("gate = \"off\"");
     ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
     ws.write(".lbx/config.toml", "");
-    // The rest of the file was never seen.
+    // The rest of the file was never read.
     ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "three"]).error("not_read");
-    // A whole file that was written is known.
+    // A file that the session wrote as a whole counts as read.
     ws.write(".lbx/config.toml", "gate = \"off\"");
     ws.lbx(&WRITE).ok();
     ws.write(".lbx/config.toml", "");
@@ -100,7 +100,7 @@ fn the_context_of_a_patch_proves_it_where_the_policy_says_so() {
         let answer = ws.call(&["apply_patch", envelope]).env("LBX_OUTPUT", "json").run();
         if applies { drop(answer.ok()) } else { drop(answer.error("not_read")) }
     }
-    // Lines that stand in two places prove nothing.
+    // Lines that occur twice prove nothing.
     let ws = with_policy("patch_gate = 'context'");
     ws.write("a.txt", "one\nx\none\n");
     ws.lbx(&["patch", "--patch", "--- a/a.txt\n+++ b/a.txt\n@@ -2,0 +3 @@\n+two\n"]).error("not_read");
@@ -282,14 +282,14 @@ fn the_user_s_own_policy_is_protected_where_the_workspace_holds_it() {
     }
     call(&["delete", "dotfiles", "--recursive"]).error("protected_path");
     call(&["move", "dotfiles/lbx", "elsewhere"]).error("protected_path");
-    // So are the names of sandboxes, and the id of the state.
+    // The names of sandboxes and the id of the state are protected too.
     for name in ["sandboxes.json", "id"] {
         let path = format!(".local/state/lbx/{name}");
         call(&["write", &path, "--content", "x"]).error("protected_path");
         call(&["write", ".local/state/lbx/other", "--content", "x"]).success();
         call(&["delete", ".local/state/lbx/other"]).success();
     }
-    // With another home it is a file as any other.
+    // With another home folder it is an ordinary file.
     ws.lbx(&["append", "dotfiles/lbx/config.toml", "--content", "#"]).ok();
 }
 
@@ -311,7 +311,7 @@ fn a_file_with_several_names_is_refused_where_the_policy_says_so() {
             );
         }
     });
-    // Another name for it changes no bytes.
+    // A new name changes no bytes.
     ws.lbx(&["move", "b.txt", "c.txt"]).ok();
     fs::remove_file(ws.path("c.txt")).unwrap();
     ws.lbx(&WRITE).ok();
@@ -374,10 +374,10 @@ fn snapshots_can_be_turned_off_by_the_user() {
     let error = ws.lbx(&["write", "c.txt", "--content", "c", "--require-snapshot"]).error("snapshot_failed");
     assert_eq!(error["applied"], true);
     assert_eq!(ws.lbx(&["log"]).ok()["snapshots"], json!([]));
-    // Undo needs none.
+    // Undo does not need it.
     ws.lbx(&["undo", "--steps", "2"]).ok();
     assert!(!ws.path("b.txt").exists());
-    // A workspace that wants them has them.
+    // A workspace can enable snapshots.
     ws.write(".lbx/config.toml", "snapshot.enabled = true");
     assert!(ws.lbx(&["write", "d.txt", "--content", "d"]).success()["snapshot"].is_string());
 }
@@ -390,7 +390,7 @@ fn snapshots_go_to_the_branch_that_is_configured() {
     let log = ws.git(&["log", "--format=%s", "lbx/team", "--not", "HEAD"]);
     assert!(log.starts_with("write: b.txt"), "{log}");
     assert_eq!(ws.lbx(&["log", "--limit", "1"]).ok()["snapshots"][0]["paths"], json!(["b.txt"]));
-    // Where the user says so, any free name will do.
+    // With the user's permission, any free name is valid.
     ws.write(".lbx/config.toml", "");
     user_policy(&ws, "snapshot.branch = 'agents'");
     ws.lbx(&["write", "c.txt", "--content", "c"]).ok();
@@ -472,7 +472,7 @@ fn a_source_is_above_those_before_it() {
         config(&["--set", "gate=strict"], Some("strict")),
         json!({"key": "gate", "value": "strict", "from": "flag"})
     );
-    // The folder of the configuration is the one that the environment names, where it is absolute.
+    // The environment names the configuration folder, if the path is absolute.
     let other = ws.outside.join("xdg");
     fs::create_dir_all(other.join("lbx")).unwrap();
     fs::write(other.join("lbx/config.toml"), "match = 'flexible'").unwrap();
@@ -510,7 +510,7 @@ fn every_setting_can_be_set_from_every_source() {
         };
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let plain = value.as_array().map_or(plain, |list| list[0].as_str().unwrap().to_owned());
-        // Of the network, nothing is stricter than the default.
+        // For the network, no value is stricter than the default.
         let by_workspace = if key == "bash.network" { json!("deny") } else { value.clone() };
         let holds = |value: &Value, from: &str, answer: Answer| {
             let found = setting(&answer, key);
@@ -578,12 +578,12 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
             assert_eq!((&error["details"]["line"], &error["path"]), (&json!(2), &json!(".lbx/config.toml")));
             assert!(error["message"].as_str().unwrap().contains("a workspace's file may"), "{error}");
         }
-        // Whoever uses the machine may say the same.
+        // The user may set the same.
         let ws = Workspace::with(&[]);
         user_policy(&ws, line);
         ws.lbx(&["ls"]).ok();
     }
-    // What the user has set more strictly than the workspace stays.
+    // Stricter settings of the user override those of the workspace.
     let ws = with_policy("hard_links = 'replace'\ngc.keep_days = 40\n");
     user_policy(&ws, "hard_links = 'refuse'\ngc.keep_days = 50\n");
     let found = setting(&ws.lbx(&["config"]), "hard_links");
@@ -599,7 +599,7 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
 fn flags_and_variables_loosen_only_what_the_user_lets_them() {
     let ws = with_policy("gate = 'off'\npatch_gate = 'context'\n");
     user_policy(&ws, "gate = 'strict'\npatch_gate = 'marks'\n");
-    // What the user says of the gate is not for a clone to loosen.
+    // A clone cannot loosen the user's gate.
     ws.lbx(&WRITE).error("not_read");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n";
     ws.call(&["apply_patch", patch]).env("LBX_OUTPUT", "json").run().error("not_read");
@@ -619,7 +619,7 @@ fn flags_and_variables_loosen_only_what_the_user_lets_them() {
             ws.call(&WRITE).arguments(&["--set", &format!("{name}={value}")]).run().error("invalid_request");
         let said = format!("loosen = [\"{name}\"]");
         assert!(error["message"].as_str().unwrap().contains(&said), "{error}");
-        // A variable may come from anywhere: it does not count, and the answer says so.
+        // A variable may come from anywhere: it is ignored, and the answer says so.
         let variable = format!("LBX_{}", name.to_uppercase().replace('.', "_"));
         let answer = ws.call(&["ls"]).env(&variable, value).run();
         answer.warned(&format!("{variable} does not count: `{name}` is "));
@@ -627,14 +627,14 @@ fn flags_and_variables_loosen_only_what_the_user_lets_them() {
     ws.lbx(&["gc", "--keep-days", "0"]).error("invalid_request");
     ws.lbx(&["gc", "--keep-days", "40"]).ok();
     ws.holds("a.txt", "one\n");
-    // Stricter is always possible.
+    // Stricter values are always allowed.
     for setting in ["bash.backend=namespaces", "gate=strict", "gc.keep_days=50", "bash.network=deny"] {
         ws.lbx(&["ls", "--set", setting]).ok();
     }
     user_policy(&ws, "loosen = ['gate']");
     assert_eq!(setting(&ws.lbx(&["config"]), "gate")["may_loosen"], true);
     ws.call(&WRITE).arguments(&["--set", "gate=off"]).run().success();
-    // Nothing else lets anybody loosen anything.
+    // No other setting allows loosening.
     ws.lbx(&["ls", "--set", "loosen=gate"]).error("invalid_request");
     ws.call(&["ls"]).env("LBX_LOOSEN", "gate").run().error("invalid_request");
     ws.write(".lbx/config.toml", "loosen = ['gate']\n");
@@ -665,7 +665,7 @@ fn only_the_user_lets_a_command_line_leave_the_workspace() {
         ("content", &["insert", "a.txt", "0", "--content", "@../secret"], "outside_workspace"),
         ("exec", &["sandbox", "create", "far", "--exec", "/bin/false"], "command_denied"),
     ];
-    // A folder that lbx has not used binds nobody.
+    // A folder that lbx has not used has no effect.
     ws.user_policy("");
     ws.lbx(&["read", "b.txt", "--workspace", root]).ok();
     ws.lbx(&["read", "a.txt"]).ok();
@@ -674,7 +674,7 @@ fn only_the_user_lets_a_command_line_leave_the_workspace() {
         let error = ws.unchanged(|| ws.lbx(act).error(kind));
         let said = format!("loosen = [\"{name}\"]");
         assert!(error["suggested_action"].as_str().unwrap().contains(&said), "{act:?}: {error}");
-        // The workspace's own file is no help.
+        // The workspace's own file does not help.
         ws.write(".lbx/config.toml", format!("loosen = ['{name}']\n"));
         assert_eq!(ws.lbx(act).envelope()["ok"], false, "{act:?}");
         std::fs::remove_file(ws.path(".lbx/config.toml")).unwrap();
@@ -729,14 +729,14 @@ fn what_an_outer_workspace_protects_is_protected_in_an_inner_one() {
         assert!(message.contains(".lbx/config.toml:"), "{message}");
     }
     call("sub/inner", &["move", "link", "conf"]).error("protected_path");
-    // Nothing else of an outer policy counts.
+    // No other setting of an outer policy applies.
     call("sub/inner", &["write", "b.txt", "--content", "x"]).error("not_read");
     let answer = call("sub/inner", &["config", "protect"]);
     let outer = ws.path(".lbx/config.toml").display().to_string();
     let shown = answer.success()["data"].clone();
     assert!(shown["settings"][0]["parts"].to_string().contains(&outer), "{shown}");
     assert!(shown["files"].to_string().contains(&outer), "{shown}");
-    // What it was meant to protect must be known.
+    // An unreadable outer policy is an error, because its protected paths are unknown.
     ws.write(".lbx/config.toml", "protect = [\n");
     let error = call("sub/inner", &["ls"]).error("invalid_request");
     assert!(error["message"].as_str().unwrap().contains(&outer), "{error}");
@@ -768,7 +768,7 @@ fn a_change_without_proof_says_so_in_its_snapshot_and_its_audit_record() {
             assert_eq!(ws.lbx(&["audit"]).ok()["records"][0]["gate"], gate, "{way}");
         }
     }
-    // A change with proof says nothing, whatever the policy.
+    // A change with proof gives no warning, under any policy.
     let ws = with_policy("gate = 'off'");
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&WRITE).ok();
@@ -799,7 +799,7 @@ fn a_fault_in_a_policy_file_stops_every_tool_and_is_told_with_its_line() {
     }
     ws.holds("a.txt", "one\n");
     ws.lbx(&["schema", "read"]).ok();
-    // The user's own file likewise, by its whole path.
+    // The user's own file likewise, by its full path.
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     user_policy(&ws, "gate = 'of'\n");
     let error = ws.lbx(&["read", "a.txt"]).error("invalid_request");
@@ -830,10 +830,10 @@ fn a_fault_in_a_variable_or_flag_is_named() {
         assert!(error["message"].as_str().unwrap().starts_with("--set: "), "{error}");
     }
     ws.lbx(&["--set", "gate=off", "write", "a.txt", "--content", "x", "--set", "limits.log=3"]).ok();
-    // A request has no such field: what is settled is not the caller's to change.
+    // A request has no such field: callers cannot change settings.
     ws.json("write", &json!({"path": "a.txt", "content": "y", "set": ["gate=off"]})).error("invalid_request");
     ws.json("write", &json!({"path": "a.txt", "content": "y", "gate": "off"})).error("invalid_request");
-    // A variable that sets nothing is told by config.
+    // `config` reports a variable that sets nothing.
     let answer = ws.call(&["config"]).env("LBX_GAET", "off").env("LBX_SESSION", "x").run();
     answer.warned("LBX_GAET sets nothing; did you mean LBX_GATE?");
 }
@@ -846,7 +846,7 @@ fn every_variable_that_the_manual_names_is_known() {
     assert!(names.contains(&"LBX_PAGER") && names.len() > 5, "{names:?}");
     let ws = Workspace::with(&[]);
     for name in names {
-        // What it does with that value is its own matter.
+        // The effect of that value does not matter here.
         let answer = ws.call(&["config"]).env(name, "x").run();
         let said = answer.stdout_text() + &answer.stderr();
         assert!(!said.contains("sets nothing"), "{name}: {said}");
@@ -878,7 +878,7 @@ fn whatever_stands_in_a_policy_file_s_place_is_refused_and_never_waited_for() {
         let one = ws();
         symlink(one.path("other.toml"), place(&one)).unwrap();
         if of_user {
-            // As programs that manage dotfiles do.
+            // As tools that manage dotfiles do.
             assert_eq!(setting(&one.lbx(&["config"]), "gate")["value"], "off");
         } else {
             say(&one, "it is a symlink", "invalid_request");
@@ -896,7 +896,7 @@ fn whatever_stands_in_a_policy_file_s_place_is_refused_and_never_waited_for() {
         fs::write(place(&one), "gate = 'off'\ngate = 'strict'\n").unwrap();
         say(&one, ":2:1: no TOML: duplicate key", "invalid_request");
     }
-    // A link for the whole folder is no state either, and whoever needs one says so.
+    // A link in place of the whole folder is not a state either, and calls that need one report it.
     let ws = Workspace::with(&[("a.txt", "one\n"), ("other/config.toml", "gate = 'off'\n")]);
     ws.link("other", ".lbx");
     ws.lbx(&["read", "a.txt"]).success();
@@ -924,7 +924,7 @@ fn config_shows_what_holds_as_a_policy_file_would_say_it() {
         lines,
         "gate = \"warn\"  # .lbx/config.toml:1\nlimits.read = 2000  # default\ngc.keep_days = 30  # default\ngc.keep_bytes = 0  # default\n"
     );
-    // What it prints is a policy.
+    // Its output is a valid policy.
     let all = ws.lbx(&["config", "-t"]).stdout_text();
     user_policy(&ws, &all);
     ws.lbx(&["config"]).ok();
@@ -951,7 +951,7 @@ fn gc_keeps_what_the_policy_says() {
     user_policy(&ws, "gc.keep_days = 0");
     assert!(removed(&[]) > 0);
     assert_eq!(removed(&["--keep-days", "30"]), 0);
-    // For size alone nothing of the last day goes.
+    // The size limit never removes anything of the last day.
     user_policy(&ws, "gc.keep_bytes = 1");
     assert_eq!(removed(&[]), 0);
 }

@@ -1,4 +1,4 @@
-//! What belongs to git whatever its name, and what a change may not come to as a whole.
+//! Paths that belong to git whatever their name, and sets of changes that are refused as a whole.
 
 use std::fs;
 
@@ -17,13 +17,13 @@ fn refused(ws: &Workspace, calls: &[&[&str]]) {
     }
 }
 
-/// A patch that creates files with one line each.
+/// Returns a patch that creates files with one line each.
 fn creates(files: &[(&str, &str)]) -> String {
     let create = |(path, line): &(&str, &str)| format!("*** Add File: {path}\n+{line}\n");
     format!("*** Begin Patch\n{}*** End Patch\n", files.iter().map(create).collect::<String>())
 }
 
-/// A patch that makes a symlink.
+/// Returns a patch that creates a symlink.
 fn links(path: &str, target: &str) -> String {
     format!(
         "diff --git a/{path} b/{path}\nnew file mode 120000\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{target}\n\\ No newline at end of file\n"
@@ -63,7 +63,7 @@ fn a_git_folder_of_any_name_is_written_by_no_tool() {
         );
     }
     assert!(ws.snapshots().is_empty());
-    // What only looks like one is free, and so is what lies beside one.
+    // Similar files are allowed, and so are files next to a repository.
     ws.write("plain/HEAD", "the head of the river\n");
     ws.write("plain/objects/x", "x\n");
     ws.write("plain/refs/x", "x\n");
@@ -90,7 +90,7 @@ fn a_worktree_in_the_folder_of_its_own_repository_can_be_written() {
     let call = |folder: &str, words: &[&str]| ws.call(words).in_folder(&ws.outside.join(folder)).run();
     call("proj/main", &["write", "b.txt", "--content", "b\n"]).ok();
     call("proj", &["write", "hooks/x", "--content", "b\n"]).error("protected_path");
-    // From above, the one is a work tree and the other a repository.
+    // From above, one is a work tree and the other a repository.
     let within = |words: &[&str]| {
         let root = ws.outside.display().to_string();
         ws.call(words).arguments(&["--workspace", &root]).in_folder(&ws.outside).run()
@@ -102,7 +102,7 @@ fn a_worktree_in_the_folder_of_its_own_repository_can_be_written() {
 #[test]
 fn no_change_makes_a_folder_that_git_takes_for_a_repository() {
     let ws = Workspace::with(&[("src/k", "k\n"), ("head.txt", HEAD), ("x/objects/k", "k\n")]);
-    // Whichever part comes last.
+    // Whichever part is created last.
     ws.write("one/refs/k", "k\n");
     ws.write("one/objects/k", "k\n");
     ws.write("two/HEAD", HEAD);
@@ -137,7 +137,7 @@ fn no_change_makes_a_folder_that_git_takes_for_a_repository() {
         ],
     );
     assert!(ws.snapshots().is_empty());
-    // A part alone is a file like any other.
+    // One part alone is an ordinary file.
     ws.lbx(&["write", "five/HEAD", "--content", HEAD]).ok();
     ws.lbx(&["write", "five/objects/k", "--content", "k\n"]).ok();
     // Neither undo nor restore completes it.
@@ -250,7 +250,7 @@ fn a_path_longer_than_the_system_takes_is_refused_at_once() {
             }
         });
     }
-    // A deep one that the system takes is moved, deleted, brought back and undone.
+    // A deep path that the system accepts is moved, deleted, restored and undone.
     let deepest = format!("{}x", "x/".repeat(200));
     ws.json("move", &json!({"from": "a.txt", "to": deepest})).ok();
     ws.lbx(&["delete", "-r", "x"]).ok();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256};
 
-/// A text of numbered lines.
+/// Returns a text of numbered lines.
 fn numbered(lines: usize) -> String {
     (1..=lines).map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat()
 }
@@ -24,7 +24,7 @@ fn a_read_answers_the_text_and_what_it_is_like() {
 
 #[test]
 fn slices_are_those_lines_and_the_sha256_is_of_the_whole_file() {
-    /// Flags, content, first line, last line, and where to go on.
+    /// Flags, content, first line, last line, and next line to read.
     type Case = (&'static [&'static str], &'static str, u64, u64, Option<u64>);
     let ws = Workspace::with(&[("a.txt", &numbered(10))]);
     let whole = sha256(numbered(10).as_bytes());
@@ -197,7 +197,7 @@ fn several_files_are_answered_one_by_one() {
         .collect();
     assert_eq!(seen, ["a\n", "not_found", "b\n", "outside_workspace", "is_a_directory"]);
     assert_eq!(files[1]["path"], "none.txt");
-    // Each that was read may be changed.
+    // Each file that was read may be changed.
     ws.lbx(&["edit", "b.txt", "--old-string", "b", "--new-string", "c"]).ok();
     let by_flags = ws.lbx(&["read", "a.txt", "b.txt"]).ok();
     assert_eq!(by_flags["files"][1]["content"], "c\n");
@@ -460,7 +460,7 @@ fn a_notebook_is_read_by_cell() {
     assert_eq!(text, "==> cell 1: markdown <==\n# Title\ntext\n");
     let short = ws.lbx(&["read", "a.ipynb", "--cell", "0", "--max-bytes", "60"]).ok();
     assert_eq!((short["cells"].as_array().unwrap().len(), &short["next_cell"]), (1, &json!(2)));
-    // The bytes are known, and may be edited; but no line of them was shown.
+    // The bytes are known and may be edited, but none of its lines was shown.
     ws.lbx(&["edit", "a.ipynb", "--old-string", "# Title", "--new-string", "# T", "--dry-run"]).ok();
     ws.lbx(&["write", "a.ipynb", "--content", "{}", "--dry-run"]).error("not_read");
     ws.lbx(&["read", "a.ipynb", "--cell", "4"]).error("invalid_request");
@@ -491,7 +491,7 @@ fn a_line_of_which_only_a_part_was_shown_does_not_count_as_read() {
     ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).error("not_read");
 }
 
-/// A text with a very long line among others.
+/// Returns a text with one very long line.
 fn with_long_line() -> String {
     format!("{}{}\n{}", numbered(4), "x".repeat(100_000), numbered(3))
 }
@@ -507,16 +507,16 @@ fn a_very_long_line_is_clipped_and_those_after_it_are_read() {
         (&data["clipped"], &data["end_line"], &data["truncated"]),
         (&clipped, &json!(8), &json!(true))
     );
-    // It goes on where something is missing.
+    // The next read continues at the missing part.
     assert_eq!((&data["next_offset"], &data["next_column"]), (&json!(4), &json!(2001)));
     let rest =
         ws.json("read", &json!({"path": "a.txt", "start_line": 5, "end_line": 5, "column": 2001})).ok();
     assert_eq!((&rest["content"], &rest["next_column"]), (&json!("x".repeat(24_576)), &json!(26_577)));
-    // Where more lines follow, those come first.
+    // If more lines follow, those come first.
     let some = ws.lbx(&["read", "a.txt", "--limit", "6"]).ok();
     assert_eq!((&some["clipped"], &some["next_offset"]), (&clipped, &json!(6)));
     assert_eq!((&some["next_column"], &some["range_sha256"]), (&Value::Null, &Value::Null));
-    // Lines named by their end are wanted whole or not at all: the first is clipped as the others.
+    // A range with an end is wanted whole or not at all: the first is clipped as the others.
     for request in [
         json!({"path": "a.txt", "start_line": 5, "end_line": 6}),
         json!({"path": "a.txt", "offset": -4, "limit": 2}),
@@ -561,7 +561,7 @@ fn a_clipped_line_does_not_count_as_read() {
     assert!(brief.contains("1-4") && brief.contains("6-8"), "{brief}");
     let error = ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).error("not_read");
     assert_eq!(error["details"]["unseen_lines"], json!([[5, 5]]));
-    // What was shown of it can be edited: the old text names it exactly.
+    // The shown part can be edited: the old text names it exactly.
     ws.lbx(&["edit", "a.txt", "--old-string", "xx\nline 1", "--new-string", "xx\nline one"]).ok();
     ws.lbx(&["read", "a.txt", "--max-bytes", "0"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).ok();
@@ -619,7 +619,7 @@ fn bytes_that_are_no_text_take_no_more_than_the_bound_allows() {
         let answer = ws.lbx(flags);
         assert!(answer.stdout().len() < 31_000, "{flags:?}: {} bytes", answer.stdout().len());
     }
-    // Nor does what stands for whitespace.
+    // Marks for whitespace do not exceed the limit either.
     ws.write("tabs.txt", format!("{}\n", "\t".repeat(20_000)).repeat(3));
     let answer = ws.lbx(&["read", "tabs.txt", "--show-whitespace"]);
     assert!(answer.stdout().len() < 31_000, "{} bytes", answer.stdout().len());
@@ -692,7 +692,7 @@ fn small_files_are_shown_whole_beside_large_ones() {
     let length = |index: usize| data["files"][index]["content"].as_str().unwrap().len();
     assert_eq!((length(1), length(3)), (6, 5));
     assert!(length(0) > 10_000 && length(2) > 10_000, "{} {}", length(0), length(2));
-    // What one does not need, the others have.
+    // Unused space of one file goes to the others.
     let data = ws.json("read", &json!({"paths": ["a.txt", "c.txt"], "limit": 2})).ok();
     assert_eq!((&data["files"][0]["end_line"], &data["files"][1]["end_line"]), (&json!(2), &json!(2)));
 }

@@ -1,17 +1,17 @@
-//! A repeated request is known by the history alone, never by a text that happens to be in the file.
+//! A repeated request is recognized by the history alone, never by a text that happens to be in the file.
 
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256};
 
-/// A workspace whose only file was read.
+/// Creates a workspace with one file that was read.
 fn read(text: &str) -> Workspace {
     let ws = Workspace::with(&[("a.txt", text)]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws
 }
 
-/// An edit of the file.
+/// Returns an edit of the file.
 fn edit(old: &str, new: &str) -> Value {
     json!({"path": "a.txt", "old_string": old, "new_string": new})
 }
@@ -62,11 +62,11 @@ fn a_request_is_repeated_only_with_the_same_proof_as_the_last_change_of_its_sess
     let request = json!({"path": "a.txt", "old_string": "5", "new_string": "6", "expected_sha256": old});
     ws.json("edit", &request).ok();
     assert_eq!(ws.unchanged(|| ws.json("edit", &request).ok())["match"], "already_applied");
-    // Another session's request is its own.
+    // The same request from another session is not a repeat.
     let mut other = request.clone();
     other["session"] = json!("other");
     ws.unchanged(|| ws.json("edit", &other).error("stale_file"));
-    // After a later change of the file nothing is known, though the bytes are the same again.
+    // After a later change of the file nothing is recognized, even if the bytes are equal again.
     ws.json("edit", &edit("6", "7")).ok();
     ws.json("edit", &edit("7", "6")).ok();
     ws.unchanged(|| ws.json("edit", &request).error("stale_file"));
@@ -121,7 +121,7 @@ fn bytes_that_are_not_at_hand_are_no_ground_for_a_rebase() {
     assert_eq!(error["details"]["rebase"], false);
     let advice = error["suggested_action"].as_str().unwrap();
     assert!(!advice.contains("rebase"), "{advice}");
-    // Bytes that were there once, and are known, do.
+    // Earlier bytes that are known are accepted.
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "2"]).ok();
     ws.write("a.txt", "one\n2\nthree\n");
@@ -152,7 +152,7 @@ fn text_may_be_added_twice_unless_the_old_bytes_were_named() {
     let named = json!({"path": "a.txt", "content": "y\n", "expected_sha256": sha256(b"one\nx\nx\n")});
     ws.json("append", &named).ok();
     assert_eq!(ws.unchanged(|| ws.json("append", &named).ok())["already_applied"], true);
-    // An item that happens to be the last one of a section is added all the same.
+    // An item that equals the last one of a section is still added.
     let add = json!({"path": "b.md", "header": "# B", "content": "- item\n", "append": true});
     ws.json("section", &add).ok();
     ws.holds("b.md", "# B\n\n- item\n- item\n");
@@ -188,14 +188,14 @@ fn a_write_of_the_same_bytes_checks_the_old_ones_that_were_named() {
 fn a_hunk_is_applied_already_only_between_its_own_context() {
     let hunk = |text: &str| format!("--- a/a.txt\n+++ b/a.txt\n{text}");
     for (before, patch, after) in [
-        // What the hunk adds is there, but not what surrounds it.
+        // The added line of the hunk exists, but not its context.
         ("x\nlog();\ny\n", "@@ -1,3 +1,3 @@\n a\n-call();\n+log();\n b\n", None),
-        // What it would leave is there without context.
+        // The result exists without context.
         ("log();\n1\n2\n", "@@ -1 +1 @@\n-call();\n+log();\n", None),
         ("a\nlog();\nb\n", "@@ -1,3 +1,3 @@\n a\n-call();\n+log();\n b\n", Some("already_applied")),
         ("0\na\nlog();\nb\n", "@@ -1,3 +1,3 @@\n a\n-call();\n+log();\n b\n", Some("already_applied")),
         ("a\nlog();\nb\na\nlog();\nb\n", "@@ -7,3 +7,3 @@\n a\n-call();\n+log();\n b\n", None),
-        // A removal leaves nothing of its own: only the stated line tells.
+        // A removal leaves no text of its own: only the stated line tells.
         ("a\nb\nc\n", "@@ -1,3 +1,2 @@\n a\n-x\n b\n", Some("already_applied")),
         ("0\na\nb\nc\n", "@@ -1,3 +1,2 @@\n a\n-x\n b\n", None),
     ] {
@@ -211,7 +211,7 @@ fn a_hunk_is_applied_already_only_between_its_own_context() {
 #[test]
 fn a_repeated_move_delete_or_restore_is_applied_already() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/x.txt", "x\n"), ("d/y.txt", "y\n"), ("e.txt", "e\n")]);
-    // Each once, and once more: nothing happens, and the answer says so.
+    // Once, and again: the second does nothing, and the answer says so.
     let twice = |call: &[&str]| {
         let first = ws.lbx(call).ok();
         assert_eq!(first.get("already_applied"), None, "{call:?}");
@@ -234,7 +234,7 @@ fn a_repeated_move_delete_or_restore_is_applied_already() {
     let again = ws.unchanged(|| several(&call));
     assert_eq!((&again[0]["files"], &again[0]["already_applied"]), (&json!(2), &json!(true)));
     assert_eq!(again[1]["trash_id"], first[1]["trash_id"]);
-    // Another request, another session, or a result that no longer stands is no repeat.
+    // Another request, another session, or a later change of the result is not a repeat.
     ws.unchanged(|| {
         ws.lbx(&["delete", "e.txt"]).error("not_found");
         ws.lbx(&["delete", "-r", "d", "e.txt", "--session", "other"]).error("not_found");

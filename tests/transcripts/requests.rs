@@ -1,4 +1,4 @@
-//! What a request may look like, and how a bad one is refused.
+//! Valid requests, and errors for invalid ones.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn numbers_and_booleans_written_as_text_are_read() {
     ws.holds("a.txt", "1\ntwo\nthree\n");
 }
 
-/// JSON Schema counts `2.0` as an integer, and some clients know one kind of number only.
+/// JSON Schema counts `2.0` as an integer, and some clients have only one kind of number.
 #[test]
 fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
@@ -223,7 +223,7 @@ fn an_empty_or_endless_path_is_refused() {
         ws.json("write", &json!({"path": path, "content": "x"})).error("invalid_request");
     }
     assert!(ws.tree().is_empty());
-    // Deep is not endless.
+    // Deep nesting is allowed up to a limit.
     let deepest = format!("{}x", "x/".repeat(500));
     ws.json("write", &json!({"path": deepest, "content": "x"})).ok();
     ws.holds(&deepest, "x");

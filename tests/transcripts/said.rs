@@ -1,4 +1,4 @@
-//! What is said is so: dry runs, hints, numbers.
+//! Answers are true: dry runs, hints, numbers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn a_dry_run_reads_like_one() {
         assert!(text.starts_with(&format!("would {}: ", call[0])), "{call:?}: {text}");
     }
     assert_eq!(ws.lbx(&["session", "status"]).ok(), before, "marks and changes are as they were");
-    // A refusal is one of a dry run as well; a call that is none says nothing of it.
+    // An error of a dry run says so as well; a normal call has no such field.
     let refused = ws.lbx(&["write", "b.md", "--content", "x\n", "--dry-run"]).envelope();
     assert_eq!((&refused["error"]["kind"], &refused["dry_run"]), (&json!("not_read"), &json!(true)));
     assert_eq!(ws.lbx(&["append", "a.txt", "--content", "x\n"]).success().get("dry_run"), None);
@@ -73,7 +73,7 @@ fn a_guess_is_a_question_and_never_an_order() {
     assert!(said.starts_with("If you mean the folder"), "{said}");
 }
 
-/// The source files below a folder.
+/// Returns the source files below a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -159,7 +159,7 @@ fn bytes_that_nobody_read_are_not_said_to_have_been() {
         assert!(!said.contains("since it was read") && !said.contains("you saw"), "{call:?}: {said}");
         assert!(said.contains("the SHA-256 of a.txt is not the one given"), "{call:?}: {said}");
     }
-    // Of bytes that were read it is.
+    // With the digest of bytes that were read, the message says so.
     let read = ws.lbx(&["read", "a.txt"]).ok()["sha256"].as_str().unwrap().to_owned();
     ws.write("a.txt", "uno\n");
     for call in calls {
@@ -185,7 +185,7 @@ fn all_files_that_were_not_read_are_named_at_once() {
     let patch = hunk("a.txt") + &hunk("d.txt") + "--- a/b c.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], &patch).error("not_read"));
     assert_eq!(error["details"]["unread"], json!(["a.txt", "b c.txt"]));
-    // What it says to read is enough for both.
+    // The suggested reads are enough for both.
     ws.lbx(&["read", "a.txt", "b c.txt"]).ok();
     ws.lbx_stdin(&["patch", "--dry-run"], &patch).ok();
     ws.lbx(&edit).ok();
@@ -240,7 +240,7 @@ fn a_session_that_is_not_known_is_told_with_those_that_are() {
         assert!(advice.starts_with("Did you mean build-7?"), "{advice}");
         let error = ws.lbx(&[tool, "--session", "quite-another"]).error("not_found");
         assert!(error["suggested_action"].as_str().unwrap().contains("build-7"), "{error}");
-        // One that has only read has changed nothing, and one that has ended is still known.
+        // A session that has only read has no changes, and one that has ended is still known.
         ws.lbx(&[tool, "--session", "reader"]).ok();
     }
     ws.lbx(&["session", "end", "--session", "build-7"]).ok();
@@ -285,7 +285,7 @@ fn one_refusal_names_all_files_and_everything_that_is_wrong() {
     };
     let pair = |path: &str, kind: &str| (path.to_owned(), kind.to_owned());
 
-    // An edit of several files: the unread ones first, then what else is wrong.
+    // An edit of several files: the unread ones first, then the other errors.
     let paths = json!(["a.txt", "c.txt", "d.txt", "none.txt", "dir"]);
     let edit = |old: &str, paths: &Value| json!({"paths": paths, "old_string": old, "new_string": "new"});
     let error = ws.unchanged(|| ws.json("edit", &edit("zzz", &paths)).error("not_read"));
@@ -306,7 +306,7 @@ fn one_refusal_names_all_files_and_everything_that_is_wrong() {
     let error = ws.unchanged(|| ws.json("edit", &edits).error("no_match"));
     assert_eq!((&error["details"]["edit"], &error["details"]["also_missing"]), (&json!(2), &json!([4])));
 
-    // A patch: conflicts and missing files beside files that were not read.
+    // A patch: conflicts and missing files together with unread files.
     let change =
         |path: &str, old: &str| format!("--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,2 @@\n one\n-{old}\n+new\n");
     let patch = [("a.txt", "two"), ("b.txt", "zzz"), ("c.txt", "two"), ("none.txt", "two")]

@@ -1,4 +1,4 @@
-//! `sandbox`: workspaces that a name stands for, here and in containers.
+//! `sandbox`: named workspaces, here and in containers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn every_tool_takes_the_name_of_a_sandbox() {
     let root = other.root.to_str().unwrap();
     let made = ws.lbx(&["sandbox", "create", "My App!", "--root", root]).ok();
     assert_eq!(made["sandboxes"], json!([{ "name": "my-app", "root": root }]));
-    // Once more is no error, another root is.
+    // Repeating it is not an error; another root is.
     ws.lbx(&["sandbox", "create", "my app", "--root", root]).ok();
     ws.lbx(&["sandbox", "create", "my-app", "--root", "."]).error("already_exists");
     assert_eq!(ws.lbx(&["sandbox", "list"]).ok()["sandboxes"][0]["name"], "my-app");
@@ -44,7 +44,7 @@ fn every_tool_takes_the_name_of_a_sandbox() {
         .collect();
     let contents: Vec<&Value> = answers.iter().map(|answer| &answer["data"]["content"]).collect();
     assert_eq!(contents, [&json!("elsewhere\n"), &json!("here\n")]);
-    // The name goes, the files stay.
+    // The name is removed, and the files stay.
     ws.lbx(&["sandbox", "remove", "My-App"]).ok();
     other.holds("a.txt", "elsewhere\n");
     ws.lbx(&["read", "a.txt", "--sandbox", "my-app"]).error("sandbox_not_found");
@@ -67,7 +67,7 @@ fn a_name_that_is_not_known_is_answered_with_the_nearest() {
     ws.lbx(&["sandbox", "create", "x"]).error("invalid_request");
     ws.lbx(&["sandbox", "create", "x", "--root", "none"]).error("not_found");
     ws.lbx(&["sandbox", "create", "x", "--root", ".git"]).error("protected_path");
-    // A name that is gone hinders nobody from listing the others.
+    // A missing name does not prevent listing the others.
     let listed = ws.call(&["sandbox", "list"]).env("LBX_SANDBOX", "gone").run().ok();
     assert_eq!(listed["sandboxes"].as_array().unwrap().len(), 3);
 }
@@ -97,8 +97,7 @@ fn a_damaged_list_of_sandboxes_is_told_and_hinders_no_other_call() {
     }
 }
 
-/// An engine with `exec` and `cp` as podman has them, whose containers are folders; `None` where
-/// that cannot be tried.
+/// Returns an engine with `exec` and `cp` like podman's, whose containers are folders; `None` if that is not possible.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn engine(ws: &Workspace) -> Option<PathBuf> {
     if !rustix::process::geteuid().is_root() {
@@ -132,7 +131,7 @@ fn write_program(path: &Path, script: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A call that finds the engine.
+/// Prepares a call that finds the engine.
 fn with_engine(ws: &Workspace, arguments: &[&str]) -> Call {
     let path = format!("{}:{PATH_FIXED}", ws.outside.join("programs").display());
     ws.call(arguments).env("PATH", path)
@@ -163,12 +162,12 @@ fn all_tools_work_inside_a_container_on_its_own_files() {
     let error = with_engine(&ws, &["read", "--json", &refused]).run().error("not_found");
     assert_eq!(error["path"], "none.txt");
     ws.holds("a.txt", "here\n");
-    // Its binary is copied again where it has gone.
+    // Its binary is copied again if it is missing.
     for entry in fs::read_dir(container.join("tmp")).unwrap().flatten() {
         fs::remove_file(entry.path()).unwrap();
     }
     assert_eq!(call(&["glob", "*.txt"]).run().ok()["paths"], json!(["a.txt"]));
-    // A container that is gone is told.
+    // A missing container is reported.
     fs::rename(&container, ws.outside.join("gone")).unwrap();
     let error = call(&["read", "a.txt"]).run().error("io_error");
     assert!(error["message"].as_str().unwrap().contains("no such container"), "{error:#}");
@@ -200,7 +199,7 @@ fn a_command_that_runs_another_elsewhere_is_a_way_into_a_sandbox_too() {
     let ws = Workspace::with(&[]);
     let Some(container) = engine(&ws) else { return };
     fs::write(container.join("src/a.txt"), "inside\n").unwrap();
-    // What is copied in passes a shell there.
+    // Copying a file in uses a shell in the container.
     fs::create_dir(container.join("bin")).unwrap();
     let Some(busybox) =
         ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists())

@@ -4,16 +4,15 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256};
 
-/// The cases as data: a file before, a request, and the file after or the refusal.
+/// Cases as data: a file before, a request, and the file after or the error.
 const CASES: &str = include_str!("../cases/section.json");
 
-/// UTF-16 with its byte-order mark.
+/// Returns UTF-16 with its byte-order mark.
 fn utf16(text: &str) -> Vec<u8> {
     [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
 }
 
-/// What is wrong with the outcome of a case, if anything: the answer to its request and to the same
-/// once more, and the file after each.
+/// Checks the outcome of a case: the answers to its request and to a repetition, and the file after each.
 fn judge(case: &Value, answers: [&Value; 2], files: [&str; 2]) -> Result<(), String> {
     let [answer, again] = answers;
     let [found, found_again] = files;
@@ -114,9 +113,9 @@ fn a_section_needs_no_read_and_checks_a_sha256_that_is_given() {
         ws.lbx(&["section", "none.md", "A", "--content", "1"]).error("not_found");
     });
     ws.lbx(&["section", "a.md", "A", "--content", "1"]).ok();
-    // What it never saw stays unread.
+    // Parts that it never showed stay unread.
     ws.lbx(&["write", "a.md", "--content", "x"]).error("not_read");
-    // Whoever had read it, or proves to know it, goes on.
+    // A session that had read it, or has the digest, can continue.
     let sha = sha256(b"# A\n\n1\n\n# B\n\ntwo\n");
     ws.lbx(&["section", "a.md", "A", "--content", "one", "--expected-sha256", &sha]).ok();
     ws.lbx(&["edit", "a.md", "--old-string", "two", "--new-string", "2"]).ok();
@@ -164,7 +163,7 @@ fn encodings_survive_a_new_section() {
         ws.lbx(&["section", path, "# A", "--content", "\u{e9}\n"]).ok();
         ws.holds(path, after);
     }
-    // Nobody knows the bytes of a character in an encoding of single bytes.
+    // The bytes of a character in an unknown single-byte encoding cannot be determined.
     for bytes in [&b"\xe9\n# A\n\none\n"[..], b"\xef\xbb\xbf# A\n\none\n\n\xff\n"] {
         ws.write("latin1.md", bytes);
         let section = ["section", "latin1.md", "# A", "--content"];

@@ -1,4 +1,4 @@
-//! Sessions: what was read, and by whom.
+//! Sessions: which files were read, and by which session.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn each_session_reads_for_itself() {
     ws.lbx(&EDIT).error("not_read");
     ws.call(&EDIT).arguments(&["--session", "bob"]).run().error("not_read");
     ws.call(&EDIT).arguments(&["--session", "alice"]).run().ok();
-    // Bob read before Alice's change, so he must look again.
+    // Bob read before Alice's change, so he must read again.
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt", "--session", "alice"]).ok();
     ws.lbx(&["read", "a.txt", "--session", "bob"]).ok();
@@ -112,7 +112,7 @@ fn a_state_file_grows_and_its_last_whole_line_counts() {
     ws.lbx(&["read", "b.txt"]).ok();
     let read_both = fs::read(&file).unwrap();
     assert!(read_both.starts_with(&read_one));
-    // A call that was killed left half a line: what it had read is to be read again, and no more.
+    // A killed call left half a line: only the file that it had read must be read again.
     fs::write(&file, &read_both[..read_both.len() - 2]).unwrap();
     ws.unchanged(|| ws.lbx(&["write", "b.txt", "--content", "x"]).error("not_read"));
     ws.lbx(&EDIT).ok();
@@ -120,7 +120,7 @@ fn a_state_file_grows_and_its_last_whole_line_counts() {
     assert_eq!(lines.lines().count(), 3, "{lines}");
     ws.lbx(&["read", "b.txt"]).ok();
 
-    // What the session forgets stands in no line.
+    // No line holds the data that the session forgets.
     ws.lbx(&["session", "end"]).ok();
     let ended = fs::read_to_string(&file).unwrap();
     assert_eq!(ended.lines().count(), 1, "{ended}");
@@ -185,9 +185,9 @@ fn a_newer_state_file_is_refused_and_not_guessed_at() {
         assert!(error["message"].as_str().unwrap().contains("newer"), "{error}");
     });
     assert_eq!(fs::read_to_string(&state).unwrap(), newer);
-    // Looking needs no session.
+    // Reading needs no session.
     assert_eq!(ws.lbx(&["read", "a.txt"]).warned("newer")["content"], "one\n");
-    // Another session does not mind.
+    // Another session is not affected.
     ws.lbx(&["read", "a.txt", "--session", "other"]).ok();
 }
 

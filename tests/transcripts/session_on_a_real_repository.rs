@@ -1,6 +1,6 @@
-//! A whole session on a repository as developers have them.
+//! A whole session in a realistic repository.
 //!
-//! `LBX_REAL_REPOSITORY` names one to clone; without it, one of 1,200 files is made.
+//! `LBX_REAL_REPOSITORY` names one to clone; without it, one of 1,200 files is created.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::common::Workspace;
 
-/// Files in the repository that is made.
+/// Number of files in the created repository.
 const FILES: usize = 1200;
 
-/// A repository with more than a thousand files, nothing of it uncommitted.
+/// Creates a repository with more than a thousand files and no uncommitted change.
 fn real_repository() -> Workspace {
     if let Some(origin) = std::env::var_os("LBX_REAL_REPOSITORY") {
         let ws = Workspace::bare(&[]);
@@ -32,7 +32,7 @@ fn real_repository() -> Workspace {
     ws
 }
 
-/// Text files of the repository, each with at least three different lines and LF alone.
+/// Returns text files of the repository, each with at least three different lines and only LF endings.
 fn text_files(ws: &Workspace, count: usize) -> Vec<String> {
     let names = ws.git(&["ls-files", "-z"]);
     let is_plain = |name: &&str| {

@@ -1,4 +1,4 @@
-//! What a session has seen and changed, told to one that no longer remembers.
+//! Reads and changes of a session, for a caller that no longer remembers them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, make_fifo, state};
 
-/// Lines with the numbers 1 to `last`.
+/// Returns lines with the numbers 1 to `last`.
 fn numbered(last: u32) -> String {
     (1..=last).map(|number| format!("{number}\n")).collect()
 }
 
-/// The status of the caller's session.
+/// Returns the status of the caller's session.
 #[track_caller]
 fn status(ws: &Workspace) -> Value {
     let mut data = ws.lbx(&["session"]).ok();
@@ -42,14 +42,14 @@ fn a_status_tells_what_was_read_and_how_it_stands() {
         ws.lbx(&["session", "status", "--session", "other"]).ok(),
         json!({"session": "other", "changes": 0})
     );
-    // What is back as it was is fresh again.
+    // A file with its old content is fresh again.
     ws.write("c.txt", "c\n");
     assert_eq!(status(&ws)["fresh"], json!(["a.txt", "b.txt:3-9,20", "c.txt"]));
-    // Something else in a file's place is not what was seen.
+    // Another type of file in its place does not count as read.
     fs::remove_file(ws.path("a.txt")).unwrap();
     make_fifo(&ws.path("a.txt"));
     assert_eq!(status(&ws)["stale"], json!(["a.txt"]));
-    // Paths count from where the caller is.
+    // Paths are relative to the caller's folder.
     fs::create_dir(ws.path("sub")).unwrap();
     let below = ws.call(&["session"]).in_folder(&ws.path("sub")).run().ok();
     assert_eq!(below["gone"], json!(["../d.txt"]));
@@ -68,7 +68,7 @@ fn a_status_tells_what_the_changes_come_to() {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["edit", "a.txt", "--old-string", "3\n", "--new-string", "three\ndrei\n"]).ok();
     ws.lbx(&["edit", "a.txt", "--old-string", "9\n", "--new-string", ""]).ok();
-    // Undone, it shows nothing.
+    // After an undo it shows nothing.
     ws.lbx(&["append", "b.txt", "--content", "x\n"]).ok();
     ws.lbx(&["undo"]).ok();
     ws.lbx(&["delete", "c.txt"]).ok();
@@ -90,7 +90,7 @@ fn a_status_tells_what_the_changes_come_to() {
     let found = status(&ws);
     assert_eq!(found.get("changed"), None, "{found}");
     assert_eq!(found["fresh"], json!(["a.txt"]), "{found}");
-    // Without git it is the same, and so it is for what git ignores.
+    // Without git, and for ignored files, it works in the same way.
     let ws = Workspace::bare(&[("a.txt", "a\n")]);
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).success();
     assert_eq!(status(&ws)["changed"], json!(["a.txt +1 -0"]));
@@ -114,7 +114,7 @@ fn a_status_tells_what_was_refused() {
     );
 }
 
-/// A workspace in which lines of each file were read and one was changed.
+/// Creates a workspace in which lines of each file were read and one was changed.
 fn worked_on(names: &[String]) -> Workspace {
     let lines = numbered(60);
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
@@ -151,7 +151,7 @@ fn twenty_files_with_long_names_take_less_than_a_kilobyte() {
     ws.write(&names[0], "x\n");
     let json = ws.lbx(&["session"]).stdout_text();
     assert!(json.len() < 1000, "{}: {json}", json.len());
-    // Each folder is named once, and each file with what is to be said of it.
+    // Each folder is named once, and each file with its notes.
     let within = format!(
         "{folder}/{{service0/{{CustomerService12.java:3-40 +1 -1, CustomerService15.java:3-40 +1 -1, "
     );
@@ -227,7 +227,7 @@ fn what_is_forgotten_counts_as_unread() {
     assert_eq!(status(&ws), json!({"changes": 0, "fresh": ["da.txt"]}));
     ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
     ws.lbx(&["session", "forget", "a.txt"]).warned("nothing of that was read");
-    // A file that is gone can be forgotten too.
+    // A deleted file can be forgotten too.
     fs::remove_file(ws.path("da.txt")).unwrap();
     assert_eq!(status(&ws)["gone"], json!(["da.txt"]));
     assert_eq!(ws.json("session", &json!({"action": "forget", "paths": "da.txt"})).ok()["forgotten"], 1);
@@ -261,7 +261,7 @@ fn the_sessions_of_a_workspace_are_listed_the_last_used_first() {
     assert_eq!((&of("new")["read"], &of("new")["changes"]), (&json!(1), &json!(1)));
     assert!(of("new")["time"].as_str().unwrap().ends_with('Z'));
     assert_eq!(of("broken").get("read"), None);
-    // Looking at others' states leaves them as they are.
+    // Reading the states of others does not change them.
     assert_eq!(ws.read_bytes(&state("sessions/broken.lbx")), b"{");
     let page = ws.json("session", &json!({"action": "list", "max_bytes": 1})).ok();
     assert_eq!((page["sessions"].as_array().unwrap().len(), &page["next_offset"]), (1, &json!(1)));
@@ -278,7 +278,7 @@ fn what_follows_the_end_of_a_session_begins_anew() {
     assert_eq!(status(&ws), json!({"changes": 0}));
     assert_eq!(ws.lbx(&["session", "list"]).ok()["sessions"], json!([]));
     ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
-    // The numbers go on, so that no change takes another's place, and undo reaches back.
+    // The numbers continue, so that no change takes the place of another, and undo reaches back.
     ws.lbx(&["read", "b.txt"]).ok();
     ws.lbx(&["write", "b.txt", "--content", "B\n"]).ok();
     let found = status(&ws);
@@ -322,7 +322,7 @@ fn a_status_of_odd_names_and_odd_states() {
     ws.lbx(&["grep", "a", "--mark"]).success();
     let data = ws.lbx(&["session"]).warned("a name is not UTF-8 and is shown lossily");
     assert_eq!(data["fresh"], json!(["a\u{fffd}.txt", "with: colon.txt"]));
-    // A damaged state counts for nothing, and says so.
+    // A damaged state is ignored, with a warning.
     ws.write(&state("sessions/default.lbx"), "{");
     let data = ws.lbx(&["session"]).warned("damaged");
     assert_eq!(data, json!({"session": "default", "changes": 0}));
@@ -338,7 +338,7 @@ fn the_tool_needs_nothing_from_stdin_and_no_more_than_reading() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.call(&["session"]).stdin_never_closes().run().ok();
-    // Nobody may write in it: who runs as root may all the same.
+    // The folders are read-only, but root may still write.
     for path in [state("sessions").as_str(), ".lbx", "."] {
         ws.chmod(path, 0o555);
     }
@@ -388,7 +388,7 @@ fn the_hook_among_the_examples_compacts_and_briefs_the_session_of_the_harness() 
         "{said}"
     );
     ws.lbx(&["write", "a.txt", "--content", "x", "--session", "5f0e-1"]).error("not_read");
-    // The others keep what they have read, until a harness without a session of its own asks.
+    // The others keep their read records, until a harness without a session of its own asks.
     assert_eq!(status(&ws)["fresh"], json!(["a.txt"]));
     hook("{}");
     assert_eq!(status(&ws)["compacted"], json!(["a.txt"]));
@@ -414,7 +414,7 @@ fn a_brief_keeps_to_its_bound() {
         offset = next;
     }
     assert_eq!(seen, names.len(), "the parts together name every file once");
-    // The paragraph and one path are always there.
+    // The paragraph and one path are always included.
     let data = ws.lbx(&["session", "brief", "--max-bytes", "1"]).ok();
     assert_eq!(data["next_offset"], 1);
 }

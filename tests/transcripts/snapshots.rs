@@ -1,4 +1,4 @@
-//! Every change is a commit of its own, and the developer's repository stays as it is.
+//! Every change is a separate commit, and the developer's repository stays unchanged.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::common::Workspace;
 
-/// What must not change: HEAD, the index, the configuration, the branches and their reflogs.
+/// Returns everything that must not change: HEAD, the index, the configuration, the branches and their reflogs.
 fn repository(ws: &Workspace) -> Vec<(String, Option<Vec<u8>>)> {
     let mut files = vec![("refs".to_owned(), Some(refs(ws).into_bytes()))];
     for name in ["HEAD", "index", "config", "logs/HEAD", "logs/refs/heads/main", "ORIG_HEAD", "packed-refs"] {
@@ -15,13 +15,13 @@ fn repository(ws: &Workspace) -> Vec<(String, Option<Vec<u8>>)> {
     files
 }
 
-/// All refs but that of the snapshots.
+/// Returns all refs except those of the snapshots.
 fn refs(ws: &Workspace) -> String {
     let all = ws.git(&["for-each-ref", "--format=%(refname) %(objectname)"]);
     all.lines().filter(|line| !line.contains("lbx-snapshots")).collect()
 }
 
-/// A format of the newest snapshot.
+/// Returns the newest snapshot in a git log format.
 fn newest(ws: &Workspace, format: &str) -> String {
     ws.git(&["log", "-1", &format!("--format={format}"), "lbx-snapshots"])
 }
@@ -95,7 +95,7 @@ fn what_was_uncommitted_is_the_baseline_of_a_session() {
     let diff = ws.lbx(&["diff", "--text"]).stdout_text();
     assert!(diff.contains("+two") && !diff.contains("mine"), "{diff}");
     assert_eq!(fs::read(ws.path(".git/index")).unwrap(), index);
-    // Where nothing is uncommitted, HEAD is it.
+    // Without uncommitted changes, it is HEAD.
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     assert_eq!(ws.snapshots(), ["append: a.txt"]);
@@ -138,7 +138,7 @@ fn what_is_ignored_later_leaves_the_snapshots_whatever_tool_touches_it() {
         let ws = Workspace::with(&[("a.txt", "a\n"), ("kept.ini", "k\n")]);
         ws.lbx(&["write", "c.ini", "--content", "host=1\n"]).success();
         assert!(ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]).contains("c.ini"));
-        // HEAD has kept.ini: what git tracks stays, ignored or not.
+        // HEAD has kept.ini: tracked files stay, ignored or not.
         ws.write(".gitignore", "*.ini\n");
         ws.lbx(touch).success();
         ws.lbx(&["snapshot"]).success();
@@ -150,7 +150,7 @@ fn what_is_ignored_later_leaves_the_snapshots_whatever_tool_touches_it() {
             ws.lbx(&["undo"]).success();
             ws.holds("c.ini", "host=1\n");
         }
-        // What the index has, git tracks.
+        // Files in the index are tracked.
         ws.git(&["add", "-f", "c.ini"]);
         ws.lbx(&["append", "c.ini", "--content", "more\n"]).success();
         assert!(ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]).contains("c.ini"), "{touch:?}");
@@ -166,7 +166,7 @@ fn a_secret_that_is_renamed_or_copied_enters_no_commit() {
     ws.lbx(&["append", "env.txt", "--content", "PW2=SECRET2\n"]).success();
     ws.lbx(&["bash", "cp env.txt copy; mkdir q; mv env.txt q/moved"]).success();
     ws.lbx(&["bash", "--direct", "cp copy direct"]).success();
-    // One that the developer wrote: in the root, or seen by the session.
+    // One that the developer wrote: in the root, or read by the session.
     ws.write(".env.test", "PW=SECRET3\n");
     ws.lbx(&["bash", "cp .env.test plain"]).success();
     ws.write("deep/x.local", "PW=SECRET4\n");
@@ -179,11 +179,11 @@ fn a_secret_that_is_renamed_or_copied_enters_no_commit() {
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).success();
     ws.lbx(&["snapshot"]).success();
     assert!(!ws.git(&["log", "-p", "lbx-snapshots"]).contains("SECRET"));
-    // What the repository has already is no secret, whatever has its bytes.
+    // Content that the repository already has is not a secret, under any name.
     ws.lbx(&["bash", "cp a.txt b.local; mv a.txt b.txt"]).success();
     let names = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
     assert!(names.lines().any(|name| name == "b.txt"), "{names}");
-    // Nothing of it is lost to undo.
+    // Undo can restore all of it.
     ws.lbx(&["undo", "q/moved"]).success();
     ws.holds("env.txt", "PW=SECRET1\nPW2=SECRET2\n");
 }
@@ -211,7 +211,7 @@ fn an_untracked_file_with_the_name_of_a_secret_enters_no_commit() {
     ws.lbx(&["bash", "echo KEY=5 > b.pem; echo two >> a.txt; mv x.dump y.txt.dump"]).success();
     ws.lbx(&["move", "conf", "moved"]).success();
     ws.lbx(&["snapshot"]).success();
-    // What was committed once is no secret any more.
+    // A file that was committed once is no longer a secret.
     ws.lbx(&["append", "known.pem", "--content", "more\n"]).success();
     let all = ws.git(&["log", "--all", "--format=", "--name-only"]);
     let names: std::collections::BTreeSet<&str> = all.lines().collect();
@@ -221,7 +221,7 @@ fn an_untracked_file_with_the_name_of_a_secret_enters_no_commit() {
         let content = ws.git(&["cat-file", "-p", object]);
         assert!(!content.contains("KEY=") || content.contains("KEY=public"), "{content}");
     }
-    // All of it can be undone all the same.
+    // All of it can still be undone.
     let steps = ws.lbx(&["session", "status"]).ok()["changes"].as_u64().unwrap_or(20).to_string();
     ws.lbx(&["undo", "--steps", &steps]).success();
     assert_eq!(fs::read(ws.path(".env.local")).unwrap(), b"KEY=old\n");
@@ -362,7 +362,7 @@ fn a_snapshot_that_fails_is_a_warning_unless_it_is_required() {
     ws.holds("a.txt", "one\ntwo\n");
     let call = ["append", "a.txt", "--content", "three\n", "--require-snapshot"];
     let error = ws.lbx(&call).error("snapshot_failed");
-    // The answer and the file must tell the same.
+    // The answer and the file must agree.
     let text = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
     assert_eq!(error["applied"] == json!(true), text.ends_with("three\n"), "{error:#}\n{text}");
     assert_eq!(ws.git(&["log", "--format=%s"]), "first");

@@ -1,4 +1,4 @@
-//! `stats`: what calls add up to.
+//! `stats`: sums over the calls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, state};
 
-/// Calls, refusals and paths of a sum.
+/// Returns the calls, errors and paths of a sum.
 fn counts(sum: &Value) -> Value {
     json!([sum["calls"], sum["refused"], sum["paths"]])
 }
 
-/// The file that has a line for each of the newest calls.
+/// Returns the file that has a line for each of the newest calls.
 fn newest_calls(ws: &Workspace) -> PathBuf {
     ws.path(&state("calls/current"))
 }
@@ -38,7 +38,7 @@ fn the_calls_of_each_tool_and_session_are_counted() {
     assert_eq!(counts(&bob["total"]), json!([2, 1, 1]));
     let text = ws.lbx(&["stats", "--text"]).stdout_text();
     assert!(text.contains("tool write: 1 call, 1 refused"), "{text}");
-    // A path that goes to the trash is one path.
+    // A path that moves to the trash counts once.
     ws.lbx(&["delete", "b.txt"]).ok();
     assert_eq!(counts(&ws.lbx(&["stats"]).ok()["by_tool"]["delete"]), json!([1, 0, 1]));
 }
@@ -46,7 +46,7 @@ fn the_calls_of_each_tool_and_session_are_counted() {
 #[test]
 fn every_byte_that_was_returned_is_counted_in_every_form() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
-    // The first read makes the state.
+    // The first read creates the state.
     let calls: [(&str, &[&str]); 6] = [
         ("read", &["read", "a.txt"]),
         ("read", &["read", "b.txt", "--text", "--session", "bob"]),
@@ -85,7 +85,7 @@ fn what_was_counted_stays_small_and_no_call_is_lost_among_many_processes() {
     const PROCESSES: usize = 4;
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
-    // As large as a file may be, some bytes less, so that it is full among the calls of the processes.
+    // Some bytes below its size limit, so that the calls of the processes fill the file.
     let before = fs::read(newest_calls(&ws)).unwrap();
     let line = "old\tread\t1\t100\t2\n";
     let old = (128 * 1024 - 1000) / line.len();
@@ -102,7 +102,7 @@ fn what_was_counted_stays_small_and_no_call_is_lost_among_many_processes() {
         (&json!(old), &json!(100 * old))
     );
     assert!(fs::metadata(newest_calls(&ws)).unwrap().len() < 10_000);
-    // The next time, the full file is added to the sums and goes.
+    // The next time, the full file is added to the sums and removed.
     let full = ws.path(&state("calls/000001"));
     assert!(full.exists());
     fs::write(newest_calls(&ws), line.repeat(2 * old)).unwrap();
@@ -144,7 +144,7 @@ fn a_damaged_audit_log_is_told_and_the_rest_is_added_up() {
     assert_eq!(counts(&data["by_tool"]["read"]), json!([1, 0, 0]));
 }
 
-/// Every file below `folder` with its bytes.
+/// Returns every file below `folder` with its bytes.
 fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = entries.flat_map(|path| {

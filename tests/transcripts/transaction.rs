@@ -1,4 +1,4 @@
-//! A change is whole or not at all, and touches nothing else.
+//! A change is applied completely or not at all, and touches nothing else.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::common::{Workspace, kill};
 
-/// The files below `.lbx` whose loss or growth would tell of something left behind.
+/// Returns the files below `.lbx` whose loss or growth would show a leftover.
 fn left_behind(ws: &Workspace) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![ws.root.clone()];
@@ -156,7 +156,7 @@ fn a_hundred_processes_append_and_no_line_is_lost() {
 #[test]
 fn of_two_editors_neither_loses_an_update() {
     let ws = Workspace::with(&[("a.txt", "0\n")]);
-    // Both have read the same bytes; each edit rests on them.
+    // Both have read the same bytes, on which each edit is based.
     for session in ["a", "b"] {
         ws.lbx(&["read", "a.txt", "--session", session]).ok();
     }
@@ -180,8 +180,7 @@ fn a_killed_call_leaves_old_or_new_bytes_and_the_next_call_works() {
     let old = "old line\n".repeat(20_000);
     let new = "new line\n".repeat(20_000);
     let ws = Workspace::with(&[("a.txt", &old), ("b.txt", "b\n")]);
-    // Delays in steps, from before the first system call to after the last, in an order that
-    // does not grow with them.
+    // Delays in steps, from before the first system call to after the last, in an order that does not grow with them.
     for round in 0..40_u64 {
         let delay = Duration::from_micros((round * 7919) % 12_000);
         let text = if round % 2 == 0 { &new } else { &old };
@@ -192,7 +191,7 @@ fn a_killed_call_leaves_old_or_new_bytes_and_the_next_call_works() {
         call.wait().unwrap();
         let found = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
         assert!(found == old || found == new, "round {round}: {} bytes", found.len());
-        // The next call of anyone works, and finishes what was open.
+        // The next call of any session works, and finishes open changes.
         let data =
             ws.lbx(&["append", "b.txt", "--content", "b\n", "--session", "next"]).success()["data"].clone();
         assert_eq!(data["lines_added"], 1, "round {round}");
@@ -253,7 +252,7 @@ fn a_required_snapshot_that_fails_is_told_though_the_change_stands() {
     ws.holds("a.txt", "one\ntwo\nthree\n");
 }
 
-/// Everything about a file that `stat` and `getfattr` show, save times and inode.
+/// Returns everything about a file that `stat` and `getfattr` show, except times and inode.
 fn identity(ws: &Workspace, path: &str) -> String {
     let stat = fs::metadata(ws.path(path)).unwrap();
     let attributes = Command::new("getfattr").args(["-d", "-m", "-", path]).current_dir(&ws.root).output();
@@ -261,7 +260,7 @@ fn identity(ws: &Workspace, path: &str) -> String {
     format!("{:o} {}:{} {}", stat.mode(), stat.uid(), stat.gid(), attributes.unwrap_or_default())
 }
 
-/// Runs a program, which may be missing; whether it did its work.
+/// Runs a program, which may be missing; returns true if it succeeded.
 fn has_run(program: &str, arguments: &[&str], path: &Path) -> bool {
     Command::new(program).args(arguments).arg(path).output().is_ok_and(|output| output.status.success())
 }

@@ -1,4 +1,4 @@
-//! What is deleted can be brought back, and nothing is ever moved onto something else.
+//! Deleted files can be restored, and nothing is ever moved onto an existing file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::common::{Workspace, sha256, state};
 
-/// The name in the trash that an answer gives.
+/// Returns the trash id in an answer.
 fn trash_id(data: &serde_json::Value) -> String {
     data["trash_id"].as_str().unwrap().to_owned()
 }
@@ -102,7 +102,7 @@ fn several_paths_are_deleted_together_or_not_at_all() {
     assert_eq!(data["deleted"].as_array().unwrap().len(), 2);
     assert!(!ws.path("a").exists() && !ws.path("sub").exists() && ws.path("b").exists());
     assert_eq!(ws.snapshots().len(), 1);
-    // They are one change, which one undo takes back.
+    // They are one change, which one undo reverts.
     ws.lbx(&["undo"]).ok();
     ws.holds("a", "a");
     ws.holds("sub/c", "c");
@@ -233,7 +233,7 @@ fn a_move_makes_folders_and_never_overwrites() {
         let error = ws.lbx(&["move", "sub/c.txt", "."]).error("already_exists");
         assert_eq!(error["message"], ". exists already, and move never overwrites");
         assert_eq!(error["suggested_action"], "Did you mean c.txt? `to` is the new path itself.");
-        // Neither would the answer to this question work.
+        // The suggested command would not work either.
         for (from, to) in [("sub", "sub"), ("sub/c.txt", "sub")] {
             let error = ws.lbx(&["move", from, to]).error("already_exists");
             assert_eq!(error["suggested_action"], "Choose another name in `to`.", "{from} {to}");
@@ -262,7 +262,7 @@ fn what_was_read_counts_as_read_under_its_new_name() {
     edit("c.txt").ok();
     edit("other/b.txt").ok();
     edit("other/unread.txt").error("not_read");
-    // What stands under the old name later is another file.
+    // A later file with the old name is another file.
     ws.write("a.txt", "one\n");
     edit("a.txt").error("not_read");
 }
@@ -308,14 +308,14 @@ fn a_list_of_the_trash_and_a_stat_are_bounded_and_say_where_to_go_on() {
     assert_eq!((&purged["total"], &purged["truncated"]), (&json!(150), &json!(true)));
 }
 
-/// A session's call.
+/// Makes a session's call.
 fn call(ws: &Workspace, session: &str, args: &[&str]) -> crate::common::Answer {
     ws.lbx(&[args, &["--session", session]].concat())
 }
 
 #[test]
 fn an_undo_never_takes_the_bytes_of_others_to_the_trash() {
-    /// What is there, the calls of the session, what another does then, and the call that is refused.
+    /// Existing files, the calls of the session, the action of another program, and the call that fails.
     type Case = (
         &'static str,
         &'static [&'static [&'static str]],
@@ -394,7 +394,7 @@ fn what_others_changed_in_the_trash_does_not_come_back() {
     let id = spoil("kept.js", "", &[]);
     ws.lbx(&["restore", "--trash-id", &id]).ok();
     ws.holds("kept.js", "var x\n");
-    // Nothing holds what git ignores, and no folder comes back in part.
+    // Ignored files are in no snapshot, and no folder is restored in part.
     for (path, inner, flags) in [("ignored", "", &[][..]), ("d", "a", &["-r"][..])] {
         let id = spoil(path, inner, flags);
         for args in [&["undo"][..], &["restore", "--trash-id", &id]] {

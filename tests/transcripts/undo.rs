@@ -1,4 +1,4 @@
-//! What a session changed, it can take back, and do again.
+//! A session can undo and redo its changes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::common::{Standing, Workspace};
 
-/// A patch that changes, makes and removes a file.
+/// A patch that changes, creates and deletes a file.
 const PATCH: &str = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Add File: deep/new.txt\n+new\n*** Delete File: sub/b.txt\n*** End Patch\n";
 
-/// A workspace whose `a.txt` was read.
+/// Creates a workspace and reads `a.txt`.
 fn read_workspace() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("sub/b.txt", "b\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -73,7 +73,7 @@ fn a_restore_is_undone_and_redone() {
     assert_eq!(ws.tree(), without);
     ws.lbx(&["redo"]).ok();
     assert_eq!(ws.tree(), with);
-    // Taken back, it is in the trash as before.
+    // After the undo, it is in the trash as before.
     ws.lbx(&["undo"]).ok();
     ws.lbx(&["restore", "sub"]).ok();
     assert_eq!(ws.tree(), with);
@@ -125,7 +125,7 @@ fn steps_takes_several_changes_back_as_one() {
     assert_eq!(seqs, [4, 3, 2, 1]);
     assert_eq!(ws.tree(), before);
     assert_eq!(ws.snapshots().len(), 5);
-    // Redo goes by the same steps, the oldest change first.
+    // Redo uses the same steps, the oldest change first.
     let data = ws.lbx(&["redo"]).ok();
     assert_eq!(data["redone"], json!([{"seq": 1, "tool": "append", "path": "a.txt"}]));
     ws.holds("a.txt", "one\ntwo\n1\n");
@@ -163,7 +163,7 @@ fn only_the_sessions_own_changes_are_taken_back() {
     ws.unchanged(|| ws.lbx(&["undo", "--session", "alice"]).error("not_found"));
     ws.unchanged(|| ws.lbx(&["redo", "--session", "bob"]).error("not_found"));
     ws.lbx(&["redo", "--session", "alice"]).ok();
-    // What another session changed since is not lost.
+    // A later change of another session is not lost.
     ws.lbx(&["append", "b.txt", "--content", "alice\n", "--session", "alice"]).ok();
     ws.unchanged(|| ws.lbx(&["undo", "--session", "bob"]).error("stale_file"));
 }
@@ -179,7 +179,7 @@ fn a_file_that_has_changed_since_is_left_alone() {
     fs::remove_file(ws.path("a.txt")).unwrap();
     ws.unchanged(|| ws.lbx(&["undo"]).error("stale_file"));
     ws.unchanged(|| ws.lbx(&["undo", "--merge"]).error("stale_file"));
-    // Of several files of one change, none is touched.
+    // Of several files of one change, none is changed.
     let ws = read_workspace();
     ws.json("patch", &json!({"patch": PATCH})).ok();
     ws.write("deep/new.txt", "mine\n");
@@ -211,7 +211,7 @@ fn nothing_to_take_back_is_not_found() {
         ws.lbx(&["undo"]).error("not_found");
         ws.lbx(&["redo"]).error("not_found");
     });
-    // Without any state, none is made.
+    // Without any state, none is created.
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["undo", "--dry-run"]).error("not_found");
     assert!(!ws.path(".lbx").exists());
@@ -237,7 +237,7 @@ fn folders_made_are_removed_again_and_others_stay() {
     assert!(ws.path("empty").is_dir());
     ws.lbx(&["undo"]).ok();
     assert!(!ws.path("x").exists());
-    // A folder that holds something of someone else's stays.
+    // A folder that holds a file of another program stays.
     ws.lbx(&["write", "x/y/z.txt", "--content", "z"]).ok();
     ws.write("x/mine.txt", "mine\n");
     ws.lbx(&["undo"]).ok();
@@ -275,7 +275,7 @@ fn bytes_of_every_kind_come_back() {
     }
 }
 
-/// Calls one after the other, from the first tree to the last.
+/// Makes calls in order; returns all trees from the first to the last.
 fn play(ws: &Workspace, calls: &[Value]) -> Vec<BTreeMap<PathBuf, Standing>> {
     let mut trees = vec![ws.tree()];
     for call in calls {
@@ -405,7 +405,7 @@ fn several_changes_of_any_kind_are_taken_back_as_one() {
         ws.lbx(&["redo", "--steps", &steps]).ok();
         assert!(ws.tree() == *last, "{name}: redone: {:?}", ws.tree());
         assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id(), "{name}");
-        // Back all at once, then forth one by one, and back by two.
+        // Undo all at once, then redo one by one, and undo by two.
         ws.lbx(&["undo", "--steps", &steps]).ok();
         for tree in &trees[1..] {
             ws.lbx(&["redo"]).ok();
@@ -429,7 +429,7 @@ fn a_refusal_among_several_changes_leaves_all_of_them() {
     assert_eq!((&error["path"], &error["applied"]), (&json!("a.txt"), &Value::Null));
     ws.lbx(&["undo"]).ok();
     ws.holds("sub/b.txt", "b\n");
-    // What stands in the way is named, and left alone.
+    // The file in the way is named, and not changed.
     ws.lbx(&["redo"]).ok();
     ws.write("sub/b.txt", "mine\n");
     let error = ws.unchanged(|| ws.lbx(&["undo"]).error("stale_file"));
@@ -453,11 +453,11 @@ fn redo_goes_by_the_steps_that_undo_went() {
     holds("1\n");
     ws.lbx(&["redo"]).ok();
     holds("1\n2\n");
-    // More steps than there are: all there are.
+    // More steps than exist: all of them.
     let redone = ws.lbx(&["redo", "--steps", "9"]).ok();
     assert_eq!(redone["redone"].as_array().unwrap().len(), 2);
     holds("1\n2\n3\n4\n");
-    // A new change ends the chain of redo; undo goes on below it.
+    // A new change ends the redo chain; undo continues below it.
     ws.lbx(&["undo", "--steps", "2"]).ok();
     append("five\n");
     ws.unchanged(|| ws.lbx(&["redo"]).error("not_found"));
@@ -504,7 +504,7 @@ fn what_was_merged_is_done_again_without_asking() {
     ws.holds("a.txt", &both);
     ws.lbx(&["undo"]).ok();
     ws.holds("a.txt", lines.replace("line 18\n", "MINE\n"));
-    // What others change after that is theirs again.
+    // Later changes by others belong to them again.
     ws.write("a.txt", lines.replace("line 18\n", "MINE AGAIN\n"));
     ws.unchanged(|| ws.lbx(&["redo"]).error("stale_file"));
     ws.lbx(&["redo", "--merge"]).ok();
@@ -523,7 +523,7 @@ fn an_undo_that_finds_all_undone_is_one_step_all_the_same() {
     ws.lbx(&["undo"]).error("not_found");
 }
 
-/// The first lies in the trash and comes back elsewhere; the second takes its name.
+/// The first file is in the trash and is restored elsewhere; the second takes its name.
 #[test]
 fn two_folders_of_one_name_made_by_the_session_both_vanish_in_one_step_back() {
     for kept in ["new/kept.txt", "kept.txt"] {
@@ -551,7 +551,7 @@ fn two_folders_of_one_name_made_by_the_session_both_vanish_in_one_step_back() {
     }
 }
 
-/// The file ends where it began, and the folder round it is another one by then.
+/// The file ends at its old path, but the parent folder is another one by then.
 #[test]
 fn a_file_keeps_its_place_while_the_folder_that_was_round_it_comes_back() {
     let to_the_trash: &[&[&str]] =
@@ -616,12 +616,12 @@ fn a_folder_that_a_patch_emptied_comes_back_with_its_mode() {
     assert_eq!(ws.tree(), before);
 }
 
-/// Forty numbered lines.
+/// Returns forty numbered lines.
 fn forty() -> String {
     (1..=40).map(|number| format!("line {number}\n")).collect()
 }
 
-/// A workspace in which a file had three changes, and got another name.
+/// Creates a workspace in which a file had three changes and a rename.
 fn changed_workspace() -> Workspace {
     let ws = Workspace::with(&[("a.txt", &forty()), ("b.txt", "b\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -644,17 +644,17 @@ fn one_change_is_taken_back_though_others_came_after_it() {
     assert_eq!(data["undone"], json!([{"seq": 2, "tool": "edit", "path": "sub/c.txt"}]));
     assert_eq!(text(&ws), before.replace("ten\n", "line 10\n"));
     assert_eq!(ws.snapshots()[0], "undo: sub/c.txt");
-    // It is a change like any other: an undo takes it back, and redo does it again.
+    // It is a change like any other: undo reverts it, and redo applies it again.
     ws.lbx(&["undo"]).ok();
     assert_eq!(text(&ws), before);
     ws.lbx(&["redo"]).ok();
     assert_eq!(text(&ws), before.replace("ten\n", "line 10\n"));
     let error = ws.unchanged(|| ws.lbx(&["undo", "--seq", "2"]).error("not_found"));
     assert!(error["message"].as_str().unwrap().starts_with("nothing of change 2 is left"), "{error}");
-    // So does its own number.
+    // Its own number works as well.
     ws.lbx(&["undo", "--seq", "5"]).ok();
     assert_eq!(text(&ws), before);
-    // What another program changed elsewhere in the file stays.
+    // Another program's changes elsewhere in the file stay.
     ws.write("sub/c.txt", before.replace("line 30", "developer"));
     ws.lbx(&["undo", "--seq", "2"]).ok();
     assert_eq!(text(&ws), before.replace("ten\n", "line 10\n").replace("line 30", "developer"));
@@ -669,7 +669,7 @@ fn a_change_that_others_overlap_is_not_taken_back_and_the_conflict_is_shown() {
         error["details"]["conflicts"],
         "line 20:\n<<<<<<< now\nTWENTY\n||||||| after change 1\ntwenty\n=======\nline 20\n>>>>>>> without change 1\n"
     );
-    // The hunks that nobody touched since go back one by one.
+    // Hunks that are unchanged since are undone one by one.
     ws.lbx(&["undo", "--seq", "1", "--hunk", "1"]).ok();
     let data = ws.lbx(&["undo", "--seq", "1", "--path", "sub/c.txt", "--hunk", "3"]).ok();
     assert_eq!(data["undone"][0]["hunk"], 3);
@@ -722,7 +722,7 @@ fn a_rewind_says_first_what_it_would_undo() {
         forty().replace("line 20\n", "twenty\n").replace("line 2\n", "two\n").replace("line 40\n", "forty\n");
     ws.holds("a.txt", wanted);
     assert!(!ws.path("sub/c.txt").exists());
-    // All of it is one change, and forwards is a way as well.
+    // All of it is one change, and rewinding forwards works as well.
     ws.lbx(&["undo"]).ok();
     assert_eq!(ws.tree(), before);
     ws.lbx(&["undo", "--steps", "2"]).ok();
@@ -731,7 +731,7 @@ fn a_rewind_says_first_what_it_would_undo() {
     ws.lbx(&["rewind", &id("edit: sub/c.txt"), "--session", "other"]).error("not_found");
     ws.lbx(&["rewind", "HEAD"]).error("invalid_request");
     ws.lbx(&["rewind", "feedfeed"]).error("not_found");
-    // A file that others changed since is left alone.
+    // A file that others changed since is not touched.
     ws.write("sub/c.txt", "developer\n");
     ws.unchanged(|| ws.lbx(&["rewind", &first, "--yes"]).error("stale_file"));
 }
@@ -766,7 +766,7 @@ fn a_rewind_lists_every_file_that_would_stop_it() {
         );
         assert!(!conflict["suggested_action"].as_str().unwrap().is_empty(), "{data}");
     }
-    // What is left where others' changes are kept, with the lines that both changed.
+    // The rest if others' changes are kept, with the lines that both changed.
     let data = preview(&["--merge"]);
     assert_eq!(paths(&data), ["b.txt", "a.txt", "d.txt"]);
     let shown = data["conflicts"][1]["conflicts"].as_str().unwrap();
@@ -779,7 +779,7 @@ fn a_rewind_lists_every_file_that_would_stop_it() {
         "{out}"
     );
     assert!(notes.contains("nothing was changed: 3 files would conflict"), "{notes}");
-    // The refusal names all of them as well; so does the undo of several changes.
+    // The error names all of them as well, and so does the undo of several changes.
     let all = json!(["a.txt", "b.txt", "d.txt"]);
     let refused =
         ws.unchanged(|| ws.lbx(&["rewind", "HEAD", "--session", "default", "--yes"]).error("stale_file"));
@@ -807,7 +807,7 @@ fn a_rewind_keeps_what_others_changed_in_between() {
     let before = ws.tree();
     let base = ws.git(&["rev-parse", "HEAD"]);
     let rewind = |more: &[&str]| ws.lbx(&[&["rewind", base.as_str(), "--session", "one"], more].concat());
-    // Refused as a whole, with the way that keeps what others did.
+    // Refused as a whole, with the option that keeps the changes of others.
     let error = ws.unchanged(|| rewind(&["--yes"]).error("stale_file"));
     assert!(error["suggested_action"].as_str().unwrap().contains("merge"), "{error}");
     let shown = ws.unchanged(|| rewind(&["--merge"]).success());
@@ -818,7 +818,7 @@ fn a_rewind_keeps_what_others_changed_in_between() {
     assert!(!ws.path("new.txt").exists());
     ws.lbx(&["undo", "--session", "one"]).ok();
     assert_eq!(ws.tree(), before);
-    // Where they touch the same lines, nothing is taken back.
+    // If they touch the same lines, nothing is undone.
     edit("other", "zwei\n", "deux\n");
     edit("one", "deux\n", "dos\n");
     ws.unchanged(|| rewind(&["--merge", "--yes"]).error("stale_file"));

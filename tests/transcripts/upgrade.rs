@@ -1,10 +1,9 @@
-//! What the first release has left in a workspace is read, undone and gone on from by this one.
+//! This version reads, undoes and continues the state that the first release wrote.
 //!
-//! `tests/cases/state-0.1.0` is a workspace as lbx 0.1.0 left it: `files` and, in `state`, what was in `.lbx/ID`.
-//! It is never made anew: a version that cannot read it needs a reader for the old form. It has no snapshots,
-//! whose form is git's. Session `default` read and edited `a.txt`, wrote `new/c.txt`, deleted `gone.txt`, moved
-//! `new/c.txt` to `new/e.txt`, appended to `a.txt` and undid that. Session `bob` deleted the folder `d` and edited
-//! `b.txt`.
+//! `tests/cases/state-0.1.0` is a workspace of lbx 0.1.0: `files`, and in `state` the contents of `.lbx/ID`. It is
+//! never regenerated: a version that cannot read it needs a reader for the old form. It has no snapshots, whose format
+//! is git's. Session `default` read and edited `a.txt`, wrote `new/c.txt`, deleted `gone.txt`, moved `new/c.txt` to
+//! `new/e.txt`, appended to `a.txt` and undid that. Session `bob` deleted the folder `d` and edited `b.txt`.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +13,7 @@ use serde_json::Value;
 
 use crate::common::{Answer, Workspace, state};
 
-/// The workspace that the first release left.
+/// Returns the workspace of the first release.
 fn left_by_the_first_release() -> Workspace {
     let ws = Workspace::bare(&[]);
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/state-0.1.0");
@@ -26,7 +25,7 @@ fn left_by_the_first_release() -> Workspace {
     ws
 }
 
-/// A call without a snapshot, so that the answer has no id that differs.
+/// Makes a call without a snapshot, so that the answer has no id that differs.
 fn call(ws: &Workspace, arguments: &[&str]) -> Answer {
     ws.call(arguments).arguments(&["--set", "snapshot.enabled=false"]).run()
 }
@@ -44,7 +43,7 @@ fn the_state_of_the_first_release_is_read() {
     let doctor = call(&ws, &["doctor"]).ok();
     assert_eq!(doctor["healthy"], true, "{doctor}");
     let stats = call(&ws, &["stats"]).ok();
-    // The looks at it above are counted as well.
+    // The calls above that read it are counted as well.
     let of_release = |tool: &&str| stats["by_tool"][tool]["first"].is_string();
     let tools = stats["by_tool"].as_object().unwrap();
     let calls: u64 = tools
@@ -103,7 +102,7 @@ fn state_of_a_newer_release_is_refused_by_name_and_stays_as_it_is() {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("newer lbx"), "{path}: {message}");
         assert_eq!(fs::read_to_string(&file).unwrap(), newer.to_string(), "{path}");
-        // What does not need that file works.
+        // Calls that do not need that file work.
         call(&ws, &["append", "a.txt", "--content", "x\n", "--session", "bob"]).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Warnings that no theme of its own has: the call succeeds, and says what is amiss.
+//! Warnings without a theme of their own: the call succeeds, and reports a problem.
 
 use std::fs;
 
@@ -76,7 +76,7 @@ fn output_that_is_no_text_is_told() {
 fn a_backup_that_cannot_be_removed_is_told_by_gc() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
-    // A folder is no backup, and no file to be removed.
+    // A folder is not a backup, and not a file to remove.
     let folder = ws.path(&state("backups/00/.tmp-1"));
     fs::create_dir_all(&folder).unwrap();
     ws.lbx(&["gc", "--keep-days", "0"]).warned("1 file could not be removed, .tmp-1 among them");
@@ -95,7 +95,7 @@ fn output_that_cannot_be_kept_whole_is_told() {
         .arguments(&["bash", "--set", "bash.backend=none", "seq 100000"])
         .run()
         .warned("the whole output was not kept: File too large");
-    // Head and tail are there all the same, and no file is named.
+    // Head and tail are still there, and no file is named.
     let shown = data["stdout"].as_str().unwrap();
     assert!(shown.starts_with("1\n2\n") && shown.ends_with("\n100000\n"), "{shown}");
     assert_eq!(data["truncated"], true);

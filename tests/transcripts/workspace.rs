@@ -1,4 +1,4 @@
-//! The workspace: where it begins, what lies in it, and what no tool writes.
+//! The workspace: its root, its contents, and the paths that no tool writes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::common::{Workspace, make_fifo};
 
-/// Every mutating call, on a path.
+/// Returns every changing call, on a path.
 fn mutations(path: &str) -> Vec<Vec<String>> {
     let calls: [&[&str]; 5] = [
         &["write", path, "--content", "evil"],
@@ -155,7 +155,7 @@ fn links_inside_are_followed_and_stay() {
     for (path, old, new) in
         [("link", "a", "b"), ("chain", "b", "c"), ("absolute/a.txt", "c", "d"), ("real/a.txt", "d", "e")]
     {
-        // Marks key on the canonical path: one read is enough for all names.
+        // Read records use the canonical path: one read is enough for all names.
         if path == "link" {
             ws.lbx(&["read", path]).ok();
         }
@@ -224,7 +224,7 @@ fn the_state_of_git_and_lbx_is_never_written() {
     }
     assert_eq!(fs::read(ws.path(".git/config")).unwrap(), before);
     assert!(!ws.path("a").exists());
-    // Names that only look like them are free.
+    // Similar names are allowed.
     for path in [".gitignore", ".github/x.yml", "git", ".lbxrc", "x.git/config"] {
         ws.lbx(&["write", path, "--content", "x\n"]).ok();
     }
@@ -301,7 +301,7 @@ fn a_name_that_ends_as_a_folders_is_never_a_files() {
             ws.lbx_stdin(&["patch"], &patch).error("not_found");
         }
     });
-    // What is about folders takes such a name, whether they stand or are gone.
+    // Calls about folders accept such a name, whether the folder exists or not.
     ws.lbx(&["mkdir", "new/"]).ok();
     ws.lbx(&["mkdir", "new/deep/."]).ok();
     ws.lbx(&["move", "sub", "moved/"]).ok();
@@ -395,11 +395,11 @@ fn no_folder_is_taken_for_a_project_that_nobody_named() {
         assert!(system["message"].as_str().unwrap().ends_with("is a folder of the system"), "{system}");
     }
     assert!(!ws.path(".lbx").exists() && !ws.path("x.txt").exists());
-    // Who names it means it, and so does who keeps a repository there.
+    // A home folder that is named explicitly, or that is a repository, is accepted.
     home(&["--workspace", ws.root.to_str().unwrap(), "ls"]).ok();
     ws.git(&["init", "-q"]);
     home(&["ls"]).ok();
-    // Tools that need no project say what they know.
+    // Tools that need no project still answer.
     ws.call(&["schema", "read"]).env("HOME", &ws.root).in_folder(std::path::Path::new("/")).run().ok();
 }
 

@@ -78,7 +78,7 @@ fn equal_bytes_need_no_proof_and_touch_nothing() {
     assert_eq!(envelope["snapshot"], Value::Null);
     assert_eq!(std::fs::metadata(ws.path("a.txt")).unwrap().modified().unwrap(), before);
     assert!(ws.snapshots().is_empty());
-    // Whoever knows all of it may change it.
+    // A session that knows all of it may change it.
     ws.lbx(&["write", "a.txt", "--content", "two\n"]).ok();
 }
 
@@ -90,7 +90,7 @@ fn create_only_never_replaces() {
         ws.lbx(&["write", "a.txt", "--content", "x", "--create-only"]).error("already_exists");
     });
     ws.lbx(&["write", "b.txt", "--content", "x", "--create-only"]).ok();
-    // A repeated request is known again.
+    // A repeated request is recognized.
     let data = ws.lbx(&["write", "b.txt", "--content", "x", "--create-only"]).ok();
     assert_eq!(data["already_applied"], true);
 }
@@ -119,7 +119,7 @@ fn a_dry_run_answers_and_changes_nothing() {
         assert!(data["diff"].as_str().unwrap().contains("+x"), "{data}");
     });
     assert!(ws.snapshots().is_empty());
-    // Marks neither.
+    // Neither counts as read.
     ws.lbx(&["write", "a.txt", "--content", "one\n", "--dry-run"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
 }
@@ -141,7 +141,7 @@ fn a_diff_comes_when_asked_for_and_is_bounded() {
 #[test]
 fn content_is_stored_exactly_and_changes_of_form_are_told() {
     let ws = Workspace::bare(&[]);
-    // old bytes, new content, what the warning says
+    // old bytes, new content, text of the warning
     let cases: &[(&[u8], &str, Option<&str>)] = &[
         (b"a\r\nb\r\n", "a\nc\n", Some("CRLF")),
         (b"a\r\nb\r\n", "a\r\nc\r\n", None),
@@ -212,7 +212,7 @@ fn content_that_leaves_text_out_is_refused() {
     });
     assert_eq!((&error["details"]["field"], &error["details"]["line"]), (&"content".into(), &2.into()));
     ws.lbx_stdin(&["write", "a.rs", "--allow-omission"], content).ok();
-    // What the file has already may stay.
+    // Content that the file already has may stay.
     ws.lbx_stdin(&["write", "a.rs"], content.replace('1', "2")).ok();
     ws.lbx_stdin(&["write", "stub.py"], "def f():\n    ...\n").ok();
 }
