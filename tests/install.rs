@@ -1,4 +1,4 @@
-//! `install.sh`, run with a binary that is there already: what it installs, and that it removes just that.
+//! `install.sh`, run with an existing binary: it installs the right files, and removes exactly those.
 #![expect(clippy::unwrap_used, reason = "a test may fail, and its name says what it is about")]
 
 use std::collections::BTreeSet;
@@ -9,28 +9,28 @@ use std::process::{Command, Output};
 use lbx::catalog::TOOLS;
 use tempfile::TempDir;
 
-/// The binary under test.
+/// Path of the binary under test.
 const LBX: &str = env!("CARGO_BIN_EXE_lbx");
-/// Where this package is.
+/// Folder of this package.
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A folder that a test installs into, with a blank in its name.
+/// A folder to install into, with a space in its name.
 struct Place {
-    /// What is removed when the test ends.
+    /// Temporary folder, removed when the test ends.
     folder: TempDir,
-    /// The prefix, which is not there yet.
+    /// Prefix, which does not exist yet.
     prefix: PathBuf,
 }
 
 impl Place {
-    /// A place where nothing is installed.
+    /// Creates a place where nothing is installed.
     fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("lbx install ").tempdir().unwrap();
         let prefix = folder.path().join("a prefix");
         Self { folder, prefix }
     }
 
-    /// Runs a script with arguments in the folder round the prefix.
+    /// Runs a script with arguments in the parent folder of the prefix.
     fn run(&self, script: &Path, arguments: &[&str]) -> Output {
         let mut command = Command::new("sh");
         command.arg(script).args(arguments).current_dir(self.folder.path());
@@ -38,21 +38,21 @@ impl Place {
         command.output().unwrap()
     }
 
-    /// Runs this package's script for the prefix; it must succeed. Answers what it said.
+    /// Runs this package's script for the prefix, which must succeed. Returns its output.
     fn install(&self, arguments: &[&str]) -> String {
         let prefix = self.prefix.to_str().unwrap();
         let script = Path::new(PACKAGE).join("install.sh");
         said(&self.run(&script, &[&["--prefix", prefix], arguments].concat()))
     }
 
-    /// The error of a call that must fail.
+    /// Returns the error of a call that must fail.
     fn error(&self, arguments: &[&str]) -> String {
         let output = self.run(&Path::new(PACKAGE).join("install.sh"), arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Every path below the prefix.
+    /// Returns every path below the prefix.
     fn paths(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         walk(&self.prefix, &self.prefix, &mut found);
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// What a call that must succeed said.
+/// Returns the output of a call that must succeed.
 fn said(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).unwrap()
@@ -107,7 +107,7 @@ fn what_is_installed_works_and_is_removed_to_the_last_folder() {
     assert_eq!(said(&read.unwrap()), "one\n");
     fs::remove_file(place.prefix.join("a.txt")).unwrap();
 
-    // An update keeps the links, and forgets nothing that it must remove later.
+    // An update keeps the links, and remembers everything that it must remove later.
     fs::remove_dir_all(place.prefix.join(".lbx")).unwrap();
     place.install(&["--binary", LBX]);
     assert_eq!(place.paths(), paths);
@@ -145,7 +145,7 @@ fn a_page_that_a_new_release_no_longer_has_goes() {
     assert!(place.paths().contains("share/man/man1/lbx.1"));
 }
 
-/// What a release archive holds, unpacked: no source, and the binary beside the script.
+/// Unpacks the contents of a release archive: no source, and the binary next to the script.
 fn archive(place: &Place) -> PathBuf {
     let archive = place.folder.path().join("lbx 0.1.0");
     fs::create_dir(&archive).unwrap();
@@ -226,7 +226,7 @@ fn what_a_run_that_failed_has_installed_can_be_removed() {
     assert!(!place.prefix.exists(), "{:?}", place.paths());
 }
 
-/// Linux maps code in large pages where its place in the file and in memory are the same, counted from one.
+/// Linux maps code in large pages only if its offsets in the file and in memory are equal modulo the page size.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64", target_endian = "little"))]
 fn the_program_can_be_held_in_large_pages() {
@@ -245,7 +245,7 @@ fn the_program_can_be_held_in_large_pages() {
     }
 }
 
-/// What `.ci/order` has written is what a linker reads, and it names functions that there are.
+/// The output of `.ci/order` is in the form that a linker reads, and it names existing functions.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn the_linker_takes_the_order_of_functions() {
@@ -263,7 +263,7 @@ fn the_linker_takes_the_order_of_functions() {
     assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
     assert_eq!(Command::new(&program).output().unwrap().stdout, b"runs\n");
     let order = fs::read_to_string(Path::new(PACKAGE).join(order)).unwrap();
-    // `.text._ZN3lbx6engine6change…`: the length of each part of the path stands before it.
+    // `.text._ZN3lbx6engine6change…`: each part of the path has its length before it.
     let names = order.lines().filter_map(|line| line.trim().strip_prefix(".text._ZN3lbx"));
     let modules: Vec<String> = names.filter_map(|name| Some(module(name)?.to_owned())).collect();
     let is_there = |module: &&String| {
@@ -274,7 +274,7 @@ fn the_linker_takes_the_order_of_functions() {
     assert!(there > 500 && there * 10 >= modules.len() * 9, "{there} of {}: run .ci/order", modules.len());
 }
 
-/// The first part of a mangled path.
+/// Returns the first part of a mangled path.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn module(name: &str) -> Option<&str> {
     let digits = name.find(|c: char| !c.is_ascii_digit())?;

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A small repository.
+/// Creates a small repository.
 fn tree() -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
     std::fs::create_dir(tree.path().join(".git")).unwrap();
@@ -23,7 +23,7 @@ fn lbx(current: &Path, args: &[&str]) -> Output {
     Command::new(binary).args(args).current_dir(current).stdin(Stdio::null()).output().unwrap()
 }
 
-/// The data of an answer.
+/// Returns the data of an answer.
 fn data(output: &Output) -> Value {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["ok"], true, "{answer}");
@@ -126,7 +126,7 @@ fn a_listing_by_time_has_the_newest_first() {
     assert_eq!((&listed["entries"][0]["path"], &listed["next_offset"]), (&"b.txt".into(), &2.into()));
 }
 
-/// A repository whose files have these bytes.
+/// Creates a repository whose files have these bytes.
 fn with(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
     std::fs::create_dir(tree.path().join(".git")).unwrap();
@@ -138,7 +138,7 @@ fn with(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     tree
 }
 
-/// The warnings of an answer, in one text.
+/// Returns the warnings of an answer, in one text.
 fn warnings(output: &Output) -> String {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["ok"], true, "{answer}");

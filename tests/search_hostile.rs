@@ -1,4 +1,4 @@
-//! Pages, order, marks, and trees that were made to do harm.
+//! Pages, order, marks, and harmful trees.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "says what was skipped")]
@@ -12,7 +12,7 @@ use lbx::control::Control;
 use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
 use search_support::{Answer, Tree, call_under, field, has, messy, output, places_of, texts};
 
-/// The entries of every page, one after the other.
+/// Returns the entries of every page, in order.
 fn joined(key: &str, call: impl Fn(&str) -> Answer) -> Vec<serde_json::Value> {
     let (mut all, mut offset) = (Vec::new(), 0);
     loop {
@@ -223,7 +223,7 @@ fn marks_name_the_files_and_their_bytes() {
     assert_eq!(answer.data["marked"], serde_json::json!([{ "path": "a", "sha256": sha256 }]));
 }
 
-/// The lines of `path` that count as read after a marking search.
+/// Returns the lines of `path` that count as read after a marking search.
 fn marked_lines(tree: &Tree, args: &[&str], path: &str) -> Option<Vec<(u64, u64)>> {
     let workspace = lbx::engine::workspace::Workspace::open(tree.path()).unwrap();
     let state = lbx::engine::store::state::State::open(&workspace).unwrap();
@@ -248,7 +248,7 @@ fn a_mark_covers_the_lines_that_were_shown_whole_and_no_others() {
     assert_eq!(marked_lines(&tree, &["foo", "--offset", "2"], "a"), Some(vec![(7, 7)]));
     assert_eq!(marked_lines(&tree, &["foo", "--max-columns", "0"], "a"), Some(vec![(2, 2), (4, 4), (7, 7)]));
     assert_eq!(marked_lines(&tree, &["-U", "five\\nsix"], "a"), Some(vec![(5, 6)]));
-    // A part of a line, a file's name and a count show no line.
+    // A part of a line, a file name and a count show no line.
     for args in [&["four"][..], &["-o", "two"], &["-l", "foo"], &["-c", "foo"]] {
         assert_eq!(marked_lines(&tree, args, "a"), None, "{args:?}");
     }
@@ -267,17 +267,17 @@ fn a_marking_search_names_the_bytes_where_they_are_found() {
         (&(*sha256).into(), &(*sha256).into())
     );
     assert_eq!(tree.grep(&["-l", "foo", "--mark"]).data["marked"][0]["sha256"], *sha256);
-    // What a mark takes is part of the page.
+    // The size of a mark counts towards the page.
     let page = tree.grep(&["foo", "--mark", "--max-bytes", "400"]).data;
     assert!(page["truncated"] == true && page["matches"].as_array().unwrap().len() == 2, "{page}");
 }
 
-/// What an unprivileged user's `lbx` answers in `tree`; `None` where that cannot be tried.
+/// Returns the answer of an unprivileged user's `lbx` in `tree`; `None` if that is not possible.
 fn as_nobody(tree: &Tree, args: &[&str]) -> Option<serde_json::Value> {
     use std::process::Command;
     let binary = assert_cmd::cargo::cargo_bin!("lbx");
     let mut command = if rustix::process::geteuid().is_root() {
-        // The folder of the build may be out of nobody's reach.
+        // The unprivileged user may not reach the build folder.
         let copy = tree.path().join(".git/lbx");
         std::fs::copy(binary, &copy).unwrap();
         let mut command = Command::new("setpriv");
@@ -334,7 +334,7 @@ fn what_git_tracks_is_listed_though_a_rule_names_it() {
     output(tree.path(), "git", &added);
     assert_eq!(texts(&tree.glob(&["**"]).data["paths"]), ["dist/app.js", "dist/deep/lib.js", "sub/a.log"]);
     assert_eq!(field(&tree.ls(&[]).data["entries"], "path"), ["dist", "sub"]);
-    // A folder that is named is shown with all that it holds.
+    // A folder that is named is shown with its whole content.
     let named = tree.ls(&["dist"]);
     assert_eq!(field(&named.data["entries"], "path"), ["dist/app.js", "dist/deep", "dist/map.js"]);
     assert_eq!(texts(&tree.glob(&["dist/**", "--hidden"]).data["paths"])[0], "dist/.hidden");
@@ -466,7 +466,7 @@ fn what_cannot_be_understood_is_refused() {
     assert!(tree.refused::<Grep>(&["foo", "-t", "pyton"]).message().contains("python"));
     assert!(tree.refused::<Grep>(&["foo", "-t", "rs"]).message().contains("rust"));
     let bomb = "{a,b}".repeat(800);
-    // Whichever it is, it comes to an end.
+    // It ends, with either result.
     if let Err(error) = search_support::call::<Glob>(tree.path(), &[&bomb]) {
         assert_eq!(error.kind().name(), "invalid_request");
     }

@@ -12,17 +12,17 @@ use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
 use search_support::queries::{EVERYWHERE, SMALL};
 use search_support::{call, field, has, lines_of, messy, output, places_of, places_of_rg, rg_version, texts};
 
-/// Folders of further repositories to compare on, separated by colons.
+/// Folders of additional repositories to compare on, separated by colons.
 const TREES: &str = "LBX_PARITY_TREES";
 
-/// This repository and those that [`TREES`] names.
+/// Returns this repository and those in [`TREES`].
 fn repositories() -> Vec<PathBuf> {
     let mut trees = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR"))];
     trees.extend(std::env::var_os(TREES).iter().flat_map(std::env::split_paths));
     trees
 }
 
-/// Whether the paths among the words of a query are there.
+/// Returns true if all paths in a query exist.
 fn has_paths(root: &Path, query: &[&str]) -> bool {
     let takes_value = |flag: &str| matches!(flag, "-g" | "-t" | "-m" | "-e" | "-A" | "-B" | "-C");
     let (mut words, mut plain, mut has_pattern) = (query.iter(), Vec::new(), false);
@@ -37,12 +37,12 @@ fn has_paths(root: &Path, query: &[&str]) -> bool {
     plain.iter().skip(usize::from(!has_pattern)).all(|path| root.join(path).exists())
 }
 
-/// The first few of some places.
+/// Returns the first few of some places.
 fn some<'a>(places: impl Iterator<Item = &'a (String, u64, u64)>) -> Vec<&'a (String, u64, u64)> {
     places.take(5).collect()
 }
 
-/// What is wrong with the answer to one query.
+/// Returns the difference in the results of one query.
 fn fault(root: &Path, query: &[&str]) -> Option<String> {
     let args = [&["--limit", "0", "--max-bytes", "0"], query].concat();
     let mut expected = places_of_rg(root, query);
@@ -83,8 +83,8 @@ fn matches_are_those_of_rg_on_repositories() {
     if !has("rg") {
         return;
     }
-    // Version 14 changed what a word is beside bytes that are none, and took a lone CR for the end
-    // of a line under --crlf, as grep does.
+    // Version 14 changed the definition of a word next to invalid bytes, and treats a lone CR as the end of a line
+    // under --crlf, as grep does.
     let changed = |query: &&[&str]| {
         query.iter().any(|word| *word == "-w" || word.contains("\\b") || word.ends_with('$'))
     };
@@ -112,7 +112,7 @@ fn files_are_those_of_rg_and_git_on_repositories() {
             let args = [&["**", "--type", "file", "--limit", "0", "--max-bytes", "0"], flags].concat();
             let found = call::<Glob>(&root, &args).unwrap();
             let found: BTreeSet<PathBuf> = texts(&found.data["paths"]).iter().map(PathBuf::from).collect();
-            // `rg` does not ask which files git tracks.
+            // `rg` does not check which files git tracks.
             let found: BTreeSet<PathBuf> =
                 found.difference(&tracked_though_ignored(&root)).cloned().collect();
             assert_eq!(found, expected, "{} {flags:?}", root.display());
@@ -124,12 +124,12 @@ fn files_are_those_of_rg_and_git_on_repositories() {
     }
 }
 
-/// Files that git tracks and its rules would hide.
+/// Returns tracked files that git's rules would hide.
 fn tracked_though_ignored(root: &Path) -> BTreeSet<PathBuf> {
     lines_of(&output(root, "git", &["ls-files", "-ci", "--exclude-standard", "-z"]), 0)
 }
 
-/// Files that git lists and that are there; of a repository inside, it lists the folder alone.
+/// Returns existing files that git lists; of a nested repository, it lists only the folder.
 fn listed_by_git(root: &Path) -> BTreeSet<PathBuf> {
     let mut listed = lines_of(&output(root, "git", &["ls-files", "-co", "--exclude-standard", "-z"]), 0);
     listed.retain(|path| root.join(path).symlink_metadata().is_ok_and(|found| !found.is_dir()));

@@ -1,5 +1,5 @@
-//! What lbx is built from: how many packages, under which licences, from where. `.ci/deny.toml` has the rules; cargo-deny
-//! applies them too, with the advisories that only it can look up.
+//! Dependencies of lbx: their number, licences and sources. `.ci/deny.toml` has the rules. cargo-deny applies them too,
+//! with the advisories that only it can look up.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -13,21 +13,21 @@ use std::process::Command;
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
-/// Where this package is.
+/// Folder of this package.
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
-/// Where all packages come from.
+/// Source of all packages.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// What is built for.
+/// Target of the build.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// The most packages that the binary may be built from, itself included.
+/// Largest number of packages in the binary, including lbx.
 const PACKAGES_MAX: usize = 222;
 
-/// A text of this package.
+/// Returns a file of this package.
 fn text(path: &str) -> String {
     std::fs::read_to_string(Path::new(PACKAGE).join(path)).unwrap()
 }
 
-/// The texts of a list in the rules: of a field of each item, where one is named.
+/// Returns the texts of a list in the rules; with `field`, that field of each item.
 fn ruled(section: &str, key: &str, field: Option<&str>) -> Vec<String> {
     let rules = text(".ci/deny.toml");
     let rules = DeValue::Table(DeTable::parse(&rules).unwrap().into_inner());
@@ -39,7 +39,7 @@ fn ruled(section: &str, key: &str, field: Option<&str>) -> Vec<String> {
     list.as_array().unwrap().iter().map(|item| named(item.get_ref())).collect()
 }
 
-/// What cargo says, without the network.
+/// Returns the output of cargo, without network.
 fn cargo(arguments: &[&str]) -> String {
     let offline = ["--locked", "--offline"];
     let output =
@@ -48,7 +48,7 @@ fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The packages that the binary is built from: name and version to licence.
+/// Returns the packages in the binary: name and version to licence.
 fn built_from() -> BTreeMap<(String, String), String> {
     let format = ["tree", "-e", "normal,build", "--prefix", "none", "--format", "{p}|{l}"];
     let listed = cargo(&[&format[..], &["--target", TARGET]].concat());
@@ -64,8 +64,8 @@ fn built_from() -> BTreeMap<(String, String), String> {
         .collect()
 }
 
-/// Everything that cargo knows of the packages for Linux, those of tests included. Those of other systems need not be
-/// on this machine.
+/// Returns cargo's metadata of the packages for Linux, including those of tests. Packages for other systems may be
+/// missing on this machine.
 fn metadata() -> Vec<Value> {
     let arguments = ["metadata", "--format-version", "1", "--filter-platform", TARGET];
     let known: Value = serde_json::from_str(&cargo(&arguments)).unwrap();
@@ -89,7 +89,8 @@ fn every_licence_is_one_that_is_allowed() {
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// Whether an SPDX expression can be met: each part of an AND by one choice of its ORs. Old packages write `/` for OR.
+/// Returns true if an SPDX expression is allowed: each part of an AND by one choice of its ORs. Old packages write `/`
+/// for OR.
 fn may_be_used(expression: &str, allowed: &BTreeSet<&str>) -> bool {
     let parts = expression.split(" AND ").map(|part| part.trim_matches(['(', ')', ' ']));
     let can_be_met = |part: &str| {
@@ -120,7 +121,7 @@ fn nothing_builds_c_or_is_there_twice_without_a_reason() {
     for banned in ruled("bans", "deny", Some("crate")) {
         assert!(!packages.keys().any(|(name, _)| *name == banned), "{banned}");
     }
-    // The reasons: `name@version`, where the version may be the beginning of one.
+    // Exceptions as `name@version`; the version may be a prefix.
     let skipped = ruled("bans", "skip", Some("crate"));
     let skipped: Vec<(&str, &str)> = skipped.iter().map(|skip| skip.split_once('@').unwrap()).collect();
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

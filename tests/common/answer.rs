@@ -1,10 +1,10 @@
-//! What a call answered.
+//! The answer of a call.
 
 use std::process::Output;
 
 use serde_json::Value;
 
-/// Exit status by kind of error, as the contract has it.
+/// Exit status by kind of error, as documented.
 pub const EXIT_STATUS: &[(&str, i32)] = &[
     ("invalid_request", 2),
     ("not_found", 3),
@@ -35,22 +35,22 @@ pub const EXIT_STATUS: &[(&str, i32)] = &[
     ("internal", 70),
 ];
 
-/// What a call answered, still to be judged.
+/// The answer of a call, not yet checked.
 #[must_use = "say what is expected of it: ok() or error(kind)"]
 pub struct Answer {
-    /// The call, for messages.
+    /// Description of the call, for messages.
     call: String,
-    /// What it printed, and its exit status.
+    /// Output and exit status of the process.
     output: Output,
 }
 
 impl Answer {
-    /// The answer of a call.
+    /// Creates the answer of a call.
     pub fn new(call: String, output: Output) -> Self {
         Self { call, output }
     }
 
-    /// The data of a request that was carried out, without a warning.
+    /// Returns the data of a request that succeeded without a warning.
     #[track_caller]
     pub fn ok(self) -> Value {
         let mut envelope = self.success();
@@ -58,7 +58,7 @@ impl Answer {
         envelope["data"].take()
     }
 
-    /// The data of a request that was carried out with a warning that has `part` in it.
+    /// Returns the data of a request that succeeded with a warning that contains `part`.
     #[track_caller]
     pub fn warned(self, part: &str) -> Value {
         let mut envelope = self.success();
@@ -68,7 +68,7 @@ impl Answer {
         envelope["data"].take()
     }
 
-    /// The whole answer to a request that was carried out.
+    /// Returns the whole answer of a request that succeeded.
     #[track_caller]
     pub fn success(&self) -> Value {
         let envelope = self.envelope();
@@ -78,7 +78,7 @@ impl Answer {
         envelope
     }
 
-    /// The error of a request that was refused for that reason.
+    /// Returns the error of a request that failed with that kind.
     #[track_caller]
     pub fn error(self, kind: &str) -> Value {
         let mut envelope = self.envelope();
@@ -92,7 +92,7 @@ impl Answer {
         error
     }
 
-    /// The one JSON object on stdout.
+    /// Returns the one JSON object on stdout.
     #[track_caller]
     pub fn envelope(&self) -> Value {
         let text = self.stdout_text();
@@ -104,42 +104,42 @@ impl Answer {
         envelope
     }
 
-    /// Each line of stdout as JSON, as `batch` answers.
+    /// Returns each line of stdout as JSON, as `batch` answers.
     #[track_caller]
     pub fn lines(&self) -> Vec<Value> {
         assert_eq!(self.stderr(), "", "{}: stderr", self.call);
         self.stdout_text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The exit status; a signal is a failure of the test.
+    /// Returns the exit status; fails if a signal ended the call.
     #[track_caller]
     pub fn status(&self) -> i32 {
         self.output.status.code().unwrap_or_else(|| panic!("{}: ended by a signal", self.call))
     }
 
-    /// The exit status; `None` where a signal ended it.
+    /// Returns the exit status; `None` if a signal ended the call.
     #[allow(dead_code, reason = "tests of hostile workspaces ask it")]
     pub fn ended(&self) -> Option<i32> {
         self.output.status.code()
     }
 
-    /// The bytes on stdout.
+    /// Returns the bytes on stdout.
     pub fn stdout(&self) -> &[u8] {
         &self.output.stdout
     }
 
-    /// The text on stdout.
+    /// Returns the text on stdout.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    /// The text on stderr.
+    /// Returns the text on stderr.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 }
 
-/// The exit status that the contract has for a kind.
+/// Returns the documented exit status of a kind.
 #[track_caller]
 pub fn exit_status(kind: &str) -> i32 {
     EXIT_STATUS.iter().find(|(known, _)| *known == kind).unwrap_or_else(|| panic!("no kind {kind}")).1

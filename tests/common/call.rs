@@ -10,45 +10,45 @@ use std::time::Duration;
 
 use super::{Answer, STATE_ID};
 
-/// The binary under test.
+/// Path of the binary under test.
 pub const LBX: &str = env!("CARGO_BIN_EXE_lbx");
-/// Where programs are found.
+/// Value of `PATH` for all calls.
 pub const PATH_FIXED: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Longer than any call takes on a busy machine: one that hangs is ended and fails its test.
+/// Time limit of a call, longer than any call takes on a busy machine: a call that hangs is killed and fails its test.
 const HANG: Duration = Duration::from_secs(60);
 
-/// What is on stdin.
+/// Source of stdin.
 enum Stdin {
     /// `/dev/null`.
     Null,
     /// A pipe with a text.
     Text(Vec<u8>),
-    /// A pipe that never closes, as some harnesses hand down.
+    /// A pipe that never closes, as some harnesses pass on.
     NeverCloses,
     /// A file.
     File(PathBuf),
 }
 
-/// A call that is about to be made, in an environment that has nothing of the caller's.
+/// A prepared call, in an environment with nothing of the caller's.
 #[must_use = "nothing is called before run()"]
 pub struct Call {
-    /// The program, its folder and its environment.
+    /// Program, folder and environment.
     command: Command,
-    /// What is on its stdin.
+    /// Source of its stdin.
     stdin: Stdin,
-    /// The arguments, for the messages of a test.
+    /// Arguments, for the messages of a test.
     shown: Vec<OsString>,
-    /// The address space that it may use, in bytes.
+    /// Limit of the address space, in bytes.
     memory_max: Option<u64>,
 }
 
 impl Call {
-    /// A call at `root` by someone whose home is `home`.
+    /// Prepares a call at `root` with the home folder `home`.
     pub fn new(root: &Path, home: &Path) -> Self {
         Self::of(Command::new(LBX), root, home)
     }
 
-    /// The same, with so many bytes of memory to map.
+    /// Prepares a call that may map at most this many bytes of memory.
     #[allow(dead_code, reason = "not every test bounds the memory")]
     pub fn bounded(root: &Path, home: &Path, bytes: u64) -> Self {
         let mut command = Command::new("prlimit");
@@ -56,7 +56,7 @@ impl Call {
         Self::of(command, root, home)
     }
 
-    /// The same under another program, which has these arguments before those of the call.
+    /// Prepares a call under another program, which gets these arguments before those of the call.
     #[allow(dead_code, reason = "not every test traces calls")]
     pub fn under<A: AsRef<OsStr>>(program: &str, arguments: &[A], root: &Path, home: &Path) -> Self {
         let mut command = Command::new(program);
@@ -64,8 +64,7 @@ impl Call {
         Self::of(command, root, home)
     }
 
-    /// The same, by a user to whom the modes of files mean something, root as well; `None` where root
-    /// cannot give up its power.
+    /// Prepares a call by a user whom file modes restrict, even as root; `None` if root cannot drop its privileges.
     #[allow(clippy::print_stderr, reason = "a test that is passed over says so")]
     pub fn unprivileged(root: &Path, home: &Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
@@ -86,7 +85,7 @@ impl Call {
         Some(Self::of(command, root, home))
     }
 
-    /// A call of that program.
+    /// Prepares a call of that program.
     fn of(mut command: Command, root: &Path, home: &Path) -> Self {
         command.current_dir(root).env_clear();
         command.env("PATH", PATH_FIXED).env("HOME", home).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
@@ -107,7 +106,7 @@ impl Call {
         self
     }
 
-    /// Puts a pipe on stdin that nobody writes to and nobody closes.
+    /// Puts an open pipe on stdin that nobody writes to.
     pub fn stdin_never_closes(mut self) -> Self {
         self.stdin = Stdin::NeverCloses;
         self
@@ -125,7 +124,7 @@ impl Call {
         self
     }
 
-    /// Bounds its address space, in bytes: a call that needs more than that fails.
+    /// Limits its address space, in bytes: a call that needs more fails.
     #[allow(dead_code, reason = "tests of hostile workspaces ask for it")]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory_max = Some(bytes);
@@ -144,7 +143,7 @@ impl Call {
         self
     }
 
-    /// Starts it, without waiting for its end.
+    /// Starts the call without waiting for its end.
     pub fn spawn(mut self) -> Child {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let text = match &self.stdin {
@@ -175,7 +174,7 @@ impl Call {
         if let (Some(text), Some(mut stdin)) =
             (text, if matches!(self.stdin, Stdin::Text(_)) { child.stdin.take() } else { None })
         {
-            // Beside the call, which may answer before it has read all; it may also not read at all.
+            // In a thread of its own: the call may answer before it has read everything, or never read.
             std::thread::spawn(move || stdin.write_all(&text));
         }
         child
@@ -199,7 +198,7 @@ impl Call {
     }
 }
 
-/// Ends a process that this test started.
+/// Kills a process that this test started.
 pub fn kill(id: u32) {
     if let Some(pid) = rustix::process::Pid::from_raw(id.cast_signed()) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);

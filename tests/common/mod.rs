@@ -5,8 +5,8 @@
 //! ws.lbx(&["read", "greet.txt"]).ok();
 //! let error = ws.lbx(&["edit", "none.txt", "--old-string", "a", "--new-string", "b"]).error("not_found");
 //! ```
-//! An [`Answer`] is checked as soon as it is asked what it is: exactly one JSON object on stdout,
-//! nothing on stderr, and the exit status that the contract has for the kind of error.
+//! The methods of an [`Answer`] check it: exactly one JSON object on stdout, nothing on stderr, and the documented
+//! exit status of the kind of error.
 
 mod answer;
 mod call;
@@ -28,40 +28,40 @@ pub use answer::{Answer, EXIT_STATUS, exit_status};
 pub use call::LBX;
 pub use call::{Call, PATH_FIXED, kill};
 
-/// The id of lbx's state in every workspace of a test.
+/// Id of lbx's state in every test workspace.
 pub const STATE_ID: &str = "5ca1ab1e0ddba11c0ffee15badc0de42";
 
-/// The user's own policy in every workspace of a test: flags set the backends and workspaces that tests are about.
+/// The user's policy in every test workspace: it lets flags set the backends and workspaces under test.
 pub const LOOSEN: &str = "loosen = [\"gate\", \"patch_gate\", \"hard_links\", \"bash.backend\", \"bash.network\", \
                           \"bash.readable\", \"bash.writable\", \"gc.keep_days\", \"gc.keep_bytes\", \"workspace\", \
                           \"content\", \"exec\"]\n";
 
-/// Where something of lbx's state is, from the workspace root.
+/// Returns the path of a file of lbx's state, from the workspace root.
 #[allow(dead_code, reason = "not every test looks into the state")]
 pub fn state(path: &str) -> String {
     format!(".lbx/{STATE_ID}/{path}").trim_end_matches('/').to_owned()
 }
 
-/// A folder of files, mostly a git repository, and a home folder beside it.
+/// A folder of files, mostly a git repository, and a separate home folder.
 pub struct Workspace {
-    /// What is removed when the test ends.
+    /// Temporary folder, removed when the test ends.
     _folder: TempDir,
-    /// The workspace root.
+    /// Workspace root.
     pub root: PathBuf,
-    /// The folder round it, which is outside.
+    /// Parent folder, which is outside the workspace.
     pub outside: PathBuf,
 }
 
-/// What stands at a path: its type, its permission bits, and its bytes or a link's target.
+/// Entry at a path: its type, its permission bits, and its bytes or a link's target.
 pub type Standing = (char, u32, Vec<u8>);
 
 impl Workspace {
-    /// A git repository whose first commit holds `files`.
+    /// Creates a git repository whose first commit holds `files`.
     pub fn with(files: &[(&str, &str)]) -> Self {
         Self::within(&std::env::temp_dir(), files)
     }
 
-    /// The same in a folder of that one, which may be another disk.
+    /// Creates a git repository in the folder `parent`, which may be on another disk.
     pub fn within(parent: &Path, files: &[(&str, &str)]) -> Self {
         let ws = Self::bare_in(parent, files);
         ws.git(&["init", "-q", "-b", "main"]);
@@ -70,12 +70,12 @@ impl Workspace {
         ws
     }
 
-    /// A folder with `files` and no git repository.
+    /// Creates a folder with `files` and no git repository.
     pub fn bare(files: &[(&str, &str)]) -> Self {
         Self::bare_in(&std::env::temp_dir(), files)
     }
 
-    /// A folder with `files` in the folder `parent`.
+    /// Creates a folder with `files` in the folder `parent`.
     fn bare_in(parent: &Path, files: &[(&str, &str)]) -> Self {
         let folder = tempfile::Builder::new().prefix("lbx-").tempdir_in(parent).unwrap();
         let outside = folder.path().canonicalize().unwrap();
@@ -99,12 +99,12 @@ impl Workspace {
         fs::write(folder.join("config.toml"), policy).unwrap();
     }
 
-    /// Another workspace in which everything stands as it does in this one, lbx's state included.
+    /// Copies the workspace, lbx's state included.
     pub fn copy(&self) -> Self {
         self.copy_within(&std::env::temp_dir())
     }
 
-    /// The same in a folder of that one.
+    /// Copies the workspace into the folder `parent`.
     pub fn copy_within(&self, parent: &Path) -> Self {
         let folder = tempfile::Builder::new().prefix("lbx-").tempdir_in(parent).unwrap();
         let outside = folder.path().canonicalize().unwrap();
@@ -113,12 +113,12 @@ impl Workspace {
         Self { _folder: folder, root: outside.join("ws"), outside }
     }
 
-    /// Calls `lbx` with arguments, at the root, without anything on stdin.
+    /// Calls `lbx` with arguments, at the root, with nothing on stdin.
     pub fn lbx(&self, arguments: &[&str]) -> Answer {
         self.call(arguments).run()
     }
 
-    /// The same with `text` on stdin.
+    /// Calls `lbx` with `text` on stdin.
     pub fn lbx_stdin(&self, arguments: &[&str], text: impl AsRef<[u8]>) -> Answer {
         self.call(arguments).stdin(text).run()
     }
@@ -128,17 +128,17 @@ impl Workspace {
         self.lbx(&[tool, "--json", &request.to_string()])
     }
 
-    /// A call that is still to be described.
+    /// Prepares a call.
     pub fn call<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Call {
         Call::new(&self.root, &self.outside.join("home")).arguments(arguments)
     }
 
-    /// The same by a user whom the modes of files bind, where that can be tried.
+    /// Prepares a call by a user whom file modes restrict; `None` if that is not possible.
     pub fn call_unprivileged<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Option<Call> {
         Some(Call::unprivileged(&self.root, &self.outside.join("home"))?.arguments(arguments))
     }
 
-    /// The absolute path of a file.
+    /// Returns the absolute path of a file.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -157,7 +157,7 @@ impl Workspace {
         std::os::unix::fs::symlink(target, path).unwrap();
     }
 
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub fn read_bytes(&self, path: &str) -> Vec<u8> {
         fs::read(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
@@ -179,12 +179,12 @@ impl Workspace {
         fs::set_permissions(self.path(path), fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// The permission bits of a file.
+    /// Returns the permission bits of a file.
     pub fn mode(&self, path: &str) -> u32 {
         fs::metadata(self.path(path)).unwrap().mode() & 0o7777
     }
 
-    /// Everything in the workspace but the state of git and lbx.
+    /// Returns everything in the workspace except the state of git and lbx.
     pub fn tree(&self) -> BTreeMap<PathBuf, Standing> {
         let mut tree = BTreeMap::new();
         self.add_to_tree(&self.root, &mut tree);
@@ -227,7 +227,7 @@ impl Workspace {
         outcome
     }
 
-    /// What git prints, without the last newline; fails where git does.
+    /// Returns the output of git without the last newline; fails if git fails.
     #[track_caller]
     pub fn git(&self, arguments: &[&str]) -> String {
         let output = self.git_command(arguments).output().unwrap();
@@ -236,7 +236,7 @@ impl Workspace {
         String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned()
     }
 
-    /// A folder outside with lbx in it, as a user has it on PATH.
+    /// Creates a folder outside with lbx in it, as a user has it on PATH.
     #[allow(dead_code, reason = "not every test starts lbx by its name")]
     pub fn with_program(&self) -> PathBuf {
         let folder = self.outside.join("bin");
@@ -245,14 +245,14 @@ impl Workspace {
         folder
     }
 
-    /// Gives a command the root, and of the caller's environment nothing.
+    /// Sets the root as the folder of a command, and clears the caller's environment.
     #[allow(dead_code, reason = "most tests call lbx itself")]
     pub fn surround(&self, command: &mut Command) {
         command.current_dir(&self.root).env_clear();
         command.env("LBX_STATE_ID", STATE_ID).env("PATH", PATH_FIXED).env("HOME", self.outside.join("home"));
     }
 
-    /// A git command at the root with a fixed environment.
+    /// Returns a git command at the root with a fixed environment.
     pub fn git_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
@@ -270,7 +270,7 @@ impl Workspace {
         command
     }
 
-    /// The subjects of the snapshots, newest first.
+    /// Returns the subjects of the snapshots, newest first.
     pub fn snapshots(&self) -> Vec<String> {
         let known = self.git_command(&["rev-parse", "-q", "--verify", "lbx-snapshots"]).output().unwrap();
         if !known.status.success() {
@@ -280,7 +280,7 @@ impl Workspace {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// The id of the tree that `git add -A` would make of the work tree, through an index of its own.
+    /// Returns the id of the tree that `git add -A` would make of the work tree, with a separate index.
     pub fn tree_id(&self) -> String {
         let index = self.outside.join("index-of-tree");
         let git = |arguments: &[&str]| {
@@ -292,7 +292,7 @@ impl Workspace {
         git(&["write-tree"])
     }
 
-    /// The one file of lbx's state whose name has `part` in it.
+    /// Returns the only file of lbx's state whose name contains `part`.
     pub fn state_file(&self, part: &str) -> PathBuf {
         let mut found = Vec::new();
         let mut folders = vec![self.path(".lbx")];
@@ -317,7 +317,7 @@ pub fn make_fifo(path: &Path) {
     assert!(made.success());
 }
 
-/// SHA-256 of `bytes`, by coreutils, as hex.
+/// Returns the SHA-256 of `bytes` as hex, from coreutils.
 pub fn sha256(bytes: &[u8]) -> String {
     use std::io::Write;
     let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,8 +1,7 @@
-//! The functions that `fuzz/` fuzzes, over its seeds and what a seeded generator makes of them, so that
-//! they run in every test run and cannot rot.
+//! Runs the targets of `fuzz/` on their seeds and on seeded mutations of them, so that every test run executes them.
 //!
-//! `LBX_FUZZ_SECONDS=60` gives each target a minute instead of a fixed number of inputs, `LBX_SEED=N`
-//! other inputs.
+//! `LBX_FUZZ_SECONDS=60` gives each target a minute instead of a fixed number of inputs; `LBX_SEED=N` gives other
+//! inputs.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,19 +24,19 @@ mod random;
 
 use random::Random;
 
-/// Inputs made of all seeds of a target together.
+/// Number of inputs made of all seeds of a target together.
 const INPUTS: usize = 1_000;
-/// The same of a target that works on files.
+/// Number of inputs for a target that works on files.
 const INPUTS_ON_FILES: usize = 60;
-/// Those targets.
+/// Targets that work on files.
 const ON_FILES: [&str; 5] = ["calls", "dialects", "state", "repository", "files"];
-/// Inputs larger than this are cut, in bytes.
+/// Size in bytes at which inputs are cut.
 const INPUT_BYTES_MAX: usize = 4096;
-/// Where the child is told which target is its own.
+/// Variable that gives the child its target.
 const CHILD: &str = "LBX_FUZZ_CHILD";
 
 impl Random {
-    /// `seed` with a few bytes changed, pieces removed, doubled, or put in from `others`.
+    /// Returns `seed` with some bytes changed, and pieces removed, repeated, or inserted from `others`.
     fn mutated(&mut self, seed: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
         let mut data = seed.to_vec();
         for _ in 0..=self.below(5) {
@@ -64,31 +63,31 @@ impl Random {
     }
 }
 
-/// The folder of the seeds.
+/// Returns the folder of the seeds.
 fn seeds() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds")
 }
 
-/// The seeds of a target, in the order of their names.
+/// Returns the seeds of a target, sorted by name.
 fn seeds_of(target: &str) -> Vec<Vec<u8>> {
     let mut files: Vec<_> = fs::read_dir(seeds().join(target)).unwrap().flatten().collect();
     files.sort_by_key(fs::DirEntry::path);
     files.iter().map(|file| fs::read(file.path()).unwrap()).collect()
 }
 
-/// A number in an environment variable.
+/// Returns the number in an environment variable.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Where the home folders are: in memory if possible, since nothing in them need last.
+/// Returns the parent of the home folders: in memory if possible, since they are temporary.
 fn folder() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if fs::metadata(&memory).is_ok_and(|stat| stat.is_dir()) { memory } else { std::env::temp_dir() }
 }
 
-/// Runs one target in a process of its own, which has a home folder of its own and may overflow its
-/// stack without taking the others along.
+/// Runs one target in its own process with its own home folder. It may overflow its stack without ending the other
+/// targets.
 fn run(target: &str) {
     if std::env::var(CHILD).is_ok_and(|own| own == target) {
         return inputs(target);
@@ -137,7 +136,7 @@ fn inputs(target: &str) {
     println!("{target}: {made} inputs in {:?}", begun.elapsed());
 }
 
-/// A test for each target, and one that none is left out.
+/// Declares a test for each target, and one that checks that no target is missing.
 macro_rules! targets {
     ($(fn $test:ident() $target:literal)*) => {
         $(

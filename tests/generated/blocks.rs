@@ -1,5 +1,5 @@
-//! The blocks of code on the manual pages, beside their examples, and in the README: a test uses each as its
-//! reader would. A block that no test here knows is a failure.
+//! Code blocks of the manual pages, apart from their examples, and of the README. A test uses each as its reader would.
+//! A block that no test here knows is a failure.
 
 use std::process::Output;
 
@@ -9,24 +9,24 @@ use super::common::Workspace;
 use super::examples::run;
 use super::prose;
 
-/// Asks a server of MCP for one file.
+/// Asks an MCP server for one file.
 const MCP_LINES: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/list"}
 "#;
 
-/// A block: where it stands, and its text.
+/// A block with its place.
 struct Block {
-    /// The page and its section.
+    /// Page and section.
     place: String,
-    /// The lines.
+    /// Lines of the block.
     text: String,
 }
 
-/// How a block is used.
+/// A check that uses a block.
 type Use = fn(&str);
 
-/// Every block and what uses it, by the page, the section and the first word that tells it from others.
+/// Every block and its check, by the page, the section and the first distinguishing word.
 const USES: &[(&str, &str, Use)] = &[
     ("edit: WHAT MATCHES", "trailing_whitespace", each_tier_of_the_table_finds_its_text),
     ("edit: SKETCHES", "# ...", the_sketch_replaces_the_part_between_its_markers),
@@ -53,7 +53,7 @@ const USES: &[(&str, &str, Use)] = &[
     ("README: toml 1", "protect", what_the_example_names_is_protected),
 ];
 
-/// All blocks.
+/// Returns all blocks.
 fn blocks() -> Vec<Block> {
     let tree = lbx::cli::commands::tree();
     let mut pages: Vec<(String, &[prose::Section])> = tree
@@ -111,7 +111,7 @@ fn project() -> Workspace {
     Workspace::with(&[("src/main.rs", &lines), ("notes.txt", "one\ntwo\nthree\n")])
 }
 
-/// What a command prints; fails where the command does.
+/// Returns the output of a command; fails if the command fails.
 #[track_caller]
 fn said(output: &Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -120,12 +120,12 @@ fn said(output: &Output) -> String {
     out
 }
 
-/// The commands of a block, without the words beside them.
+/// Returns the commands of a block, without the text next to them.
 fn commands(block: &str) -> Vec<&str> {
     block.lines().filter_map(|line| line.split("  ").next()).filter(|line| !line.is_empty()).collect()
 }
 
-/// A policy with the block is one, and its commands have a proxy.
+/// Checks that a policy with the block is valid, and that its commands have a proxy.
 fn a_list_of_hosts_has_a_proxy(block: &str) {
     let ws = project();
     let policy = ws.outside.join("home/.config/lbx/config.toml");
@@ -137,7 +137,7 @@ fn a_list_of_hosts_has_a_proxy(block: &str) {
     assert!(answer["stdout"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{answer:#}");
 }
 
-/// The hosts of all rows together are a list that the policy takes, and git works as its row says.
+/// Checks that the policy takes the hosts of all rows as one list, and that git works as its row says.
 fn each_row_of_the_toolchains_holds(block: &str) {
     let rows: Vec<&str> = block
         .lines()
@@ -158,7 +158,7 @@ fn each_row_of_the_toolchains_holds(block: &str) {
     assert!(answer["warnings"].to_string().contains("`lbx squash`"), "{answer:#}");
 }
 
-/// Each row names a tier, which finds what the row says.
+/// Checks that each row names a tier that finds the text of the row.
 fn each_tier_of_the_table_finds_its_text(block: &str) {
     let cases = [
         ("trailing_whitespace", "let a = 1;   \nlet b = 2;\n", "let a = 1;\nlet b = 2;\n", "let c = 3;\n"),
@@ -187,7 +187,7 @@ fn each_tier_of_the_table_finds_its_text(block: &str) {
     }
 }
 
-/// The sketch changes the method that it shows, and nothing else.
+/// Checks that the sketch changes the method that it shows, and nothing else.
 fn the_sketch_replaces_the_part_between_its_markers(block: &str) {
     let before = "import sys\n\nclass Cart:\n    def total(self, items):\n        cost = 0\n        return sum(item.price for item in items)\n\n    def size(self):\n        return 1\n";
     let ws = Workspace::with(&[("cart.py", before)]);
@@ -196,18 +196,18 @@ fn the_sketch_replaces_the_part_between_its_markers(block: &str) {
     ws.holds("cart.py", before.replace("        cost = 0\n", ""));
 }
 
-/// A job is started, looked at, stopped and listed.
+/// Starts, queries, stops and lists a job.
 fn the_calls_of_a_job_work_one_after_the_other(block: &str) {
     let ws = project();
     ws.write("../names/npm", "#!/bin/sh\necho serving; exec sleep 60\n");
     ws.chmod("../names/npm", 0o755);
     for command in commands(block) {
-        // What may confine a command differs by machine; here it is the calls that count.
+        // The available backends differ by machine; only the calls matter here.
         said(&run(&ws, command, &[("LBX_BASH_BACKEND", "none")]));
     }
 }
 
-/// The hook's command goes with the harness's session.
+/// Checks that the hook's command uses the harness's session.
 fn the_hook_compacts_and_briefs(block: &str) {
     let settings: Value = serde_json::from_str(block).unwrap();
     let hook = &settings["hooks"]["SessionStart"][0];
@@ -219,7 +219,7 @@ fn the_hook_compacts_and_briefs(block: &str) {
     ws.lbx(&["write", "notes.txt", "--content", "x"]).error("not_read");
 }
 
-/// The branch has what was done, in one commit.
+/// Checks that the branch has the changes in one commit.
 fn git_alone_commits_what_was_done(block: &str) {
     let ws = project();
     ws.lbx(&["append", "notes.txt", "--content", "four\n"]).ok();
@@ -229,14 +229,14 @@ fn git_alone_commits_what_was_done(block: &str) {
     assert_eq!(ws.git(&["status", "--porcelain"]), "");
 }
 
-/// The line has an answer with its id.
+/// Checks that the line gets an answer with its id.
 fn a_line_is_answered(block: &str) {
     let answers = project().lbx_stdin(&["batch"], format!("{block}\n")).stdout_text();
     let answer: Value = serde_json::from_str(answers.trim_end()).unwrap();
     assert_eq!((&answer["ok"], &answer["id"]), (&json!(true), &json!(1)), "{answer}");
 }
 
-/// Every client has a row, and `init` writes the file that it names.
+/// Checks that every client has a row, and that `init` writes the file that it names.
 fn each_row_of_the_clients_names_its_file(block: &str) {
     let ws = project();
     let rows = block.lines().skip(1).map(|row| row.split_once(' ').unwrap());
@@ -252,7 +252,7 @@ fn each_row_of_the_clients_names_its_file(block: &str) {
     }
 }
 
-/// The forms are one request.
+/// Checks that the forms are one request.
 fn three_forms_of_a_request_have_one_answer(block: &str) {
     let ws = project();
     let answers: Vec<String> = commands(block).iter().map(|command| said(&run(&ws, command, &[]))).collect();
@@ -261,7 +261,7 @@ fn three_forms_of_a_request_have_one_answer(block: &str) {
     assert!(answers[0].contains("// line 41\\n"), "{}", answers[0]);
 }
 
-/// Both kinds of answer have the fields shown, and no others.
+/// Checks that both kinds of answer have exactly the fields shown.
 fn answers_have_those_fields(block: &str) {
     let shown = block.replace("{...}", "{}");
     let shown: Vec<Value> =
@@ -281,7 +281,7 @@ fn answers_have_those_fields(block: &str) {
     assert_eq!(keys(&refused["error"]), keys(&shown[1]["error"]));
 }
 
-/// Each line names a source that is above those before it.
+/// Checks that each line names a source with a higher priority than the lines before it.
 fn a_later_source_is_stronger(block: &str) {
     let ws = project();
     let config = |more: &str, variables: &[(&str, &str)]| {
@@ -305,7 +305,7 @@ fn a_later_source_is_stronger(block: &str) {
     assert_eq!(config("--set limits.read=104", &[("LBX_LIMITS_READ", "103")]), 104);
 }
 
-/// Nothing that the policy names can be written.
+/// Checks that no file that the policy names can be written.
 fn what_the_example_names_is_protected(block: &str) {
     let ws = project();
     ws.write(".lbx/config.toml", block);
@@ -318,7 +318,7 @@ fn what_the_example_names_is_protected(block: &str) {
     ws.lbx(&["write", "free.txt", "--content", "x"]).ok();
 }
 
-/// Servers start and list tools, the others answer.
+/// Checks that servers start and list tools, and that the other calls are answered.
 fn each_call_of_a_dialect_works(block: &str) {
     for command in commands(block) {
         let ws = project();
@@ -333,19 +333,19 @@ fn each_call_of_a_dialect_works(block: &str) {
     }
 }
 
-/// What `tests/install.rs` runs, and the tests themselves.
+/// Checks that the block has the commands that `tests/install.rs` runs, and the test commands.
 fn the_first_commands_are_those_that_are_tested(block: &str) {
     assert_eq!(commands(block), ["./install.sh --demo", "cargo test --locked"]);
     let install = include_str!("../install.rs");
     assert!(install.contains("fn the_demo_runs_from_an_archive_and_ends_with_a_next_step()"));
 }
 
-/// `the_readme_shows_what_happens` runs it.
+/// Does nothing: `the_readme_shows_what_happens` runs the block.
 fn tested_in_examples(_block: &str) {
     assert!(include_str!("examples.rs").contains("fn the_readme_shows_what_happens()"));
 }
 
-/// Every call and flag that agents are told of.
+/// Checks that every call and flag mentioned to agents exists.
 fn the_calls_for_agents_are_there(block: &str) {
     let tree = lbx::cli::commands::tree();
     let mut calls = 0;
@@ -358,7 +358,7 @@ fn the_calls_for_agents_are_there(block: &str) {
     assert!(calls > 8, "{calls}");
     let flags = tree.find_subcommand("edit").unwrap();
     assert!(block.contains("--why TEXT") && flags.get_arguments().any(|flag| flag.get_long() == Some("why")));
-    // The blocks that it names are taken.
+    // It accepts the forms of block that it names.
     let ws = project();
     ws.lbx(&["read", "notes.txt"]).ok();
     let markers: Vec<&str> = block
@@ -375,7 +375,7 @@ fn the_calls_for_agents_are_there(block: &str) {
     ws.holds("notes.txt", "one\n2\nthree\n");
 }
 
-/// A client that is configured so finds the tools of a project.
+/// Checks that a client with this configuration finds the tools of a project.
 fn the_configuration_starts_a_server(block: &str) {
     let ws = project();
     let configuration: Value = serde_json::from_str(block).unwrap();

@@ -1,4 +1,4 @@
-//! The examples of the manual pages. Each is run as it stands, in a workspace of its own.
+//! Examples of the manual pages. Each is run unchanged, in its own workspace.
 
 use std::process::{Command, Output};
 
@@ -6,27 +6,27 @@ use super::common::Workspace;
 
 /// An example.
 pub struct Example {
-    /// The page that it stands on.
+    /// Page of the example.
     pub page: &'static str,
-    /// What it does.
+    /// Description.
     pub about: &'static str,
-    /// Lines of a shell.
+    /// Shell script.
     pub script: &'static str,
-    /// What its output holds.
+    /// Text that its output contains.
     wants: &'static str,
 }
 
-/// An example of a page.
+/// Creates an example of a page.
 const fn on(page: &'static str, about: &'static str, script: &'static str, wants: &'static str) -> Example {
     Example { page, about, script, wants }
 }
 
-/// The examples of a page.
+/// Returns the examples of a page.
 pub fn of(page: &str) -> impl Iterator<Item = &'static Example> {
     EXAMPLES.iter().filter(move |example| example.page == page)
 }
 
-/// All of them.
+/// All examples.
 const EXAMPLES: &[Example] = &[
     on(
         "lbx",
@@ -502,14 +502,14 @@ const EXAMPLES: &[Example] = &[
     on("watch", "Follow one session until Ctrl+C:", "timeout -s INT 1 lbx watch --session alice || true", ""),
 ];
 
-/// The files of an example.
+/// Files of an example.
 const FILES: [(&str, &str); 3] = [
     ("notes.txt", "one\ntwo\nthree\n"),
     ("src/main.rs", "fn main() {\n    println!(\"hello\");\n}\n"),
     ("README.md", "# Demo\n\n## Install\n\nRun make.\n\n## Usage\n\nRun it.\n"),
 ];
 
-/// Runs lines of a shell, which finds lbx by its names.
+/// Runs shell lines in which lbx is found under its names.
 pub fn run(ws: &Workspace, script: &str, variables: &[(&str, &str)]) -> Output {
     for (key, value) in [("user.name", "A Developer"), ("user.email", "developer@example.com")] {
         ws.git(&["config", key, value]);
@@ -554,7 +554,7 @@ fn every_page_of_a_tool_has_three_examples() {
     }
 }
 
-/// The blocks of the README in that language.
+/// Returns the blocks of the README in that language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let readme = include_str!("../../README.md");
     let begin = format!("```{language}\n");
@@ -574,7 +574,7 @@ fn the_readme_shows_what_happens() {
         said.extend(["$ ", command, "\n", &String::from_utf8_lossy(&output.stdout)]);
     }
     assert_eq!(said, transcript);
-    // The first block installs and tests; the others go on in the same workspace.
+    // The first block installs and tests; the others continue in the same workspace.
     for script in &blocks("sh")[1..] {
         let output = run(&ws, script, &[]);
         assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stdout));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::common::Workspace;
 use super::examples::run;
 
-/// A project with the examples in it.
+/// Creates a project with the examples in it.
 fn project() -> Workspace {
     let ws = Workspace::with(&[
         ("version.txt", "1.2.0\n"),
@@ -23,7 +23,7 @@ fn project() -> Workspace {
     ws
 }
 
-/// What a command prints; fails where it does.
+/// Returns the output of a command; fails if the command fails.
 #[track_caller]
 fn said(output: &Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -31,7 +31,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// An example that is JSON.
+/// Returns an example that is JSON.
 fn json(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/examples").join(name);
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
@@ -79,7 +79,7 @@ fn the_hook_compacts_and_briefs_the_session_of_the_harness() {
     let brief = said(&run(&ws, &format!("echo '{{\"session_id\": \"5f0e-1\"}}' | {command}"), &[]));
     assert!(brief.starts_with("Resuming lbx session 5f0e-1"), "{brief}");
     assert!(brief.contains("version.txt"), "{brief}");
-    // What the old context had read is not in the new one.
+    // Files that the old context had read do not count as read in the new one.
     ws.lbx(&["write", "version.txt", "--content", "2\n", "--session", "5f0e-1"]).error("not_read");
 }
 

@@ -1,4 +1,4 @@
-//! The order of the crate's parts and of the engine's layers, and the files within them, as the sources name them.
+//! Order of the crate's parts and of the engine's layers, and of the files within them, as the sources use each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,14 +9,14 @@ const PARTS: [&str; 16] = [
     "tools", "app", "dialect", "catalog", "cli", "mcp",
 ];
 
-/// The layers of the engine, likewise.
+/// Layers of the engine; each uses only those before it.
 const LAYERS: [&str; 8] =
     ["workspace", "store", "journal", "history", "snapshot", "sandbox", "policy", "change"];
 
-/// The modules of the crate, each with its source, tests and comments aside: these may stand on anything.
+/// Modules of the crate, each with its source. Tests and comments are left out: tests may use anything.
 type Modules = BTreeMap<String, String>;
 
-/// Those of the sources.
+/// Reads the modules of the sources.
 fn modules() -> Modules {
     let mut modules = BTreeMap::new();
     add_modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "crate", &mut modules);
@@ -46,7 +46,7 @@ fn add_modules(folder: &Path, module: &str, modules: &mut Modules) {
     }
 }
 
-/// The paths that `use` declares, groups taken apart.
+/// Returns the paths that `use` declares, with groups expanded.
 fn paths_of(tree: &str) -> Vec<String> {
     let Some((before, group)) = tree.split_once('{') else {
         return tree.split(" as ").take(1).map(|path| path.trim().to_owned()).collect();
@@ -66,9 +66,9 @@ fn paths_of(tree: &str) -> Vec<String> {
     paths.iter().map(|path| format!("{}{path}", before.trim())).collect()
 }
 
-/// Every path that a source names from the root of the crate, from its own module or from the one above.
+/// Returns every path that a source names from the root of the crate, from its own module or from the parent module.
 fn paths_in(code: &str) -> Vec<String> {
-    // Who may see something is not what it uses.
+    // A visibility is not a use.
     let mut parts = code.split("pub(in ");
     let first = parts.next().unwrap().to_owned();
     let code = parts.fold(first, |code, part| code + part.split_once(')').unwrap().1);
@@ -82,14 +82,14 @@ fn paths_in(code: &str) -> Vec<String> {
         let is_start = |at: usize| !code[..at].ends_with(|before| is_word(before) || before == ':');
         for (at, _) in code.match_indices(&start).filter(|(at, _)| is_start(*at)) {
             let path = code[at..].split(|c: char| !is_word(c) && c != ':').next().unwrap();
-            // One that a group follows was taken apart above.
+            // A path before a group was expanded above.
             paths.extend((!path.ends_with("::")).then(|| path.to_owned()));
         }
     }
     paths
 }
 
-/// The module of `modules` that `path`, named in `module`, leads into, and what it names there.
+/// Returns the module of `modules` that `path`, used in `module`, leads into, and the name used there.
 fn resolved(path: &str, module: &str, modules: &Modules) -> Option<(String, String)> {
     let (mut from, mut rest) = (module.to_owned(), path);
     if rest.starts_with("crate::") {
@@ -109,7 +109,7 @@ fn resolved(path: &str, module: &str, modules: &Modules) -> Option<(String, Stri
     Some((found, item))
 }
 
-/// Whether a source defines a type of that name.
+/// Returns true if a source defines a type of that name.
 fn defines_type(code: &str, name: &str) -> bool {
     let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     ["struct", "enum", "trait", "type"].iter().any(|kind| {
@@ -118,8 +118,8 @@ fn defines_type(code: &str, name: &str) -> bool {
     })
 }
 
-/// What each module uses. A folder's front uses its files; they use the types that it defines itself, which is
-/// no circle.
+/// Returns the modules that each module uses. A folder's `mod.rs` uses its files, and they use the types that it
+/// defines itself; that does not count as a cycle.
 fn uses(modules: &Modules) -> BTreeMap<&str, BTreeSet<String>> {
     let of_module = |(module, code): (&String, &String)| {
         let is_used = |(used, item): &(String, String)| {
@@ -133,7 +133,7 @@ fn uses(modules: &Modules) -> BTreeMap<&str, BTreeSet<String>> {
     modules.iter().map(|entry| (entry.0.as_str(), of_module(entry))).collect()
 }
 
-/// Asserts that each of some modules below `above` uses only those before it.
+/// Asserts that each module of `order` below `above` uses only those before it.
 fn must_be_in_order(above: &str, order: &[&str]) {
     let modules = modules();
     let uses = uses(&modules);
@@ -171,7 +171,7 @@ fn no_files_use_each_other_in_a_circle() {
     let modules = modules();
     let mut uses = uses(&modules);
     assert!(uses.values().filter(|used| used.len() > 1).count() > 100, "the sources name what they use");
-    // What uses nothing that is left, or is used by nothing, stands in no circle.
+    // A module that uses no remaining module, or that none of them uses, is not part of a cycle.
     loop {
         let left = uses.len();
         let is_left: BTreeSet<&str> = uses.keys().copied().collect();

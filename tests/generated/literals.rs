@@ -3,17 +3,17 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A source, with what its literals say kept aside.
+/// A source with its literals separated.
 #[derive(Default)]
 pub struct Source {
-    /// The code without comments; a quotation mark stands for each literal.
+    /// Code without comments; a quotation mark replaces each literal.
     pub code: String,
-    /// What the literals say, in their order.
+    /// Contents of the literals, in order.
     pub literals: Vec<String>,
 }
 
 impl Source {
-    /// Takes a source apart.
+    /// Splits a source.
     pub fn new(text: &str) -> Self {
         let (mut source, mut letters) = (Self::default(), text.chars().peekable());
         while let Some(letter) = letters.next() {
@@ -22,7 +22,7 @@ impl Source {
         source
     }
 
-    /// The literals in the parentheses whose opening is at this place of the code.
+    /// Returns the literals in the parentheses that open at this place of the code.
     pub fn literals_at(&self, opening: usize) -> Vec<String> {
         let (before, behind) = self.code.split_at(opening);
         let (mut depth, mut count) = (0_u32, 0);
@@ -38,7 +38,7 @@ impl Source {
         self.literals.iter().skip(before.matches('"').count()).take(count).cloned().collect()
     }
 
-    /// Takes a letter, with what belongs to it.
+    /// Takes a character, with the rest of its token.
     fn take(&mut self, letter: char, letters: &mut Peekable<Chars<'_>>) {
         match letter {
             '/' if letters.peek() == Some(&'/') => {
@@ -58,14 +58,14 @@ impl Source {
         }
     }
 
-    /// How many signs open a raw literal, where the code ends with such an opening.
+    /// Returns the number of `#` signs of a raw literal, if the code ends with its opening.
     fn raw_signs(&self) -> Option<usize> {
         let before = self.code.trim_end_matches('#');
         before.ends_with('r').then_some(self.code.len() - before.len())
     }
 }
 
-/// Skips a character behind its opening mark; a lifetime has none that closes it.
+/// Skips a character literal after its opening quote; a lifetime has no closing one.
 fn character(letters: &mut Peekable<Chars<'_>>) {
     match letters.next() {
         Some('\\') => {
@@ -78,16 +78,16 @@ fn character(letters: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// The rest of a literal behind its opening mark.
+/// Returns the rest of a literal after its opening quote.
 fn escaped(letters: &mut Peekable<Chars<'_>>) -> String {
     let mut text = String::new();
     while let Some(letter) = letters.next() {
         match letter {
             '"' => break,
             '\\' => match letters.next() {
-                // The text goes on in the next line.
+                // The text continues on the next line.
                 Some('\n') => while letters.next_if(|letter| letter.is_whitespace()).is_some() {},
-                // Between words in any case.
+                // Whitespace between words in any case.
                 Some('n' | 't' | 'r') => text.push(' '),
                 Some(escaped) => text.push(escaped),
                 None => break,
@@ -98,7 +98,7 @@ fn escaped(letters: &mut Peekable<Chars<'_>>) -> String {
     text
 }
 
-/// The rest of a raw literal behind its opening mark, which as many signs close.
+/// Returns the rest of a raw literal after its opening quote, up to a quote with as many signs.
 fn raw(letters: &mut Peekable<Chars<'_>>, signs: usize) -> String {
     let (mut text, end) = (String::new(), format!("\"{}", "#".repeat(signs)));
     for letter in letters {

@@ -1,6 +1,6 @@
-//! `man/` and `completions/` say what the command line takes, because they are written from it.
+//! `man/` and `completions/` match the command line, because they are generated from it.
 //!
-//! `BLESS=1 cargo test --test generated` writes them anew.
+//! `BLESS=1 cargo test --test generated` rewrites them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -28,14 +28,14 @@ use std::process::Command as Process;
 use lbx::cli::commands::tree;
 use lbx::error::ErrorKind;
 
-/// What there should be, by path from the package's folder.
+/// Expected files, by path from the package's folder.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Complaints about what `clap_mangen` writes, which nobody sees in the page, and about the date that
-/// a page in step with the command line does not have.
+/// Lint messages about the output of `clap_mangen` that do not affect the page, and about the missing date: a generated
+/// page has none.
 const WORDS_OF_THE_GENERATOR: [&str; 2] = ["skipping paragraph macro", "missing date"];
 
-/// Everything that is generated.
+/// Returns everything that is generated.
 fn generated() -> Files {
     let mut files = Files::new();
     for (name, page) in pages::all() {
@@ -47,14 +47,14 @@ fn generated() -> Files {
     files
 }
 
-/// The lines without blanks at their ends, so that git and its hooks have nothing to say.
+/// Returns the lines without trailing blanks, so that git and its hooks do not complain.
 fn without_trailing_blanks(text: &[u8]) -> Vec<u8> {
     let text = String::from_utf8(text.to_vec()).unwrap();
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     format!("{}\n", lines.join("\n").trim_end()).into_bytes()
 }
 
-/// The files that are there.
+/// Returns the existing files.
 fn present(package: &Path) -> Files {
     let mut files = Files::new();
     for folder in ["man", "completions"] {
@@ -120,7 +120,7 @@ fn a_long_description_begins_with_the_short_one_as_a_paragraph() {
     }
 }
 
-/// What is generated, as files in a folder that goes with the answer.
+/// Writes the generated files into a temporary folder, which is returned with them.
 fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().unwrap();
     let mut paths = Vec::new();
@@ -177,14 +177,14 @@ fn completions_are_scripts_that_their_shells_take() {
     let (folder, _paths) = written();
     for (shell, script) in [("bash", "lbx.bash"), ("zsh", "_lbx"), ("fish", "lbx.fish")] {
         let script = folder.path().join("completions").join(script);
-        // Only a shell that is there can be asked.
+        // Only an installed shell can check it.
         if let Ok(checked) = Process::new(shell).arg("-n").arg(&script).output() {
             assert!(checked.status.success(), "{shell}: {}", String::from_utf8_lossy(&checked.stderr));
         }
     }
 }
 
-/// All Rust sources below a folder, as one text.
+/// Appends all Rust sources below a folder to one text.
 fn sources(folder: &Path, text: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -196,7 +196,7 @@ fn sources(folder: &Path, text: &mut String) {
     }
 }
 
-/// The names of tests in a part of a page: words in backticks that only tests have.
+/// Returns the names of tests in a part of a page: words in backticks that only tests have.
 fn tests_in(part: &str) -> Vec<&str> {
     let is_name = |name: &&str| {
         let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -226,7 +226,7 @@ fn every_rule_names_a_test_that_exists() {
     }
 }
 
-/// Every file below a folder.
+/// Collects every file below a folder.
 fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -262,7 +262,7 @@ fn the_readme_lists_every_tool() {
     }
 }
 
-/// Lines of the README.
+/// Largest number of lines of the README.
 const README_LINES_MAX: usize = 170;
 
 #[test]
@@ -270,7 +270,7 @@ fn each_guarantee_of_the_readme_is_linked_to_its_test() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = include_str!("../../README.md");
     assert!(readme.lines().count() <= README_LINES_MAX, "{} lines", readme.lines().count());
-    // Links are [words](path); those of a test have its name as their words, in backticks.
+    // Links are [words](path). A link to a test has its name as the words, in backticks.
     let links = readme.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(path, _)| path);
     for path in links {
         let path = path.split('#').next().unwrap();

@@ -1,4 +1,4 @@
-//! The manual pages, written from the command line's own tree, the schemas and [`prose`].
+//! The manual pages, generated from the command line's tree, the schemas and [`prose`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,12 +18,12 @@ use serde_json::Value;
 use super::examples::{self, Example};
 use super::prose;
 
-/// The heading of the options that every tool has.
+/// Heading of the options of every tool.
 const GLOBAL: &str = "Options of every tool";
-/// How deep the fields of a response are told.
+/// Depth to which the fields of a response are described.
 const DEPTH_MAX: usize = 3;
 
-/// Every page, by its file's name.
+/// Returns every page with its file name.
 pub fn all() -> Vec<(String, Vec<u8>)> {
     let mut tree = tree();
     tree.build();
@@ -39,7 +39,7 @@ pub fn all() -> Vec<(String, Vec<u8>)> {
     pages
 }
 
-/// The page of one tool.
+/// Returns the page of one tool.
 fn tool_page(command: &Command) -> Vec<u8> {
     let name = format!("lbx-{}", command.get_name());
     let mut page = Page::new(&name, 1, &about(command));
@@ -72,7 +72,7 @@ fn tool_page(command: &Command) -> Vec<u8> {
     page.finish()
 }
 
-/// The page of lbx itself.
+/// Returns the page of lbx itself.
 fn main_page(tree: &Command) -> Vec<u8> {
     let mut page = Page::new("lbx", 1, &about(tree));
     page.section("SYNOPSIS");
@@ -100,7 +100,7 @@ fn main_page(tree: &Command) -> Vec<u8> {
     page.finish()
 }
 
-/// The page of requests, answers and kinds of error.
+/// Returns the page of requests, answers and kinds of error.
 fn json_page() -> Vec<u8> {
     let mut page = Page::new("lbx-json", 7, "requests, responses and errors of lbx as JSON");
     for (title, text) in prose::JSON {
@@ -113,7 +113,7 @@ fn json_page() -> Vec<u8> {
     page.finish()
 }
 
-/// The page of the model families' tools, and of where lbx does not do what theirs do.
+/// Returns the page of the model families' tools, with the differences from the originals.
 fn dialects_page() -> Vec<u8> {
     let mut page = Page::new("lbx-dialects", 7, "the tools of model families, as lbx serves them");
     for (title, text) in prose::DIALECTS {
@@ -139,7 +139,7 @@ fn dialects_page() -> Vec<u8> {
     page.finish()
 }
 
-/// The page of the policy.
+/// Returns the page of the policy.
 fn policy_page() -> Vec<u8> {
     let mut page = Page::new("lbx-policy", 5, "the settings of lbx in a workspace");
     for (title, text) in prose::POLICY {
@@ -169,12 +169,12 @@ fn policy_page() -> Vec<u8> {
     page.finish()
 }
 
-/// What a command is for, in a line.
+/// Returns the purpose of a command, in one line.
 fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// What a command is for, without the line that the page begins with.
+/// Returns the description of a command, without the line that begins the page.
 fn description(command: &Command) -> String {
     let about = about(command);
     let long = command.get_long_about().map_or_else(|| about.clone(), ToString::to_string);
@@ -183,12 +183,12 @@ fn description(command: &Command) -> String {
     whole.replace('`', "")
 }
 
-/// Whether an argument is one of those that every tool has.
+/// Returns true if an argument is one of those of every tool.
 fn is_global(argument: &Arg) -> bool {
     argument.get_help_heading() == Some(GLOBAL) || argument.get_id() == "help"
 }
 
-/// How a command is called, as a person reads it: what must be there without brackets.
+/// Returns the usage line of a command: required arguments have no brackets.
 fn synopsis(command: &Command) -> String {
     let name = command.get_name();
     let mut words = vec![format!("lbx {name}")];
@@ -211,7 +211,7 @@ fn synopsis(command: &Command) -> String {
     lines
 }
 
-/// What the value of an argument is called.
+/// Returns the name of an argument's value.
 fn value_of(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     if names.is_empty() {
@@ -220,7 +220,7 @@ fn value_of(argument: &Arg) -> String {
     names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Words in lines of at most 76 characters, the later ones indented.
+/// Wraps words into lines of at most 76 characters, the later ones indented.
 fn wrapped(words: &[String]) -> String {
     let mut lines = vec![String::new()];
     for word in words {
@@ -237,12 +237,11 @@ fn wrapped(words: &[String]) -> String {
     lines.join("\n")
 }
 
-/// A page that grows.
+/// A page under construction.
 struct Page(String);
 
 impl Page {
-    /// A page with its heading and its name. It has no date: a page that is in step with the command
-    /// line has none of its own.
+    /// Begins a page with its heading and its name. It has no date, because it always matches the command line.
     fn new(name: &str, section: u8, about: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let title = name.to_uppercase();
@@ -258,7 +257,7 @@ impl Page {
         let _ = writeln!(self.0, ".SH {}", quoted(title));
     }
 
-    /// Paragraphs, as a blank line parts them.
+    /// Adds paragraphs, which blank lines separate.
     fn text(&mut self, text: &str) {
         for paragraph in text.split("\n\n") {
             let lines = paragraph.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
@@ -266,7 +265,7 @@ impl Page {
         }
     }
 
-    /// Paragraphs, of which those whose every line is indented stand as they are.
+    /// Adds paragraphs; those with every line indented are kept as they are.
     fn prose(&mut self, text: &str) {
         for paragraph in text.trim_matches('\n').split("\n\n") {
             match prose::verbatim(paragraph) {
@@ -276,22 +275,22 @@ impl Page {
         }
     }
 
-    /// Lines as they are.
+    /// Adds lines as they are.
     fn verbatim(&mut self, text: &str) {
         let _ = writeln!(self.0, ".PP\n.nf\n.RS 4\n{}\n.RE\n.fi", escaped(text));
     }
 
-    /// An item of a list.
+    /// Adds an item of a list.
     fn item(&mut self, text: &str) {
         let _ = writeln!(self.0, ".IP \\(bu 2\n{}", escaped(text));
     }
 
-    /// A word and what it stands for.
+    /// Adds a term and its definition.
     fn entry(&mut self, tag: &str, what: &str) {
         let _ = writeln!(self.0, ".TP\n\\fB{}\\fR\n{}", escaped(tag), escaped(&what.replace('`', "")));
     }
 
-    /// The options of a command's own.
+    /// Adds the options of a command, without the global ones.
     fn options(&mut self, command: &Command) {
         let own = command.clone().mut_args(|argument| {
             let hide = argument.is_hide_set() || is_global(&argument);
@@ -304,13 +303,13 @@ impl Page {
         self.rendered(own);
     }
 
-    /// The options that every tool has.
+    /// Adds the options of every tool.
     fn global_options(&mut self, tree: &Command) {
         let global = tree.clone().mut_args(|argument| argument.help_heading(None::<&str>));
         self.rendered(global);
     }
 
-    /// The options of a command as the generator renders them, without its headings.
+    /// Adds the options of a command as the generator renders them, without its headings.
     fn rendered(&mut self, command: Command) {
         let mut options = Vec::new();
         Man::new(command).render_options_section(&mut options).unwrap();
@@ -320,8 +319,8 @@ impl Page {
         }
     }
 
-    /// The fields of a response, with those of what it lists. `forms` are the forms of the whole response:
-    /// where a list has items of such a form, the page names it instead of telling all its fields again.
+    /// Adds the fields of a response, with those of its lists. `forms` are the forms of the whole response: if a list
+    /// has items of such a form, the page names it instead of repeating its fields.
     fn fields(&mut self, schema: &Value, prefix: &str, depth: usize, forms: &[Value]) {
         let fields_of = |form: &Value| form.get("properties").cloned().unwrap_or_default();
         if let Some(number) = (1..).zip(forms).find(|(_, form)| **form == fields_of(schema)).map(|(at, _)| at)
@@ -362,7 +361,7 @@ impl Page {
         }
     }
 
-    /// Every kind of error with its exit status.
+    /// Adds every kind of error with its exit status.
     fn statuses(&mut self) {
         self.entry("0", "The response has ok: true.");
         let mut by_status: BTreeMap<u8, Vec<ErrorKind>> = BTreeMap::new();
@@ -376,7 +375,7 @@ impl Page {
         }
     }
 
-    /// The examples of a page, which the tests run.
+    /// Adds the examples of a page, which the tests run.
     fn examples(&mut self, of: &str) {
         let examples: Vec<&Example> = examples::of(of).collect();
         if examples.is_empty() {
@@ -389,7 +388,7 @@ impl Page {
         }
     }
 
-    /// Other pages.
+    /// Adds references to other pages.
     fn see_also(&mut self, pages: &[&str]) {
         self.section("SEE ALSO");
         let pages: Vec<String> = pages
@@ -400,26 +399,26 @@ impl Page {
         let _ = writeln!(self.0, "{}", pages.join(", "));
     }
 
-    /// The page.
+    /// Returns the page.
     fn finish(self) -> Vec<u8> {
         self.0.into_bytes()
     }
 }
 
-/// A description in one line.
+/// Returns a description in one line.
 fn in_words(what: &str) -> String {
     what.replace('\n', " ")
 }
 
-/// A heading as roff takes it.
+/// Returns a heading in roff syntax.
 fn quoted(title: &str) -> String {
     if title.contains(' ') { format!("\"{title}\"") } else { title.to_owned() }
 }
 
-/// A text for roff: no character of it is a command.
+/// Escapes a text for roff: none of its characters is a command.
 fn escaped(text: &str) -> String {
     let escaped = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq").replace('`', "\\(ga");
-    // A line that begins with a dot is a command, save for the line break put there on purpose.
+    // A line that begins with a dot is a command, except for the line break put there on purpose.
     let lines = escaped.split('\n').map(|line| {
         if line.starts_with('.') && line != ".br" { format!("\\&{line}") } else { line.to_owned() }
     });

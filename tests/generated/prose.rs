@@ -1,11 +1,11 @@
-//! What the manual pages say beside what the types say.
+//! Text of the manual pages that the types do not contain.
 //!
-//! Paragraphs are parted by blank lines; one whose every line is indented by four blanks stands as it is.
+//! Blank lines separate paragraphs. A paragraph with every line indented by four spaces is kept as it is.
 
 /// A section: its title and its text.
 pub type Section = (&'static str, &'static str);
 
-/// The lines of a paragraph that stands as it is; `None` for any other.
+/// Returns the lines of a paragraph that is kept as it is; `None` for any other.
 pub fn verbatim(paragraph: &str) -> Option<String> {
     let is_block = paragraph.lines().all(|line| line.starts_with("    "));
     let lines = || paragraph.lines().map(|line| line.get(4..).unwrap_or("")).collect::<Vec<_>>();
@@ -33,7 +33,7 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ),
 ];
 
-/// What `--exit-status` reports for a tool that has more to say than success.
+/// Exit statuses under `--exit-status` for tools that report more than success.
 pub const EXIT_STATUS: &[(&str, &str)] = &[
     ("grep", "With --exit-status or --quiet, 1 if nothing matched."),
     ("read", "With --text, that of the first file that cannot be read."),
@@ -48,7 +48,7 @@ pub const EXIT_STATUS: &[(&str, &str)] = &[
     ("batch", "The status of a batch is 0, or that of the first request that failed."),
 ];
 
-/// Files that lbx keeps, as a page shows them.
+/// Files that lbx writes, as a page shows them.
 pub const FILES: &[(&str, &str)] = &[
     (".lbx/", "What lbx keeps at the workspace root; git ignores it."),
     (
@@ -66,7 +66,7 @@ pub const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The further sections of a tool's page.
+/// Returns the additional sections of a tool's page.
 pub fn sections_of(tool: &str) -> &'static [Section] {
     match tool {
         "edit" => EDIT,
@@ -82,7 +82,7 @@ pub fn sections_of(tool: &str) -> &'static [Section] {
     }
 }
 
-/// How an edit finds its place.
+/// Matching of an edit.
 const EDIT: &[Section] = &[
     (
         "WHAT MATCHES",
@@ -136,7 +136,7 @@ Without sketch, write and edit reject new text that contains such a marker, unle
     ),
 ];
 
-/// What a patch may look like, and where a hunk goes.
+/// Forms of a patch, and how a hunk is placed.
 const PATCH: &[Section] = &[
     (
         "FORMATS",
@@ -183,7 +183,7 @@ Under the name apply_patch, old lines that match exactly once prove that the cal
     ),
 ];
 
-/// What a command can reach.
+/// Files and services that a command can reach.
 const BASH: &[Section] = &[
     (
         "CONFINEMENT",
@@ -324,7 +324,7 @@ whose supervisor is killed ends at once and is lost; the next scan records what 
     ),
 ];
 
-/// How a harness calls it after it has compacted a context.
+/// Use by a harness after it has compacted a context.
 const SESSION: &[Section] = &[(
     "AFTER A CONTEXT WAS COMPACTED",
     "
@@ -341,7 +341,7 @@ stand for the process which starts both.
 ",
 )];
 
-/// How a part is taken back.
+/// Undoing a part of a change.
 const UNDO: &[Section] = &[(
     "ANY CHANGE OF A SESSION",
     "
@@ -351,7 +351,7 @@ sides. It is a change of its own, so undo can revert it. lbx review shows the co
 ",
 )];
 
-/// What becomes one commit.
+/// Changes that go into one commit.
 const SQUASH: &[Section] = &[(
     "WHAT IS COMMITTED",
     "
@@ -372,7 +372,7 @@ With git alone, as long as nothing was uncommitted before and only one session w
 ",
 )];
 
-/// The form of a line.
+/// Form of a line.
 const BATCH: &[Section] = &[(
     "LINES",
     "
@@ -385,7 +385,7 @@ those after it.
 ",
 )];
 
-/// Where the rest is.
+/// Reference to the other pages.
 const CONFIG: &[Section] =
     &[("SETTINGS", "\nlbx-policy(5) describes the files, their order, and every setting.\n")];
 
@@ -452,7 +452,7 @@ Neither do append, prepend and section, nor delete and move, whose old bytes are
     ),
 ];
 
-/// The policy's files.
+/// Policy files.
 pub const POLICY: &[Section] = &[
     (
         "DESCRIPTION",
@@ -512,7 +512,7 @@ start, start with this:
     ),
 ];
 
-/// What `lbx-dialects` says besides the families' tools.
+/// Sections of `lbx-dialects` apart from the families' tools.
 pub const DIALECTS: &[Section] = &[
     (
         "DESCRIPTION",

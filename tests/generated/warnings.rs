@@ -1,15 +1,15 @@
-//! Every warning, and everything that `doctor` finds, is brought about by some test.
+//! Some test triggers every warning and every finding of `doctor`.
 
 use std::path::Path;
 
 use super::files_below;
 use super::literals::Source;
 
-/// What writes a warning or a finding.
+/// Calls that write a warning or a finding.
 const WRITERS: [&str; 5] = [".warn(", ".warn_if(", "warnings.push(", "Finding::notice(", "Finding::problem("];
-/// Words in a row that one literal of a test must quote, or all where there are fewer.
+/// Number of consecutive words that one literal of a test must quote, or all words of a shorter text.
 const QUOTED_WORDS: usize = 4;
-/// Texts that no test brings about, and why.
+/// Texts that no test triggers, and why.
 const EXCEPTIONS: [(&str, &str); 7] = [
     ("there are too many files to look at each", "takes half a million files; tried by hand"),
     (
@@ -35,7 +35,7 @@ const EXCEPTIONS: [(&str, &str); 7] = [
     ("It is settled now.", "another call must end between two looks at its lock"),
 ];
 
-/// The words of a text that stand between its placeholders, in runs.
+/// Returns the words between the placeholders of a text, in runs.
 fn runs(text: &str) -> Vec<Vec<String>> {
     let mut depth = 0_u32;
     let marked: String = text
@@ -55,7 +55,7 @@ fn runs(text: &str) -> Vec<Vec<String>> {
     marked.lines().map(words).filter(|words| !words.is_empty()).collect()
 }
 
-/// The words of a text, without what stands around them.
+/// Returns the words of a text, without the punctuation around them.
 fn words(text: &str) -> Vec<String> {
     let is_around = |letter: char| !letter.is_alphanumeric() && letter != '-';
     text.split_whitespace()
@@ -64,7 +64,7 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Texts of a source, behind what writes them.
+/// Returns the texts of a source that the writers take.
 fn written(source: &Source) -> Vec<String> {
     let behind = |writer: &&str| -> Vec<String> {
         let places = source.code.match_indices(writer);
@@ -73,7 +73,7 @@ fn written(source: &Source) -> Vec<String> {
     WRITERS.iter().flat_map(behind).collect()
 }
 
-/// Whether a literal of the tests quotes a text.
+/// Returns true if a literal of the tests quotes a text.
 fn is_quoted(text: &str, quotes: &[String]) -> bool {
     let runs = runs(text);
     let longest = runs.iter().map(Vec::len).max().unwrap_or(0).min(QUOTED_WORDS);
@@ -86,7 +86,7 @@ fn is_quoted(text: &str, quotes: &[String]) -> bool {
     longest == 0 || runs.iter().any(has)
 }
 
-/// What the literals of a source of tests say, word by word.
+/// Returns the texts of the literals of a test source, word by word.
 fn quotes(source: &Source) -> impl Iterator<Item = String> {
     source.literals.iter().map(|text| format!(" {} ", words(text).join(" ")))
 }
@@ -103,7 +103,7 @@ fn every_warning_is_brought_about_by_a_test() {
             let (own, unit_tests) = source.split_at(source.find("#[cfg(test)]").unwrap_or(source.len()));
             quoted.extend(quotes(&Source::new(unit_tests)));
             texts.extend(written(&Source::new(own)).into_iter().map(|text| (file.clone(), text)));
-        // This folder quotes what no test brings about.
+        // This folder quotes texts that no test triggers.
         } else if !file.starts_with(package.join("tests/generated")) {
             quoted.extend(quotes(&Source::new(&source)));
         }

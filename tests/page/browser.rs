@@ -1,4 +1,4 @@
-//! A real browser without a screen, spoken to over its `DevTools` pipe.
+//! A real headless browser, controlled over its `DevTools` pipe.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -9,29 +9,29 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Longer than any step takes on a busy machine.
+/// Time limit of a step, longer than any takes on a busy machine.
 const HANG: Duration = Duration::from_secs(60);
-/// Names under which the browser is installed.
+/// Names of the browser's binary.
 const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
 
 /// A browser with one page.
 pub struct Browser {
-    /// The process.
+    /// Browser process.
     child: Child,
-    /// Where commands go.
+    /// Pipe for commands.
     commands: ChildStdin,
-    /// What it says.
+    /// Messages from the browser.
     said: Receiver<Value>,
-    /// The page's session.
+    /// Session of the page.
     page: String,
-    /// The number of the last command.
+    /// Number of the last command.
     last: u64,
-    /// What happened so far, apart from answers.
+    /// Events so far, without answers.
     pub events: Vec<Value>,
 }
 
 impl Browser {
-    /// Starts a browser whose profile is in `folder`; `None`, with a message, where there is none.
+    /// Starts a browser with its profile in `folder`; returns `None`, with a message, if no browser is installed.
     pub fn start(folder: &Path) -> Option<Self> {
         let found = NAMES.iter().find(|name| {
             let which = Command::new("sh").args(["-c", &format!("command -v {name}")]).output();
@@ -96,7 +96,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page.
+    /// Returns the value of an expression in the page.
     pub fn value(&mut self, expression: &str) -> Value {
         let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", &parameters);
@@ -135,7 +135,7 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", &json!({"type": "keyUp", "key": key}));
     }
 
-    /// A picture of the window, as PNG.
+    /// Returns a screenshot of the window, as PNG.
     #[allow(dead_code, reason = "for a look at the page by hand")]
     pub fn picture(&mut self) -> Vec<u8> {
         use base64::Engine as _;
@@ -143,7 +143,7 @@ impl Browser {
         base64::engine::general_purpose::STANDARD.decode(data["data"].as_str().unwrap()).unwrap()
     }
 
-    /// What the page complained of, and what it asked for from elsewhere.
+    /// Returns the errors of the page, and its requests to other hosts.
     pub fn complaints(&self) -> Vec<String> {
         let is_bad = |event: &&Value| match event["method"].as_str().unwrap_or_default() {
             "Runtime.exceptionThrown"

@@ -1,4 +1,4 @@
-//! The page of a review, in a real browser. Skipped with a message where there is none.
+//! The page of a review in a real browser. Skipped with a message if none is installed.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,12 +19,12 @@ use browser::Browser;
 use common::Workspace;
 use serde_json::json;
 
-/// What would do something wherever it came into the page as markup.
+/// Text that would have an effect if the page inserted it as markup.
 const HOSTILE: &str = "</script><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">\u{202e}evil";
 /// A file name of that kind.
 const HOSTILE_NAME: &str = "<img src=x onerror=document.title='hacked'>\"'`${1}&lt;.txt";
 
-/// A story with changes of many kinds, and its page.
+/// Creates a story with changes of many kinds, and its page.
 fn story() -> (Workspace, PathBuf) {
     let text: String = (1..=60).map(|number| format!("let value_{number} = compute({number});\n")).collect();
     let ws = Workspace::with(&[("src/a.rs", text.as_str()), ("b.txt", "b\n"), ("read.txt", "r\n")]);
@@ -51,7 +51,7 @@ fn story() -> (Workspace, PathBuf) {
     (ws, page)
 }
 
-/// A browser, unless there is none.
+/// Starts a browser, if one is installed.
 fn browser(ws: &Workspace) -> Option<Browser> {
     Browser::start(&ws.outside.join("browser"))
 }
@@ -66,7 +66,7 @@ fn the_page_of_a_review_works_in_a_browser() {
     browser.until("document.querySelectorAll('#c1 td.add ins').length > 0");
     assert_eq!(browser.value("document.querySelector('#c1 td.del del').textContent"), "compute");
     assert_eq!(browser.value("document.querySelector('#c1 td.add ins').textContent"), "calculate");
-    // The list tells changes apart by what they come to and why; what was refused is a click away.
+    // The list shows the effect and the reason of each change; a failed call is one click away.
     let row = browser.value("document.querySelector('#list-changes li').innerText");
     let row = row.as_str().unwrap();
     assert!(row.contains("+3 −2") && row.contains("</script><script>document"), "{row}");
@@ -76,7 +76,7 @@ fn the_page_of_a_review_works_in_a_browser() {
     // Each command is there, ready to be copied.
     let command = "lbx undo --session s --seq 1 --path src/a.rs --hunk 2";
     assert_eq!(browser.value("document.querySelectorAll('#c1 td.hunk button')[1].dataset.command"), command);
-    // Changes and files are walked by keyboard.
+    // The keyboard moves through changes and files.
     let current = "document.querySelector('main .current').id";
     for (key, wanted) in
         [("j", "c1"), ("j", "c2"), ("k", "c1"), ("n", "c1-f1"), ("n", "c2-f1"), ("p", "c1-f1"), ("j", "c2")]
@@ -85,7 +85,7 @@ fn the_page_of_a_review_works_in_a_browser() {
         assert_eq!(browser.value(current), wanted, "{key}");
     }
     assert_eq!(browser.value("location.hash"), "#c2");
-    // Files are folded, one and all.
+    // Files can be folded, one or all.
     browser.press("n");
     browser.press("x");
     assert_eq!(browser.value("document.querySelector('main .file.current').open"), false);
@@ -126,7 +126,7 @@ fn nothing_hostile_in_a_story_runs_or_loads_anything() {
     assert_eq!(browser.value("document.querySelectorAll('img, iframe, object, embed, link').length"), 0);
     assert_eq!(browser.value("document.scripts.length"), 2);
     assert_eq!(browser.value("document.querySelector('#c2 .path').textContent"), HOSTILE_NAME);
-    // What turns the direction of a line is shown by its number.
+    // A character that reverses the direction of a line is shown by its number.
     let text = browser.value("document.querySelector('#c2 td.add').textContent");
     assert!(text.as_str().unwrap().contains("U+202Eevil"), "{text}");
     assert!(
@@ -136,7 +136,7 @@ fn nothing_hostile_in_a_story_runs_or_loads_anything() {
             .unwrap()
             .starts_with("</script><script>")
     );
-    // Nor would anything run that came in by another way.
+    // A script inserted in another way would not run either.
     let injected = "(() => { const s = document.createElement('script'); s.textContent = \"document.title = 'hacked'\"; document.body.append(s); return document.title; })()";
     assert_eq!(browser.value(injected), "Review of session s in ws");
     let loads = browser.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
@@ -176,7 +176,7 @@ fn five_hundred_changes_of_two_thousand_files_open_and_render_only_what_is_seen(
         }).collect();
         json!({"by": "session", "seq": seq, "tool": "patch", "time": "2026-01-01T00:00:00Z", "subject": format!("patch: {seq}"), "files": files})
     }).collect();
-    // The page of a small story, with a large one in its place.
+    // The page of a small story, with the data of a large one.
     ws.lbx(&["write", "b.txt", "--content", "b\n", "--session", "s"]).ok();
     let page = ws.outside.join("review.html");
     ws.lbx(&["review", "--session", "s", "--html", page.to_str().unwrap()]).ok();
@@ -198,7 +198,7 @@ fn five_hundred_changes_of_two_thousand_files_open_and_render_only_what_is_seen(
     browser.until("document.querySelectorAll('table').length > 0");
     assert!(browser.value("document.querySelectorAll('table').length").as_u64().unwrap() < 100);
     assert_eq!(browser.complaints(), Vec::<String>::new());
-    // For whoever measures; nothing is asserted of it.
+    // For measurements; nothing is asserted.
     let ready = browser.value("Number(document.documentElement.dataset.ready)");
     assert!(ready.is_number(), "{ready}");
     if std::env::var_os("LBX_SHOW_TIMES").is_some() {

@@ -1,9 +1,9 @@
-//! The table of cases in `tests/cases/patch/`: what stands before, the request, and what comes of it.
+//! The case table in `tests/cases/patch/`: the files before, the request, and the result.
 //!
-//! A line is a JSON object: `name`; `before`, files by path, each a text, `{text, mode}`, `{hex}`
-//! bytes or the target of a `{link}`; `request`; and either `after`, or `already` where all of it
-//! stands, or `error` with the words that the message `says`. Every file is read first, save where
-//! `unread` is true. What is applied must stay when the patch comes again, and an undo takes it back.
+//! A line is a JSON object. `name` is its name, and `request` the request. `before` holds files by path: each is a
+//! text, `{text, mode}`, `{hex}` bytes or the target of a `{link}`. The result is `after`, `already` if everything is
+//! already applied, or `error` with the text that the message `says`. Every file is read first, unless `unread` is
+//! true. An applied patch must change nothing when it is repeated, and an undo must revert it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,26 +13,26 @@ use serde_json::{Value, json};
 
 use crate::common::Workspace;
 
-/// A tree as the cases describe it: a mode where it matters, and bytes; `None` for a symlink.
+/// A tree as the cases describe it: a mode if it matters, and bytes; `None` for a symlink.
 type Tree = BTreeMap<String, (Option<u32>, Vec<u8>)>;
 
-/// The mode of a file that a case does not name one for.
+/// Default mode of a file in a case.
 const MODE: u32 = 0o644;
 
-/// One line of the table and where it is tried.
+/// One line of the table and its workspace.
 struct Case {
-    /// The line.
+    /// Line of the table.
     line: Value,
-    /// The workspace.
+    /// Workspace of the case.
     ws: Workspace,
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 fn unhex(digits: &str) -> Vec<u8> {
     (0..digits.len() / 2).map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap()).collect()
 }
 
-/// The tree that a case describes.
+/// Returns the tree that a case describes.
 fn described(files: &Value) -> Tree {
     let file = |value: &Value| match value {
         Value::String(text) => (Some(MODE), text.clone().into_bytes()),
@@ -46,7 +46,7 @@ fn described(files: &Value) -> Tree {
     files.as_object().unwrap().iter().map(|(path, value)| (path.clone(), file(value))).collect()
 }
 
-/// The tree that stands in a workspace; an empty folder is one with a slash at its end.
+/// Returns the tree of a workspace; an empty folder has a slash at its end.
 fn standing(ws: &Workspace) -> Tree {
     let all = ws.tree();
     let mut tree = Tree::new();
@@ -63,7 +63,7 @@ fn standing(ws: &Workspace) -> Tree {
 }
 
 impl Case {
-    /// A workspace as the case wants it.
+    /// Creates the workspace of a case.
     fn new(line: &str) -> Self {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let ws = Workspace::bare(&[]);
@@ -80,19 +80,19 @@ impl Case {
         Self { line, ws }
     }
 
-    /// Its name.
+    /// Returns its name.
     fn name(&self) -> &str {
         self.line["name"].as_str().unwrap()
     }
 
-    /// A line for `batch` that calls `tool`.
+    /// Returns a line for `batch` that calls `tool`.
     fn call(&self, tool: &str, request: &Value) -> String {
         let mut request = request.clone();
         request["workspace"] = json!(self.ws.root);
         json!({ "tool": tool, "request": request }).to_string() + "\n"
     }
 
-    /// The reads before the patch, the patch, and the patch again.
+    /// Returns the reads before the patch, the patch, and the patch again.
     fn calls(&self) -> (usize, String) {
         let before = described(&self.line["before"]);
         let is_read = self.line["unread"] != true;
@@ -104,7 +104,7 @@ impl Case {
         (reads.len(), reads.concat() + &patch + &patch)
     }
 
-    /// What is wrong with the answers, or with what stands now.
+    /// Returns an error if the answers or the files are wrong.
     fn judge(&self, answer: &Value, again: &Value) -> Result<(), String> {
         let before = described(&self.line["before"]);
         let wanted = self.line.get("after").map_or(before, described);
@@ -130,7 +130,7 @@ impl Case {
     }
 }
 
-/// What `batch` answers to `calls`, a value a line.
+/// Returns the answers of `batch` to `calls`, one value per line.
 fn batch(calls: String) -> Vec<Value> {
     let ws = Workspace::bare(&[]);
     ws.call(&["batch"]).stdin(calls).run().lines()

@@ -1,10 +1,9 @@
-//! Beside the program that Codex models know: the same envelope gives the same tree, save where lbx
-//! is safer on purpose.
+//! Compared with the program that Codex models know: the same envelope gives the same tree, except where lbx is safer
+//! on purpose.
 //!
-//! `LBX_CODEX=PATH`, or `apply_patch_codex` on the PATH, is a Codex binary (npm `@openai/codex`
-//! brings one); called under the name `apply_patch` it takes the patch as its argument. Without
-//! it the test says that it is skipped. `LBX_HISTORY` names the repositories whose commits are made
-//! into envelopes, else this one's.
+//! `LBX_CODEX=PATH`, or `apply_patch_codex` on the PATH, is a Codex binary (npm `@openai/codex` has one). Called under
+//! the name `apply_patch` it takes the patch as its argument. Without it the test prints that it is skipped.
+//! `LBX_HISTORY` names the repositories whose commits become envelopes; the default is this one.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -14,27 +13,27 @@ use std::{env, fs};
 
 use crate::common::Workspace;
 
-/// Envelopes made from real commits.
+/// Number of envelopes made from real commits.
 const COMMITS: usize = 200;
 
-/// How the two trees compare.
+/// Expected comparison of the two trees.
 #[derive(Clone, Copy)]
 enum Trees {
-    /// They are the same.
+    /// The trees are equal.
     Same,
-    /// They differ, or one refuses what the other does not, for this reason.
+    /// The trees differ, or only one program fails, for this reason.
     Differ(&'static str),
 }
 
 use Trees::{Differ, Same};
 
-/// Name, files before, lines inside the envelope, how the trees compare.
+/// Name, files before, lines inside the envelope, and the expected comparison.
 type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str, Trees);
 
-/// Files as text, by path.
+/// Files by path, with execute bit and bytes.
 type Files = BTreeMap<PathBuf, (bool, Vec<u8>)>;
 
-/// The Codex binary under the name that makes it apply patches; `None` where there is none.
+/// Returns the Codex binary under the name with which it applies patches; `None` if there is no binary.
 fn codex(folder: &Path) -> Option<PathBuf> {
     let named = env::var_os("LBX_CODEX").map(PathBuf::from);
     let on_path = || {
@@ -47,12 +46,12 @@ fn codex(folder: &Path) -> Option<PathBuf> {
     Some(link)
 }
 
-/// Says that there is nothing to compare with.
+/// Prints that there is nothing to compare with.
 fn skipped() {
     eprintln!("skipped: no Codex binary; LBX_CODEX may name one (npm i @openai/codex)");
 }
 
-/// The files below `root`, with their execute bit.
+/// Returns the files below `root`, with their execute bit.
 fn files(root: &Path) -> Files {
     fn add(root: &Path, folder: &Path, files: &mut Files) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -74,8 +73,7 @@ fn files(root: &Path) -> Files {
     all
 }
 
-/// Runs Codex on `patch` in a folder with the files of `ws`; its tree, and whether it says that it
-/// went well.
+/// Runs Codex on `patch` in a folder with the files of `ws`; returns its success and the tree.
 fn run_codex(program: &Path, ws: &Workspace, patch: &str) -> (bool, Files) {
     let output = Command::new(program)
         .arg(patch)
@@ -87,18 +85,18 @@ fn run_codex(program: &Path, ws: &Workspace, patch: &str) -> (bool, Files) {
     (output.status.success(), files(&ws.root))
 }
 
-/// Runs lbx on it under the same name, after everything was read.
+/// Runs lbx on it under the same name, after reading every file.
 fn run_lbx(ws: &Workspace, patch: &str) -> (bool, Files, String) {
     for path in files(&ws.root).keys() {
         let path = path.to_str().unwrap();
-        // What cannot be read is not there, or is the case's own matter.
+        // A file that cannot be read is missing, or the case tests that.
         let _ = ws.lbx(&["read", path, "--max-bytes", "0"]).status();
     }
     let answer = ws.call(&[patch]).named("apply_patch").run();
     (answer.status() == 0, files(&ws.root), answer.stderr())
 }
 
-/// The shapes that Codex's own scenarios name, and those in which it is known to err.
+/// Shapes of Codex's own scenarios, and shapes that it is known to get wrong.
 const CASES: &[Case] = &[
     ("a file is added", &[], "*** Add File: d/n.md\n+one\n+\n+two\n", Same),
     ("an empty file is added", &[], "*** Add File: n\n", Same),
@@ -264,7 +262,7 @@ fn wrappers_round_an_envelope_are_taken_as_codex_takes_them() {
     }
 }
 
-/// What git prints.
+/// Returns the output of git.
 fn git(repository: &Path, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new("git").arg("-C").arg(repository).args(arguments).output().unwrap();
     assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -273,17 +271,17 @@ fn git(repository: &Path, arguments: &[&str]) -> Vec<u8> {
 
 /// A commit as an envelope, with the files before and after.
 struct Envelope {
-    /// The commit.
+    /// Commit id.
     commit: String,
-    /// The envelope.
+    /// Text of the envelope.
     text: String,
-    /// The files that it touches, before.
+    /// Affected files before the commit.
     before: Vec<(String, String)>,
-    /// Those after it.
+    /// Files after the commit.
     after: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-/// Makes an envelope of a commit; `None` where an envelope cannot say what it does.
+/// Makes an envelope of a commit; `None` if an envelope cannot express it.
 fn envelope(repository: &Path, commit: &str) -> Option<Envelope> {
     let parent = format!("{commit}^");
     let raw = git(repository, &["diff", "--raw", "--no-abbrev", "-M", "-z", &parent, commit]);
@@ -380,7 +378,7 @@ fn envelopes_made_from_real_commits_give_the_commits_trees() {
             if lbx.0 {
                 assert!(is_true(&lbx.1), "{}: lbx gives another tree\n{}", made.commit, made.text);
             } else {
-                // Only where the envelope does not say which of two places it means.
+                // Only if the envelope does not say which of two places it means.
                 assert!(lbx.2.contains("several places"), "{}: {}\n{}", made.commit, lbx.2, made.text);
                 refused += 1;
             }

@@ -1,9 +1,9 @@
-//! Real histories, replayed through the binary: each commit's diff applied to its parent gives its
-//! tree bit for bit, and back.
+//! Real histories, replayed through the binary: the diff of each commit applied to its parent gives its tree exactly,
+//! and in reverse.
 //!
-//! `LBX_HISTORY=REPOSITORY[:REPOSITORY…]` names what to replay, `LBX_HISTORY_COMMITS` how many
-//! commits of each (300), `LBX_HISTORY_SNAPSHOTS` how many of them in a clone whose snapshots are
-//! compared too (30). Without the first, the test says that it is skipped.
+//! `LBX_HISTORY=REPOSITORY[:REPOSITORY…]` names the repositories to replay, `LBX_HISTORY_COMMITS` the number of commits
+//! of each (300), and `LBX_HISTORY_SNAPSHOTS` how many of them run in a clone whose snapshots are compared too (30).
+//! Without the first, the test prints that it is skipped.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,12 +17,12 @@ use serde_json::json;
 
 use crate::common::{Workspace, sha256};
 
-/// A file of a tree: its mode as git has it, and its object.
+/// A file of a tree: git mode and object id.
 type File = (String, String);
 /// A tree, by path.
 type Tree = BTreeMap<PathBuf, File>;
 
-/// What git prints for `repository`.
+/// Returns the output of git for `repository`.
 fn git(repository: &Path, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new("git").arg("-C").arg(repository).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -30,7 +30,7 @@ fn git(repository: &Path, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// The same, with a text on stdin.
+/// Returns the output of git with a text on stdin.
 fn git_with(repository: &Path, arguments: &[&str], input: Vec<u8>) -> Vec<u8> {
     let mut command = Command::new("git");
     command.arg("-C").arg(repository).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -42,7 +42,7 @@ fn git_with(repository: &Path, arguments: &[&str], input: Vec<u8>) -> Vec<u8> {
     output.stdout
 }
 
-/// The files of a commit; submodules are none.
+/// Returns the files of a commit, without submodules.
 fn tree_of(repository: &Path, commit: &str) -> Tree {
     let listed = git(repository, &["ls-tree", "-r", "-z", "--full-tree", commit]);
     let mut tree = Tree::new();
@@ -80,7 +80,7 @@ fn check_out(repository: &Path, tree: &Tree, root: &Path) {
     }
 }
 
-/// What stands at `paths` in `root`, as git would have it.
+/// Returns the files at `paths` in `root`, as git would store them.
 fn standing<'p>(repository: &Path, root: &Path, paths: impl Iterator<Item = &'p PathBuf>) -> Tree {
     let mut tree = Tree::new();
     let (mut regular, mut list) = (Vec::new(), Vec::new());
@@ -105,7 +105,7 @@ fn standing<'p>(repository: &Path, root: &Path, paths: impl Iterator<Item = &'p 
     tree
 }
 
-/// Every file below `folder`, the state of git and lbx aside; and every folder that is empty.
+/// Collects every file below `folder`, except the state of git and lbx, and every empty folder.
 fn everything(root: &Path, folder: &Path, files: &mut Vec<PathBuf>, empty: &mut Vec<PathBuf>) {
     let mut count = 0;
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -126,21 +126,21 @@ fn everything(root: &Path, folder: &Path, files: &mut Vec<PathBuf>, empty: &mut 
     }
 }
 
-/// Longest argument that is given to a program; Linux takes 128 KiB (execve(2)).
+/// Longest argument that is passed to a program, in bytes; Linux takes 128 KiB (execve(2)).
 const ARGUMENT_BYTES_MAX: usize = 100_000;
 
-/// One history while it is replayed.
+/// A history during its replay.
 struct Replay {
-    /// The repository.
+    /// Source repository.
     repository: PathBuf,
-    /// Where it is replayed.
+    /// Workspace of the replay.
     ws: Workspace,
-    /// What was done, by name.
+    /// Counts of the steps, by name.
     counts: BTreeMap<&'static str, usize>,
 }
 
 impl Replay {
-    /// Applies `patch` and checks every path that the commits `from` and `to` differ in.
+    /// Applies `patch` and checks every path in which the commits `from` and `to` differ.
     fn step(&mut self, name: &'static str, patch: &[u8], reverse: bool, from: &Tree, to: &Tree) {
         let touched = differing(from, to);
         let expected: serde_json::Map<_, _> = touched
@@ -155,13 +155,13 @@ impl Replay {
         fs::write(&file, patch).unwrap();
         let map = serde_json::Value::from(expected.clone());
         let answer = match std::str::from_utf8(patch) {
-            // What is too long for an argument is in the request itself.
+            // A patch that is too long for an argument goes into the request.
             Ok(patch) if map.to_string().len() > ARGUMENT_BYTES_MAX => {
                 let request = json!({"patch": patch, "reverse": reverse, "expected_sha256_by_path": map});
                 self.ws.lbx_stdin(&["patch", "--json", "-"], request.to_string())
             }
             _ => {
-                // Those left out have to match exactly, in one place.
+                // The skipped lines have to match exactly, in one place.
                 let mut bytes = 0;
                 let fits = |(path, _): &(&String, &serde_json::Value)| {
                     bytes += path.len() + 70;
@@ -192,7 +192,7 @@ impl Replay {
         *self.counts.entry(name).or_default() += 1;
     }
 
-    /// Checks everything that stands.
+    /// Checks all files.
     fn check_all(&self, tree: &Tree) {
         let (mut files, mut empty) = (Vec::new(), Vec::new());
         everything(&self.ws.root, &self.ws.root, &mut files, &mut empty);
@@ -201,7 +201,7 @@ impl Replay {
     }
 }
 
-/// The paths in which two trees differ.
+/// Returns the paths in which two trees differ.
 fn differing<'t>(from: &'t Tree, to: &'t Tree) -> Vec<&'t PathBuf> {
     let mut paths: Vec<_> =
         from.keys().chain(to.keys()).filter(|path| from.get(*path) != to.get(*path)).collect();
@@ -210,7 +210,7 @@ fn differing<'t>(from: &'t Tree, to: &'t Tree) -> Vec<&'t PathBuf> {
     paths
 }
 
-/// A git diff as `diff -u` writes it; `None` where that cannot say what it does.
+/// Returns a git diff in the form of `diff -u`; `None` if that cannot express it.
 fn plain(diff: &[u8], from: &Tree, to: &Tree) -> Option<Vec<u8>> {
     const EMPTY: &str = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
     let changed = differing(from, to);
@@ -309,7 +309,7 @@ fn replay_with_snapshots(repository: &Path, commits: usize) -> (usize, usize) {
         let envelope = ws.call(&["patch"]).stdin(&patch).run().envelope();
         assert_eq!(envelope["ok"], true, "{envelope:#}");
         let snapshot = ws.git(&["rev-parse", "lbx-snapshots^{tree}"]);
-        // With the line endings that git's own rules give them, which are not always the commit's.
+        // With the line endings that git's own rules give them, which may differ from the commit's.
         ws.git(&["add", "-A"]);
         assert_eq!(snapshot, ws.git(&["write-tree"]), "{}", pair[1]);
         done += 1;
@@ -317,7 +317,7 @@ fn replay_with_snapshots(repository: &Path, commits: usize) -> (usize, usize) {
     (done, ids.len() - 1)
 }
 
-/// Whether no tracked file is ignored by the repository's own rules, so that a snapshot may hold all.
+/// Returns true if the repository's rules ignore no tracked file, so that a snapshot may hold all.
 fn is_without_ignored(ws: &Workspace) -> bool {
     ws.git(&["ls-files", "-ci", "--exclude-standard"]).is_empty()
 }

@@ -1,4 +1,4 @@
-//! `patch` beside git and Codex, over tables of cases, and on whatever bytes there are.
+//! `patch` compared with git and Codex, on tables of cases, and on arbitrary bytes.
 
 #![expect(
     clippy::unwrap_used,

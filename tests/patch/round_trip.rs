@@ -1,5 +1,5 @@
-//! Diffs as lbx and git write them, parsed and applied: the tree after, and in reverse the tree
-//! before. Trees, names and changes are random, from seeds that a failure names.
+//! Diffs as lbx and git write them, parsed and applied: they give the tree after, and in reverse the tree before.
+//! Trees, names and changes are random; a failure prints the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -17,21 +17,21 @@ use lbx::text::patch::{
 use crate::common::Workspace;
 use crate::common::random::Random;
 
-/// A tree: each path with its mode and its bytes.
+/// A tree: the mode and bytes of each path.
 type Tree = BTreeMap<Vec<u8>, (u32, Vec<u8>)>;
 
-/// One of its files.
+/// A file of a tree.
 type Entry<'t> = (&'t Vec<u8>, &'t (u32, Vec<u8>));
 
-/// Trees that are compared in memory.
+/// Number of trees compared in memory.
 const SEEDS: u64 = 1500;
-/// Those for which git is called.
+/// Number of trees for which git is called.
 const SEEDS_FOR_GIT: u64 = 60;
 
-/// What a diff says of a symlink and of a file with execute bits that go.
+/// Lines of a diff about a symlink and an executable that are deleted.
 const MODES_LOST_BY_GIT: [&[u8]; 2] = [b"deleted file mode 120000", b"deleted file mode 100755"];
 
-/// Names that are hard to write and to read; none of them is a folder of another.
+/// Names that are hard to write and to read; none is a parent folder of another.
 const NAMES: &[&[u8]] = &[
     b"a",
     b"b c",
@@ -56,12 +56,12 @@ const NAMES: &[&[u8]] = &[
 ];
 
 impl Random {
-    /// Whether one in `end` is met.
+    /// Returns true once in `end` times on average.
     fn one_in(&mut self, end: usize) -> bool {
         self.below(end) == 0
     }
 
-    /// A line, out of few so that they repeat, with its ending.
+    /// Returns a line, out of a few so that they repeat, with its ending.
     fn line(&mut self, ending: usize) -> Vec<u8> {
         let mut line = match self.below(12) {
             0 => Vec::new(),
@@ -79,7 +79,7 @@ impl Random {
         line
     }
 
-    /// The content of a file.
+    /// Returns the content of a file.
     fn content(&mut self) -> Vec<u8> {
         let ending = self.below(3);
         let mut content: Vec<u8> = (0..self.below(25)).flat_map(|_| self.line(ending)).collect();
@@ -92,8 +92,8 @@ impl Random {
         content
     }
 
-    /// `content` with lines changed, added and removed, whose endings are as those that it has:
-    /// without any context a line feed becomes what all lines of the file end in.
+    /// Returns `content` with lines changed, added and removed. Their endings are those of the content: without context
+    /// a line feed becomes the ending of all lines of the file.
     fn edited(&mut self, content: &[u8]) -> Vec<u8> {
         let lines = || content.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
         let is_crlf = |line: &[u8]| line.ends_with(b"\r\n");
@@ -117,7 +117,7 @@ impl Random {
         after
     }
 
-    /// A file or, sometimes, a symlink.
+    /// Returns a file or, sometimes, a symlink.
     fn file(&mut self) -> (u32, Vec<u8>) {
         match self.below(7) {
             0 => (0o120_000, format!("target {}", self.below(9)).into_bytes()),
@@ -126,7 +126,7 @@ impl Random {
         }
     }
 
-    /// `file` as it is after an edit, a change of mode or both.
+    /// Returns `file` after an edit, a mode change or both.
     fn changed(&mut self, file: &(u32, Vec<u8>)) -> (u32, Vec<u8>) {
         let (mode, bytes) = file;
         if is_symlink(*mode) {
@@ -138,18 +138,18 @@ impl Random {
     }
 }
 
-/// Two trees and, of the paths in the second, which come from where in the first.
+/// Two trees, and the renames between them.
 struct Change {
-    /// The tree before.
+    /// Tree before.
     before: Tree,
-    /// The tree after.
+    /// Tree after.
     after: Tree,
-    /// The old path by the new one.
+    /// Old paths by new path.
     renamed: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Change {
-    /// The change that `seed` stands for.
+    /// Returns the change for `seed`.
     fn of(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut before = Tree::new();
@@ -180,7 +180,7 @@ impl Change {
         change
     }
 
-    /// Lets two files change places, now and then.
+    /// Sometimes swaps two files.
     fn swap_two(&mut self, random: &mut Random) {
         let paths: Vec<Vec<u8>> = self.before.keys().cloned().collect();
         if paths.len() < 2 || !random.one_in(4) {
@@ -194,7 +194,7 @@ impl Change {
         }
     }
 
-    /// Gives a file a name that is free in both trees.
+    /// Renames a file to a name that is free in both trees.
     fn rename(&mut self, path: &[u8], random: &mut Random) {
         let is_free = |name: &&&[u8]| !self.before.contains_key(**name) && !self.after.contains_key(**name);
         let Some(name) = NAMES.iter().find(is_free) else { return };
@@ -203,7 +203,7 @@ impl Change {
         self.renamed.insert(name.to_vec(), path.to_vec());
     }
 
-    /// The diff as lbx writes it.
+    /// Returns the diff as lbx writes it.
     fn diff(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let paths: BTreeSet<&Vec<u8>> = self.before.keys().chain(self.after.keys()).collect();
@@ -232,13 +232,13 @@ fn write(out: &mut Vec<u8>, old: Option<Entry>, new: Option<Entry>, similarity: 
     FileDiff { old, new, similarity, binary: true }.write(out);
 }
 
-/// A file of a tree with its mode and id as a diff has them.
+/// A file of a tree with its mode and id as in a diff.
 struct Described<'t> {
-    /// Its path and bytes.
+    /// Path and bytes.
     file: (&'t [u8], &'t [u8]),
-    /// Its mode in octal digits.
+    /// Mode in octal digits.
     mode: String,
-    /// The id of its content.
+    /// Id of the content.
     id: String,
 }
 
@@ -250,13 +250,13 @@ impl<'t> Described<'t> {
         Self { file: (path, bytes), mode: format!("{mode:o}"), id }
     }
 
-    /// It as a side of a diff.
+    /// Returns it as a side of a diff.
     fn side(&self) -> Side<'_> {
         Side { path: self.file.0, mode: &self.mode, id: &self.id, bytes: self.file.1 }
     }
 }
 
-/// What `diff` makes of `tree`; a refusal as text.
+/// Applies `diff` to `tree`; returns an error as text.
 fn applied(diff: &[u8], tree: &Tree, apply: PatchOptions) -> Result<Tree, String> {
     let patch = parse(diff).map_err(|error| error.to_string())?;
     let options = PlanOptions { apply, ..PlanOptions::default() };
@@ -269,7 +269,7 @@ fn applied(diff: &[u8], tree: &Tree, apply: PatchOptions) -> Result<Tree, String
     Ok(outcome_of(tree, &outcomes))
 }
 
-/// `tree` after `outcomes`.
+/// Returns `tree` after `outcomes`.
 fn outcome_of(tree: &Tree, outcomes: &[FileOutcome]) -> Tree {
     let mut after = tree.clone();
     for outcome in outcomes.iter().filter(|outcome| outcome.action == Action::Rename) {
@@ -286,7 +286,7 @@ fn outcome_of(tree: &Tree, outcomes: &[FileOutcome]) -> Tree {
     after
 }
 
-/// What two trees differ in, for a person.
+/// Describes the differences between two trees.
 fn differences(got: &Tree, wanted: &Tree) -> String {
     let paths: BTreeSet<_> = got.keys().chain(wanted.keys()).collect();
     let shown = |file: Option<&(u32, Vec<u8>)>| {
@@ -299,7 +299,7 @@ fn differences(got: &Tree, wanted: &Tree) -> String {
     lines.collect()
 }
 
-/// Checks that `diff` leads from one tree to the other, strictly and not, and back.
+/// Checks that `diff` leads from one tree to the other and back, strictly and leniently.
 fn leads_there_and_back(seed: u64, diff: &[u8], before: &Tree, after: &Tree) {
     let is_reversible = !diff.windows(11).any(|window| window == b"\ncopy from ");
     for strict in [false, true] {
@@ -334,12 +334,12 @@ fn a_diff_of_two_trees_applied_gives_the_second_and_reversed_the_first() {
     assert!(renames > 100, "only {renames} renames");
 }
 
-/// The place of a path in a folder.
+/// Returns the place of a path in a folder.
 fn place(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path))
 }
 
-/// Puts a tree into a folder in place of what is there.
+/// Replaces the contents of a folder with a tree.
 fn put(root: &Path, tree: &Tree) {
     for entry in fs::read_dir(root).unwrap().flatten().filter(|entry| entry.file_name() != ".git") {
         let path = entry.path();
@@ -361,7 +361,7 @@ fn put(root: &Path, tree: &Tree) {
     }
 }
 
-/// The tree in a folder.
+/// Returns the tree in a folder.
 fn standing(ws: &Workspace) -> Tree {
     let files = ws.tree().into_iter().filter(|(path, (kind, ..))| *kind != 'd' && !path.starts_with(".git"));
     let file = |(path, (kind, mode, bytes)): (PathBuf, (char, u32, Vec<u8>))| {
@@ -387,7 +387,7 @@ fn git_and_lbx_take_each_others_diffs() {
         ws.git(&["apply", "--whitespace=nowarn", patch]);
         let wrong = differences(&standing(&ws), &change.after);
         assert!(wrong.is_empty(), "seed {seed}: git apply: {wrong}\n{}", diff.escape_ascii());
-        // git apply -R makes a plain file of whatever was deleted (git 2.47).
+        // git apply -R restores every deleted file as a regular one (git 2.47).
         let is_lost = |mode: &&[u8]| diff.windows(mode.len()).any(|window| window == *mode);
         if !MODES_LOST_BY_GIT.iter().any(is_lost) {
             ws.git(&["apply", "--whitespace=nowarn", "--reverse", patch]);

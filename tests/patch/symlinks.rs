@@ -1,5 +1,4 @@
-//! Patches that create, change, delete and rename symlinks give the tree that git has, and undo and
-//! redo take them back and forth.
+//! Patches that create, change, delete and rename symlinks give the same tree as git, and undo and redo work on them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,13 +12,13 @@ enum Step {
     File(&'static str, &'static str),
     /// A symlink with its target.
     Link(&'static str, &'static str),
-    /// Nothing there any more.
+    /// A removed path.
     Gone(&'static str),
 }
 
 use Step::{File, Gone, Link};
 
-/// Makes `steps` in `root`.
+/// Applies `steps` in `root`.
 fn make(root: &Path, steps: &[Step]) {
     for step in steps {
         let (File(path, _) | Link(path, _) | Gone(path)) = step;
@@ -43,7 +42,7 @@ fn make(root: &Path, steps: &[Step]) {
     }
 }
 
-/// The tree of git's index after everything was added.
+/// Returns the tree of git's index after everything was added.
 fn tree(ws: &Workspace) -> String {
     ws.git(&["add", "-A"]);
     ws.git(&["write-tree"])
@@ -96,7 +95,7 @@ fn what_git_does_to_symlinks_is_done_undone_and_reversed() {
         let new = tree(&ws);
         let patch = ws.git(&["diff", "--cached", "--full-index", "-M", "-C", "--binary", "HEAD"]) + "\n";
         ws.git(&["reset", "-q", "--hard", "HEAD"]);
-        // Symlinks need no proof; the files do.
+        // Symlinks need not have been read; the files do.
         for step in *before {
             if let File(path, _) = step {
                 ws.lbx(&["read", path]).ok();
@@ -129,7 +128,7 @@ fn what_git_does_to_symlinks_is_done_undone_and_reversed() {
     }
 }
 
-/// A patch that makes a symlink.
+/// Returns a patch that creates a symlink.
 fn makes(path: &str, target: &str) -> String {
     format!(
         "diff --git a/{path} b/{path}\nnew file mode 120000\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{target}\n\\ No newline at end of file\n"
@@ -150,12 +149,12 @@ fn a_symlink_that_leads_out_is_refused() {
             makes("l", "sub/../../secret"),
             makes("l", "none/../../secret"),
             makes("l", "down/../../secret"),
-            // Inside by its text alone: the first symlink leads up.
+            // Inside by its text only: the first symlink leads up.
             makes("p/q/up", "../..") + &makes("z", "p/q/up/../secret"),
             makes("z", "p/q/up/../secret") + &makes("p/q/up", "../.."),
             // Changed so that it leads out.
             "diff --git a/down b/down\nindex 1..2 120000\n--- a/down\n+++ b/down\n@@ -1 +1 @@\n-sub\n\\ No newline at end of file\n+../x\n\\ No newline at end of file\n".to_owned(),
-            // Moved so that it does.
+            // Moved so that it leads out.
             makes("d/e/l", "../../a.txt") + "diff --git a/down b/x/down\nsimilarity index 100%\nrename from down\nrename to x/down\n" + &makes("m", "../secret"),
         ] {
             let error = ws.lbx_stdin(&["patch"], &patch).error("outside_workspace");
@@ -163,7 +162,7 @@ fn a_symlink_that_leads_out_is_refused() {
         }
         ws.lbx_stdin(&["patch"], makes(".git/hooks/x", "a")).error("protected_path");
         ws.lbx_stdin(&["patch"], makes("l", "a.txt") + &makes("l/x", "a.txt")).error("not_a_directory");
-        // Through a symlink that the same patch makes.
+        // Through a symlink that the same patch creates.
         let through = makes("s", "sub") + "diff --git a/s/n b/s/n\nnew file mode 100644\n--- /dev/null\n+++ b/s/n\n@@ -0,0 +1 @@\n+x\n";
         ws.lbx_stdin(&["patch"], through).error("not_a_directory");
         ws.lbx_stdin(&["patch"], makes("l", "")).error("patch_invalid");
@@ -187,11 +186,11 @@ fn a_symlink_is_not_a_file_and_a_file_no_symlink() {
         ws.lbx_stdin(&["patch"], retarget).error("patch_conflict");
         ws.lbx_stdin(&["patch"], typed).error("patch_invalid");
     });
-    // A change of the text goes through it, and it stays.
+    // A change of the text follows the symlink, which stays.
     ws.lbx_stdin(&["patch"], "--- a/l\n+++ b/l\n@@ -1 +1 @@\n-x\n+y\n").ok();
     ws.holds("a.txt", "y\n");
     assert_eq!(fs::read_link(ws.path("l")).unwrap(), Path::new("a.txt"));
-    // An envelope that deletes it deletes it alone.
+    // An envelope that deletes it deletes only the symlink.
     ws.lbx_stdin(&["patch"], "*** Begin Patch\n*** Delete File: l\n*** End Patch\n").ok();
     assert!(ws.path("l").symlink_metadata().is_err());
     ws.holds("a.txt", "y\n");
@@ -212,7 +211,7 @@ fn a_folder_that_a_git_patch_empties_goes_as_under_git_and_comes_back() {
     };
     ws.lbx_stdin(&["patch"], delete("d/e/f.txt", "x") + &delete("g/h/i.txt", "z")).ok();
     assert!(!ws.path("d/e").exists() && !ws.path("g/h").exists());
-    // A folder with something else in it stays, an empty one that the patch does not speak of too.
+    // A folder with another file in it stays, and so does an empty one that the patch does not mention.
     assert!(ws.path("d/other.txt").exists() && ws.path("g/empty").exists());
     ws.lbx(&["undo"]).ok();
     assert_eq!(ws.tree(), first);

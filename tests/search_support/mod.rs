@@ -1,4 +1,4 @@
-//! A workspace for a test of the searching tools, and calls of them.
+//! A workspace for a test of the search tools, and calls of them.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
@@ -18,48 +18,48 @@ use lbx::error::Error;
 use lbx::tools::{Text, Tool, glob::Glob, grep::Grep, ls::Ls};
 use serde_json::Value;
 
-/// A folder that is gone after the test.
+/// A folder that is removed after the test.
 pub struct Tree {
-    /// The folder.
+    /// Temporary folder.
     folder: tempfile::TempDir,
 }
 
-/// What a call answered.
+/// Answer of a call.
 #[derive(Debug)]
 pub struct Answer {
-    /// The data.
+    /// Data of the answer.
     pub data: Value,
-    /// The warnings.
+    /// Warnings of the answer.
     pub warnings: Vec<String>,
-    /// The `--text` form.
+    /// Output under `--text`.
     pub text: String,
-    /// What `--text` puts on stderr.
+    /// Lines on stderr under `--text`.
     pub notes: Vec<String>,
-    /// The status under `--exit-status`.
+    /// Exit status under `--exit-status`.
     pub status: u8,
 }
 
 impl Tree {
-    /// An empty repository.
+    /// Creates an empty repository.
     pub fn new() -> Self {
         let tree = Self { folder: tempfile::tempdir().unwrap() };
         std::fs::create_dir(tree.path().join(".git")).unwrap();
         tree
     }
 
-    /// A repository with files.
+    /// Creates a repository with files.
     pub fn with(files: &[(&str, &str)]) -> Self {
         let tree = Self::new();
         files.iter().for_each(|(path, text)| tree.write(path, text.as_bytes()));
         tree
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Writes a file and the folders that it needs.
+    /// Writes a file and creates missing folders.
     pub fn write(&self, path: &str, bytes: &[u8]) {
         let path = self.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -86,7 +86,7 @@ impl Tree {
         call::<Ls>(self.path(), args).unwrap()
     }
 
-    /// Calls a tool that refuses.
+    /// Calls a tool that must fail.
     pub fn refused<T: Tool>(&self, args: &[&str]) -> Error
     where
         T::Response: std::fmt::Debug,
@@ -95,7 +95,7 @@ impl Tree {
     }
 }
 
-/// Calls a tool by flags, standing in `current`.
+/// Calls a tool by flags, in the folder `current`.
 pub fn call<T: Tool>(current: &Path, args: &[&str]) -> Result<Answer, Error> {
     call_under::<T>(current, args, Control::default())
 }
@@ -108,7 +108,7 @@ pub fn call_under<T: Tool>(current: &Path, args: &[&str], control: Control) -> R
     run::<T>(current, T::Request::from_arg_matches(&matches).unwrap(), control)
 }
 
-/// Calls a tool by JSON, standing in `current`.
+/// Calls a tool by JSON, in the folder `current`.
 pub fn call_json<T: Tool>(current: &Path, request: Value) -> Result<Answer, Error> {
     run::<T>(current, serde_json::from_value(request).unwrap(), Control::default())
 }
@@ -129,17 +129,17 @@ fn run<T: Tool>(current: &Path, request: T::Request, control: Control) -> Result
     })
 }
 
-/// The texts of one field of a list.
+/// Returns the texts of one field of a list.
 pub fn field(list: &Value, name: &str) -> Vec<String> {
     list.as_array().unwrap().iter().map(|entry| entry[name].as_str().unwrap().to_owned()).collect()
 }
 
-/// The texts of a list.
+/// Returns the texts of a list.
 pub fn texts(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|entry| entry.as_str().unwrap().to_owned()).collect()
 }
 
-/// Whether a program is there; says so on stderr where it is not.
+/// Returns true if a program is installed; prints a message otherwise.
 pub fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -148,14 +148,14 @@ pub fn has(program: &str) -> bool {
     found
 }
 
-/// The major version of `rg`.
+/// Returns the major version of `rg`.
 pub fn rg_version() -> u32 {
     let text = String::from_utf8(output(Path::new("/"), "rg", &["--version"])).unwrap();
     let number = text.split([' ', '.']).nth(1).unwrap();
     number.parse().unwrap()
 }
 
-/// What a program prints, standing in `current`.
+/// Returns the output of a program that runs in `current`.
 pub fn output(current: &Path, program: &str, args: &[&str]) -> Vec<u8> {
     Command::new(program)
         .args(args)
@@ -166,7 +166,7 @@ pub fn output(current: &Path, program: &str, args: &[&str]) -> Vec<u8> {
         .stdout
 }
 
-/// Where `rg` finds matches: path, line, column.
+/// Returns the places where `rg` finds matches: path, line, column.
 pub fn places_of_rg(current: &Path, args: &[&str]) -> Vec<(String, u64, u64)> {
     let args: Vec<&str> = ["--json", "--crlf", "--sort", "path"].iter().chain(args).copied().collect();
     let mut places = Vec::new();
@@ -181,13 +181,13 @@ pub fn places_of_rg(current: &Path, args: &[&str]) -> Vec<(String, u64, u64)> {
     places
 }
 
-/// A path as `rg --json` gives it.
+/// Returns a path from the output of `rg --json`.
 fn path_of(path: &Value) -> String {
     let text = path["text"].as_str().map(str::to_owned);
     text.unwrap_or_else(|| "not UTF-8".to_owned()).trim_start_matches("./").to_owned()
 }
 
-/// Where `grep` finds matches.
+/// Returns the places where `grep` finds matches.
 pub fn places_of(answer: &Answer) -> Vec<(String, u64, u64)> {
     let matches = answer.data["matches"].as_array().unwrap();
     matches
@@ -199,7 +199,7 @@ pub fn places_of(answer: &Answer) -> Vec<(String, u64, u64)> {
         .collect()
 }
 
-/// Lines of bytes as a set of paths.
+/// Returns lines of bytes as a set of paths.
 pub fn lines_of(bytes: &[u8], separator: u8) -> BTreeSet<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     bytes
@@ -209,7 +209,7 @@ pub fn lines_of(bytes: &[u8], separator: u8) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// A tree with everything that makes searching difficult.
+/// Creates a tree with everything that makes searching difficult.
 pub fn messy() -> Tree {
     let tree = Tree::new();
     std::fs::remove_dir(tree.path().join(".git")).unwrap();

@@ -1,6 +1,6 @@
 //! Queries that mean the same to `rg` and to `grep`.
 
-/// For every tree; paths that a tree does not have make it skip the query.
+/// Queries for every tree; a missing path makes a tree skip the query.
 pub const EVERYWHERE: &[&[&str]] = &[
     // Literals and case.
     &["foo"],
@@ -97,7 +97,7 @@ pub const EVERYWHERE: &[&[&str]] = &[
     &["é"],
     &["—|–"],
     &["\u{fffd}"],
-    // Lines that do not match, and as many as wanted of each file.
+    // Lines that do not match, with a limit per file.
     &["-v", "-m", "3", "foo"],
     &["-v", "-m", "1", "^#"],
     &["-v", "-w", "-m", "2", "the"],
@@ -126,7 +126,7 @@ pub const EVERYWHERE: &[&[&str]] = &[
     &["-U", "return [a-z]+;\\n\\}"],
     &["-U", "-F", "foo"],
     &["-U", "-w", "foo\\s+\\w+"],
-    // Context does not change what is found.
+    // Context does not change the matches.
     &["-C", "2", "TODO"],
     &["-A", "3", "-B", "1", "foo"],
     // Hidden and ignored files.
@@ -148,7 +148,7 @@ pub const EVERYWHERE: &[&[&str]] = &[
     &["-x", "\\}"],
     &["-x", "-i", "end"],
     &["-x", "-F", "}"],
-    // Folders not too deep.
+    // Limited depth.
     &["--max-depth", "1", "foo"],
     &["--max-depth", "2", "-w", "return"],
     &["--max-depth", "3", "foo", "sub", "src"],
@@ -217,7 +217,7 @@ pub const EVERYWHERE: &[&[&str]] = &[
     &["[a-z]+", "-m", "3", "Cargo.toml"],
 ];
 
-/// For a small tree: nearly every line matches.
+/// Queries for a small tree, in which nearly every line matches.
 pub const SMALL: &[&[&str]] = &[
     &["."],
     &["\\d"],
@@ -226,7 +226,7 @@ pub const SMALL: &[&[&str]] = &[
     &["-v", "foo"],
     &["-v", "line"],
     &["-v", "-i", "-w", "FOO"],
-    // Whether `.` takes the CR of a CRLF differs between versions of `rg`.
+    // Versions of `rg` differ on `.` matching the CR of a CRLF.
     &["-U", "-g", "!crlf.txt", ".\\n"],
     &["-v", "."],
 ];

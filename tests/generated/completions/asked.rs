@@ -1,4 +1,4 @@
-//! Each shell that is installed is asked for completions in a real workspace.
+//! Asks each installed shell for completions in a real workspace.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use super::super::common::Workspace;
 use super::super::examples;
 
-/// Words on the command line, the last one still being written, and some of what must be offered.
+/// Words on the command line, the last one unfinished, and some expected completions.
 type Case = (&'static [&'static str], &'static [&'static str]);
 
-/// What every shell offers.
+/// Cases for every shell.
 const CASES: &[Case] = &[
     (&["lbx", ""], &["read", "apply_patch", "mcp", "help"]),
     (&["lbx", "--session", "bob", "und"], &["undo"]),
@@ -43,8 +43,8 @@ const CASES: &[Case] = &[
     (&["lbx", "edit", "--set", "gate=w"], &["gate=warn"]),
 ];
 
-/// A workspace with two sessions, something in the trash and a named workspace; names of the trash entry and of
-/// a snapshot stand in the cases as words in capitals.
+/// Creates a workspace with two sessions, a trash entry and a named workspace. Returns the names of the trash entry and
+/// of a snapshot, which replace the words in capitals in the cases.
 fn workspace() -> (Workspace, String, String) {
     let ws = Workspace::with(&[("notes.txt", "one\n"), ("two words.txt", "2\n"), ("gone.txt", "bye\n")]);
     ws.lbx(&["append", "notes.txt", "--content", "two\n"]).ok();
@@ -57,7 +57,7 @@ fn workspace() -> (Workspace, String, String) {
     (ws, deleted["trash_id"].as_str().unwrap().to_owned(), snapshot)
 }
 
-/// What a shell offers, a line each; `harness` is a script that takes the words.
+/// Returns the completions of a shell, one per line; `harness` is a script that takes the words.
 fn offered(ws: &Workspace, shell: &str, harness: &str, words: &[&str]) -> Vec<String> {
     ws.write("../harness", harness);
     let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
@@ -68,7 +68,7 @@ fn offered(ws: &Workspace, shell: &str, harness: &str, words: &[&str]) -> Vec<St
     lines.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-/// Asks a shell all cases; nothing where it is not installed.
+/// Asks a shell all cases; does nothing if it is not installed.
 fn ask(shell: &str, harness: &str) {
     if Command::new(shell).args(["-c", "true"]).output().is_err() {
         return;
@@ -87,7 +87,7 @@ fn ask(shell: &str, harness: &str) {
                 faults.push(format!("{words:?}: no {want} in {found:?}"));
             }
         }
-        // Fish offers names that are written in other cases too.
+        // Fish also offers names in another case.
         let begun = words.last().unwrap().to_lowercase();
         assert!(
             found.iter().all(|word| word.to_lowercase().contains(&begun)),
@@ -95,7 +95,7 @@ fn ask(shell: &str, harness: &str) {
         );
     }
     assert!(faults.is_empty(), "{shell}:\n{}", faults.join("\n"));
-    // What must be a text of the caller's own, and where nothing can be told.
+    // No completion for free text, and where nothing is known.
     for words in [
         &["lbx", "edit", "--old-string", ""][..],
         &["lbx", "log", "--workspace", "/nowhere", "--session", ""],
@@ -120,7 +120,7 @@ fn bash_completes_paths_tools_and_values() {
 #[test]
 fn bash_completes_after_an_equals_sign() {
     let (ws, ..) = workspace();
-    // As readline parts the words.
+    // Split into words as readline does.
     let harness = "source ../completions/lbx.bash
          COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)) COMP_WORDBREAKS=$' \\t\\n=:'
          _lbx
@@ -161,7 +161,7 @@ fn fish_completes_paths_tools_and_values() {
 
 #[test]
 fn zsh_completes_paths_tools_and_values() {
-    // A shell on a terminal of its own is asked: completion works nowhere else.
+    // A shell on its own terminal is asked: completion works nowhere else.
     ask(
         "zsh",
         r#"zmodload zsh/zpty

@@ -1,8 +1,7 @@
-//! `completions/`: one script a shell, written from the command line's own tree.
+//! `completions/`: one script per shell, generated from the command line's tree.
 //!
-//! A script is a hand-written engine (`lbx.bash`, `lbx.zsh` and `lbx.fish` beside this file) and the data that
-//! [`Tool`] holds. Only sessions, named workspaces, snapshots and what is in the trash are asked of lbx while a
-//! person types.
+//! A script is a hand-written engine (`lbx.bash`, `lbx.zsh` and `lbx.fish` in this folder) and the data in [`Tool`].
+//! While a person types, the script asks lbx only for sessions, named workspaces, snapshots and trash entries.
 
 mod asked;
 mod scripts;
@@ -16,51 +15,51 @@ use lbx::tools::init::CLIENTS;
 
 pub use scripts::all;
 
-/// Characters of a description.
+/// Largest length of a description, in characters.
 const ABOUT_MAX: usize = 70;
 
-/// The values that an argument takes.
+/// Values of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Values {
-    /// Some that nobody can list.
+    /// Values that cannot be listed.
     Any,
     /// Files and folders.
     Paths,
     /// Folders.
     Folders,
-    /// These words.
+    /// Fixed words.
     Words(Vec<String>),
-    /// The words of a list that several arguments share, by its name.
+    /// Words of a shared list, by its name.
     Shared(&'static str),
-    /// Names that lbx is asked for: `session`, `sandbox`, `snapshot` or `trash`.
+    /// Names that the script asks lbx for: `session`, `sandbox`, `snapshot` or `trash`.
     Asked(&'static str),
 }
 
 /// An argument with a flag.
 struct Flag {
-    /// Its spellings, with their dashes; the long one is the last.
+    /// Spellings with their dashes, the long one last.
     names: Vec<String>,
-    /// What it is for.
+    /// Description.
     about: String,
-    /// The values that it takes, if any.
+    /// Accepted values, if any.
     values: Option<Values>,
 }
 
 /// A tool.
 struct Tool {
-    /// Its name.
+    /// Name of the tool.
     name: String,
-    /// What it is for.
+    /// Description.
     about: String,
-    /// The flags of its own.
+    /// Flags of the tool, without the global ones.
     flags: Vec<Flag>,
-    /// What its positional arguments take.
+    /// Values of its positional arguments.
     places: Vec<Values>,
-    /// Whether the last of these may be given again.
+    /// True if the last of these may be repeated.
     repeats: bool,
 }
 
-/// Every tool, and `help`.
+/// Returns every tool, and `help`.
 fn tools() -> Vec<Tool> {
     let mut tools: Vec<Tool> = tree().get_subcommands().map(tool).collect();
     tools.push(Tool {
@@ -73,7 +72,7 @@ fn tools() -> Vec<Tool> {
     tools
 }
 
-/// One tool.
+/// Returns one tool.
 fn tool(command: &Command) -> Tool {
     let name = command.get_name();
     let own: Vec<&Arg> = command.get_arguments().filter(|argument| !argument.is_hide_set()).collect();
@@ -88,7 +87,7 @@ fn tool(command: &Command) -> Tool {
     }
 }
 
-/// The flags of every tool.
+/// Returns the flags of every tool.
 fn globals() -> Vec<Flag> {
     let tree = tree();
     let mut flags: Vec<Flag> = tree.get_arguments().map(|argument| flag("", argument)).collect();
@@ -100,7 +99,7 @@ fn globals() -> Vec<Flag> {
     flags
 }
 
-/// One flag.
+/// Returns one flag.
 fn flag(tool: &str, argument: &Arg) -> Flag {
     let short = argument.get_short().map(|letter| format!("-{letter}"));
     let long = argument.get_long().map(|name| format!("--{name}"));
@@ -111,7 +110,7 @@ fn flag(tool: &str, argument: &Arg) -> Flag {
     }
 }
 
-/// The values that an argument takes, which its name tells.
+/// Returns the values of an argument, as its name tells.
 fn values(tool: &str, argument: &Arg) -> Values {
     let listed: Vec<String> =
         argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
@@ -138,7 +137,7 @@ fn values(tool: &str, argument: &Arg) -> Values {
     }
 }
 
-/// The words of the lists that several arguments share, or that are long.
+/// Returns the words of the lists that are shared or long.
 fn shared() -> Vec<(&'static str, Vec<String>)> {
     let tools: Vec<String> = tree().get_subcommands().map(|tool| tool.get_name().to_owned()).collect();
     let mut schemas = tools.clone();
@@ -162,7 +161,7 @@ fn shared() -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
-/// What may stand after `--set` for a setting; where that cannot be listed, as far as the `=`.
+/// Returns the completions of a setting after `--set`; up to the `=` if its values cannot be listed.
 fn assignments(name: &str, form: Form) -> Vec<String> {
     let values: &[&str] = match form {
         Form::Choice(words) => words,
@@ -178,7 +177,7 @@ fn assignments(name: &str, form: Form) -> Vec<String> {
     values.iter().map(|value| format!("{name}={value}")).collect()
 }
 
-/// The first words of a help text.
+/// Returns the first words of a help text.
 fn about_of(help: Option<String>) -> String {
     let help = help.unwrap_or_default().replace('`', "");
     let end = [". ", "; ", " [", "\n"].iter().filter_map(|end| help.find(end)).min().unwrap_or(help.len());

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::{Flag, Tool, Values, globals, shared, tools};
 
-/// Where an engine has its data.
+/// Placeholder for the data in an engine.
 const DATA: &str = "@DATA@\n";
 
-/// Every script, by its file's name.
+/// Returns every script with its file name.
 pub fn all() -> Vec<(&'static str, String)> {
     let script = |engine: &str, data: String| engine.replace(DATA, &data);
     vec![
@@ -17,7 +17,8 @@ pub fn all() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Values as the engines of bash and zsh read them: `@path`, `@dir`, `@NAME` of a list, words parted by commas.
+/// Returns values in the form of the bash and zsh engines: `@path`, `@dir`, `@NAME` for a list, or words separated by
+/// commas.
 fn kind(values: &Values) -> String {
     match values {
         Values::Any => String::new(),
@@ -28,7 +29,7 @@ fn kind(values: &Values) -> String {
     }
 }
 
-/// The kinds of a tool's places, of which an asterisk repeats the last one; `-` is a place that takes anything.
+/// Returns the kinds of a tool's positional arguments. An asterisk repeats the last one; `-` accepts anything.
 fn places(tool: &Tool) -> String {
     let mut kinds: Vec<String> = tool.places.iter().map(kind).collect();
     for kind in kinds.iter_mut().filter(|kind| kind.is_empty()) {
@@ -42,17 +43,17 @@ fn places(tool: &Tool) -> String {
     kinds.join(" ")
 }
 
-/// A text in single quotes, as all three shells take it.
+/// Returns a text in single quotes, as all three shells take it.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "’"))
 }
 
-/// Words in single quotes.
+/// Returns words in single quotes.
 fn listed(words: &[String]) -> String {
     quoted(&words.join(" "))
 }
 
-/// The data of bash: a case a tool, each flag as `NAME` or `NAME=KIND`.
+/// Returns the data of bash: one case per tool, each flag as `NAME` or `NAME=KIND`.
 fn bash() -> String {
     let flags = |flags: &[Flag]| -> Vec<String> {
         let word = |flag: &Flag, name: &String| match &flag.values {
@@ -82,7 +83,7 @@ fn bash() -> String {
     data
 }
 
-/// The data of zsh: as in bash, with a description behind a colon.
+/// Returns the data of zsh: as in bash, with a description after a colon.
 fn zsh() -> String {
     let flags = |flags: &[Flag]| -> String {
         let mut words = String::new();
@@ -123,7 +124,7 @@ fn zsh() -> String {
     data
 }
 
-/// The data of fish: a `complete` a flag and a place.
+/// Returns the data of fish: one `complete` per flag and positional argument.
 fn fish() -> String {
     let mut data = String::new();
     let valued: Vec<String> = globals().iter().filter(|flag| flag.values.is_some()).flat_map(names).collect();
@@ -168,12 +169,12 @@ fn fish() -> String {
     data
 }
 
-/// The spellings of a flag.
+/// Returns the spellings of a flag.
 fn names(flag: &Flag) -> Vec<String> {
     flag.names.clone()
 }
 
-/// A flag in the words of `complete`.
+/// Returns a flag as arguments of `complete`.
 fn fish_flag(flag: &Flag) -> String {
     let mut words = String::new();
     for name in &flag.names {
@@ -193,7 +194,7 @@ fn fish_flag(flag: &Flag) -> String {
     words
 }
 
-/// Values in the words of `complete`.
+/// Returns values as arguments of `complete`.
 fn fish_values(values: &Values) -> String {
     match values {
         Values::Any => String::new(),
