@@ -3,12 +3,12 @@
 #
 # Usage: fuzz/run.sh [SECONDS [TARGET…]]    (default: 600 seconds each, all targets of fuzz/entry/mod.rs)
 #
-# The target `workspaces` damages a real .lbx and .git, another sample in each round, and calls every
-# tool; it needs nothing but the project's own tests (tests/hostile). The other targets need a C++
-# compiler (libFuzzer is built from its crate), but neither a nightly compiler nor cargo-fuzz. Without it,
+# The target `workspaces` damages a real .lbx and .git, with another sample in each round, and calls every
+# tool; it needs only the project's own tests (tests/hostile). The other targets need a C++ compiler
+# (libFuzzer is built from its crate), but neither a nightly compiler nor cargo-fuzz. Without it,
 #   LBX_FUZZ_SECONDS=60 LBX_SEED=1 cargo test --test fuzz
-# runs the same functions on inputs that nothing guides.
-# What is found lies in fuzz/artifacts/TARGET; run it again with
+# runs the same functions on unguided inputs.
+# Failing inputs are in fuzz/artifacts/TARGET; run one again with
 #   fuzz/run.sh 0 TARGET fuzz/artifacts/TARGET/FILE
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -27,7 +27,7 @@ if ((${#targets[@]} == 0)); then
     targets+=(workspaces)
 fi
 
-# Samples of damaged workspaces until the time is over.
+# Tries samples of damaged workspaces until the time is over.
 fuzz_workspaces() {
     local end=$((SECONDS + seconds)) seed
     while ((SECONDS < end)); do
@@ -51,11 +51,11 @@ done
 # The same versions as in lbx itself.
 cp ../Cargo.lock .
 host=$(rustc -vV | sed -n 's/^host: //p')
-# Only lbx is instrumented, and not optimized: with all that it stands on, and with AddressSanitizer, which
-# finds nothing in a crate that forbids `unsafe`, the compiler needs a quarter of an hour and 8 GB.
+# Only lbx is instrumented, and not optimized: with all dependencies and AddressSanitizer, which finds
+# nothing in a crate that forbids `unsafe`, the compiler needs a quarter of an hour and 8 GB.
 RUSTC_WRAPPER=$PWD/instrument cargo build
 
-# The targets that work on files have a home folder of their own, in memory where that is possible.
+# The targets that work on files have their own home folder, in memory if possible.
 memory=/dev/shm
 [[ -d $memory ]] || memory=${TMPDIR:-/tmp}
 home=$(mktemp -d "$memory/lbx-fuzz-XXXXXX")

@@ -1,8 +1,8 @@
-//! What is fuzzed: for any bytes, nothing here may panic, hang or need much memory, and what each
-//! function asserts holds.
+//! Fuzz targets. For any bytes, nothing here may panic, hang or need much memory, and the assertions of each target
+//! hold.
 //!
-//! libFuzzer calls these functions with what it makes up (`fuzz/run.sh`); `tests/fuzz` calls them with
-//! the seeds and what a seeded generator makes of those, in every test run.
+//! libFuzzer calls these functions with inputs that it generates (`fuzz/run.sh`). `tests/fuzz` calls them in every test
+//! run, with the seeds and with seeded mutations of them.
 
 mod patches;
 mod protocol;
@@ -10,10 +10,10 @@ mod settings;
 mod texts;
 mod workspaces;
 
-/// A function that is fuzzed: it takes any bytes.
+/// A fuzz target: takes any bytes.
 pub type Target = fn(&[u8]);
 
-/// Every target: its name, which is that of its folder of seeds, and its function.
+/// All targets: the name, which is also the name of its seed folder, and the function.
 pub const TARGETS: &[(&str, Target)] = &[
     ("unified", patches::unified),
     ("codex", patches::codex),
@@ -38,11 +38,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("files", workspaces::files),
 ];
 
-/// What separates the parts of an input: a byte that UTF-8 does not have.
+/// Separator of the parts of an input: a byte that never occurs in UTF-8.
 const SEPARATOR: u8 = 0xfe;
 
-/// An input cut at each separator into `N` parts; the last one takes what is left, and those that are
-/// missing are empty.
+/// Splits an input at each separator into `N` parts. The last part takes the rest; missing parts are empty.
 fn split<const N: usize>(data: &[u8]) -> [&[u8]; N] {
     let mut parts = data.splitn(N, |byte| *byte == SEPARATOR);
     std::array::from_fn(|_| parts.next().unwrap_or_default())

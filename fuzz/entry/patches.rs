@@ -1,4 +1,4 @@
-//! Patches: their parsers, and their application.
+//! Patches: their parsers and their application.
 
 use lbx::text::diff::{FileDiff, Side, without_hunk};
 use lbx::text::patch::{
@@ -8,19 +8,19 @@ use lbx::text::patch::{
 
 use super::split;
 
-/// A unified diff: as it is, or after the headers that bring the parser further.
+/// Parses a unified diff: as it is, and after headers that lead the parser further.
 pub fn unified(data: &[u8]) {
     let heads: [&[u8]; 4] = [b"", b"--- a/f\n+++ b/f\n", b"diff --git a/f b/f\n", b"@@ -1,3 +1,3 @@\n"];
     with_head(&heads, data);
 }
 
-/// A Codex envelope.
+/// Parses a Codex envelope.
 pub fn codex(data: &[u8]) {
     let heads: [&[u8]; 3] = [b"", b"*** Begin Patch\n", b"*** Begin Patch\n*** Update File: f\n"];
     with_head(&heads, data);
 }
 
-/// SEARCH/REPLACE blocks.
+/// Parses SEARCH/REPLACE blocks.
 pub fn blocks(data: &[u8]) {
     if let Ok(blocks) = search_replace_blocks(data, &|_| Some(data.to_vec())) {
         assert!(blocks.iter().all(|block| block.line > 0), "a block before the first line");
@@ -29,22 +29,22 @@ pub fn blocks(data: &[u8]) {
     with_head(&heads, data);
 }
 
-/// Two texts and a patch between them, made from `data`; and the patch that `data` itself is.
+/// Applies a patch between two texts, made from `data`, and the patch in `data` itself.
 ///
-/// The first byte chooses the context and the endings. What follows is cut at 0xFE: a text, another
-/// text, and a patch for the first.
+/// The first byte chooses the context and the line endings. The rest is split at 0xFE: a text, another text, and a
+/// patch for the first.
 pub fn apply(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let mut parts = data.splitn(3, |byte| *byte == 0xfe);
     let (before, after) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    // Without context a hunk at the top could as well be meant for an empty file, and is refused.
+    // Without context, a hunk at the top could also be meant for an empty file, and is refused.
     round_trip(before, after, 1 + usize::from(*choice % 3));
     if let Some(patch) = parts.next() {
         strict_decides(patch, before);
     }
 }
 
-/// Two contents: the diff that lbx writes, as text or as a binary patch, makes the one of the other.
+/// Checks that the diff that lbx writes between two contents, as text or as a binary patch, turns one into the other.
 pub fn diffs(data: &[u8]) {
     let [old, new] = split(data);
     if old == new {
@@ -70,8 +70,7 @@ pub fn diffs(data: &[u8]) {
     }
 }
 
-/// Parses what one of `heads`, chosen by the first byte, and the rest of `data` make, and looks
-/// through all that comes of it.
+/// Parses one of `heads`, chosen by the first byte, with the rest of `data`, and checks every patch found.
 fn with_head(heads: &[&[u8]], data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let Some(head) = heads.get(usize::from(*choice) % heads.len()) else { return };
@@ -83,7 +82,7 @@ fn with_head(heads: &[&[u8]], data: &[u8]) {
     }
 }
 
-/// What holds for every patch that could be parsed.
+/// Checks the invariants of every parsed patch.
 fn check(patch: &Patch<'_>, text: &[u8]) {
     assert!(!patch.files.is_empty(), "a patch without a file");
     let lines = text.split(|byte| *byte == b'\n').count();
@@ -100,7 +99,7 @@ fn check(patch: &Patch<'_>, text: &[u8]) {
     }
 }
 
-/// Composes `patch` on a small tree, and looks at what comes out.
+/// Plans `patch` on a small tree, and checks the result.
 fn plan(patch: &Patch<'_>, apply: PatchOptions) {
     let options =
         PlanOptions { strip: Strip::Auto, target: Some(b"f".to_vec()), apply, ..PlanOptions::default() };
@@ -122,9 +121,9 @@ fn plan(patch: &Patch<'_>, apply: PatchOptions) {
     }
 }
 
-/// A diff of two texts applies strictly and leniently with the same result, and back again.
+/// Checks that a diff of two texts applies strictly and leniently with the same result, and in reverse.
 fn round_trip(before: &[u8], after: &[u8], context: usize) {
-    // similar ends lines at a lone carriage return too, which a unified diff cannot say.
+    // `similar` also ends lines at a lone carriage return, which a unified diff cannot express.
     if before == after || has_lone_return(before) || has_lone_return(after) {
         return;
     }
@@ -148,14 +147,14 @@ fn round_trip(before: &[u8], after: &[u8], context: usize) {
     }
 }
 
-/// Whether a carriage return stands before anything but a line feed.
+/// Returns true if a carriage return is followed by anything but a line feed.
 fn has_lone_return(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n').any(|line| line.strip_suffix(b"\r").unwrap_or(line).contains(&b'\r'))
         || text.ends_with(b"\r")
 }
 
-/// Where a patch applies strictly, leniency makes the same of it; and where all of it is done
-/// already, nothing changes.
+/// Checks that lenient application gives the strict result if there is one, and changes nothing if the patch is already
+/// applied.
 fn strict_decides(text: &[u8], before: &[u8]) {
     let Ok(patch) = parse(text) else { return };
     for file in &patch.files {
@@ -182,7 +181,7 @@ fn strict_decides(text: &[u8], before: &[u8]) {
     }
 }
 
-/// What holds for every result.
+/// Checks the invariants of every result.
 fn is_consistent(file: &FilePatch<'_>, applied: &Applied, before: &[u8]) {
     assert_eq!(applied.hunks.len(), file.hunks().len(), "a report a hunk");
     if applied.already_applied {

@@ -1,4 +1,4 @@
-//! Requests: as JSON of a tool, as messages of MCP, and in the words of the dialects.
+//! Requests: as JSON of a tool, as MCP messages, and as calls of the dialects.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -19,12 +19,12 @@ use serde_json::Value;
 use super::SEPARATOR;
 use super::workspaces::{Template, furnished};
 
-/// Tools that are not called here: they start programs, or write beside the workspace.
+/// Tools that are not called here: they start programs, or write outside the workspace.
 const LEFT_OUT: [&str; 5] = ["bash", "sandbox", "init", "doctor", "review"];
-/// Requests of one input.
+/// Largest number of requests in one input.
 const REQUESTS_MAX: usize = 4;
 
-/// A line of MCP: a message, or an answer that says what is wrong with it.
+/// Reads a line of MCP: a message, or an error response.
 pub fn messages(data: &[u8]) {
     let plain: Option<Value> = serde_json::from_slice(data).ok();
     match request::read_json(data) {
@@ -37,7 +37,7 @@ pub fn messages(data: &[u8]) {
     }
 }
 
-/// The name of a tool and its arguments, as a shell gives them.
+/// Parses the name of a tool and its arguments, as a shell passes them.
 pub fn flags(data: &[u8]) {
     let words: Vec<OsString> =
         data.split(|byte| *byte == SEPARATOR).map(|word| OsString::from_vec(word.to_vec())).collect();
@@ -49,7 +49,7 @@ pub fn flags(data: &[u8]) {
     }
 }
 
-/// Requests, a line each as in a batch, to tools that work on a small workspace.
+/// Sends requests, one per line as in a batch, to tools in a small workspace.
 pub fn calls(data: &[u8]) {
     let lines: Vec<_> = data.split(|byte| *byte == b'\n').filter_map(called).take(REQUESTS_MAX).collect();
     if lines.is_empty() {
@@ -62,7 +62,7 @@ pub fn calls(data: &[u8]) {
     }
 }
 
-/// The tool and the request in a line.
+/// Returns the tool and the request of a line.
 fn called(line: &[u8]) -> Option<(&'static ToolEntry, Value)> {
     let Ok(Value::Object(mut line)) = request::read_json(line) else { return None };
     let tool = catalog::find(line.get("tool")?.as_str()?)?;
@@ -70,7 +70,7 @@ fn called(line: &[u8]) -> Option<(&'static ToolEntry, Value)> {
     (!LEFT_OUT.contains(&tool.name)).then_some((tool, request))
 }
 
-/// A request to a tool of a dialect.
+/// Sends a request to a tool of a dialect.
 pub fn dialects(data: &[u8]) {
     let Ok(Value::Object(line)) = request::read_json(data) else { return };
     let Some(name) = line.get("tool").and_then(Value::as_str) else { return };

@@ -1,4 +1,4 @@
-//! Settings and patterns: what people and programs write into small files and fields.
+//! Settings and patterns: small files and fields that people and programs write.
 
 use lbx::engine::policy::layers;
 use lbx::engine::policy::settings::SETTINGS;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::split;
 
-/// JSON with comments, and a change of it: what is put in is there, and can be taken out again.
+/// Parses JSON with comments and changes it: an inserted value is found, and can be removed again.
 pub fn jsonc(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -24,7 +24,7 @@ pub fn jsonc(data: &[u8]) {
     let before: Option<Value> = serde_json::from_str(text).ok();
     if let Ok(with) = json::set(text, path, &value) {
         assert_eq!(json::set(&with, path, &value).as_ref(), Ok(&with), "set twice");
-        // Where a name comes twice, serde takes the last, and so does lbx.
+        // If a name occurs twice, serde takes the last, and so does lbx.
         if before.is_some() || json::is_empty(text) {
             let after: Value = serde_json::from_str(&with).expect("JSON stays JSON");
             assert_eq!(path.iter().try_fold(&after, |inner, name| inner.get(name)), Some(&value));
@@ -41,7 +41,7 @@ pub fn jsonc(data: &[u8]) {
     let _ = json::is_empty(text);
 }
 
-/// A policy file; and its text as the value of each setting, as a flag gives it.
+/// Parses a policy file, and its text as the value of each setting, as a flag gives it.
 pub fn policy(data: &[u8]) {
     if let Err(fault) = values::parse(data) {
         assert!(!fault.message.is_empty(), "a fault without words");
@@ -63,7 +63,7 @@ pub fn policy(data: &[u8]) {
     assert!(wrong.is_none_or(|key| key.is_some()), "a text in quotes ends where it should not: {file}");
 }
 
-/// Globs and regular expressions, and a path that they may match.
+/// Parses globs and regular expressions, and matches them against a path.
 pub fn patterns(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let is = |bit: u8| choice >> bit & 1 == 1;
@@ -82,7 +82,7 @@ pub fn patterns(data: &[u8]) {
     let patterns = std::slice::from_ref(&pattern);
     let _ = globs::overrides(&base, patterns, &[]);
     let _ = globs::overrides(&base, &[], patterns);
-    // All types that there are take longer than everything else here.
+    // Listing all types takes longer than everything else here.
     if is(7) {
         let _ = globs::types(patterns, &[]);
     }
@@ -98,7 +98,7 @@ pub fn patterns(data: &[u8]) {
     let _ = pattern::compile(patterns, &reading);
 }
 
-/// Short values that fields and names of files hold.
+/// Parses short values from fields and file names.
 pub fn values(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(id) = text.parse::<SessionId>() {

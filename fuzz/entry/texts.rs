@@ -16,7 +16,7 @@ use super::split;
 /// Largest text that a function here may make, in bytes.
 const BYTES_MAX: usize = 1 << 20;
 
-/// A file: its bytes come back, and slices of it join to the whole, in whatever pieces it is read.
+/// Checks that the bytes of a file come back, and that its slices join to the whole for any read size.
 pub fn encodings(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
     let decoded = Content::decode(bytes.to_vec());
@@ -48,7 +48,7 @@ pub fn encodings(data: &[u8]) {
     assert_eq!(content.encode(), bytes, "decoded and encoded");
 }
 
-/// All of a text.
+/// Bounds of a whole text.
 const ALL: SliceBounds = SliceBounds {
     offset: 0,
     lines_max: u64::MAX,
@@ -57,7 +57,7 @@ const ALL: SliceBounds = SliceBounds {
     clips_first: false,
 };
 
-/// Parts of a file that is read in pieces of so many bytes; `None` where it is no text.
+/// Returns parts of a file that is read in pieces of `piece_bytes`; `None` if it is not text.
 fn sliced(bytes: &[u8], wanted: &[SliceBounds], piece_bytes: usize) -> Option<Sliced> {
     let body = Content::decode(bytes.to_vec()).map(|content| content.body).unwrap_or_default();
     let mut slicer = Slicer::new(wanted, lines::terminator(&body));
@@ -67,7 +67,7 @@ fn sliced(bytes: &[u8], wanted: &[SliceBounds], piece_bytes: usize) -> Option<Sl
     slicer.finish().ok()
 }
 
-/// What a person sees of a text: nothing in it may speak to the terminal.
+/// Checks that the displayed form of a text holds no terminal control sequence.
 fn shown(body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     assert!(!escaped::line(&text).contains(escaped::is_active), "an active character is shown");
@@ -81,7 +81,7 @@ fn shown(body: &[u8]) {
     }
 }
 
-/// A text, an old text and a new one: what is found is replaced, and nothing else changes.
+/// Edits a text with an old and a new string: only the match changes.
 pub fn edits(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let [body, old, new] = split(data);
@@ -104,7 +104,7 @@ pub fn edits(data: &[u8]) {
     let _ = diff::unified("a", "b", body, new, 10_000);
 }
 
-/// Replaces each place, in both ways that there are.
+/// Replaces each place, in both available ways.
 fn replaced(body: &[u8], places: &[Range<usize>], new: &[u8]) {
     are_apart(places.iter(), body.len());
     let made = replace::replace(body, places, new, BYTES_MAX).expect("small texts are replaced");
@@ -112,7 +112,7 @@ fn replaced(body: &[u8], places: &[Range<usize>], new: &[u8]) {
     let all = all.expect("as one by one");
     assert!(made.body[..] == all.body[..] && all.count == places.len(), "all at once is as one by one");
     assert_eq!(made.ranges.len(), places.len());
-    // Between the places every byte stays.
+    // All bytes between the places stay.
     let (mut old_at, mut new_at) = (0, 0);
     for (old, new) in places.iter().zip(&made.ranges) {
         assert_eq!(body[old_at..old.start], made.body[new_at..new.start], "a byte beside a match changed");
@@ -121,7 +121,7 @@ fn replaced(body: &[u8], places: &[Range<usize>], new: &[u8]) {
     assert_eq!(body[old_at..], made.body[new_at..], "a byte after the last match changed");
 }
 
-/// Looks for a text by every tier, and puts in what the tier makes of the new one.
+/// Looks for a text with every tier, and inserts the new text as the tier adapts it.
 fn tier(body: &[u8], old: &[u8], new: &[u8]) {
     let (flat, wanted) = (replace::Flat::of(body), replace::flat_needle(old, body));
     let Some(found) = flexible::find(&flat.text, &wanted, new, &(0..flat.text.len())) else { return };
@@ -132,7 +132,7 @@ fn tier(body: &[u8], old: &[u8], new: &[u8]) {
     }
 }
 
-/// Whether ranges stand in order and apart, within so many bytes.
+/// Returns true if ranges are in order, disjoint, and within `bytes`.
 fn are_apart<'r>(ranges: impl Iterator<Item = &'r Range<usize>>, bytes: usize) {
     let mut end = 0;
     for range in ranges {
@@ -141,7 +141,7 @@ fn are_apart<'r>(ranges: impl Iterator<Item = &'r Range<usize>>, bytes: usize) {
     }
 }
 
-/// A text and a sketch of it: the changes are whole lines, in order and apart.
+/// Applies a sketch to a text: the changes are whole lines, in order and disjoint.
 pub fn sketches(data: &[u8]) {
     let [body, drawn] = split(data);
     let flat = replace::Flat::of(body);
@@ -155,7 +155,7 @@ pub fn sketches(data: &[u8]) {
     }
 }
 
-/// A Markdown text, the name of a section and a new body: every byte outside the section stays.
+/// Edits a section of a Markdown text: every byte outside the section stays.
 pub fn markdown(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let [text, name, content] = split(data);
@@ -199,7 +199,7 @@ fn sections(document: &Document<'_>, at: usize, with_subsections: bool, content:
     }
 }
 
-/// Whether every byte outside the section that was changed stays.
+/// Checks that every byte outside the changed section stays.
 fn is_kept(text: &[u8], composed: &Composed) {
     let Range { start, end } = composed.old;
     assert!(composed.text.starts_with(&text[..start]), "a byte before the section changed");
@@ -207,7 +207,7 @@ fn is_kept(text: &[u8], composed: &Composed) {
     assert!(composed.new.end <= composed.text.len(), "the new content lies outside the text");
 }
 
-/// A text and two changes of it.
+/// Merges two changes of a text.
 pub fn merges(data: &[u8]) {
     let [base, one, other] = split(data);
     let merged = merge(base, one, other, Alike::Once);

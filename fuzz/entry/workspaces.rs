@@ -1,8 +1,7 @@
-//! Whole workspaces: one file of a real `.lbx` or `.git`, or of the workspace itself, has other bytes,
-//! and tools are called.
+//! Whole workspaces: replaces the bytes of one file of a real `.lbx`, `.git` or workspace, and calls tools.
 //!
-//! What is damaged is read by the code that reads it in earnest, from an opened folder. `tests/hostile`
-//! does the same with the real binary, and with links, FIFOs and folders in a file's place.
+//! Damaged files are read by the production code, from an opened folder. `tests/hostile` does the same with the real
+//! binary, and also puts links, FIFOs and folders in the place of a file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::protocol::call;
 
-/// What lbx keeps; `@` stands for the newest change's own name, `*` for the only or first name there.
+/// Files of lbx's state. `@` is the name of the newest change, `*` the only or first name in the folder.
 const STATE: [&str; 13] = [
     "sessions/default.lbx",
     "journal/done/default/00000002.lbx",
@@ -39,7 +38,7 @@ const STATE: [&str; 13] = [
     "scan/*",
     "jobs/1/record.json",
 ];
-/// What git keeps; a name without a folder is that of an object, stored anew with its header.
+/// Files of git. A name without a folder is the name of an object, which is stored again with its header.
 const REPOSITORY: [&str; 18] = [
     ".git/config",
     ".git/HEAD",
@@ -60,7 +59,7 @@ const REPOSITORY: [&str; 18] = [
     "lbx-snapshots^{tree}",
     "lbx-snapshots:d",
 ];
-/// What people keep beside their files, and files of a form of their own.
+/// Settings files of users, and files of special formats.
 const FILES: [&str; 8] = [
     ".gitignore",
     ".gitattributes",
@@ -72,22 +71,22 @@ const FILES: [&str; 8] = [
     "a.png",
 ];
 
-/// The state of lbx with one other file.
+/// Damages one file of lbx's state.
 pub fn state(data: &[u8]) {
     damaged(data, &STATE.map(|name| format!(".lbx/{}/{name}", state_id())));
 }
 
-/// A repository with one other file.
+/// Damages one file of a repository.
 pub fn repository(data: &[u8]) {
     damaged(data, &REPOSITORY.map(str::to_owned));
 }
 
-/// Files that lbx reads for what they say, with other bytes.
+/// Damages one of the workspace files that lbx parses.
 pub fn files(data: &[u8]) {
     damaged(data, &FILES.map(str::to_owned));
 }
 
-/// Calls after a damage, in groups of which the input chooses one.
+/// Returns the groups of calls made after the damage; the input chooses one.
 fn groups() -> [Vec<(&'static str, Value)>; 6] {
     [
         vec![
@@ -130,8 +129,8 @@ fn groups() -> [Vec<(&'static str, Value)>; 6] {
 
 /// Puts other bytes into one of `names`, and makes the calls of a group.
 ///
-/// The first byte chooses the file, the second the group, the third whether what follows are the file's
-/// bytes or changes of those that it has.
+/// The first byte chooses the file and the second the group. The third decides if the rest replaces the bytes of the
+/// file or edits them.
 fn damaged(data: &[u8], names: &[String]) {
     let [file, group, form, rest @ ..] = data else { return };
     let template = furnished();
@@ -145,7 +144,7 @@ fn damaged(data: &[u8], names: &[String]) {
     }
 }
 
-/// Bytes with changes: what is done, where, to how many bytes, and with which.
+/// Returns the bytes with the edits of a script: operation, position, length and new bytes.
 fn changed(was: &[u8], mut script: &[u8]) -> Vec<u8> {
     let mut bytes = was.to_vec();
     while let [what, high, low, count, rest @ ..] = script {
@@ -163,45 +162,45 @@ fn changed(was: &[u8], mut script: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What stands at a path.
+/// Type and content found at a path.
 enum Standing {
-    /// A folder with these permission bits.
+    /// A folder with its permission bits.
     Folder(u32),
-    /// A file, likewise.
+    /// A file with its permission bits and bytes.
     File(u32, Vec<u8>),
-    /// A link to this.
+    /// A symlink with its target.
     Link(PathBuf),
 }
 
-/// A workspace with some history, which is made once and put back before each input.
+/// A workspace with some history, created once and restored before each input.
 pub struct Template {
-    /// The root.
+    /// Workspace root.
     root: PathBuf,
-    /// What stands in it, by its path.
+    /// All files, folders and links by path.
     all: BTreeMap<PathBuf, Standing>,
-    /// The objects that may be damaged: name, path, and what they hold with their header.
+    /// Objects that may be damaged: name, path, and content with the header.
     objects: Vec<(String, PathBuf, Vec<u8>)>,
-    /// The newest change's own name, and its entry.
+    /// Name and entry of the newest change.
     newest: (String, Vec<u8>),
 }
 
-/// The id of lbx's state; the environment names it, as it names the home folder, so that nothing of the
-/// user's own is touched.
+/// Returns the id of lbx's state. The environment sets it, as it sets the home folder, so that the user's own state is
+/// never touched.
 fn state_id() -> String {
     std::env::var("LBX_STATE_ID").expect("fuzz/run.sh or tests/fuzz sets LBX_STATE_ID and HOME")
 }
 
-/// The workspace of this process.
+/// Returns the workspace of this process.
 pub fn furnished() -> &'static Template {
     static TEMPLATE: LazyLock<Template> = LazyLock::new(Template::furnish);
     &TEMPLATE
 }
 
 impl Template {
-    /// Makes the workspace.
+    /// Creates the workspace.
     fn furnish() -> Self {
-        // What panics within a call is answered as `internal`, and judged as that; libFuzzer's hook would
-        // also end the process where gix's panics are caught in good order.
+        // A panic within a call becomes an `internal` error, which fails the check. libFuzzer's hook would also end the
+        // process for panics of gix that are caught on purpose.
         drop(std::panic::take_hook());
         std::panic::set_hook(Box::new(|_| {}));
         let root = PathBuf::from(std::env::var_os("HOME").expect("see state_id")).join("workspace");
@@ -239,7 +238,7 @@ impl Template {
         made
     }
 
-    /// An object by its name for git.
+    /// Returns an object by its git name.
     fn object(&self, name: &str) -> (String, PathBuf, Vec<u8>) {
         let id = git(&self.root, &["rev-parse", name]);
         let id = String::from_utf8_lossy(id.trim_ascii()).into_owned();
@@ -251,7 +250,7 @@ impl Template {
         (name.to_owned(), format!(".git/objects/{folder}/{file}").into(), whole)
     }
 
-    /// Puts everything back as it was.
+    /// Restores everything.
     pub fn put_back(&self) {
         for entry in fs::read_dir(&self.root).expect("the root is there").flatten() {
             let path = entry.path();
@@ -277,7 +276,7 @@ impl Template {
         }
     }
 
-    /// Puts other bytes into the file of that name.
+    /// Puts other bytes into the file with that name.
     fn damage(&self, name: &str, other: impl Fn(&[u8]) -> Vec<u8>) {
         if let Some((_, path, whole)) = self.objects.iter().find(|object| object.0 == name) {
             return self.put(path, &stored(&other(whole)));
@@ -293,7 +292,7 @@ impl Template {
         self.put(&path, &other(was));
     }
 
-    /// The path of a name in which `*` stands for any one name.
+    /// Returns the path of a name in which `*` matches any one name.
     fn path_of(&self, name: &str) -> Option<PathBuf> {
         let Some((before, after)) = name.split_once('*') else { return Some(name.into()) };
         let is_meant = |path: &&PathBuf| {
@@ -303,7 +302,7 @@ impl Template {
         self.all.keys().find(is_meant).cloned()
     }
 
-    /// Writes a file, whose folders may be missing.
+    /// Writes a file, and creates missing folders.
     fn put(&self, path: &Path, bytes: &[u8]) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().unwrap_or(&self.root)).expect("a folder");
@@ -311,21 +310,21 @@ impl Template {
         fs::write(&path, bytes).expect("a file of our own");
     }
 
-    /// The options of a call.
+    /// Returns the options of a call.
     pub fn options() -> Options {
         let policy = Sources { user_file: None, environment: Vec::new(), flags: Vec::new() };
         Options { policy, ..Options::default() }
     }
 
-    /// The workspace, opened.
+    /// Opens the workspace.
     ///
     /// # Errors
-    /// Where the root is refused.
+    /// Fails if the root is refused.
     pub fn workspace(&self) -> Result<Workspace, Error> {
         Workspace::open(&self.root)
     }
 
-    /// Makes a call, and judges its answer: no refusal is a bug of lbx's, and all of it is JSON and text.
+    /// Makes a call and checks its answer: no `internal` error, and all output is valid JSON and text.
     pub fn judge(&self, tool: &'static ToolEntry, request: Value) {
         let shown = request.to_string();
         let called = call(self, tool, request);
@@ -344,7 +343,7 @@ impl Template {
     }
 }
 
-/// What the session of the template has done.
+/// Returns the calls that the template's session has made.
 fn history() -> Vec<(&'static str, Value)> {
     let many: String = (0..20).map(|number| format!("*** Add File: m/{number}\n+{number}\n")).collect();
     let change: String =
@@ -365,7 +364,7 @@ fn history() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Takes up everything in a folder.
+/// Adds everything in a folder.
 fn take(root: &Path, folder: &Path, all: &mut BTreeMap<PathBuf, Standing>) {
     let mut names: Vec<OsString> =
         fs::read_dir(root.join(folder)).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
@@ -385,14 +384,14 @@ fn take(root: &Path, folder: &Path, all: &mut BTreeMap<PathBuf, Standing>) {
     }
 }
 
-/// What git says.
+/// Returns the output of git.
 fn git(root: &Path, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new("git").args(arguments).current_dir(root).output().expect("git is installed");
     assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }
 
-/// Bytes in zlib's form (RFC 1950), uncompressed.
+/// Returns bytes in zlib format (RFC 1950), uncompressed.
 fn stored(bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![0x78, 0x01];
     let mut blocks = bytes.chunks(0xffff).peekable();

@@ -1,4 +1,4 @@
-//! libFuzzer's way into the target that `LBX_FUZZ_TARGET` names.
+//! Entry point of libFuzzer for the target that `LBX_FUZZ_TARGET` names.
 #![no_main]
 
 #[path = "../entry/mod.rs"]
@@ -6,7 +6,7 @@ mod entry;
 
 use std::sync::LazyLock;
 
-/// The function that is fuzzed in this process.
+/// Target that this process fuzzes.
 static RUN: LazyLock<entry::Target> = LazyLock::new(|| {
     let name = std::env::var("LBX_FUZZ_TARGET").unwrap_or_default();
     let names: Vec<&str> = entry::TARGETS.iter().map(|target| target.0).collect();
