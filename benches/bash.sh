@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a confined command costs over plain `bash -c true`: by backend in a small workspace, and by the
-# number of files, plain (two scans) and as a transaction that changes 10 files (no scan).
+# Cost of a confined command over plain `bash -c true`: by backend in a small workspace, and by number of
+# files, both plain (two scans) and as a transaction that changes 10 files (no scan).
 #
 # Usage: benches/bash.sh [LBX [RUNS [FOLDER]]]    (default: the release build, 20 runs, /dev/shm)
 set -euo pipefail

@@ -20,8 +20,8 @@ import tempfile
 TIME_MAX_S = 2.0
 MEMORY_MAX_MIB = 128
 RANDOM = random.Random(20261122)
-# Runs a command, and says its time and peak memory. A process begins with the peak of the one that forked
-# it, so a small one does: what is below its own 10 MiB is not seen.
+# Runs a command, and prints its time and peak memory. A process starts with the peak of its parent, so the parent
+# must be small: memory below its 10 MiB is not seen.
 MEASURE = """
 import os, sys, time
 start = time.monotonic()

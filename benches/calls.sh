@@ -1,6 +1,6 @@
 #!/bin/bash
-# What one call costs: `lbx read` of a 10 kB file beside `cat`, and `lbx write` in a repository of
-# 100 files beside one of 50,000. Prints medians of alternating runs, and their ratios.
+# Cost of one call: `lbx read` of a 10 kB file compared with `cat`, and `lbx write` in a repository of
+# 100 files compared with one of 50,000. Prints medians of alternating runs, and their ratios.
 #
 # Usage: benches/calls.sh [LBX [RUNS]]    (default: the release build, 40 runs)
 set -euo pipefail
@@ -73,7 +73,7 @@ def write(root):
 
 
 for root in (large, small):
-    # The session's first call, which the others are not like.
+    # The session's first call, which differs from the others.
     call([lbx, "write", "d0/e0/new.txt", "--content", "first\n"], root)
 compare(
     "write in a repository",

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the benches have in common; each sources it with its own arguments.
+# Shared functions of the benches; each sources this file with its own arguments.
 
-# Where Python finds common.py.
+# Lets Python find common.py.
 PYTHONPATH=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 
@@ -16,15 +16,15 @@ find_lbx() {
         exit 1
     }
     lbx=$(realpath "$lbx")
-    # What is measured is a copy, as install.sh makes one. A linker writes its output through a mapping, so
-    # the kernel holds that in pages of 4 KiB: each call that is made from it takes 0.5 to 1 ms more.
+    # Measure a copy, like the one that install.sh makes. A linker writes its output through a mapping, which
+    # the kernel holds in pages of 4 KiB: each call of that file takes 0.5 to 1 ms more.
     if [[ $lbx == */target/* ]] && rm -f -- "$lbx.copy" &&
         dd if="$lbx" of="$lbx.copy" bs=4194304 status=none 2>/dev/null && chmod 755 "$lbx.copy"; then
         lbx=$lbx.copy
     fi
 }
 
-# Says when and on what it is measured, and beside what ($1; nothing where it is empty).
+# Prints the date, the machine, and the compared program ($1; may be empty).
 heading() {
     echo "date:    $(date -u +%Y-%m-%d)"
     echo "machine: $(uname -sm), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"

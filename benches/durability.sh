@@ -1,10 +1,10 @@
 #!/bin/bash
-# What durability costs: changes of each kind on a disk, beside the same in memory (tmpfs), where a
-# sync is nothing. The difference is what the syncs add. Beside them, the least that any program
-# pays for one file that survives a power failure: write aside, sync, rename, sync the folder. And what the calls
-# alone cost by which a change with its journal entry and its commit is made, without anything computed.
-# Then a write over a file and that least again, beside a neighbour that writes and syncs without pause.
-# Counts and lists what a write over a file syncs, by strace, where that is installed.
+# Cost of durability: changes of each kind on a disk, compared with the same in memory (tmpfs), where a sync is
+# free. The difference is the cost of the syncs. For comparison, it measures the minimum for one file that survives
+# a power failure: write a temporary file, sync, rename, sync the folder. It also measures the bare system calls of
+# a change with its journal entry and its commit, without any computation. Then it measures an overwrite and that
+# minimum again, while another program writes and syncs without pause.
+# Counts and lists the syncs of an overwrite with strace, if that is installed.
 #
 # Usage: benches/durability.sh [LBX [RUNS [FOLDER]]]    (default: the release build, 40 runs, /var/tmp)
 set -euo pipefail
@@ -144,7 +144,7 @@ neighbour = os.fork()
 if neighbour == 0:
     disturb(folders[0] + ".neighbour")
 try:
-    # In turn, so that both meet the same disk.
+    # Alternate, so that both use the same disk state.
     changes, leasts = [], []
     for number in range(-3, runs):
         took = common.call([lbx] + change("append", number), folders[0], folders[0])
@@ -165,7 +165,7 @@ if command -v strace >/dev/null; then
     cd "$on_disk"
     trace() { HOME=$on_disk strace -f -y -qq -o "$on_disk.trace" "$@" "$lbx" write d0/f0.txt --content "last $RANDOM" >/dev/null; }
     trace
-    # What is renamed between two syncs parts them into waves.
+    # Renames between two syncs split them into waves.
     awk '/ (fsync|fdatasync|syncfs)\(/ { syncs++; if (!in_wave) waves++; in_wave = 1 }
         / rename/ { in_wave = 0 } / clone3?\(/ { threads++ } !/ resumed>/ { calls++ }
         END { printf "a write over a file: %d syncs in %d waves, %d threads, %d system calls\n", syncs, waves, threads, calls }' \

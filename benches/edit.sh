@@ -1,5 +1,5 @@
 #!/bin/bash
-# Measures `lbx edit` of one line in a file of 22 MB and 700,000 lines beside `sed -i` of one line
+# Measures `lbx edit` of one line in a file of 22 MB and 700,000 lines, compared with `sed -i` of one line
 # there: a session's first edit of the file (after a `read` of one line, which is not counted) and the
 # ones after it. Prints medians of alternating runs, their ratio, and the largest memory of an edit.
 #
@@ -43,7 +43,7 @@ def edit(session, old, new):
 os.chdir(scratch)
 os.mkdir("w")
 for name in ("w/large.txt", "sed.txt"):
-    with open(name, "w") as file:  # a piece at a time: this process's memory counts as its children's
+    with open(name, "w") as file:  # in pieces: this process's memory counts as its children's
         file.writelines(f"line {number} of the file, 0000\n" for number in range(1, LINES + 1))
 os.chdir("w")
 subprocess.run(["git", "init", "-q"], check=True, env=common.environment(scratch))

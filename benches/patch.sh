@@ -1,11 +1,11 @@
 #!/bin/bash
-# Measures `lbx patch` beside `git apply`: 10,000 hunks in a file of 100,000 lines, and a patch over
+# Measures `lbx patch` compared with `git apply`: 10,000 hunks in a file of 100,000 lines, and a patch over
 # 5,000 files. Prints medians of alternating runs, their ratio, and the largest memory of a run.
 #
 # Usage: benches/patch.sh [LBX [RUNS]]    (default: the release build, 5 runs)
 #
-# lbx is measured twice: in a workspace with its own repository for snapshots, as it is used, and in
-# a dry run, which reads, checks and computes all and writes nothing (beside `git apply --check`).
+# lbx is measured twice: in a workspace with its own repository for snapshots, as in normal use, and in
+# a dry run, which reads, checks and computes everything and writes nothing (compared with `git apply --check`).
 # `git apply` syncs nothing; lbx has every old and new byte on disk before it answers.
 set -euo pipefail
 . "$(dirname "$0")/common.bash"

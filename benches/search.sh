@@ -1,10 +1,10 @@
 #!/bin/sh
-# Measures grep, glob and ls beside rg and fd on a tree, warm: medians and their ratios.
+# Measures grep, glob and ls compared with rg and fd on a tree, warm: medians and their ratios.
 #
 #   benches/search.sh TREE [LBX] [RUNS]
 #
 # TREE should have 50,000 files or more; LBX is the binary (default: lbx on the PATH). Runs
-# alternate where hyperfine is missing; with hyperfine each pair is measured one after the other.
+# alternate if hyperfine is missing; with hyperfine each pair is measured one after the other.
 set -eu
 
 tree=${1:?"usage: benches/search.sh TREE [LBX] [RUNS]"}
@@ -16,10 +16,10 @@ cd "$tree"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The middle one of the numbers on stdin.
+# Prints the median of the numbers on stdin.
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
-# Milliseconds that a command takes, its output thrown away.
+# Prints the milliseconds that a command takes, and discards its output.
 once() {
     start=$(date +%s%N)
     "$@" >/dev/null 2>&1 || true

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Measures what snapshots cost beside git, in repositories of several sizes: medians and ratios.
+# Measures the cost of snapshots compared with git, in repositories of several sizes: medians and ratios.
 #
 #   benches/snapshots.sh [LBX] [RUNS] [FILES…]
 #
 # LBX is the binary (default: lbx on the PATH); FILES are the sizes (default: 100 10000 90000).
-# Every repository is made anew in a folder of its own under TMPDIR, and runs alternate, so that
-# what else the machine does falls on all of them alike. Times are those of whole processes; what the
-# snapshot of one known path takes within one, beside git, is printed by
+# Every repository is created in its own folder under TMPDIR, and runs alternate, so that other load on
+# the machine affects all of them. Times are those of whole processes. The time of a snapshot of one known
+# path within a process, compared with git, is printed by
 #   cargo test --release --test snapshot_store measure::known_paths -- --ignored --nocapture
 set -eu
 
@@ -23,10 +23,10 @@ export GIT_AUTHOR_NAME=bench GIT_AUTHOR_EMAIL=bench@localhost
 export GIT_COMMITTER_NAME=bench GIT_COMMITTER_EMAIL=bench@localhost
 unset LBX_SESSION CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID LBX_WORKSPACE GIT_DIR || true
 
-# The middle one of the numbers on stdin.
+# Prints the median of the numbers on stdin.
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
-# Adds the microseconds that a command takes to the file $1; its output is thrown away.
+# Appends the microseconds that a command takes to the file $1, and discards its output.
 timed() {
     times=$1
     shift
@@ -39,7 +39,7 @@ timed() {
     echo $(((end - start) / 1000)) >>"$times"
 }
 
-# A repository of $1 files in folders of 50, packed, at a commit.
+# Creates a packed repository of $1 files in folders of 50, with a commit.
 make_repository() {
     git init -q -b main .
     awk -v files="$1" 'BEGIN {
@@ -56,13 +56,13 @@ make_repository() {
     git config maintenance.auto false
 }
 
-# What a harness without lbx does: an index of its own, a tree, a commit, a branch.
+# Commits as a harness without lbx does: a separate index, a tree, a commit, a branch.
 git_snapshot() {
     tree=$(git write-tree)
     commit=$(git commit-tree -p HEAD -m "a snapshot" "$tree")
     git update-ref refs/heads/other "$commit"
 }
-# The variable is meant to last no longer than its subshell.
+# The variable is meant for its subshell only.
 # shellcheck disable=SC2030,SC2031
 with_empty_index() (
     rm -f "$scratch/index"
@@ -78,12 +78,12 @@ with_copied_index() (
     git_snapshot
 )
 
-# The calls that are measured; each changes the file that it touches.
+# The measured calls; each changes its file.
 append() { "$lbx" --session "$1" append top0/mid1/f60.txt --content "line of run $2
 "; }
-# A call that does all that an append does but the change: what is left is the change and its commit.
+# A call that does everything of an append except the change: the difference is the change and its commit.
 refused() { "$lbx" append top0/mid1/f60.txt --content x --dry-run; }
-row() { # title, file of times, file of the times it is compared with
+row() { # title, file of times, file of reference times
     mine=$(median <"$scratch/$2")
     other=$(median <"$scratch/$3")
     awk -v title="$1" -v mine="$mine" -v other="$other" \
@@ -101,7 +101,7 @@ for files in $sizes; do
 done
 sync
 
-# One call after another in each of them, so that a slow moment of the disk falls on all.
+# One call after another in each of them, so that a slow moment of the disk affects all.
 write() { "$lbx" write top0/mid1/f60.txt --content "written in run $1
 " --session writer; }
 for files in $sizes; do
