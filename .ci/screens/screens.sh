@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures of the README: a session on a real repository, shown in a browser and on a terminal.
+# Makes the pictures of the README: a session in a real repository, in a browser and on a terminal.
 #
 #   cargo build --release && .ci/screens/screens.sh [LBX]
 #
@@ -21,7 +21,7 @@ git config user.email dev@example.org
 git add -A
 git commit -qm 'strsim 0.11.1'
 
-# The agent's session; a call that is refused belongs to the story.
+# The agent's session, which includes a failing call.
 agent() { "$lbx" "$@" --session agent >"$place/answer" || true; }
 agent grep 'pub fn' src
 agent read src/lib.rs --limit 0
@@ -69,7 +69,7 @@ picture() { # NAME WIDTH HEIGHT URL
 }
 picture review 1200 800 "file://$place/review.html"
 
-# The terminal: what it is sent, as a page.
+# The terminal: its output, as a page.
 terminal() { # CALL
   printf '<b>$ lbx %s</b>\n' "$1"
   script -qec "$lbx $1" /dev/null </dev/null | tr -d '\r' | head -n "$2" |
