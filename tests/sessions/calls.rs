@@ -1,4 +1,4 @@
-//! Calls by command line and over MCP, and their kills.
+//! Calls by command line and over MCP, and kills of calls.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,22 +11,22 @@ use crate::common::{Workspace, kill, state};
 use crate::model::Request;
 use crate::server::Server;
 
-/// The session that has a server.
+/// Session that has a server.
 pub const SERVED: &str = "mcp";
-/// Tools that a server does not serve: their calls are made by command line, in the session of the server.
+/// Tools that the server does not offer: their calls are made by command line, in the session of the server.
 const UNSERVED: [&str; 2] = ["mkdir", "rewind"];
 
-/// When a call is killed.
+/// Moment at which a call is killed.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
     /// Time after the start of the call.
     pub start: Duration,
-    /// Time after its change is in the journal, if that is earlier: files change right after.
+    /// Time after the entry of its change is in the journal, if that is earlier: the files change right after.
     pub entry: Option<Duration>,
 }
 
 impl Moment {
-    /// Waits for it.
+    /// Waits for the moment.
     pub fn wait(self, ws: &Workspace) {
         let Some(delay) = self.entry else {
             std::thread::sleep(self.start);
@@ -34,7 +34,7 @@ impl Moment {
         };
         let begun = Instant::now();
         let open = ws.path(&state("journal/open"));
-        // A name with a dot is that of an entry that is still written.
+        // A name with a dot is an entry that is still being written.
         let is_entry = |name: &OsStr| !name.as_bytes().starts_with(b".");
         let has_entry = || {
             let mut names =
@@ -44,7 +44,7 @@ impl Moment {
         while begun.elapsed() < self.start {
             if has_entry() {
                 let seen = Instant::now();
-                // A sleep may take longer than the files do.
+                // A sleep may take longer than the change of the files.
                 while seen.elapsed() < delay {
                     std::hint::spin_loop();
                 }
@@ -54,12 +54,12 @@ impl Moment {
     }
 }
 
-/// True if a response is a success.
+/// Returns true if a response is a success.
 pub fn is_ok(response: &Value) -> bool {
     response["ok"] == true
 }
 
-/// True if a call is made over MCP.
+/// Returns true if a call is made over MCP.
 pub fn is_served(request: &Request) -> bool {
     request.session == SERVED && !UNSERVED.contains(&request.tool)
 }
@@ -71,7 +71,7 @@ pub fn call_once(ws: &Workspace, request: &Request) -> Value {
     ws.json(request.tool, &arguments).envelope()
 }
 
-/// Makes a call by command line and kills it; returns `None` if it did not respond before.
+/// Makes a call by command line and kills it; returns `None` if it did not respond before that.
 pub fn kill_once(ws: &Workspace, request: &Request, moment: Moment) -> Option<Value> {
     let mut arguments = request.arguments.clone();
     arguments["session"] = request.session.into();
@@ -92,7 +92,7 @@ pub fn call(ws: &Workspace, server: &mut Server, request: &Request) -> Value {
     server.result(id).unwrap_or_else(|| panic!("the server ended at {} {}", request.tool, request.arguments))
 }
 
-/// Makes a call and kills its process, which may be the server; returns `None` if it did not respond before.
+/// Makes a call and kills its process, which may be the server; returns `None` if it did not respond before that.
 pub fn kill_call(ws: &Workspace, server: &mut Server, request: &Request, moment: Moment) -> Option<Value> {
     if !is_served(request) {
         return kill_once(ws, request, moment);

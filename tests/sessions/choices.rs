@@ -11,7 +11,7 @@ use crate::model::Request;
 use crate::{OUTSIDE, Run, SESSIONS};
 
 impl Run {
-    /// One of the names.
+    /// Returns one of the names.
     fn name(&mut self) -> String {
         if let Some(focus) = &self.focus
             && self.random.below(2) == 0
@@ -21,7 +21,7 @@ impl Run {
         (*self.random.of(self.names)).to_owned()
     }
 
-    /// A path of the workspace that mostly exists, of one kind of entry or of any.
+    /// Returns a path that mostly exists in the workspace, of one kind of entry or of any.
     pub fn existing(&mut self, kinds: &str) -> String {
         let tree = self.ws.tree();
         let found: Vec<&str> = tree
@@ -37,7 +37,7 @@ impl Run {
         found[self.random.below(found.len())].to_owned()
     }
 
-    /// A name that mostly does not exist.
+    /// Returns a name that mostly does not exist.
     fn free(&mut self) -> String {
         for _ in 0..4 {
             let name = self.name();
@@ -48,7 +48,7 @@ impl Run {
         self.name()
     }
 
-    /// Another program writes a line of its own, or commits.
+    /// Writes a line as another program, or commits.
     pub fn meddle(&mut self) {
         if self.random.below(6) == 0 {
             self.ws.git(&["add", "-A"]);
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    /// A random request of a random session.
+    /// Returns a random request of a random session.
     pub fn request(&mut self) -> Request {
         let session = *self.random.of(&SESSIONS);
         let (any, file, free) = (self.existing("df"), self.existing("f"), self.free());
@@ -103,7 +103,7 @@ impl Run {
         Request { session, tool, arguments, is_replay }
     }
 
-    /// A path that the trash has, if there is one.
+    /// Returns a path that is in the trash, if there is one.
     fn restorable(&mut self) -> String {
         let entries = self.ws.json("trash", &json!({"limit": 0})).success()["data"]["entries"].take();
         let paths: Vec<&str> =
@@ -111,7 +111,7 @@ impl Run {
         if paths.is_empty() { self.name() } else { (*self.random.of(&paths)).to_owned() }
     }
 
-    /// A random moment within a call, mostly while it changes files, judged by the calls before it.
+    /// Returns a random moment within a call, mostly while it changes files, estimated from earlier calls.
     pub fn moment(&mut self, request: &Request) -> Moment {
         let pace = self.paces[usize::from(is_served(request))];
         let mut part = |end: usize| u32::try_from(self.random.below(end)).unwrap();
@@ -124,7 +124,7 @@ impl Run {
         }
     }
 
-    /// A reading request of a random session.
+    /// Returns a reading request of a random session.
     pub fn reading(&mut self) -> Request {
         let session = *self.random.of(&SESSIONS);
         let (tool, arguments) = match self.random.below(3) {

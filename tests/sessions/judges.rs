@@ -1,4 +1,4 @@
-//! Judges of a run: each fails with the steps that led there.
+//! Checks of a run: each fails with the steps that led to it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::judge::{Tree, difference, must_be_tidy, must_equal_tip};
 use crate::model::Request;
 use crate::{IGNORED, OUTSIDE, Outcome, Run};
 
-/// The lines of other programs in the files of a tree, sorted.
+/// Returns the lines of other programs in the files of a tree, sorted.
 fn lines_of_others(tree: &Tree) -> BTreeSet<String> {
     let files = tree.values().filter(|(kind, ..)| *kind == 'f');
     let lines = files.flat_map(|(_, _, bytes)| {
@@ -22,7 +22,7 @@ fn lines_of_others(tree: &Tree) -> BTreeSet<String> {
     lines.collect()
 }
 
-/// Number and bytes of the files below a path of the state.
+/// Returns the number and total size of the files below a path of the state.
 fn sum_of(path: &Path) -> (u64, u64) {
     let Ok(stat) = fs::symlink_metadata(path) else { return (0, 0) };
     if !stat.is_dir() {
@@ -33,7 +33,7 @@ fn sum_of(path: &Path) -> (u64, u64) {
 }
 
 impl Run {
-    /// The call that reverses the last one of its session leads to the tree before.
+    /// Checks that the call that reverses the last one of its session leads to the tree before.
     pub fn judge_way_back(&self, before: &Tree, request: &Request, response: &Value) {
         let is_step_back = request.tool == "undo" && request.arguments.get("steps").is_some();
         let (tool, arguments) = if is_step_back {
@@ -46,8 +46,8 @@ impl Run {
         let back = Request { tool, arguments, is_replay: true, ..request.clone() };
         let (copy, responses) = self.rehearse(&[&back]);
         let (left, now) = (self.ws.tree(), copy.tree());
-        // A redo does again what was undone without a change, as others had done it before, and leaves a folder that
-        // the undo had to make.
+        // A redo applies again a change whose undo had no effect, because others had undone it already. It also leaves
+        // a folder that the undo had to create.
         let is_excused = |path: &PathBuf| {
             let (old, undone) = (before.get(path), left.get(path));
             tool == "redo" && (old == undone || (old.is_none() && undone.is_some_and(|entry| entry.0 == 'd')))
@@ -62,7 +62,7 @@ impl Run {
         );
     }
 
-    /// The tree and the responses are those of one of the outcomes.
+    /// Checks that the tree and the responses are those of one of the outcomes.
     pub fn must_be_one_of(
         &self,
         before: &Tree,
@@ -71,7 +71,7 @@ impl Run {
         requests: &[&Request],
     ) {
         let now = self.ws.tree();
-        // A call without a response may have had its effect or not; one with a response had it.
+        // A call without a response may have taken effect or not; a call with a response has.
         let fits = |outcome: &Outcome| {
             outcome.is_ok.iter().zip(found).all(|(expected, found)| found.is_none() || expected == found)
         };
@@ -79,7 +79,7 @@ impl Run {
             return;
         }
         if requests.iter().any(|request| request.tool == "bash") {
-            // A command runs on a layer, without the lock: what it changed is merged in file by file (DESIGN B4).
+            // A command runs on a layer, without the lock: its changes are merged file by file (DESIGN B4).
             let is_known = |path: &PathBuf| {
                 let trees = outcomes.iter().map(|outcome| &outcome.tree).chain([before]);
                 trees.map(|tree| tree.get(path)).any(|entry| entry == now.get(path))
@@ -100,7 +100,7 @@ impl Run {
         );
     }
 
-    /// The tree is one of these.
+    /// Checks that the tree is one of these.
     pub fn must_equal(&self, wanted: &[(&str, &Tree)], now: &Tree) {
         if wanted.iter().any(|(_, tree)| *tree == now) {
             return;
@@ -110,7 +110,7 @@ impl Run {
         panic!("another tree:\n{}\n{}", told.join("\n"), self.story());
     }
 
-    /// No line of another program is lost, unless a call removed it knowingly.
+    /// Checks that no line of another program is lost, unless a call removed it knowingly.
     pub fn judge_lines(&mut self, before: &Tree, replay_only: bool) {
         let after = lines_of_others(&self.ws.tree());
         let gone: Vec<String> = lines_of_others(before).difference(&after).cloned().collect();
@@ -122,7 +122,7 @@ impl Run {
         }
     }
 
-    /// Every entry of the trash holds what it says.
+    /// Checks that every trash entry holds the files that it lists.
     pub fn judge_trash(&self) {
         let listed = self.ws.json("trash", &json!({"limit": 0})).success()["data"]["entries"].take();
         for entry in listed.as_array().unwrap() {
@@ -138,7 +138,7 @@ impl Run {
         }
     }
 
-    /// Nothing temporary is left at the end, and the records and the repository are sound.
+    /// Checks that no temporary file is left at the end, and that the records and the repository are valid.
     pub fn judge_end(&self) {
         let doctor = self.ws.lbx(&["doctor"]).success()["data"].take();
         let audit = self.ws.lbx(&["audit", "--verify"]).envelope();

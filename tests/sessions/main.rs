@@ -43,53 +43,53 @@ use judge::{Sides, Tree};
 use model::{NewModes, Request, predict};
 use server::Server;
 
-/// Steps of an ordinary run.
+/// Number of steps in a normal run.
 const STEPS: usize = 40;
-/// Most steps in one workspace.
+/// Largest number of steps in one workspace.
 const STEPS_PER_WORKSPACE: usize = 40;
-/// Beginning of a line that another program wrote.
+/// Prefix of lines that another program wrote.
 const OUTSIDE: &str = "outside-";
-/// A name that git ignores. Its bytes stay out of the snapshots under any name (DESIGN S14), so every other run goes
-/// without it and compares the last snapshot with the tree.
+/// A name that git ignores. Its bytes stay out of the snapshots under any name (DESIGN S14), so every second run does
+/// not use it and compares the last snapshot with the tree.
 const IGNORED: &str = "ignored";
 /// Names that the calls use.
 const NAMES: [&str; 9] = [IGNORED, "a", "b", "d", "d/a", "d/e", "d/e/f", "g", "g/h"];
 /// All sessions.
 const SESSIONS: [&str; 3] = ["one", "two", SERVED];
-/// A number that the environment may set.
+/// Returns a number that the environment may set.
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// One order in which calls may have taken effect.
+/// A possible order in which calls took effect.
 struct Outcome {
-    /// The tree after it.
+    /// Tree after the calls.
     tree: Tree,
-    /// Which calls succeed in it, in the order of the step; `None` for one that has no effect, as if it was killed.
+    /// Success of each call, in the order of the step; `None` for a call without effect, as if it was killed.
     is_ok: Vec<Option<bool>>,
 }
 
 /// A random run in one workspace.
 struct Run {
-    /// The workspace.
+    /// Workspace of the run.
     ws: Workspace,
-    /// The server of [`SERVED`].
+    /// Server of [`SERVED`].
     server: Server,
     /// Source of the choices.
     random: Random,
-    /// Permission bits of what is new.
+    /// Permission bits of new files and folders.
     modes: NewModes,
-    /// The steps so far, for messages.
+    /// Steps so far, for messages.
     steps: Vec<String>,
     /// Number of edits by other programs.
     edits: usize,
-    /// Lines of other programs that a session overwrote or deleted knowingly: a redo of that is no loss.
+    /// Lines of other programs that a session overwrote or deleted knowingly: a redo may remove them again.
     spent: BTreeSet<String>,
-    /// Time that the last change took by command line, and that the last one over MCP took.
+    /// Duration of the last change by command line, and of the last one over MCP.
     paces: [Duration; 2],
-    /// Names that its calls use.
+    /// Names that the calls use.
     names: &'static [&'static str],
-    /// A path that both calls of a step often use.
+    /// Path that both calls of a step often use.
     focus: Option<String>,
     /// True once another program has changed files between a kill and the next call.
     is_disturbed: bool,
@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    /// Reads the files of which a request needs proof.
+    /// Reads the files for which a request needs proof.
     fn prepare(&mut self, request: &Request) {
         for path in request.reads() {
             let read = Request {
@@ -131,14 +131,14 @@ impl Run {
         }
     }
 
-    /// Makes requests one after another in a copy; returns it and the responses.
+    /// Makes requests in order in a copy; returns the copy and the responses.
     fn rehearse(&self, requests: &[&Request]) -> (Workspace, Vec<Value>) {
         let copy = self.ws.copy();
         let responses = requests.iter().map(|request| call_once(&copy, request)).collect();
         (copy, responses)
     }
 
-    /// One random step.
+    /// Makes one random step.
     fn step(&mut self) {
         if self.random.below(4) == 0 {
             self.meddle();
@@ -154,7 +154,7 @@ impl Run {
         self.judge_trash();
     }
 
-    /// A call that ends; returns true if it is a replay.
+    /// Makes a call that ends normally; returns true if it is a replay.
     fn plain(&mut self, before: &Tree) -> bool {
         let request = self.request();
         self.prepare(&request);
@@ -182,7 +182,7 @@ impl Run {
         request.is_replay
     }
 
-    /// A call that is killed; returns true if it is a replay.
+    /// Makes a call that is killed; returns true if it is a replay.
     fn killed(&mut self, before: &Tree) -> bool {
         let mut tries = 0;
         let (request, copy, rehearsed) = loop {
@@ -190,7 +190,7 @@ impl Run {
             self.prepare(&request);
             let (copy, rehearsed) = self.rehearse(&[&request]);
             tries += 1;
-            // A kill is worth most in a call that changes something.
+            // A kill is most useful in a call that changes something.
             if copy.tree() != *before || tries == 4 {
                 break (request, copy, rehearsed);
             }
@@ -231,8 +231,8 @@ impl Run {
         request.is_replay
     }
 
-    /// Makes a reading call of a random session, which finishes or rolls back an open change. Another one may have
-    /// been killed before it.
+    /// Makes a reading call of a random session, which finishes or rolls back an open change. Before it, another such
+    /// call may be killed.
     fn recover(&mut self) {
         if self.random.below(4) == 0 {
             let next = self.reading();
@@ -247,7 +247,7 @@ impl Run {
         let response = call(&self.ws, &mut self.server, &next);
         self.note("next: ", &next, &Value::Null);
         assert!(is_ok(&response), "the next call answers {response}: {}", self.story());
-        // A killed command leaves its layer (DESIGN B4), and a search says which files it skipped.
+        // A killed command leaves its layer (DESIGN B4), and a search lists the files that it skipped.
         let is_usual = |warning: &Value| {
             warning.as_str().is_some_and(|text| {
                 ["lbx was killed while `", "nothing found"].iter().any(|usual| text.starts_with(usual))
@@ -258,7 +258,7 @@ impl Run {
         assert!(is_quiet || self.is_disturbed, "the next call warns {response}: {}", self.story());
     }
 
-    /// Outcomes of the first call alone, and of both.
+    /// Returns the outcomes of the first call alone, and of both.
     fn outcomes(&self, first: &Request, second: &Request) -> Vec<Outcome> {
         let (copy, responses) = self.rehearse(&[first]);
         let is_first_ok = Some(is_ok(&responses[0]));
@@ -267,7 +267,7 @@ impl Run {
         vec![alone, Outcome { tree: copy.tree(), is_ok: vec![is_first_ok, is_second_ok] }]
     }
 
-    /// Calls of two sessions at the same time, of which one may be killed; returns true if both are replays.
+    /// Makes calls of two sessions at the same time, one of which may be killed; returns true if both are replays.
     fn at_once(&mut self, before: &Tree) -> bool {
         self.focus = Some(self.existing("f"));
         let one = self.request();
@@ -292,7 +292,7 @@ impl Run {
         let is_one_served = is_served(&one);
         let (ws, server) = (&self.ws, &mut self.server);
         let (first, second) = std::thread::scope(|scope| {
-            // At most one of the two has the server: the other one runs on a thread of its own.
+            // At most one of the two uses the server; the other one runs on its own thread.
             let (here, there) = if is_served(&other) { (&other, &one) } else { (&one, &other) };
             let is_here_killed = is_killed && std::ptr::eq(here, &raw const one);
             let is_there_killed = is_killed && !is_here_killed;
@@ -326,12 +326,12 @@ impl Run {
         one.is_replay && other.is_replay
     }
 
-    /// Two calls that the server gets at the same time, and that take effect in the order sent; it may be killed.
+    /// Sends two calls to the server at the same time, which take effect in the order sent; the server may be killed.
     /// Returns true if both are replays.
     fn in_one_go(&mut self, before: &Tree) -> bool {
         let requests: Vec<Request> = std::iter::repeat_with(|| Request { session: SERVED, ..self.request() })
             .filter(is_served)
-            // Nothing waits for a command (ARCHITECTURE A12), which may take long.
+            // No call waits for a command (ARCHITECTURE A12), which may take long.
             .skip_while(|request| request.tool == "bash")
             .take(2)
             .collect();
@@ -342,7 +342,7 @@ impl Run {
         let is_killed = self.random.below(3) == 0;
         if is_killed {
             outcomes.push(Outcome { tree: before.clone(), is_ok: vec![None, None] });
-            // Independent calls run in parallel: the second one may be done before the first.
+            // Independent calls run in parallel: the second one may end before the first.
             let (copy, second) = self.rehearse(&[&requests[1]]);
             outcomes.push(Outcome { tree: copy.tree(), is_ok: vec![None, Some(is_ok(&second[0]))] });
         }
@@ -377,7 +377,7 @@ impl Run {
         self.steps.push(format!("{way}{session}: {tool} {arguments}: {response}"));
     }
 
-    /// The steps so far, a line each.
+    /// Returns the steps so far, one per line.
     fn story(&self) -> String {
         self.steps.join("\n")
     }
@@ -386,7 +386,7 @@ impl Run {
 #[test]
 fn calls_of_three_sessions_are_whole_ordered_and_lose_nothing() {
     let (steps, seed) = (number("LBX_RANDOM_STEPS", STEPS), number("LBX_RANDOM_SEED", 1));
-    // An even seed and an odd one, which choose other names, have at least one workspace each.
+    // Even and odd seeds choose other names; each kind has at least one workspace.
     let steps_each = steps.div_ceil(2).clamp(1, STEPS_PER_WORKSPACE);
     for round in 0..steps.div_ceil(steps_each) {
         let mut run = Run::new(seed + round);
@@ -394,7 +394,7 @@ fn calls_of_three_sessions_are_whole_ordered_and_lose_nothing() {
             run.step();
         }
         run.judge_end();
-        // Shown with --nocapture.
+        // Visible with --nocapture.
         eprintln!("{}", run.story());
     }
 }

@@ -1,4 +1,4 @@
-//! Requests, and the tree that follows from one, computed without lbx.
+//! Requests, and the resulting tree, computed without lbx.
 
 use std::path::{Path, PathBuf};
 
@@ -6,26 +6,26 @@ use serde_json::Value;
 
 use crate::judge::Tree;
 
-/// A call of a tool that is to be made.
+/// A call of a tool.
 #[derive(Clone)]
 pub struct Request {
-    /// The session that makes it.
+    /// Session that makes the call.
     pub session: &'static str,
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// Its arguments, without the session.
+    /// Arguments, without the session.
     pub arguments: Value,
-    /// True if it undoes or repeats what was done.
+    /// True for an undo, redo or rewind.
     pub is_replay: bool,
 }
 
 impl Request {
-    /// An argument that is text.
+    /// Returns an argument that is text.
     pub fn text(&self, name: &str) -> &str {
         self.arguments[name].as_str().unwrap_or_default()
     }
 
-    /// The files to read before the call, so that the gate lets it pass.
+    /// Returns the files to read before the call, so that it passes the gate.
     pub fn reads(&self) -> Vec<&str> {
         match self.tool {
             "write" | "edit" => vec![self.text("path")],
@@ -37,16 +37,16 @@ impl Request {
     }
 }
 
-/// Permission bits that the umask leaves to what is new.
+/// Permission bits of new files and folders under the umask.
 #[derive(Clone, Copy)]
 pub struct NewModes {
-    /// Those of a file.
+    /// Permission bits of a file.
     pub file: u32,
-    /// Those of a folder.
+    /// Permission bits of a folder.
     pub folder: u32,
 }
 
-/// The tree after a call that succeeded; `None` for a tool that is not modelled.
+/// Returns the tree after a successful call; `None` for a tool that is not modelled.
 pub fn predict(before: &Tree, modes: NewModes, request: &Request, response: &Value) -> Option<Tree> {
     let mut tree = before.clone();
     if request.tool != "patch" && response["data"].to_string().contains("already_applied") {
@@ -91,7 +91,7 @@ pub fn predict(before: &Tree, modes: NewModes, request: &Request, response: &Val
             }
             for (line, next) in patch.lines().zip(patch.lines().skip(1)) {
                 let added = line.strip_prefix("*** Add File: ");
-                // A file that is added and then deleted is not there.
+                // A file that is added and then deleted does not exist.
                 if let Some(path) = added.filter(|path| !deleted.contains(path)) {
                     put(&mut tree, modes, Path::new(path), format!("{}\n", next.strip_prefix('+')?));
                 }
@@ -102,13 +102,13 @@ pub fn predict(before: &Tree, modes: NewModes, request: &Request, response: &Val
     Some(tree)
 }
 
-/// The text of a file in the tree.
+/// Returns the text of a file in the tree.
 fn text_at(tree: &Tree, path: &Path) -> Option<String> {
     let (kind, _, bytes) = tree.get(path)?;
     (*kind == 'f').then(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Writes a file into the tree; one that exists keeps its permission bits, and an empty folder makes way.
+/// Writes a file into the tree. An existing file keeps its permission bits, and an empty folder is replaced.
 fn put(tree: &mut Tree, modes: NewModes, path: &Path, text: String) {
     let mode = tree.get(path).filter(|entry| entry.0 == 'f').map_or(modes.file, |entry| entry.1);
     remove(tree, path);

@@ -1,4 +1,4 @@
-//! A session over MCP: a live `lbx mcp` that can be killed and started again.
+//! A session over MCP: a live `lbx mcp` that can be killed and restarted.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 
 use crate::common::{LBX, Workspace};
 
-/// Longer than any call takes on a busy machine.
+/// Time limit of a call, longer than any call takes on a busy machine.
 const HANG: Duration = Duration::from_secs(60);
 
 /// A server and the pipes to it.
 pub struct Server {
-    /// The process.
+    /// Server process.
     process: Child,
     /// Requests to it.
     stdin: ChildStdin,
     /// Messages from it, until it ends.
     messages: Receiver<Value>,
-    /// Responses that came before they were waited for.
+    /// Responses received but not yet awaited.
     pending: Vec<Value>,
     /// Id of the last request.
     id: u64,
 }
 
 impl Server {
-    /// Starts a server for a session, and shakes hands.
+    /// Starts a server for a session, and completes the handshake.
     pub fn start(ws: &Workspace, session: &str) -> Self {
         let mut command = Command::new(LBX);
         ws.surround(&mut command);
@@ -55,7 +55,7 @@ impl Server {
         server
     }
 
-    /// Sends a message; a dead server does not get it.
+    /// Sends a message; a dead server does not receive it.
     fn send(&mut self, message: &Value) {
         let _ = self.stdin.write_all(format!("{message}\n").as_bytes());
     }
