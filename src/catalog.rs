@@ -284,7 +284,7 @@ const ELSEWHERE: [(&[&str], &str); 17] = [
     ),
     (&["view", "open", "show_file", "create"], "`read` shows a file, `write` creates one."),
     (&["sh", "exec", "run", "shell", "cmd"], "`bash` runs a command."),
-    (&["version"], "`lbx --version` prints it, `doctor` the machine's facts beside it."),
+    (&["version"], "`lbx --version` prints it; `doctor` adds facts about the machine."),
     (&["tree"], "`ls` with `recursive` lists folders at every depth."),
 ];
 

@@ -56,7 +56,7 @@ kinds! {
         => "Correct the request as the message says.";
     NotFound "not_found" 3 "No such file, directory, trash entry or snapshot."
         => "Check the name with `ls` or `glob` and repeat the call with the right path.";
-    AlreadyExists "already_exists" 4 "Something stands where a file would be created or moved to."
+    AlreadyExists "already_exists" 4 "The destination of a new or moved file exists."
         => "Choose another path, or read the file and change it with `edit`.";
     NotRead "not_read" 5 "The gate: this session has not read the file that it would change."
         => "Read the file, then repeat the call.";
@@ -74,9 +74,9 @@ kinds! {
         => "Use a path inside the workspace, or start lbx in another one.";
     ProtectedPath "protected_path" 10 "The path is `.git`, `.lbx` or protected by the policy."
         => "Leave this path alone: git and lbx keep their own state there.";
-    IsADirectory "is_a_directory" 11 "A folder stands where a file was expected."
+    IsADirectory "is_a_directory" 11 "A folder is where a file was expected."
         => "Name a file. `ls` shows what the folder holds.";
-    NotADirectory "not_a_directory" 11 "A file stands where a folder was expected."
+    NotADirectory "not_a_directory" 11 "A file is where a folder was expected."
         => "Check the path with `ls`: there is a file where a folder is needed.";
     NotARegularFile "not_a_regular_file" 11 "A device, FIFO or socket."
         => "Name a regular file; devices, FIFOs and sockets are never opened.";
@@ -100,7 +100,7 @@ kinds! {
         => "Tell the user that the disk is full; repeat the call once there is room.";
     IoError "io_error" 15 "The disk failed."
         => "Check the disk, then repeat the call: no file was left half-written.";
-    SnapshotFailed "snapshot_failed" 16 "The change stands, but its snapshot, which the caller required, does not."
+    SnapshotFailed "snapshot_failed" 16 "The change was applied, but the snapshot that the caller required was not made."
         => "The change is on disk: repair what the message names, or continue without `require_snapshot`.";
     VerificationFailed "verification_failed" 18 "What lbx has recorded is not as it was recorded."
         => "Tell the user: records were altered or removed. `log` shows the snapshots to compare them with.";

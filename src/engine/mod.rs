@@ -441,7 +441,7 @@ impl Engine {
         if self.require_snapshot {
             return Err(Error::new(
                 ErrorKind::SnapshotFailed,
-                format!("the change stands, but it has no snapshot: {reason}"),
+                format!("the change was applied, but no snapshot was made: {reason}"),
             )
             .applied());
         }

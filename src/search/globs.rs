@@ -260,7 +260,7 @@ fn glob_error(glob: &str, reason: &str) -> Error {
             .detail("column", column as u64),
         None => Error::invalid(format!("bad glob {glob}: {reason}")),
     };
-    error.suggest("Escape a bracket or brace that stands for itself with a backslash, or close it.")
+    error.suggest("Escape a literal bracket or brace with a backslash, or close it.")
 }
 
 /// The 1-based column of the bracket or brace that has no partner, or of a lone backslash.

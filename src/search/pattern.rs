@@ -170,7 +170,7 @@ fn advice(patterns: &[String], reason: &str) -> String {
     match as_extended(only).filter(|extended| is_regex(extended)) {
         Some(extended) => format!("Is that the syntax of grep without -E? Here it is `{extended}`."),
         None => {
-            "Put a backslash before each character that stands for itself. To search for plain text, set `literal`."
+            "Put a backslash before each character to match literally. To search for plain text, set `literal`."
                 .to_owned()
         }
     }

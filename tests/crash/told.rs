@@ -99,7 +99,7 @@ fn what_a_failing_system_call_costs_is_told() {
             APPEND,
             RENAMING,
             "EACCES",
-            "the change stands, but its journal entry could not be closed: ",
+            "the change was applied, but its journal entry could not be closed: ",
         ),
         (
             changed,
@@ -135,7 +135,7 @@ fn what_a_failing_system_call_costs_is_told() {
         cases.push((with_attribute, APPEND, &["fsetxattr"], "ENOSPC", warning));
     }
     if with_closed_folder().lbx(&["redo", "--dry-run"]).envelope()["ok"] == true {
-        let warning = "the change stands, but the permissions of a folder could not be set: ";
+        let warning = "the change was applied, but the permissions of a folder could not be set: ";
         cases.push((with_closed_folder, &["redo"], &["fchmodat"], "EPERM", warning));
     }
     if rustix::process::geteuid().is_root() {

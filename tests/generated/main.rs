@@ -9,6 +9,7 @@
 )]
 
 mod blocks;
+mod budget;
 #[path = "../common/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
@@ -20,6 +21,7 @@ mod literals;
 mod pages;
 mod prose;
 mod warnings;
+mod wording;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -284,7 +284,7 @@ fn a_repository_that_is_damaged_where_snapshots_begin_gives_way_to_the_private_o
 fn a_change_without_a_snapshot_says_how_it_is_taken_back() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.write(".git/refs/heads/lbx-snapshots.lock", "someone's\n");
-    ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned("undo and redo work all the same");
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned("undo and redo still work");
     ws.lbx(&["undo"]).success();
     ws.holds("a.txt", "one\n");
 }

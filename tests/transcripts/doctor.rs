@@ -95,7 +95,7 @@ fn a_change_that_a_killed_call_left_is_settled() {
     ws.write(&state("journal/open/0000-1-x"), "no entry\n");
     let data = ws
         .lbx(&["doctor", "--fix"])
-        .warned("journal/stuck/0000-1-x, its new bytes beside it, the old ones in the backups");
+        .warned("journal/stuck/0000-1-x, its new bytes next to it, the old ones in the backups");
     let found = finding(&data, "journal");
     assert!(found["message"].as_str().unwrap().contains("could not be settled"), "{found}");
     let remedy = found["remedy"].as_str().unwrap();

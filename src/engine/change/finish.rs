@@ -69,7 +69,7 @@ impl Change<'_> {
         }
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
-                "the change stands, but its journal entry could not be closed: {}",
+                "the change was applied, but its journal entry could not be closed: {}",
                 error.message()
             ));
         } else {

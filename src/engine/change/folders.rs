@@ -334,7 +334,7 @@ impl<'s> Renames<'s> {
 
 /// Returns the warning for a folder of an applied change whose permissions could not be restored.
 pub fn not_closed(error: &Error) -> String {
-    format!("the change stands, but the permissions of a folder could not be set: {}", error.message())
+    format!("the change was applied, but the permissions of a folder could not be set: {}", error.message())
 }
 
 impl Executor<'_> {

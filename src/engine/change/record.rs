@@ -83,7 +83,7 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
     }
     match in_store(engine, |mut store| store.record(&change_of(record))) {
         Ok(recorded) => take(engine, recorded, record.entry),
-        Err(error) => engine.snapshot_failed(&format!("{error}; undo and redo work all the same")),
+        Err(error) => engine.snapshot_failed(&format!("{error}; undo and redo still work")),
     }
 }
 
@@ -412,7 +412,7 @@ pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -
 #[must_use]
 pub fn unreadable(error: &SnapshotError) -> Error {
     refused(ErrorKind::IoError, error).suggest(
-        "Run `lbx doctor`: it says what is damaged and how to repair it. Changes can be undone all the same.",
+        "Run `lbx doctor`: it says what is damaged and how to repair it. Changes can still be undone.",
     )
 }
 

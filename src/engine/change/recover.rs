@@ -448,7 +448,7 @@ impl<'e> Unfinished<'e> {
                 paths_of(entry)
             ),
             Self::Unclosed(entry) => format!(
-                "the change of an earlier call ({}) stands ({}), but undo does not know it: its number in the history is taken",
+                "an earlier change ({}) completed ({}) but cannot be undone: its sequence number is already in use",
                 entry.subject,
                 paths_of(entry)
             ),
@@ -479,7 +479,7 @@ fn set_aside(engine: &mut Engine, state: &State, name: &str, what: Unfinished<'_
     match moved {
         Ok(()) => {
             engine.warn(format!(
-                "{what}; its entry is {place}/{name}, its new bytes beside it, the old ones in the backups"
+                "{what}; its entry is {place}/{name}, its new bytes next to it, the old ones in the backups"
             ));
             Ok(())
         }

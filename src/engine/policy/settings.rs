@@ -279,11 +279,11 @@ settings! {
         Value::Number(FILE_BYTES_MAX),
         "Largest file that enters a snapshot; the response names files left out.";
     SnapshotExclude "snapshot.exclude", MoreStrictly, Globs, NONE,
-        "Untracked files that stay out of the snapshots, beside those with names that secrets have \
+        "Untracked files that stay out of the snapshots, in addition to those with names that secrets have \
          (.env*, *.pem, *.key, id_rsa and the like): globs as for protect. Neither HEAD nor the index has such a \
          file. A copy of one that the session has seen or moved, or that lies in the root, stays out too; one that \
          was changed on the way, or that a command made of another file, is not known as a copy. The response names \
-         what is left out, and undo works all the same.";
+         what is left out, and undo still works.";
     GitDirs "snapshot.git_dirs", Never, Folders, NONE,
         "Git folders outside the workspace, as absolute paths, that snapshots may go to where .git \
          leads there and they do not point back, as after git init --separate-git-dir.";
@@ -321,10 +321,10 @@ settings! {
          npm, pip, uv and others that lbx-bash(1) lists. Without names, all that the home folder has; none for no \
          views.";
     BashHidden "bash.hidden", MoreStrictly, Items("paths"), NONE,
-        "Paths that commands do not see, beside those where programs are known to keep secrets, such as \
+        "Paths that commands do not see, in addition to those where programs are known to keep secrets, such as \
          ~/.ssh. The lists of all sources count together.";
     BashEnv "bash.env", Never, Items("names of variables"), NONE,
-        "Variables that commands get from the caller's environment, beside those that every program \
+        "Variables that commands get from the caller's environment, in addition to those that every program \
          needs. The lists of all sources count together.";
     BashMs "bash.timeout_ms", UpTo(3_600_000), number(1, 86_400_000, "milliseconds"), Value::Number(120_000),
         "Default time limit of a command.";

@@ -66,7 +66,10 @@ impl Workspace {
     /// `not_found` or `not_a_directory` where `explicit` is not a folder, `protected_path` where the root
     /// would lie in the state of git or lbx; `invalid_request` where nothing names a workspace and `current` is
     /// the disk, a home folder or a folder of the system.
-    #[expect(clippy::disallowed_methods, reason = "where the caller stands, to count relative paths from")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the folder of the caller, from which relative paths count"
+    )]
     pub fn discover(explicit: Option<&Path>, current: &Path) -> Result<Self, Error> {
         let root = if let Some(path) = explicit {
             current.join(path)

@@ -317,7 +317,7 @@ impl<'a> Composed<'a> {
         let has_gap = self.place.gaps.get(beside).is_some_and(|gaps| gaps.iter().any(|gap| !gap.is_empty()));
         if has_gap {
             return Err(Unfit(
-                "it changes lines beside blank lines that old_string does not have".to_owned(),
+                "it changes lines next to blank lines that old_string does not have".to_owned(),
             ));
         }
         Ok(())

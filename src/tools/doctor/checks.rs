@@ -315,7 +315,7 @@ fn repaired(engine: &mut Engine, damage: &Damage) -> Result<Finding, Error> {
             Finding::notice("snapshots", words_of(left, &branch), format!("{said} {newer}").trim())
         }
         Some(left) => {
-            let none = "No whole snapshot is known, so the branch was left as it is: move its file aside, and the next change begins it anew. Changes can be undone all the same.";
+            let none = "No whole snapshot is known, so the branch was left as it is: move its file aside, and the next change starts it again. Changes can still be undone.";
             Finding::problem("snapshots", words_of(left, &branch), format!("{said} {none}").trim())
         }
     })
@@ -360,7 +360,7 @@ fn repository(engine: &Engine) -> Result<Option<Finding>, Error> {
 /// Reports a newest snapshot that cannot be read, as a power failure leaves it whose objects were not on disk.
 fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
     let message = words_of(damage, &store.branch());
-    let fix = "Changes can be undone all the same. `lbx doctor --fix` repairs what can be proven";
+    let fix = "Changes can still be undone. `lbx doctor --fix` repairs what can be proven";
     if damage.is_older {
         let remedy = format!("{fix}. The snapshots after it are whole.");
         return Finding::notice("snapshots", message, remedy);
@@ -378,7 +378,7 @@ fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
         (Some(id), true) => {
             format!("{aside}, then `git update-ref {reference} {id}` goes back to the last whole one")
         }
-        (None, _) => format!("{aside}: the next change begins the branch anew"),
+        (None, _) => format!("{aside}: the next change starts the branch again"),
     };
     Finding::problem("snapshots", message, format!("{fix}. By hand, in the workspace: {by_hand}."))
 }
@@ -389,7 +389,7 @@ fn where_snapshots_go(engine: &Engine) -> Result<Finding, Error> {
         Some(store) if store.warning().is_some() => Finding::notice(
             "snapshots",
             store.warning().unwrap_or_default(),
-            "Snapshots are made all the same; repair or allow what this names to have them beside your own commits.",
+            "Snapshots are still made; repair or allow what this names to have them in this repository.",
         ),
         Some(store) if store.is_private() => Finding::ok(
             "snapshots",
@@ -430,7 +430,7 @@ fn disk(engine: &Engine) -> Option<Finding> {
         return Some(Finding::problem("disk", format!("{message}, but no file can be added"), remedy));
     }
     if free < FREE_BYTES_MIN {
-        let remedy = "Ask the user for more space: a change writes the new bytes beside the old ones. lbx gc --dry-run tells what old backups take.";
+        let remedy = "Ask the user for more space: a change writes the new bytes next to the old ones. lbx gc --dry-run tells what old backups take.";
         return Some(Finding::notice("disk", message, remedy));
     }
     Some(Finding::ok("disk", message))

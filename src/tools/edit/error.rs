@@ -150,7 +150,7 @@ impl<'a> Miss<'a> {
 /// Places listed in a refusal.
 const PLACES_LISTED: usize = 20;
 /// Why a text that was shown is not found.
-const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} stands for bytes that old_string cannot contain.";
+const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} marks bytes that old_string cannot contain.";
 /// How much of a new text, blanks aside, must stand in a file before a refusal speaks of it.
 const TELLING_BYTES_MIN: usize = 4;
 /// Places of a shorter one that a refusal lists.
@@ -230,7 +230,7 @@ impl Text<'_> {
         let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
         if is_lossy {
             hints.push(format!(
-                "{NO_TEXT} Give the text beside them. Lines can be replaced by start_line, end_line and range_sha256."
+                "{NO_TEXT} Give the text next to them. Lines can be replaced by start_line, end_line and range_sha256."
             ));
         }
         let source = match &near {
@@ -475,7 +475,7 @@ pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
             .at(shown)
             .detail("field", "sketch")
             .detail("line", *line)
-            .suggest("Between markers, give lines of the file round what changes; all else stays."),
+            .suggest("Between markers, give lines of the file around what changes; all else stays."),
         Refusal::NoPlace { part, why } => detailed(
             Error::new(ErrorKind::NoMatch, format!("{} has no place in {shown}: {why}", named(part))),
             part,

@@ -131,7 +131,7 @@ impl Tool for Init {
                 return Err(Error::invalid("plugin takes neither client nor exclusive")
                     .detail("field", "plugin")
                     .suggest(
-                        "Leave them out: the folder serves Claude Code and Codex, beside their own tools.",
+                        "Leave them out: the folder serves Claude Code and Codex, in addition to their own tools.",
                     ));
             }
         };

@@ -168,7 +168,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             Error::new(
                 ErrorKind::NotFound,
                 format!(
-                    "the bytes of {shown} with sha256 {} are no longer at hand: no backup and no snapshot has them",
+                    "the bytes of {shown} with sha256 {} are no longer available: no backup and no snapshot has them",
                     version.sha256
                 ),
             )

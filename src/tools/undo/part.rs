@@ -165,7 +165,7 @@ fn only_hunk(
         change.bytes_seen(&file.path, version.sha256).ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
-                format!("the bytes of {shown} as change {seq} found or left them are no longer at hand"),
+                format!("the bytes of {shown} as change {seq} found or left them are no longer available"),
             )
             .at(shown.clone())
             .suggest(LOST)

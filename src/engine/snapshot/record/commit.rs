@@ -105,7 +105,7 @@ impl Store {
             .next()?;
         let name = self.branch.short_name();
         Some(format!(
-            "the snapshot branch `{name}` was missing and begins anew; its log says that it was at {was_at}: `git branch NAME {was_at}` keeps the earlier snapshots"
+            "the snapshot branch `{name}` was deleted and has been recreated; its reflog shows it at {was_at}: `git branch NAME {was_at}` keeps the earlier snapshots"
         ))
     }
 

@@ -27,7 +27,7 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
         return Err(Error::invalid("give one of `list`, `job`, `background` and `backends`"));
     }
     if request.command.is_some() && (request.list || request.job.is_some()) {
-        return Err(Error::invalid("`command` starts a new command: leave it out beside `job` and `list`")
+        return Err(Error::invalid("`command` starts a new command: leave it out with `job` and `list`")
             .detail("field", "command"));
     }
     if request.job.is_none() && (request.stop || request.offset.is_some()) {
