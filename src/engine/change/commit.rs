@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::Stat;
+use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
 
 use super::executor::{Executor, Seen, changed_meanwhile};
@@ -286,12 +286,17 @@ impl Change<'_> {
     /// Refuses where a file is no longer the one that was read: another program is at work.
     fn must_be_unchanged(&self) -> Result<(), Error> {
         let root = self.engine.workspace.root_fd();
+        let mut folders = fs::LastFolder::default();
         for file in &self.files {
             let current = &file.seen.current;
             let Some(original) = &current.original else {
                 continue;
             };
-            let now = fs::open_beneath(root, current.place.path(), fs::LOOK).and_then(rustix::fs::fstat);
+            let path = current.place.path();
+            let folder = folders.get(path.parent().unwrap_or_default(), |folder| {
+                fs::open_beneath(root, folder, fs::LOOK | OFlags::DIRECTORY)
+            });
+            let now = folder.and_then(|folder| fs::stat_at(folder, path.name().unwrap_or_default()));
             let shown = current.place.shown();
             let same = match now {
                 Ok(now) => fs::is_unchanged(&original.stat, &now),

@@ -22,7 +22,7 @@ use crate::engine::journal::steps::{Folder, Location, Step, Thing, is_waiting};
 use crate::engine::journal::{Version, backup};
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
 use crate::engine::store::trash::{self, TrashEntry};
-use crate::engine::workspace::fs::{self, FILE_BYTES_MAX, rename_new};
+use crate::engine::workspace::fs::{self, FILE_BYTES_MAX, LastFolder, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{FileSystem, sync_many};
 use crate::engine::workspace::{Workspace, digest, metadata};
@@ -106,6 +106,7 @@ impl Executor<'_> {
     /// # Errors
     /// The system's, at the first that fails.
     pub fn carry_out_all(&self, steps: &[Step], done: usize, seen: &Seen) -> Result<(), Error> {
+        let mut folders = LastFolders::default();
         for (number, step) in steps.iter().enumerate().skip(done) {
             seen.done.set(number);
             if let Step::Put { at, staged, before, in_place: false, .. } = step {
@@ -114,11 +115,13 @@ impl Executor<'_> {
                     (Some(_), None) => Over::Anything,
                     (Some(_), Some(read)) => Over::Read(read),
                 };
-                self.put(at, staged, over).map_err(|errno| self.not_written(at, errno))?;
+                self.put(at, staged, over, &mut folders).map_err(|errno| self.not_written(at, errno))?;
             } else if let Step::Put { at, staged, in_place: true, .. } = step {
                 let read = seen.looks.get(at);
                 self.put_into(at, staged, read).map_err(|errno| self.not_written(at, errno))?;
             } else {
+                // It may give a folder another name.
+                folders = LastFolders::default();
                 self.carry_out(step)?;
             }
         }
@@ -136,10 +139,25 @@ impl Executor<'_> {
         }
     }
 
-    /// Gives staged bytes their name, that of what there is `over`.
-    fn put(&self, at: &Location, staged: &Location, over: Over<'_>) -> Result<(), Errno> {
-        let ((from, old), (to, new)) = (self.folder_of(staged)?, self.folder_of(at)?);
-        replace_in((from.as_fd(), old), (to.as_fd(), new), over)
+    /// Gives staged bytes their name, `over` an existing file; `folders` are those of the file before.
+    fn put(
+        &self,
+        at: &Location,
+        staged: &Location,
+        over: Over<'_>,
+        folders: &mut LastFolders,
+    ) -> Result<(), Errno> {
+        let open = |folder: &Location| self.open(folder, BELOW);
+        let new = at.path().name().ok_or(Errno::INVAL)?;
+        let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
+        if matches!(staged, Location::State(_)) {
+            // Its folder is open.
+            let (from, old) = self.folder_of(staged)?;
+            return replace_in((from.as_fd(), old), (to, new), over);
+        }
+        let old = staged.path().name().ok_or(Errno::INVAL)?;
+        let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
+        replace_in((from, old), (to, new), over)
     }
 
     /// Removes bytes that wait for nothing any more.
@@ -398,6 +416,15 @@ impl Executor<'_> {
 
 /// Folders in which steps changed a name, where they are open.
 pub struct ChangedFolders(Option<Vec<OwnedFd>>);
+
+/// Folders of the last file that was put in place.
+#[derive(Default)]
+struct LastFolders {
+    /// Folder of the staged file.
+    staged: LastFolder<Location>,
+    /// Folder of the target.
+    target: LastFolder<Location>,
+}
 
 /// Stats of the files of a change as they were read, and the progress of the change.
 #[derive(Default)]
