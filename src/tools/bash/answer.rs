@@ -1,4 +1,4 @@
-//! What `bash` answers.
+//! Responses of `bash`.
 
 use std::io::IsTerminal as _;
 
@@ -12,7 +12,7 @@ use crate::text::answer_size::TextSize;
 use crate::text::escaped;
 use crate::tools::Text;
 
-/// What `bash` answers: how a command ended, or what can confine one.
+/// Response of `bash`: result of a command, or the backends that can confine one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(extend("type" = "object"))]
@@ -23,41 +23,41 @@ pub enum Response {
     Job(Box<Job>),
     /// The jobs of a session.
     Jobs(Jobs),
-    /// A layer that outlived its command.
+    /// A layer that was kept after its command.
     Layer(Box<Layer>),
-    /// The ways to confine commands.
+    /// The backends that confine commands.
     Backends(Backends),
 }
 
-/// How a command ended, and what it changed.
+/// Result of a command, and the files that it changed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Ran {
-    /// What it wrote to stdout; bytes that are not UTF-8 are replaced
+    /// Its stdout; bytes that are not UTF-8 are replaced
     pub stdout: String,
-    /// The same of stderr
+    /// Its stderr; likewise
     pub stderr: String,
-    /// Its exit status; 128 + signal where a signal ended it, 124 where the time limit did
+    /// Its exit status; 128 + signal if a signal ended it, 124 if the time limit did
     pub exit_code: i32,
     /// The signal that ended it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// Whether it ran into the time limit
+    /// True if it hit the time limit
     pub timed_out: bool,
-    /// Whether it was stopped on request
+    /// True if it was stopped on request
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
-    /// How long it ran
+    /// Time that it ran
     pub duration_ms: u64,
     /// CPU time of all its processes
     pub cpu_ms: u64,
     /// Memory of the largest of its processes
     pub peak_memory_bytes: u64,
-    /// Whether a part of the output is left out
+    /// True if the output was cut
     pub truncated: bool,
-    /// Bytes of the whole output, where a part is left out
+    /// Bytes of the whole output, if it was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
-    /// The file with the whole output, where a part is left out; `read` opens it
+    /// File with the whole output, if it was cut; `read` opens it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<String>,
     /// Files that changed; an ignored folder is one entry. Absent if that is not known
@@ -72,54 +72,53 @@ pub struct Ran {
     /// Reason why the command changed the files themselves instead of a layer
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<String>,
-    /// How many changed, where not all are listed
+    /// Number of changed files, if not all are listed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_total: Option<usize>,
-    /// Whether these changes were thrown away: by `dry_run`, or because the command failed under
-    /// `on_failure: discard`
+    /// True if these changes were discarded: by `dry_run`, or because the command failed under `on_failure: discard`
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub discarded: bool,
-    /// Files that this session has read and that are different now
+    /// Files that this session has read and that have changed
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<String>,
-    /// Hosts with ports that the command asked for and `bash.network` does not list
+    /// Hosts and ports that the command asked for and `bash.network` does not list
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub denied_hosts: Vec<String>,
-    /// Processes that the command left behind; they were ended
+    /// Processes that the command left running; they were killed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_running: Option<u32>,
-    /// What confined it
+    /// Backend that confined it
     pub sandbox: &'static str,
 }
 
-/// The ways to confine commands.
+/// The backends that confine commands.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Backends {
-    /// In the order in which they are tried
+    /// Backends in the order in which they are tried
     pub backends: Vec<BackendShown>,
 }
 
-/// A way to confine commands.
+/// A backend that confines commands.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BackendShown {
     /// Its name
     pub name: &'static str,
-    /// Whether it works here
+    /// True if it works here
     pub works: bool,
-    /// Whether the policy allows it
+    /// True if the policy allows it
     pub allowed: bool,
-    /// Why it does not work
+    /// Reason why it does not work
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it promises
+    /// Protection that it gives
     pub about: &'static str,
-    /// What it leaves open though others do not
+    /// Gaps that other backends close
     #[serde(skip_serializing_if = "<[&str]>::is_empty")]
     pub gaps: &'static [&'static str],
 }
 
 impl Response {
-    /// The output of the command as it is, and a line a backend.
+    /// Writes the output of the command unchanged, or one line per backend.
     pub fn text(&self, text: &mut Text) {
         match self {
             Self::Ran(ran) => ran.text(text),
@@ -163,12 +162,12 @@ impl Layer {
 }
 
 impl Ran {
-    /// How long the output is that it shows.
+    /// Returns the size of the output that it shows.
     pub(super) fn size_of_output(&self) -> TextSize {
         TextSize::of(self.stdout.as_bytes()).with(&self.stderr)
     }
 
-    /// The output as it is, and on stderr what else a person should know.
+    /// Writes the output unchanged, and facts for a person to stderr.
     fn text(&self, text: &mut Text) {
         text.out.extend(shown(&self.stdout, std::io::stdout().is_terminal()));
         text.err.extend(shown(&self.stderr, std::io::stderr().is_terminal()));
@@ -208,13 +207,13 @@ impl Ran {
         }
     }
 
-    /// The exit status under `--exit-status`.
+    /// Returns the exit status under `--exit-status`.
     pub fn status(&self) -> u8 {
         u8::try_from(self.exit_code).unwrap_or(u8::MAX)
     }
 }
 
-/// Output for a reader: to a terminal no control characters go but those of plain text.
+/// Returns the output for a reader: a terminal gets no control characters except those of plain text.
 fn shown(output: &str, is_terminal: bool) -> Vec<u8> {
     if !is_terminal {
         return output.as_bytes().to_vec();
@@ -222,7 +221,7 @@ fn shown(output: &str, is_terminal: bool) -> Vec<u8> {
     output.split_inclusive('\n').map(escaped::visible_controls).collect::<String>().into_bytes()
 }
 
-/// Adds to an error how the command ended: it has run, and nobody sees its answer.
+/// Adds the result of the command to an error: the command ran, but its response is lost.
 pub fn with_output(error: Error, ran: &Ran) -> Error {
     error
         .detail("stdout", ran.stdout.clone())

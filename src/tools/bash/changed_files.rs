@@ -1,6 +1,4 @@
-//! The changes of a command, as responses list them.
-//!
-//! The files that a command changed, as responses list them: for commands on a layer and direct ones alike.
+//! Files that a command changed, as responses list them: for commands on a layer and direct ones alike.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +11,15 @@ use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 
-/// What became of a file.
+/// Effect of a command on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It is new.
+    /// The file is new.
     Create,
-    /// It is different.
+    /// The file is different.
     Modify,
-    /// It is gone.
+    /// The file was deleted.
     Delete,
 }
 
@@ -30,9 +28,9 @@ pub enum Action {
 pub struct Changed {
     /// Its path
     pub path: String,
-    /// What became of it
+    /// Effect on it
     pub action: Action,
-    /// SHA-256 of its bytes now, where it is a regular file
+    /// SHA-256 of its new bytes, if it is a regular file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Sha256>,
     /// Number of files that changed in an ignored folder
@@ -52,13 +50,13 @@ pub struct Conflict {
     pub reason: String,
 }
 
-/// A layer that outlived its command.
+/// A layer that was kept after its command.
 #[derive(Debug, Serialize, JsonSchema)]
 #[expect(clippy::struct_field_names, reason = "the names on the wire")]
 pub struct Layer {
     /// Its name
     pub layer: String,
-    /// The command; of a long one the beginning
+    /// The command, cut if it is long
     pub command: String,
     /// Session that ran it
     pub session: String,
@@ -68,23 +66,23 @@ pub struct Layer {
     /// True if the layer was applied
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub applied: bool,
-    /// Files that it changes, or that were changed; absent in a list, which does not look into layers
+    /// Files that it changes, or that were changed; absent in a list, which does not read layers
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<Changed>>,
-    /// How many there are, if not all are listed
+    /// Number of changed files, if not all are listed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_total: Option<usize>,
     /// Files that were not applied
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
-    /// Unified diff from the files of now to those of the layer
+    /// Unified diff from the current files to those of the layer
     #[serde(skip_serializing_if = "String::is_empty")]
     pub diff: String,
 }
 
-/// Paths that a warning names.
+/// Number of paths that a warning names.
 const NAMED: usize = 5;
-/// Files that a response lists at most.
+/// Largest number of files that a response lists.
 const LISTED_MAX: usize = 200;
 
 /// A file that a command changed.
@@ -92,7 +90,7 @@ const LISTED_MAX: usize = 200;
 pub struct FileChange {
     /// Its path.
     pub path: WorkspacePath,
-    /// What happened to it.
+    /// Effect on it.
     pub action: Action,
     /// SHA-256 of its new bytes, if it is a regular file.
     pub sha256: Option<Sha256>,
@@ -107,7 +105,7 @@ pub struct FileChange {
 pub struct CommandDiff {
     /// Changed files, cut at the limit; `None` if unknown.
     pub list: Option<Vec<Changed>>,
-    /// Number of all changed files.
+    /// Number of changed files.
     pub total: Option<usize>,
     /// True if the changes were dropped.
     pub is_discarded: bool,
@@ -176,7 +174,7 @@ struct FolderSum {
     action: Action,
     /// Number of files.
     files: usize,
-    /// Number of those that an undo cannot restore.
+    /// Number of files that an undo cannot restore.
     lost: usize,
 }
 
@@ -210,7 +208,7 @@ fn entry(workspace: &Workspace, change: &FileChange) -> Changed {
     Changed { path: workspace.shown(&change.path), action, sha256, files: None, lost }
 }
 
-/// The first few of these paths; `None` where there are none.
+/// Returns the first few of these paths as text; `None` for an empty list.
 pub fn named(workspace: &Workspace, paths: &[WorkspacePath]) -> Option<String> {
     let names: Vec<String> = paths.iter().take(NAMED).map(|path| workspace.shown(path)).collect();
     let more = paths.len().saturating_sub(NAMED);

@@ -1,4 +1,4 @@
-//! From two looks at the work tree to a change in the journal.
+//! Turns two surveys of the work tree into a change in the journal.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,16 +23,16 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::tools::Tool as _;
 
-/// The snapshot before the command.
+/// Index of the snapshot before the command.
 const BEFORE: usize = 0;
-/// The one after it.
+/// Index of the snapshot after the command.
 const AFTER: usize = 1;
 
-/// The newest change of each session.
+/// Newest change of each session.
 pub struct RepoHeads(BTreeMap<String, u64>);
 
 impl RepoHeads {
-    /// Those of this moment.
+    /// Reads the current heads.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -45,7 +45,7 @@ impl RepoHeads {
         Ok(Self(heads))
     }
 
-    /// The changes made since, the oldest of each session first.
+    /// Returns the changes made since, the oldest of each session first.
     fn since(&self, state: &State) -> Result<Vec<JournalEntry>, Error> {
         let mut entries = Vec::new();
         for session in journal::sessions(state)? {
@@ -61,27 +61,27 @@ impl RepoHeads {
 
 /// The work tree before and after a command.
 pub struct Sides<'a> {
-    /// What stood there.
+    /// Survey before the command.
     pub before: &'a Survey,
-    /// What stands there.
+    /// Survey after the command.
     pub after: &'a Survey,
-    /// The newest snapshots before and after.
+    /// Newest snapshots before and after.
     pub tips: &'a (Option<String>, Option<String>),
-    /// What these snapshots leave out though git does not ignore it.
+    /// Files that these snapshots leave out though git does not ignore them.
     pub left_out: [&'a LeftOutFiles; 2],
-    /// What git ignores.
+    /// Files that git ignores.
     pub ignored: [&'a IgnoredFiles; 2],
     /// True if another command ran at the same time.
     pub is_overlapped: bool,
-    /// Bytes of what no snapshot has.
+    /// Bytes of files that no snapshot has.
     pub kept: &'a SavedUntracked,
-    /// The newest change of each session before.
+    /// Newest change of each session before the command.
     pub heads: &'a RepoHeads,
     /// Repositories that the command made, moved aside since.
     pub held: &'a [HeldMark],
 }
 
-/// Puts what a command did into the journal; answers what it changed.
+/// Records in the journal what a command did; returns the changes.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -112,7 +112,7 @@ pub fn record(
     warn_of_lost(change.engine(), &lost);
     let difference = CommandDiff::of(change.workspace(), list);
     let is_recorded = sides.tips.0 != sides.tips.1;
-    // What is listed and cannot be taken back is recorded as well: an undo says so.
+    // Files that are listed and cannot be undone are recorded as well: an undo reports them.
     let is_listed = difference.total.is_some_and(|total| total > 0);
     if !done.is_empty() || is_listed {
         change.record_done(done, &backups, message)?;
@@ -122,7 +122,7 @@ pub fn record(
     Ok(difference)
 }
 
-/// Says which files may be the command's though another has them: who wrote them cannot be told.
+/// Warns of files that may be the command's though another session has them: nobody knows who wrote them.
 fn warn_of_others(engine: &mut Engine, paths: &[WorkspacePath]) {
     if let Some(names) = named(&engine.workspace, paths) {
         engine.warn(format!(
@@ -131,7 +131,7 @@ fn warn_of_others(engine: &mut Engine, paths: &[WorkspacePath]) {
     }
 }
 
-/// Says which files may be another command's, though they are recorded as this one's.
+/// Warns of files that may be another command's, though they are recorded as this one's.
 fn warn_of_overlap(engine: &mut Engine, paths: &[WorkspacePath]) {
     if let Some(names) = named(&engine.workspace, paths) {
         engine.warn(format!(
@@ -140,7 +140,7 @@ fn warn_of_overlap(engine: &mut Engine, paths: &[WorkspacePath]) {
     }
 }
 
-/// Says of which ignored files there are no old bytes.
+/// Warns of ignored files without old bytes.
 fn warn_of_lost(engine: &mut Engine, paths: &[WorkspacePath]) {
     if let Some(names) = named(&engine.workspace, paths) {
         engine.warn(format!(
@@ -149,21 +149,21 @@ fn warn_of_lost(engine: &mut Engine, paths: &[WorkspacePath]) {
     }
 }
 
-/// What others did while a command ran.
+/// Changes that others made while a command ran.
 #[derive(Default)]
 struct Theirs {
-    /// Files: what they were before the first change, and after the last.
+    /// Files, each with its version before the first change and after the last.
     files: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
-    /// What they moved, before and after.
+    /// Moved paths, before and after.
     moved: Vec<WorkspacePath>,
-    /// Folders that they made or removed.
+    /// Folders that others made or removed.
     folders: BTreeSet<WorkspacePath>,
-    /// The files that are recorded as what other commands changed.
+    /// Files that are recorded as changes of other commands.
     by_commands: BTreeSet<WorkspacePath>,
 }
 
 impl Theirs {
-    /// What changes come to.
+    /// Returns the net effect of changes.
     fn of(entries: Vec<JournalEntry>) -> Self {
         let mut theirs = Self::default();
         for entry in entries {
@@ -183,28 +183,28 @@ impl Theirs {
         theirs
     }
 
-    /// Returns true if what stands at a path came there or left it by their doing.
+    /// Returns true if others moved something to or from a path.
     fn moved(&self, path: &WorkspacePath) -> bool {
         self.moved.iter().any(|moved| path.is_within(moved))
     }
 }
 
-/// A folder that came or went.
+/// A folder that was made or removed.
 #[derive(Default)]
 struct FolderSeen {
     /// Its permission bits.
     mode: u32,
-    /// True if git ignores it: of itself it is no change.
+    /// True if git ignores it: alone it counts as no change.
     is_ignored: bool,
-    /// True if anything in it is taken back.
+    /// True if an undo restores anything in it.
     has_recorded: bool,
-    /// True if anything in it is not.
+    /// True if an undo leaves anything in it out.
     has_others: bool,
 }
 
-/// What a command did, as far as it is known.
+/// Collects the changes of a command, as far as they are known.
 struct Collector<'a, 's, 'e> {
-    /// The change that it becomes.
+    /// Change to record.
     change: &'a Change<'e>,
     /// The workspace.
     workspace: &'a Workspace,
@@ -214,17 +214,17 @@ struct Collector<'a, 's, 'e> {
     tips: [Option<RefCell<CommitFiles>>; 2],
     /// The work tree.
     sides: &'a Sides<'a>,
-    /// What others did meanwhile.
+    /// Changes that others made at the same time.
     theirs: Theirs,
     /// Old bytes.
     backups: Backups<'s>,
-    /// What is to be recorded.
+    /// Changes to record.
     done: CommandChanges,
-    /// Folders that came.
+    /// Folders that were made.
     made: BTreeMap<WorkspacePath, FolderSeen>,
-    /// Folders that went.
+    /// Folders that were removed.
     removed: BTreeMap<WorkspacePath, FolderSeen>,
-    /// What the answer lists.
+    /// Files for the response.
     list: BTreeMap<WorkspacePath, FileChange>,
     /// Ignored files whose old bytes nobody has.
     ignored_lost: Vec<WorkspacePath>,
@@ -232,12 +232,12 @@ struct Collector<'a, 's, 'e> {
     ignored_file_bytes: u64,
     /// Bytes of new ignored files that may still be recorded.
     ignored_bytes_left: u64,
-    /// What it does not list, since another command ended first and took it for its own.
+    /// Files that are not listed, since another command ended first and recorded them.
     by_others: Vec<WorkspacePath>,
 }
 
 impl<'a, 's, 'e> Collector<'a, 's, 'e> {
-    /// Nothing so far.
+    /// Starts without changes.
     fn new(change: &'a Change<'e>, state: &'s State, sides: &'a Sides<'a>) -> Result<Self, Error> {
         let store = record::find(change.engine_ref())?;
         let files_of = |tip: &Option<String>| match (&store, tip) {
@@ -265,7 +265,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         })
     }
 
-    /// Takes in something that differs.
+    /// Adds a difference.
     fn take(&mut self, touched: &Touched) -> Result<(), Error> {
         let Touched { path, before, after } = touched;
         if self.theirs.moved(path) {
@@ -294,8 +294,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         }
     }
 
-    /// Records a folder whose place another thing took, or that took the place of one, though git ignores it and
-    /// it is empty: undo and redo clear the place for the other thing.
+    /// Records a folder that replaced something, or was replaced, though git ignores it and it is empty: undo and redo
+    /// clear the path for the other entry.
     fn note_replaced(&mut self, path: &WorkspacePath) {
         // Example: git ignores `d2/`, and only commands 1 and 2 ran.
         //
@@ -310,7 +310,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         }
     }
 
-    /// Takes in what is gone.
+    /// Adds something that was deleted.
     fn take_gone(&mut self, path: &WorkspacePath, before: &Thing) -> Result<(), Error> {
         if is_file(before) {
             return self.take_file(path, Some(before), None);
@@ -334,7 +334,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         Ok(())
     }
 
-    /// Takes in what is new.
+    /// Adds something new.
     fn take_new(&mut self, path: &WorkspacePath, after: &Thing) -> Result<(), Error> {
         if after.kind().is_dir() {
             let mode = after.recorded_mode();
@@ -359,25 +359,25 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         Ok(())
     }
 
-    /// Notes something that can be moved away but not made again from bytes.
+    /// Records something that an undo can move away, but a redo cannot create from bytes.
     fn arrive(&mut self, path: &WorkspacePath, thing: Marked) {
         self.done.arrived.push(Arrived { path: path.clone(), thing });
         let action = if self.list.contains_key(path) { Action::Modify } else { Action::Create };
         self.note_listed(path, action, None);
     }
 
-    /// Returns the outermost ignored folder that holds a path; the path itself if there is none.
+    /// Returns the outermost ignored folder that holds a path, or else the path.
     fn ignored_folder(&self, path: &WorkspacePath) -> WorkspacePath {
         let found = self.sides.ignored.iter().find_map(|ignored| ignored.outermost(path));
         found.unwrap_or_else(|| path.clone())
     }
 
-    /// True if git ignores a path.
+    /// Returns true if git ignores a path.
     fn is_ignored(&self, path: &WorkspacePath) -> bool {
         self.sides.ignored.iter().any(|ignored| ignored.has(path))
     }
 
-    /// True if a new file of that size is recorded though git ignores it.
+    /// Returns true if a new file of that size is recorded though git ignores it.
     fn takes_ignored(&mut self, path: &WorkspacePath, size: u64) -> bool {
         let is_large = self.sides.ignored.iter().any(|ignored| ignored.is_in_large(path));
         if is_large || !self.is_ignored(path) || size > self.ignored_file_bytes.min(self.ignored_bytes_left) {
@@ -387,18 +387,18 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         true
     }
 
-    /// Notes a path for the answer.
+    /// Adds a path to the response.
     fn note_listed(&mut self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) {
         self.list.insert(path.clone(), self.listed(path, action, sha256));
     }
 
-    /// Returns the entry of a path in the answer.
+    /// Returns the entry of a path in the response.
     fn listed(&self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) -> FileChange {
         let ignored = self.is_ignored(path).then(|| self.ignored_folder(path));
         FileChange { path: path.clone(), action, sha256, ignored, is_lost: false }
     }
 
-    /// Takes in a file with both its sides.
+    /// Adds a file with its versions before and after.
     fn take_file(
         &mut self,
         path: &WorkspacePath,
@@ -409,7 +409,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             Some(after) if after.size() > self.change.file_bytes_max() => return self.lose_if_known(path),
             Some(after) => match self.version(path, after) {
                 Some(version) => Some(version),
-                // It changed again, or may not be read.
+                // It changed again, or cannot be read.
                 None => return self.lose_if_known(path),
             },
             None => None,
@@ -426,7 +426,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             old.map_or((None, None), |(version, bytes)| (Some(version), Some(bytes)));
         let (from, to, bytes) = match self.theirs.files.get(path) {
             None => (old_version, new, old_bytes),
-            // The last word is theirs.
+            // The last write is theirs.
             Some((first, last)) if same(last.as_ref(), new.as_ref()) => {
                 (old_version, first.clone(), old_bytes)
             }
@@ -460,7 +460,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         Ok(())
     }
 
-    /// What a file was, and its bytes, where they are at hand; `now` is what it is.
+    /// Returns the old version of a file, and its bytes if they are known; `now` is the current version.
     fn old(
         &self,
         path: &WorkspacePath,
@@ -470,7 +470,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if before.size() > self.change.file_bytes_max() {
             return Ok(None);
         }
-        // A program can set size and time of the last write as they were, so old bytes count first.
+        // A program can reset size and write time, so old bytes count first.
         let bytes = match (self.bytes_before(path, before.size())?, now) {
             (None, Some((after, _))) if before.looks_like(after) => self.bytes_now(path, after),
             (bytes, _) => bytes,
@@ -481,7 +481,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         }))
     }
 
-    /// The bytes that the snapshot before the command has, or that were kept beside it.
+    /// Returns the bytes from the snapshot before the command, or from those saved with it.
     fn bytes_before(&self, path: &WorkspacePath, size: u64) -> Result<Option<Vec<u8>>, Error> {
         if let Some(bytes) = self.sides.kept.bytes_of(path, size) {
             return Ok(Some(bytes.to_vec()));
@@ -492,7 +492,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         found.map_err(|error| record::unreadable(&error))
     }
 
-    /// The bytes that stand at a path.
+    /// Returns the current bytes at a path.
     fn bytes_now(&self, path: &WorkspacePath, after: &Thing) -> Option<Vec<u8>> {
         if after.kind().is_symlink() {
             let link = fs::open_beneath(self.workspace.root_fd(), path, fs::LOOK).ok()?;
@@ -502,7 +502,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         fs::read_to_end(file, fs::size_of(&stat), self.change.file_bytes_max()).ok()
     }
 
-    /// What a file is now.
+    /// Returns the current version of a file.
     fn version(&self, path: &WorkspacePath, after: &Thing) -> Option<Version> {
         let mode = after.recorded_mode();
         if after.kind().is_symlink() {
@@ -531,7 +531,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         found.map_err(|error| record::unreadable(&error))
     }
 
-    /// Notes a file without old bytes, which the answer lists unless git ignores it.
+    /// Records a file without old bytes, which the response lists unless git ignores it.
     fn lose_if_known(&mut self, path: &WorkspacePath) -> Result<(), Error> {
         if self.is_left_out(path) || self.is_in(BEFORE, path)? || self.is_in(AFTER, path)? {
             let action = if self.sides.after.at(path).is_some() { Action::Modify } else { Action::Delete };
@@ -543,13 +543,13 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         Ok(())
     }
 
-    /// Notes something that cannot be brought back.
+    /// Records something that cannot be restored.
     fn lose(&mut self, path: &WorkspacePath) {
         note(&mut self.removed, path, |folder| folder.has_others = true);
         self.done.lost.push(path.clone());
     }
 
-    /// All of it, and what the answer lists.
+    /// Returns all changes, and the list for the response.
     fn finish(mut self) -> (CommandChanges, Backups<'s>, Vec<FileChange>) {
         let (made, removed) = (kept(&self.made), kept(&self.removed));
         let is_in_other = |path: &WorkspacePath| {
@@ -562,7 +562,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         {
             for folder in folders.keys().filter(|folder| survey.is_empty(folder)) {
                 let new = self.listed(folder, action, None);
-                // A file that took the folder's place, or whose place it took, has an entry.
+                // A file that replaced the folder, or that it replaced, has an entry.
                 let listed = self.list.entry(folder.clone());
                 listed.and_modify(|listed| listed.action = Action::Modify).or_insert(new);
             }
@@ -572,7 +572,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.done.made = made.into_iter().map(entry).collect();
         self.done.removed = removed.into_iter().map(entry).collect();
         self.note_closed();
-        // If there are too many for an answer, what git ignores is the first to be left out.
+        // If a response has too little room, ignored files are left out first.
         let mut list: Vec<FileChange> = std::mem::take(&mut self.list).into_values().collect();
         list.sort_by_key(|change| change.ignored.is_some());
         let lost: BTreeSet<&WorkspacePath> = self.done.lost.iter().collect();
@@ -582,8 +582,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 }
 
 impl Collector<'_, '_, '_> {
-    /// Notes the folders in which names were changed though their owner may change none in them, before the
-    /// command and after it: an undo opens them up as the command did.
+    /// Records the folders in which names were changed though their mode forbids it to the owner, before the command
+    /// and after: an undo makes them writable as the command did.
     fn note_closed(&mut self) {
         let files = self.done.files.iter().map(|file| &file.path);
         let folders = self.done.made.iter().chain(&self.done.removed).map(|folder| &folder.path);
@@ -608,7 +608,7 @@ fn is_file(thing: &Thing) -> bool {
     thing.kind().is_file() || thing.kind().is_symlink()
 }
 
-/// Notes something of every folder that holds a path.
+/// Updates the record of every folder that holds a path.
 fn note(
     folders: &mut BTreeMap<WorkspacePath, FolderSeen>,
     path: &WorkspacePath,
@@ -623,8 +623,8 @@ fn note(
     }
 }
 
-/// The folders that are recorded: not those of which nothing but what git ignores came or went, nor
-/// what is in them.
+/// Returns the folders to record: leaves out those in which only ignored files appeared or disappeared, and all folders
+/// in them.
 fn kept(folders: &BTreeMap<WorkspacePath, FolderSeen>) -> BTreeMap<WorkspacePath, u32> {
     let mut kept: BTreeMap<WorkspacePath, u32> = BTreeMap::new();
     for (path, seen) in folders {

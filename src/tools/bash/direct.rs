@@ -1,7 +1,7 @@
-//! What a command changed that changes the files themselves: two looks at the work tree, one before and
-//! one after it, a snapshot between two others, and a change in the journal.
+//! Finds the changes of a command that changes the files themselves: two surveys of the work tree, one before and one
+//! after it, a snapshot between two others, and a change in the journal.
 //!
-//! Owners and extended attributes that a command changed: no undo takes them back, so the answer names them.
+//! No undo restores the owners and extended attributes that a command changed, so the response names them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -28,18 +28,18 @@ use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
 use crate::tools::Tool as _;
 
-/// Digits of a commit's id that a warning shows.
+/// Number of digits of a commit id that a warning shows.
 const SHORT_ID: usize = 12;
-/// New protected paths that a warning names.
+/// Number of new protected paths that a warning names.
 const PROTECTED_SHOWN_MAX: usize = 10;
 
-/// The work tree as it was before a command.
+/// The work tree before a command.
 pub struct Before {
-    /// What is known of it; `None` where it could not be scanned.
+    /// Result of the scan; `None` if the scan failed.
     known: Option<ScannedTree>,
-    /// What of it a command may not write.
+    /// Paths that a command may not write.
     protected: Option<ProtectedPaths>,
-    /// Repositories and states of lbx in it.
+    /// Repositories and lbx states in it.
     marks: RepositoryMarks,
     /// Files and folders in it; `None` if there are too many.
     survey: Option<Arc<Survey>>,
@@ -47,24 +47,24 @@ pub struct Before {
     running: Running,
 }
 
-/// A work tree that was scanned.
+/// Result of a scan of the work tree.
 struct ScannedTree {
-    /// What else stays out of the snapshots.
+    /// Other files that stay out of the snapshots.
     left_out: LeftOutFiles,
-    /// What git ignores.
+    /// Files that git ignores.
     ignored: IgnoredFiles,
-    /// The bytes of what no snapshot has.
+    /// Bytes of files that no snapshot has.
     kept: SavedUntracked,
-    /// The newest snapshot.
+    /// Newest snapshot.
     tip: Option<String>,
-    /// The newest change of each session.
+    /// Newest change of each session.
     heads: command_diff::RepoHeads,
 }
 
-/// Looks at the work tree after a command; true if others ran at the same time.
+/// Surveys the work tree after a command; returns true as well if other commands ran at the same time.
 type Look<'a> = &'a dyn Fn(&mut Engine) -> (After, bool);
 
-/// The work tree as it is after a command.
+/// The work tree after a command.
 struct After {
     /// Files and folders in it; `None` if there are too many.
     survey: Option<Arc<Survey>>,
@@ -73,15 +73,15 @@ struct After {
 }
 
 impl Before {
-    /// Records what others had changed, so that the command's changes are apart.
+    /// Records what others changed, to tell the command's changes from theirs.
     ///
     /// # Errors
-    /// `command_denied` if the workspace cannot be searched for repositories, `lock_timeout`, or
-    /// `snapshot_failed` if the caller requires a snapshot: nothing has run then.
+    /// Fails with `command_denied` if the workspace cannot be searched for repositories, with `lock_timeout`, or with
+    /// `snapshot_failed` if the caller requires a snapshot: the command has not run then.
     pub fn look(engine: &mut Engine) -> Result<Self, Error> {
         let locked = engine.lock()?;
         let running = Running::begin(&locked.state)?;
-        // What is told of a command is its output.
+        // A command reports its output as progress, not this scan.
         let control = engine.control.clone();
         engine.control = control.clone().without_reports();
         let looked = Self::look_locked(engine, &locked.state, running);
@@ -89,7 +89,7 @@ impl Before {
         looked
     }
 
-    /// Looks once, for the search for repositories, the scan and the comparison afterwards.
+    /// Surveys once, for the search for repositories, the scan and the later comparison.
     fn look_locked(engine: &mut Engine, state: &State, mut running: Running) -> Result<Self, Error> {
         let (mut protected, mut survey) = limits::look(engine)?;
         if hold_left_behind(engine, state, &protected.marks) {
@@ -107,29 +107,29 @@ impl Before {
         Ok(Self { known, protected: Some(protected), marks, survey, running })
     }
 
-    /// What a command may not write, where that is known.
+    /// Returns the paths that a command may not write, if they are known.
     pub fn take_protected(&mut self) -> Option<ProtectedPaths> {
         self.protected.take()
     }
 
-    /// Waits until what the command changes has other times than what was seen; it is about to run.
+    /// Waits until a write gets a later time than the survey; call it just before the command runs.
     pub fn pass_a_moment(&self) {
         if self.known.is_some() {
             self.running.pass_a_moment();
         }
     }
 
-    /// Moves new repositories aside, and records what is different now, as the command's.
+    /// Moves new repositories aside, and records the differences as changes of the command.
     ///
     /// # Errors
-    /// `snapshot_failed` (applied) where the caller requires a snapshot.
+    /// Fails with `snapshot_failed` (applied) if the caller requires a snapshot.
     pub fn compare(
         &self,
         engine: &mut Engine,
         reach: &Reach,
         message: (&str, Option<&str>),
     ) -> Result<CommandDiff, Error> {
-        // The command has run: whoever cancelled it does not want this to be lost.
+        // The command has run: a cancel must not lose its changes.
         let control = std::mem::take(&mut engine.control);
         let look = |engine: &mut Engine| (self.look_again(engine, reach), self.running.is_overlapped());
         let compared = if let Some(known) = &self.known {
@@ -140,13 +140,13 @@ impl Before {
         };
         engine.control = control;
         match (compared, &self.known) {
-            // The command has run: its output is worth more than a refusal.
+            // The command has run: its output is worth more than an error.
             (Err(error), Some(known)) if !error.is_applied() => known.not_recorded(engine, error.message()),
             (compared, _) => compared,
         }
     }
 
-    /// Looks at the work tree after the command, and moves new repositories aside.
+    /// Surveys the work tree after the command, and moves new repositories aside.
     fn look_again(&self, engine: &mut Engine, reach: &Reach) -> After {
         let closed = || reach.protected.iter().chain(&reach.states).map(OsString::as_os_str);
         let find_again =
@@ -174,7 +174,7 @@ impl Before {
     }
 }
 
-/// Moves aside the repositories that a command made whose call was killed; true if there are any.
+/// Moves aside the repositories of a command whose call was killed; returns true if there are any.
 fn hold_left_behind(engine: &mut Engine, state: &State, marks: &[WorkspacePath]) -> bool {
     let mut has_held = false;
     for note in running::left_behind(state) {
@@ -186,7 +186,7 @@ fn hold_left_behind(engine: &mut Engine, state: &State, marks: &[WorkspacePath])
     has_held
 }
 
-/// Names the repositories that a command made or changed.
+/// Warns of repositories that a command made or changed.
 fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
     let shown = |engine: &Engine, folder: &WorkspacePath| {
         if folder.is_root() { "the workspace root".to_owned() } else { engine.workspace.shown(folder) }
@@ -213,8 +213,8 @@ fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
 }
 
 impl ScannedTree {
-    /// Records what others had changed; `None`, with a warning, if that fails. While other commands run,
-    /// what has changed may be theirs: then it is recorded with them, and its bytes are kept.
+    /// Records what others changed; returns `None`, with a warning, if that fails. While other commands run, a change
+    /// may be theirs: then it is recorded with them, and its bytes are saved.
     fn scan(
         engine: &mut Engine,
         state: &State,
@@ -255,7 +255,7 @@ impl ScannedTree {
         }
     }
 
-    /// Records what is different now, as the command's.
+    /// Records the differences as changes of the command.
     fn compare(
         &self,
         engine: &mut Engine,
@@ -267,12 +267,12 @@ impl ScannedTree {
         let (mut after, mut is_overlapped) = look(engine);
         let later = before.zip(after.survey.clone());
         if later.as_ref().is_some_and(|(before, after)| before.touched(after).is_empty()) {
-            // Most commands only look: a scan would find what the one before has found.
+            // Most commands only read: a scan would find what the last one found.
             return Ok(CommandDiff::none());
         }
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         if tip(change.engine())? != seen {
-            // Another session recorded a change meanwhile, which a tree from before it would take back.
+            // Another session recorded a change meanwhile. An older survey would revert it.
             let held = std::mem::take(&mut after.held);
             (after, is_overlapped) = look(change.engine());
             after.held.splice(0..0, held);
@@ -283,7 +283,7 @@ impl ScannedTree {
         let words = (Some(subject.clone()), body.as_deref());
         let touched = later.as_ref().map(|(before, after)| before.touched(after));
         let paths = |touched: &Vec<Touched>| touched.iter().map(|it| it.path.as_bytes().to_vec()).collect();
-        // What was there before is for the commands that run still.
+        // Older changes belong to the commands that still run.
         let only = touched.as_ref().filter(|_| is_overlapped).map(paths);
         let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
         let scanned = record::scan_as(change.engine(), words, Bash::NAME, seq, looked);
@@ -323,7 +323,7 @@ impl ScannedTree {
         command_diff::record(change, &sides, (subject, body))
     }
 
-    /// Says that what the command changed could not be recorded, and where the old bytes are.
+    /// Warns that the command's changes could not be recorded, and names the commit with the old bytes.
     fn not_recorded(&self, engine: &mut Engine, message: &str) -> Result<CommandDiff, Error> {
         let message = message.trim_start_matches("no snapshot: ");
         let lost = "what this command changed is not recorded, and undo does not take it back";
@@ -337,7 +337,7 @@ impl ScannedTree {
     }
 }
 
-/// Takes over what a scan has to say.
+/// Passes on the warnings of a scan.
 fn tell(engine: &mut Engine, recorded: Recorded) {
     recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
     if let Some(id) = recorded.id {
@@ -345,8 +345,8 @@ fn tell(engine: &mut Engine, recorded: Recorded) {
     }
 }
 
-/// Says which new paths the policy protects: before the command there was nothing that could be
-/// made read-only.
+/// Warns of new paths that the policy protects: they did not exist before the command, so they could not be made
+/// read-only.
 fn warn_of_protected(engine: &mut Engine, touched: &[Touched]) {
     if !engine.policy().has_protected_paths() {
         return;
@@ -363,7 +363,7 @@ fn warn_of_protected(engine: &mut Engine, touched: &[Touched]) {
     }
 }
 
-/// Says into which folders nobody may look since the command.
+/// Warns of folders that became unreadable during the command.
 fn warn_of_unseen(engine: &mut Engine, before: &Survey, after: &Survey) {
     let unseen: Vec<WorkspacePath> = after.newly_unseen(before).cloned().collect();
     if let Some(names) = named(&engine.workspace, &unseen) {
@@ -373,17 +373,17 @@ fn warn_of_unseen(engine: &mut Engine, before: &Survey, after: &Survey) {
     }
 }
 
-/// The commit that holds the work tree as it was recorded last.
+/// Returns the commit of the last recorded work tree.
 fn tip(engine: &Engine) -> Result<Option<String>, Error> {
     let store = record::find(engine)?;
     let tip = store.map(|store| store.newest()).transpose();
     Ok(tip.map_err(|error| record::unreadable(&error))?.flatten())
 }
 
-/// Names owners and attributes that a command changed.
+/// Warns of owners and attributes that a command changed.
 ///
-/// No survey reads attributes, which would cost as much again as everything else. Where nothing but the
-/// time of the last change differs, attributes that a file has now may be new.
+/// A survey reads no attributes, since that would double its cost. If only the change time differs, the attributes that
+/// a file has now may be new.
 fn tell_attributes(engine: &mut Engine, touched: &[Touched]) {
     let (mut owners, mut attributes) = (Vec::new(), Vec::new());
     for Touched { path, before, after } in touched {

@@ -1,6 +1,5 @@
-//! The files that a layer changes, with the ignored folders that hold them.
-//!
-//! Changes that others made to the files of a command while it ran on a layer.
+//! The files that a layer changes, with the ignored folders that hold them, and the changes that others made to these
+//! files while the command ran.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -62,15 +61,15 @@ impl Classified {
         above.find_map(|above| self.0.get(&above)).cloned()
     }
 
-    /// Returns the folders without a file that come or go inside an ignored folder: no change that anybody wants to
-    /// undo. One in a folder that is part of the history belongs to that: an undo of it must find nothing else there.
+    /// Returns the folders without files that are made or removed inside an ignored folder: nobody wants to undo that.
+    /// Folders inside one that the history records are not among them: its undo must find nothing else in it.
     pub fn quiet(&self, found: &[Differing]) -> BTreeSet<WorkspacePath> {
         let above = |path: &WorkspacePath| std::iter::successors(path.parent(), WorkspacePath::parent);
         let is_folder = |stat: &Option<Stat>| stat.as_ref().is_some_and(fs::is_folder);
         let is_new = |differing: &Differing| differing.lower.is_none() && is_folder(&differing.upper);
         let with_files: BTreeSet<WorkspacePath> =
             found.iter().filter(|differing| !is_new(differing)).flat_map(|it| above(&it.path)).collect();
-        // A folder comes before what it holds.
+        // A folder precedes its entries.
         let by_path: BTreeMap<&WorkspacePath, &Differing> = found.iter().map(|it| (&it.path, it)).collect();
         let mut quiet = BTreeSet::new();
         for (path, differing) in &by_path {
@@ -135,7 +134,7 @@ impl Listing<'_> {
             return self.add_gone(path);
         };
         let is_other = lower.as_ref().is_some_and(|lower| fs::is_folder(lower) != fs::is_folder(upper));
-        // A new folder is told by what is in it.
+        // A new folder is listed by its entries.
         if fs::is_folder(upper) && !is_other && lower.is_none() && holders.contains(path) {
             return Ok(());
         }
@@ -149,7 +148,7 @@ impl Listing<'_> {
         if is_other && lower.as_ref().is_some_and(fs::is_folder) { self.add_below(path) } else { Ok(()) }
     }
 
-    /// Returns true if a file has its bytes and its mode still, and a folder or a FIFO its mode.
+    /// Returns true if a file kept its bytes and mode, or a folder or FIFO its mode.
     fn is_untouched(&self, path: &WorkspacePath, lower: &Stat, upper: &Stat) -> bool {
         if fs::recorded_mode(lower) != fs::recorded_mode(upper) || fs::type_of(lower) != fs::type_of(upper) {
             return false;
@@ -172,12 +171,12 @@ impl Listing<'_> {
         lower.st_size == upper.st_size && self.sha256(path).is_some_and(|new| old() == Some(new))
     }
 
-    /// SHA-256 of a file in the layer.
+    /// Returns the SHA-256 of a file in the layer.
     fn sha256(&self, path: &WorkspacePath) -> Option<Sha256> {
         digest::sha256_of(overlay::open(self.layer, path).ok()?.into()).ok()
     }
 
-    /// Adds what goes from a path: of a folder, the files in it.
+    /// Adds a removed path: for a folder, the files in it.
     fn add_gone(&mut self, path: &WorkspacePath) -> Result<(), Error> {
         let before = self.changes.len();
         self.add_below(path)?;
@@ -187,7 +186,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Adds the files of a folder that goes.
+    /// Adds the files of a removed folder.
     fn add_below(&mut self, path: &WorkspacePath) -> Result<(), Error> {
         let mut gone = Vec::new();
         moves::walk(self.workspace, path, &mut |found| {
@@ -218,16 +217,16 @@ impl Listing<'_> {
 /// Paths that are not applied, each with the reason.
 pub type Excluded = BTreeMap<WorkspacePath, String>;
 
-/// The attribute of a file in a layer that was copied up from below, or renamed since.
+/// Attribute of a file in a layer that was copied up from below, or renamed later.
 const ORIGIN: &str = "user.overlay.origin";
-/// Room for its value, in bytes.
+/// Largest value of that attribute, in bytes.
 const ORIGIN_BYTES: usize = 256;
-/// Bytes in front of the file handle in it (`struct ovl_fb`: version, magic, length, flags, type, UUID).
+/// Bytes before the file handle in it (`struct ovl_fb`: version, magic, length, flags, type, UUID).
 const ORIGIN_HEADER_BYTES: usize = 21;
 /// Largest file that is merged, in bytes.
 const MERGED_BYTES_MAX: u64 = 8 << 20;
 
-/// The files that others changed while a command ran, as far as the command changed them as well.
+/// The files that both a command and others changed while the command ran.
 pub struct ConcurrentChanges<'a> {
     /// The workspace.
     workspace: &'a Workspace,
@@ -261,7 +260,7 @@ impl<'a> ConcurrentChanges<'a> {
         Ok(self.was_removed(differing) || self.was_changed(differing)?)
     }
 
-    /// Returns true if others changed or created what is there.
+    /// Returns true if others changed or created the file at the path.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -270,7 +269,7 @@ impl<'a> ConcurrentChanges<'a> {
         let workspace = self.workspace;
         let now = match fs::open_beneath(workspace.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
             Ok(now) => Some(now),
-            // A file or symlink on the way is below the layer.
+            // The path leads over a file or symlink below the layer.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => None,
             Err(errno) => return Err(Error::io("look at", workspace.shown(path), errno)),
         };
@@ -293,8 +292,8 @@ impl<'a> ConcurrentChanges<'a> {
 
     /// Returns true if others removed a file that the command changed.
     ///
-    /// overlayfs notes the file below in each copy. A copy under a name with nothing below it was renamed by
-    /// the command, if the noted file is below another changed name; else that file is gone.
+    /// overlayfs notes the original file in each copy. If a copy has a name with no file below it, the command renamed
+    /// it, and the original is below another changed name. If it is not, others removed it.
     fn was_removed(&self, differing: &Differing) -> bool {
         let Differing { path, lower: None, upper: Some(upper), .. } = differing else { return false };
         let has_changed = || {
@@ -316,11 +315,11 @@ impl<'a> ConcurrentChanges<'a> {
         Some(value.split_off(ORIGIN_HEADER_BYTES.min(length)))
     }
 
-    /// Merges the command's version of a file with the current one; `None` if the merge is not clean, or the
-    /// common version is not known.
+    /// Merges the command's version of a file with the current one; returns `None` if the merge is not clean, or the
+    /// common version is unknown.
     ///
-    /// The base is the newest snapshot from before the command. It may be older than the file was then: lines
-    /// that had changed by that time are the same on both sides, so they merge.
+    /// The base is the newest snapshot from before the command. It may be older than the file was then: both sides have
+    /// the changes made in between, so they merge.
     pub fn merge(&self, engine: &Engine, differing: &Differing) -> Option<Merge> {
         let Differing { path, lower: Some(lower), upper: Some(upper), .. } = differing else { return None };
         let is_small = |stat: &Stat| fs::is_regular(stat) && fs::size_of(stat) <= MERGED_BYTES_MAX;
@@ -338,7 +337,7 @@ impl<'a> ConcurrentChanges<'a> {
     }
 }
 
-/// Returns a clean merge of two texts.
+/// Returns the clean merge of two texts.
 fn merged(base: &[u8], new: &[u8], current: &[u8]) -> Option<Vec<u8>> {
     let is_text = |bytes: &&[u8]| !bytes.contains(&0);
     if ![base, new, current].iter().all(is_text) {
@@ -347,8 +346,8 @@ fn merged(base: &[u8], new: &[u8], current: &[u8]) -> Option<Vec<u8>> {
     merge(base, new, current, Alike::Once).ok()
 }
 
-/// Returns true if a file handle is that of an inode: it begins with the number in 32 bits (ext4) or 64 bits
-/// (xfs, btrfs), or has it after a generation (tmpfs).
+/// Returns true if a file handle names an inode: the number comes first, in 32 bits (ext4) or 64 bits (xfs, btrfs), or
+/// after a generation (tmpfs).
 fn names(handle: &[u8], inode: u64) -> bool {
     let short = u32::try_from(inode).ok().map(u32::to_le_bytes);
     let long = inode.to_le_bytes();
@@ -368,7 +367,7 @@ fn is_tree_old(workspace: &Workspace, folder: &WorkspacePath, began: Moment) -> 
     Ok(is_old)
 }
 
-/// Returns the error of a transaction whose files others changed.
+/// Returns the error of a transaction if others changed its files.
 pub fn changed_meanwhile(shown: &str) -> Error {
     let message =
         format!("{shown} was changed by others while the command ran; nothing that it did was applied");

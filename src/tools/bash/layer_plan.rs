@@ -1,9 +1,9 @@
 //! The plan of a change that applies a layer.
 //!
-//! Files become files of the change, with their bytes. Large new files, and new folders that are ignored or
-//! hold many files, are renamed to their place by way of the trash. An ignored file beyond the limits of
-//! `bash.ignored_bytes` is renamed as well, and its old version is dropped: a build that rewrites its folder
-//! must not leave a copy of that folder in lbx's state.
+//! Files become files of the change, with their bytes. Large new files, and new folders that are ignored or hold many
+//! files, are renamed into place through the trash. Ignored files beyond the limits of `bash.ignored_bytes` are renamed
+//! as well, and their old versions are dropped: a build that rewrites its folder must not leave a copy of it in lbx's
+//! state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -25,23 +25,24 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 
-/// A larger new file is moved to its place rather than copied.
+/// Largest new file that is copied, in bytes; a larger one is moved.
 const COPIED_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of files that are copied in all; beyond, new files are moved.
+/// Total bytes of copied files; beyond it, new files are moved.
 const COPIED_TOTAL_MAX: u64 = 256 << 20;
-/// A new folder with more files is moved whole: each file that a change puts is held open.
+/// Largest number of files of a new folder that are put one by one, since each is held open; a larger folder moves
+/// whole.
 const TREE_FILES_MAX: usize = 1000;
-/// Ignored files of one command that an undo can restore.
+/// Number of ignored files of one command that an undo can restore.
 const IGNORED_FILES_MAX: usize = 2000;
 
-/// A file with other bytes than the command left, since others changed it as well.
+/// Files that others changed as well, with their merged bytes.
 pub type Merges = BTreeMap<WorkspacePath, Merge>;
 
-/// The part of a plan that is not in the change itself.
+/// Part of a plan that is not in the change itself.
 pub struct Planned {
-    /// Files whose times are to be those in the layer.
+    /// Files that get their times from the layer.
     pub times: Vec<(WorkspacePath, Stat)>,
-    /// Trash entries with old files that are not kept.
+    /// Trash entries of old files that are not kept.
     pub dropped: Vec<String>,
     /// Paths that an undo cannot restore.
     pub lost: BTreeSet<WorkspacePath>,
@@ -55,19 +56,19 @@ pub struct Applying<'a, 'c, 'e> {
     layer: &'a LayerFolder,
     /// New folders.
     made: Vec<FolderEntry<WorkspacePath>>,
-    /// Empty folders whose place something else takes.
+    /// Empty folders that are replaced.
     cleared: Vec<WorkspacePath>,
-    /// Other empty folders that go.
+    /// Other empty folders that are removed.
     vacated: Vec<WorkspacePath>,
-    /// Files whose times are to be those in the layer.
+    /// Files that get their times from the layer.
     times: Vec<(WorkspacePath, Stat)>,
-    /// Files and folders whose new owner or attributes are not taken over.
+    /// Files and folders whose new owner or attributes are not applied.
     other_attributes: Vec<WorkspacePath>,
     /// Bytes that may still be copied.
     bytes_left: u64,
     /// Paths that git ignores.
     ignored: &'a BTreeSet<WorkspacePath>,
-    /// Merges with the changes of others.
+    /// Merges with concurrent changes.
     merges: &'a Merges,
     /// Largest ignored file that an undo can restore.
     ignored_file_bytes: u64,
@@ -75,7 +76,7 @@ pub struct Applying<'a, 'c, 'e> {
     ignored_bytes_left: u64,
     /// Number of ignored files that an undo may still restore.
     ignored_files_left: usize,
-    /// Trash entries with old files that are not kept.
+    /// Trash entries of old files that are not kept.
     dropped: Vec<String>,
     /// Paths that an undo cannot restore.
     lost: BTreeSet<WorkspacePath>,
@@ -111,10 +112,10 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
     }
 
-    /// Plans all differences, ordered by path; `excluded` are those that are not applied.
+    /// Plans all differences, ordered by path, except the `excluded` ones.
     ///
     /// # Errors
-    /// As for any change.
+    /// Fails as any change does.
     pub fn plan(&mut self, found: &[Differing], excluded: &Excluded) -> Result<(), Error> {
         let mut whole: Option<&WorkspacePath> = None;
         for (number, differing) in found.iter().enumerate() {
@@ -133,7 +134,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// Plans one difference; `is_whole` where it is a folder that moves to its place with all in it.
+    /// Plans one difference; if `is_whole`, it is a folder that moves into place with its content.
     fn plan_one(&mut self, differing: &Differing, is_whole: bool) -> Result<(), Error> {
         let Differing { path, lower, upper, has_other_attributes } = differing;
         let Some(upper) = upper else {
@@ -162,13 +163,13 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
     }
 
-    /// Hands the folders over to the change, and returns the rest.
+    /// Adds the folders to the change, and returns the rest.
     ///
     /// # Errors
-    /// As for any change.
+    /// Fails as any change does.
     pub fn finish(mut self) -> Result<Planned, Error> {
         self.warn_of_attributes();
-        // Innermost first, as they are removed.
+        // Folders are removed innermost first.
         self.cleared.reverse();
         self.vacated.reverse();
         self.change.add_cleared(self.cleared);
@@ -178,7 +179,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(Planned { times: self.times, dropped: self.dropped, lost: self.lost })
     }
 
-    /// Says which files and folders keep their owner and attributes, though the command gave them others.
+    /// Warns of files and folders that keep their owner and attributes, though the command changed them.
     fn warn_of_attributes(&mut self) {
         let engine = self.change.engine();
         if let Some(names) = named(&engine.workspace, &self.other_attributes) {
@@ -188,7 +189,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
     }
 
-    /// Plans the end of what stands at a path; `is_replaced` where something else takes its place.
+    /// Plans the removal of the entry at a path; `is_replaced` if another entry takes its place.
     fn dispose(&mut self, path: &WorkspacePath, lower: &Stat, is_replaced: bool) -> Result<(), Error> {
         if fs::is_folder(lower) {
             let folder = self.change.workspace().open_folder(path)?;
@@ -207,8 +208,8 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// What stands at a path, where it is a file whose bytes can be kept as those of an edit; `None` for
-    /// what has to go to the trash as a whole.
+    /// Returns the file at a path if its bytes can be saved as for an edit; `None` if the entry must move to the trash
+    /// whole.
     fn look_at(&self, path: &WorkspacePath, lower: &Stat) -> Result<Option<Current>, Error> {
         if !fs::is_regular(lower) && !fs::is_symlink(lower) {
             return Ok(None);
@@ -227,7 +228,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
     }
 
-    /// Plans the way of something to the trash.
+    /// Plans a move to the trash.
     fn throw_away(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
         if self.ignored.contains(path) && !self.has_room_for(path)? {
             return self.drop_old(path, is_folder);
@@ -239,7 +240,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// Plans the end of an ignored file or folder whose bytes are not kept.
+    /// Plans the removal of an ignored file or folder whose bytes are not kept.
     fn drop_old(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
         let entry = self.trash_entry(path, is_folder);
         let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
@@ -252,7 +253,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// Returns true if an undo may keep all of an ignored file or folder, and counts it then.
+    /// Returns true if an undo may restore all of an ignored file or folder, and counts it then.
     fn has_room_for(&mut self, path: &WorkspacePath) -> Result<bool, Error> {
         let (mut files, mut bytes, mut largest) = (0_usize, 0_u64, 0_u64);
         moves::walk(self.change.workspace(), path, &mut |found| {
@@ -264,7 +265,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(largest <= self.ignored_file_bytes && self.takes(bytes))
     }
 
-    /// Takes bytes of an ignored file off what an undo may still restore; false if there is no room.
+    /// Takes bytes from what an undo may still restore of ignored files; returns false if there is too little room.
     fn takes(&mut self, bytes: u64) -> bool {
         let Some(left) = self.ignored_bytes_left.checked_sub(bytes) else { return false };
         let Some(files_left) = self.ignored_files_left.checked_sub(1) else { return false };
@@ -272,7 +273,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         true
     }
 
-    /// Plans the new version of an ignored file without keeping the old one: two renames.
+    /// Plans the new version of an ignored file without a backup of the old one: two renames.
     fn replace_ignored(&mut self, path: &WorkspacePath, lower: &Stat) -> Result<(), Error> {
         self.drop_old(path, fs::is_folder(lower))?;
         let (content, entry) = self.take(path, false)?;
@@ -281,7 +282,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// Moves something from the layer to the trash, from where the change moves it to its place.
+    /// Moves an entry from the layer to the trash; the change moves it on to its place.
     fn take(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(WorkspacePath, TrashEntry), Error> {
         let entry = self.trash_entry(path, is_folder);
         let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
@@ -293,8 +294,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok((content, entry))
     }
 
-    /// Plans the way of something from the layer to its place, by way of the trash: there an undo puts
-    /// it back.
+    /// Plans the move of an entry from the layer to its place, through the trash: an undo moves it back there.
     fn bring(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
         let (content, mut entry) = self.take(path, is_folder)?;
         let sum = self.change.move_whole(&content, path)?;
@@ -303,7 +303,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// A trash entry of this change.
+    /// Returns a new trash entry of this change.
     fn trash_entry(&mut self, path: &WorkspacePath, is_folder: bool) -> TrashEntry {
         let session = self.change.engine().session().as_str().to_owned();
         TrashEntry::new(path.clone(), &session, seconds_now(), is_folder)
@@ -319,11 +319,11 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// Plans what the command made of a file.
+    /// Plans the new version of a file.
     fn put(&mut self, path: &WorkspacePath, lower: Option<&Stat>, upper: &Stat) -> Result<(), Error> {
         let size = fs::size_of(upper);
         let is_plain = fs::is_regular(upper) || fs::is_symlink(upper);
-        // A FIFO that was touched, or made again, is the same.
+        // A FIFO that was touched or created again is unchanged.
         if !is_plain && lower.is_some_and(|lower| lower.st_mode == upper.st_mode) {
             return Ok(());
         }
@@ -371,7 +371,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         Ok(())
     }
 
-    /// Owner and attributes of what stands at a path, where a new file would have others.
+    /// Returns owner and attributes of the file at a path, if a new file would get others.
     fn identity_of(&self, path: &WorkspacePath, lower: Option<&Stat>) -> Option<Identity> {
         let lower = lower.filter(|stat| fs::is_regular(stat))?;
         let file = self.change.workspace().open_regular(path, "").ok()?.0;
@@ -381,14 +381,14 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
 /// A file in the layer.
 struct Made {
-    /// Its bytes, or the target of a symlink; `None` where it has to be moved.
+    /// Its bytes, or the target of a symlink; `None` if it must be moved.
     bytes: Option<Vec<u8>>,
-    /// Its owner and attributes, where a new file would have others.
+    /// Its owner and attributes, if a new file would get others.
     identity: Option<Identity>,
 }
 
 impl Made {
-    /// Reads it, its bytes only where they are wanted.
+    /// Reads the file; its bytes only if they are wanted.
     fn read(layer: &OwnedFd, path: &WorkspacePath, stat: &Stat, has_bytes: bool) -> Result<Self, Error> {
         let io = |errno: Errno| unreadable(path, errno);
         if !fs::is_regular(stat) {
@@ -410,17 +410,17 @@ impl Made {
     }
 }
 
-/// The failure to read the layer.
+/// Returns the error of a failed read of the layer.
 fn unreadable(path: &WorkspacePath, errno: Errno) -> Error {
     Error::io("read the layer of the command at", path.to_string(), errno)
 }
 
-/// Returns true if a new folder holds so many files that it moves whole; `rest` begins with it.
+/// Returns true if a new folder has so many files that it moves whole; `rest` begins with the folder.
 fn is_large_tree(folder: &WorkspacePath, rest: &[Differing]) -> bool {
     rest.iter().take_while(|inner| inner.path.is_within(folder)).nth(TREE_FILES_MAX).is_some()
 }
 
-/// Removes what overlayfs noted at and below a path.
+/// Removes the attributes that overlayfs set at and below a path.
 fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<(), Error> {
     moves::walk(workspace, top, &mut |found| {
         let flags = if fs::is_folder(found.stat) { fs::FOLDER } else { fs::READ };

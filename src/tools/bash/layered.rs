@@ -1,4 +1,4 @@
-//! A command on a layer: its changes are applied when it ends, as one change of the session.
+//! A command on a layer: its changes are applied at its end, as one change of the session.
 //!
 //! ```text
 //! layer -> command -> read the layer -> exclude conflicts -> plan -> check -> journal, rename, commit
@@ -37,7 +37,7 @@ use crate::tools::Tool as _;
 
 /// Largest file whose diff is shown, in bytes.
 const DIFFED_BYTES_MAX: u64 = 8 << 20;
-/// Tries to apply a layer, each without what the one before refused.
+/// Number of tries to apply a layer, each without the path that failed the last one.
 const TRIES_MAX: usize = 64;
 
 /// A command whose changes are in a layer.
@@ -63,7 +63,7 @@ impl LayeredCommand {
     /// Creates the layer of a command.
     ///
     /// # Errors
-    /// Fails with `invalid_request` if there can be none.
+    /// Fails with `invalid_request` if no layer can be made.
     pub fn begin(engine: &Engine, request: &Request) -> Result<Self, Error> {
         let state = State::open(&engine.workspace)?;
         let tip = record::tip_by_ref_file(engine);
@@ -78,17 +78,17 @@ impl LayeredCommand {
         Ok(Self { layer, state })
     }
 
-    /// Opens a layer that outlived its command.
+    /// Opens a layer that was kept after its command.
     ///
     /// # Errors
-    /// Fails with `not_found` if there is none of that name.
+    /// Fails with `not_found` if no layer has that name.
     pub fn open(engine: &Engine, name: &str) -> Result<Self, Error> {
         let state = State::open(&engine.workspace)?;
         let layer = LayerFolder::open(&engine.workspace, &state, name)?;
         Ok(Self { layer, state })
     }
 
-    /// Returns the place of the layer, for the sandbox.
+    /// Returns the layer's folders, for the sandbox.
     pub fn layer(&self) -> Layer {
         self.layer.layer()
     }
@@ -103,7 +103,7 @@ impl LayeredCommand {
         self.layer.discard();
     }
 
-    /// Warns if a layer in memory was too small for what the command wrote.
+    /// Warns if a layer in memory was too small for the command.
     pub fn tell_full(&self, engine: &mut Engine) {
         if let Some(bytes) = self.layer.full_size() {
             engine.warn(format!(
@@ -113,7 +113,7 @@ impl LayeredCommand {
         }
     }
 
-    /// Returns the changes of the command without making them.
+    /// Returns the changes of the command without applying them.
     ///
     /// # Errors
     /// Fails with `protected_path` if a transaction would.
@@ -135,7 +135,7 @@ impl LayeredCommand {
         listed.map(|changes| CommandDiff::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
     }
 
-    /// Returns a unified diff from the current files to those of the layer, of at most so many bytes.
+    /// Returns a unified diff from the current files to those of the layer, at most `bytes_max` long.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -171,7 +171,7 @@ impl LayeredCommand {
         Ok((found, classified))
     }
 
-    /// Forgets the list of known repositories if a command could touch one: it is new since the last search.
+    /// Drops the list of known repositories if a command could reach one: it is new since the last search.
     fn refused(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::ProtectedPath {
             return error;
@@ -180,11 +180,11 @@ impl LayeredCommand {
         error.suggest("Nothing that the command did was applied. Run it again without what it does there: git and lbx keep their own state in that place.")
     }
 
-    /// Makes the changes of the command as one change of the session.
+    /// Applies the changes of the command as one change of the session.
     ///
     /// # Errors
-    /// Fails with `stale_file` if all must be applied and others changed one of the files, and as for any change.
-    /// Unless all must be applied, the layer is kept then.
+    /// Fails with `stale_file` if all must be applied and others changed one of the files, and as any change does. The
+    /// layer is kept then, unless all must be applied.
     pub fn apply(mut self, engine: &mut Engine, manner: Manner) -> Result<CommandDiff, Error> {
         if fs::names_in(self.layer.upper()).is_ok_and(|names| names.is_empty()) {
             self.layer.discard();
@@ -231,13 +231,13 @@ impl LayeredCommand {
                 | ErrorKind::NotARegularFile
         );
         let Some(shown) = error.path().filter(|_| is_of_a_file) else { return false };
-        // Without a HEAD, the root is no repository.
+        // Without a HEAD, the root is not a repository.
         let shown = if shown == "." { HEAD } else { shown };
         let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
         let upper = self.layer.upper();
         let Ok(found) = overlay::read_without(&engine.workspace, upper, &engine.control, &is_skipped) else {
-            // The folder below cannot be looked into.
+            // The folder below cannot be read.
             let place = engine.workspace.resolve_entry(Path::new(shown));
             return place.is_ok_and(|place| excluded.insert(place.path().clone(), reason).is_none());
         };
@@ -276,7 +276,7 @@ impl LayeredCommand {
             |it: &&Differing| quiet.contains(&it.path) && (it.lower.is_none() || is_empty(&change, &it.path));
         let quiet: Vec<Differing> = found.iter().filter(is_quiet).cloned().collect();
         found.retain(|differing| quiet.iter().all(|other| other.path != differing.path));
-        // Before the attributes of the layer go, and before the old files do.
+        // List the changes before the layer loses its attributes and the old files are removed.
         let mut listed = changes(change.workspace(), self.layer.upper(), &found, &classified)?;
         let ignored = classified.paths();
         let mut applying = Applying::new(&mut change, &self.layer, &ignored, &merges);
@@ -303,8 +303,8 @@ impl LayeredCommand {
         self.keep_excluded(engine, excluded, difference)
     }
 
-    /// Finds the conflicts: paths that no change may touch, and files that others changed and that do not
-    /// merge. Returns the merges.
+    /// Finds the conflicts: paths that no change may touch, and files that others changed and that do not merge.
+    /// Returns the merges.
     ///
     /// # Errors
     /// Fails with `stale_file` if all must be applied.
@@ -343,7 +343,7 @@ impl LayeredCommand {
         Ok(merges)
     }
 
-    /// Checks once more, after all files were read, that others changed none of them.
+    /// Checks again, after all files were read, that others changed none of them.
     fn must_be_as_they_were(
         &self,
         change: &Change<'_>,
@@ -368,7 +368,7 @@ impl LayeredCommand {
     fn finish(&self, engine: &Engine, planned: &Planned) {
         planned.times.iter().for_each(|(path, stat)| set_times(&engine.workspace, path, stat));
         for id in &planned.dropped {
-            // A later call removes what is left: no change describes it.
+            // A later call removes the rest: no change refers to it.
             let _ = trash::purge(&self.state, id);
         }
     }
@@ -408,13 +408,13 @@ fn is_excluded(path: &WorkspacePath, excluded: &Excluded) -> bool {
             .any(|it| excluded.contains_key(&it))
 }
 
-/// Returns true if a folder holds nothing.
+/// Returns true if a folder is empty.
 fn is_empty(change: &Change<'_>, path: &WorkspacePath) -> bool {
     let folder = change.workspace().open_folder(path);
     folder.is_ok_and(|folder| fs::names_in(&folder).is_ok_and(|names| names.is_empty()))
 }
 
-/// Creates or removes an empty folder, outside the history. A failure leaves nothing that anybody misses.
+/// Creates or removes an empty folder, outside the history. A failure does no harm.
 fn make_quietly(workspace: &Workspace, differing: &Differing) {
     let path = &differing.path;
     let Ok(parent) = workspace.open_folder(&path.parent().unwrap_or_default()) else { return };
@@ -445,7 +445,7 @@ fn forbidden(engine: &Engine, path: &WorkspacePath) -> Option<(WorkspacePath, St
         .map(|why| (path.clone(), format!("is protected: {why}")))
 }
 
-/// Gives a file the times that the command left it with.
+/// Sets the times of a file as the command left them.
 fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
     let nanoseconds = |time| i64::try_from(time).unwrap_or_default();
     let times = Timestamps {
@@ -453,7 +453,7 @@ fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
         last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds(stat.st_mtime_nsec) },
     };
     if let Ok(folder) = workspace.open_folder(&path.parent().unwrap_or_default()) {
-        // A time is no part of what an undo brings back; where it cannot be set, the file has a new one.
+        // An undo does not restore times; if this fails, the file keeps its new time.
         let name = path.name().unwrap_or_default();
         let _ = rustix::fs::utimensat(&folder, name, &times, AtFlags::SYMLINK_NOFOLLOW);
     }

@@ -1,13 +1,11 @@
-//! From the policy and the request to what a command may reach and use.
+//! Turns the policy and the request into what a command may reach and use.
 //!
-//! An empty `.git` at the root of a workspace that has none, for as long as commands run.
+//! While commands run in a workspace without a `.git`, an empty one is at its root: else there would be nothing to
+//! protect, and a command could make a repository, whose hooks would run later and unconfined. Concurrent commands
+//! share it, and the last one removes it: if it is removed outside, its mount in a sandbox is lost as well. The next
+//! command takes over what a killed call leaves.
 //!
-//! Without it there would be nothing to protect, and a command could make a repository, whose hooks would
-//! run later and unconfined. Commands that run at once share it, and the last one removes it: what is
-//! removed from outside is not mounted any more in a sandbox either. What a killed call leaves, the next
-//! command takes over.
-//!
-//! Sockets and FIFOs in the workspace, by which a command could reach programs of the host.
+//! Sockets and FIFOs in the workspace could connect a command to programs of the host.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -37,25 +35,24 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind};
 
-/// What a command may reach and use.
+/// Access and resources of a command.
 pub struct Prepared {
-    /// What it may reach.
+    /// Access.
     pub reach: Reach,
-    /// How much it may use.
+    /// Resources.
     pub limits: Limits,
     /// Its environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// What stands in the place of a repository that there is not.
+    /// Empty folder in place of a missing repository.
     pub placeholder: Placeholder,
-    /// The `/tmp` of the session; `None` without a state.
+    /// The session's `/tmp`; `None` without a state.
     pub temporary: Option<SessionTmp>,
 }
 
-/// Puts together what a command may reach and use.
+/// Puts together the access and resources of a command.
 ///
 /// # Errors
-/// `command_denied` where the request wants more than the policy allows, or the workspace is the
-/// whole disk.
+/// Fails with `command_denied` if the request wants more than the policy allows, or the workspace is the whole disk.
 pub fn prepare(
     engine: &mut Engine,
     request: &Request,
@@ -95,7 +92,7 @@ pub fn prepare(
     let above = by_policy.flat_map(|path| path.ancestors().skip(1));
     let above =
         above.filter(|path| !path.as_os_str().is_empty()).map(|path| root.join(path).into_os_string());
-    // Nor are the folders of what the policy protects moved away and made anew.
+    // Folders that hold protected paths cannot be moved away and replaced either.
     let pinned: BTreeSet<OsString> = own.pinned.into_iter().chain(above).collect();
     let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
     let mut reach = Reach {
@@ -125,10 +122,10 @@ pub fn prepare(
     Ok(Prepared { reach, limits: limits(engine), environment, placeholder, temporary })
 }
 
-/// Puts together the environment of a command.
+/// Returns the environment of a command.
 ///
 /// # Errors
-/// `invalid_request` for a variable that no program can have, or too many of them.
+/// Fails with `invalid_request` if no program can have one of the variables, or there are too many.
 fn environment_of(
     engine: &Engine,
     request: &Request,
@@ -151,7 +148,7 @@ fn environment_of(
     Ok(environment)
 }
 
-/// What a command reaches that only tries a backend out.
+/// Returns the access of a command that only probes a backend.
 pub fn reach_of_probe(engine: &Engine) -> Reach {
     let home = hidden::home();
     Reach {
@@ -173,7 +170,7 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
     }
 }
 
-/// Finds what a command sees of the outside; `own` are its writable folders and the workspace.
+/// Returns what a command sees outside; `own` are its writable folders and the workspace.
 fn seen_outside(engine: &Engine, home: Option<&Path>, own: &[&Path]) -> Outside {
     let readable = engine.policy().list(Key::BashReadable).iter();
     let mut more: Vec<PathBuf> = readable.filter_map(|path| outside::named(home, path)).collect();
@@ -194,25 +191,25 @@ fn unnamed(engine: &Engine, home: Option<&Path>, found: Vec<PathBuf>) -> Vec<Pat
     used
 }
 
-/// The policy's word for the backend.
+/// Returns the backend that the policy names.
 pub fn backend(engine: &Engine) -> &str {
     engine.policy().word(Key::BashBackend)
 }
 
-/// The time limit where the request does not say, in milliseconds.
+/// Returns the default time limit, in milliseconds.
 pub fn time_ms(engine: &Engine) -> u64 {
     engine.policy().number(Key::BashMs)
 }
 
-/// Bytes of output that are kept.
+/// Returns the number of output bytes that are kept.
 pub fn output_bytes_max(engine: &Engine) -> u64 {
     engine.policy().number(Key::BashOutputBytes)
 }
 
-/// Decides which network the command has.
+/// Returns the network of a command.
 ///
 /// # Errors
-/// `command_denied` if it asks for a network and the policy allows none.
+/// Fails with `command_denied` if the request asks for a network and the policy allows none.
 pub fn network(engine: &Engine, wanted: Option<bool>) -> Result<Network, Error> {
     let allowed = engine.policy().network();
     match wanted {
@@ -232,7 +229,7 @@ pub fn network(engine: &Engine, wanted: Option<bool>) -> Result<Network, Error> 
     }
 }
 
-/// What each process may use.
+/// Returns the limits of each process.
 fn limits(engine: &Engine) -> Limits {
     let number = |key| engine.policy().number(key);
     Limits {
@@ -242,7 +239,7 @@ fn limits(engine: &Engine) -> Limits {
     }
 }
 
-/// Returns the folders elsewhere that the policy lets a command write. `doctor` names those that do not exist.
+/// Returns the folders outside that the policy lets a command write. `doctor` names missing ones.
 fn writable(engine: &Engine, home: Option<&Path>) -> Vec<OsString> {
     let named = engine.policy().list(Key::BashWritable).iter().filter_map(|path| outside::named(home, path));
     let folders: BTreeSet<PathBuf> =
@@ -250,11 +247,11 @@ fn writable(engine: &Engine, home: Option<&Path>) -> Vec<OsString> {
     folders.into_iter().map(PathBuf::into_os_string).collect()
 }
 
-/// What of the workspace a command may not write, and which states of lbx it does not see. A transaction
-/// looks again where something was found before; what is new since then, its change may not touch.
+/// Returns the workspace paths that a command may not write, and the lbx states that it does not see. A transaction
+/// searches only known repositories; its change may not touch newer ones.
 ///
 /// # Errors
-/// `command_denied` if the workspace cannot be searched.
+/// Fails with `command_denied` if the workspace cannot be searched.
 pub fn protected(engine: &mut Engine, is_transaction: bool) -> Result<ProtectedPaths, Error> {
     let has_globs = engine.policy().has_protected_paths();
     let state = State::find(&engine.workspace).ok().flatten();
@@ -268,11 +265,11 @@ pub fn protected(engine: &mut Engine, is_transaction: bool) -> Result<ProtectedP
         repositories::find(&engine.workspace, &engine.control, by_policy)?
     };
     note_searched(engine, &found);
-    // What a layer holds is checked before it is applied.
+    // A layer is checked before it is applied.
     Ok(if is_transaction { found } else { without_closed(engine, found) })
 }
 
-/// Protects the folders that nobody has looked into as well: there may be a repository in them.
+/// Protects unreadable folders as well: they may hold a repository.
 fn without_closed(engine: &mut Engine, mut found: ProtectedPaths) -> ProtectedPaths {
     let closed: Vec<WorkspacePath> =
         found.closed.iter().filter_map(|path| WorkspacePath::new(path)).collect();
@@ -286,11 +283,11 @@ fn without_closed(engine: &mut Engine, mut found: ProtectedPaths) -> ProtectedPa
     found
 }
 
-/// Finds what a command may not write, with a survey of everything that it may; that is missing if there is
-/// too much.
+/// Finds the paths that a command may not write, and surveys the paths that it may; the survey is missing if there are
+/// too many.
 ///
 /// # Errors
-/// `command_denied` if the workspace cannot be searched.
+/// Fails with `command_denied` if the workspace cannot be searched.
 pub fn look(engine: &mut Engine) -> Result<(ProtectedPaths, Option<Survey>), Error> {
     let has_globs = engine.policy().has_protected_paths();
     let (found, survey) = {
@@ -302,13 +299,13 @@ pub fn look(engine: &mut Engine) -> Result<(ProtectedPaths, Option<Survey>), Err
     Ok((without_closed(engine, found), survey))
 }
 
-/// Decides if the policy protects a path.
+/// Returns a test for paths that the policy protects.
 fn by_policy(engine: &Engine) -> impl Fn(&Path) -> bool + Sync {
     let (policy, workspace) = (engine.policy(), &engine.workspace);
     move |path| WorkspacePath::new(path).is_some_and(|path| policy.protects(workspace, &path).is_some())
 }
 
-/// Remembers what a search of the whole workspace has found.
+/// Stores the result of a search of the whole workspace.
 fn note_searched(engine: &Engine, found: &ProtectedPaths) {
     if let Ok(Some(state)) = State::find(&engine.workspace)
         && !engine.policy().has_protected_paths()
@@ -317,18 +314,18 @@ fn note_searched(engine: &Engine, found: &ProtectedPaths) {
     }
 }
 
-/// The folder that a command could make to turn the workspace into a repository of its own.
+/// Folder by which a command could turn the workspace into a repository.
 pub const GIT_FOLDER: &str = ".git";
-/// The file, in the state folder, that every command locks that needs the folder.
+/// File in the state folder; every command that needs the folder locks it.
 const LOCK: &str = "placeholder.lock";
-/// What the file holds while the folder is lbx's own.
+/// Content of the file while the folder is lbx's.
 const MADE: &[u8] = b"made\n";
 
-/// The empty folder, as one command needs it; dropped, it goes with the last of them.
+/// A command's share in the empty folder; when the last share is dropped, the folder is removed.
 #[derive(Debug)]
 pub struct Placeholder(Option<Shared>);
 
-/// A share in it.
+/// A share in the folder.
 #[derive(Debug)]
 struct Shared {
     /// The workspace root.
@@ -338,13 +335,13 @@ struct Shared {
 }
 
 impl Placeholder {
-    /// None: the command cannot make a repository.
+    /// Returns an empty share: the command cannot make a repository.
     #[must_use]
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// Makes it, or takes a share in it, where the workspace has no `.git`.
+    /// Makes the folder, or takes a share in it, if the workspace has no `.git`.
     #[must_use]
     pub fn make(root: BorrowedFd<'_>, state: &State) -> Self {
         if has_git(root) {
@@ -353,13 +350,13 @@ impl Placeholder {
         Self(Shared::take(root, state).ok().flatten())
     }
 
-    /// Returns true if it stands there for this command.
+    /// Returns true if the folder exists for this command.
     #[must_use]
     pub const fn stands(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Gives up the share; the last one removes the folder. Nothing but an empty folder ever is.
+    /// Gives up the share; the last one removes the folder, if it is empty.
     pub fn remove(&mut self) {
         let Some(Shared { root, lock }) = self.0.take() else { return };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -376,11 +373,11 @@ impl Drop for Placeholder {
 }
 
 impl Shared {
-    /// Takes a share; `None` where the folder is someone else's.
+    /// Takes a share; returns `None` if another program made the folder.
     fn take(root: BorrowedFd<'_>, state: &State) -> std::io::Result<Option<Self>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let lock = rustix::fs::openat(state.fd(), LOCK, flags, Mode::from_raw_mode(0o600))?;
-        // Held exclusively for the moment of a removal alone.
+        // Only a removal takes the exclusive lock, briefly.
         rustix::fs::flock(&lock, FlockOperation::LockShared)?;
         let mut lock = File::from(lock);
         match rustix::fs::mkdirat(root, GIT_FOLDER, Mode::from_raw_mode(0o777)) {
@@ -398,7 +395,7 @@ impl Shared {
     }
 }
 
-/// Returns true if the workspace has a `.git` that is no empty folder.
+/// Returns true if the workspace has a `.git` other than an empty folder.
 fn has_git(root: BorrowedFd<'_>) -> bool {
     let name = OsStr::new(GIT_FOLDER);
     match fs::stat_at(root, name) {
@@ -411,8 +408,8 @@ fn has_git(root: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Returns the FIFOs among these paths below the root, and the sockets that some program has. A socket that is left
-/// over is no danger, and the program that takes its place must be able to remove it.
+/// Returns the FIFOs among these paths below the root, and the sockets in use. An unused socket does no harm, and its
+/// program must be able to replace it.
 #[must_use]
 pub fn in_use(root: BorrowedFd<'_>, found: Vec<PathBuf>) -> Vec<PathBuf> {
     let is_used = |path: &PathBuf| {
@@ -423,7 +420,7 @@ pub fn in_use(root: BorrowedFd<'_>, found: Vec<PathBuf>) -> Vec<PathBuf> {
     found.into_iter().filter(is_used).collect()
 }
 
-/// Returns true if some program has an opened socket. A connection for datagrams tells, and no program notices it.
+/// Returns true if a program uses an opened socket. A datagram connection tests it unnoticed.
 fn has_program(opened: &OwnedFd) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);

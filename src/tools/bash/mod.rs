@@ -42,34 +42,34 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::answer_size::AnswerRoom;
 
-/// Longest command: the system takes no longer argument.
+/// Longest command: the OS takes no longer argument.
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 /// Longest time limit.
 const TIME_MS_MAX: u64 = 86_400_000;
-/// Time between TERM and KILL where the time limit ends a command.
+/// Time between TERM and KILL when the time limit ends a command.
 const GRACE_MS: u64 = 1000;
-/// The policy's word for the first backend that works and leaves no gaps.
+/// Policy value for the first backend that works and has no gaps.
 const AUTO: &str = "auto";
-/// The same, or else landlock.
+/// Policy value for the same backend, or else landlock.
 const AUTO_LANDLOCK: &str = "auto-landlock";
 /// Exit status of a command that ran out of time.
 const TIMED_OUT: i32 = 124;
-/// What is added to a signal for an exit status.
+/// Number that is added to a signal to make an exit status.
 const SIGNALLED: i32 = 128;
-/// Exit status where lbx itself failed.
+/// Exit status if lbx itself failed.
 const LBX_FAILED: u8 = 125;
-/// Shells, the first that is there runs the command.
+/// Shells; the first that exists runs the command.
 const SHELLS: [&str; 5] =
     ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash", "/bin/sh"];
 
-/// The tool.
+/// The `bash` tool.
 pub struct Bash;
 
-/// Where the output of a command goes.
+/// Destination of a command's output.
 enum Output<'a> {
-    /// Into the answer.
+    /// The response.
     Answer,
-    /// Into a job's own file.
+    /// File of a job.
     Job(&'a mut job::JobSink),
 }
 
@@ -115,7 +115,7 @@ impl Bash {
     /// Runs a command to its end.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Fails as [`Self::run`] does.
     fn run_to(engine: &mut Engine, request: &Request, output: &mut Output<'_>) -> Result<Response, Error> {
         if request.backends {
             return Ok(Response::Backends(list_backends(engine)));
@@ -145,7 +145,7 @@ impl Bash {
     /// Runs a command to its end, and records its changes.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Fails as [`Self::run`] does.
     fn run_recorded(
         engine: &mut Engine,
         request: &Request,
@@ -177,7 +177,8 @@ impl Bash {
         };
         let has_succeeded = ran.as_ref().ok().map(|(confined, _)| exit_code(&confined.ran) == 0);
         let taken = recording.take(engine, request, &plan.reach, has_succeeded);
-        // The system takes the sandbox apart meanwhile; this waits for it, at the latest when the session's folders are free.
+        // The OS removes the sandbox meanwhile; dropping `_departing` waits for that, at the latest when the session's
+        // folders are free.
         let (confined, _departing) = ran?;
         let stale = marks.stale(engine);
         confined.tell(engine, &plan);
@@ -190,7 +191,7 @@ impl Bash {
     }
 }
 
-/// Says if a job was stopped since a repository appeared.
+/// Warns if a job was stopped because a repository appeared.
 fn tell_watch(engine: &mut Engine, watch: Option<RepositoryWatch>) {
     let Some(folder) = watch.and_then(|watch| watch.found()) else { return };
     let shown =
@@ -200,7 +201,7 @@ fn tell_watch(engine: &mut Engine, watch: Option<RepositoryWatch>) {
     ));
 }
 
-/// The answer with what the command changed, as far as there is room.
+/// Adds the changes of the command to a response, as far as they fit.
 fn with_changes(answer: Ran, mut difference: CommandDiff, room: AnswerRoom) -> Ran {
     difference.shorten(room);
     let changed_total = difference.total.filter(|total| *total > difference.listed());
@@ -208,19 +209,19 @@ fn with_changes(answer: Ran, mut difference: CommandDiff, room: AnswerRoom) -> R
     Ran { changed, conflicts, layer, direct, changed_total, discarded, ..answer }
 }
 
-/// A command that is about to run, with what is held until it has ended.
+/// A command that is about to run, with the locks and folders that it needs until its end.
 struct Planned {
-    /// What runs and what it may reach.
+    /// Command and its access.
     plan: SandboxPlan,
-    /// What is in the place of a repository meanwhile.
+    /// Empty folder in place of a missing repository.
     placeholder: Placeholder,
-    /// The paths that mark the repositories that are known.
+    /// Paths of the known repositories.
     marks: Vec<WorkspacePath>,
     /// The `/tmp` of the session.
     temporary: Option<SessionTmp>,
 }
 
-/// Returns what is to run and how it is confined. What others see of the command begins here.
+/// Returns the plan of a command. From here on, other calls see that it runs.
 fn plan_of(
     engine: &mut Engine,
     request: &Request,
@@ -248,19 +249,19 @@ fn plan_of(
     Ok(Planned { plan, placeholder: prepared.placeholder, marks, temporary: prepared.temporary })
 }
 
-/// The end of a command, or of the attempt to run it on a layer.
+/// Result of a command, or of the attempt to run it on a layer.
 enum Outcome {
-    /// It ran.
+    /// The command ran.
     Ran(Response),
-    /// It did not run: no layer can be mounted; the reason.
+    /// The command did not run: no layer can be mounted; the reason.
     NoLayer(String),
 }
 
-/// Why a command did not run.
+/// Reason why a command did not run.
 enum NotRun {
     /// No backend could mount the layer; the reasons.
     NoLayer(String),
-    /// Anything else.
+    /// Any other error.
     Call(Error),
 }
 
@@ -271,7 +272,7 @@ impl From<Error> for NotRun {
 }
 
 impl Output<'_> {
-    /// Checks that a command can run on a layer; else the reason, empty if the request asked for direct mode.
+    /// Checks that a command can run on a layer; returns the reason if not, empty if the request asked for direct mode.
     fn takes_layer(&self, engine: &Engine, request: &Request) -> Result<(), String> {
         if request.is_transaction() {
             return Ok(());
@@ -285,9 +286,9 @@ impl Output<'_> {
         Err(format!("the backend {} has no layers", limits::backend(engine)))
     }
 
-    /// Room for the list of what changed, in an answer of at most so many bytes.
+    /// Returns the room for the list of changes, in a response of at most `bytes_max` bytes.
     fn room_for_changes(&self, bytes_max: usize, answer: &Ran) -> AnswerRoom {
-        /// The list's part of an answer that shows a job's output.
+        /// Share of the list in a response with a job's output: a quarter.
         const PART: usize = 4;
         match self {
             Self::Answer => AnswerRoom::new(bytes_max).beside(answer.size_of_output()),
@@ -298,7 +299,7 @@ impl Output<'_> {
     /// Waits for the turn of a command that changes the files themselves, unless it is a job.
     fn turn(&self, engine: &Engine, request: &Request) -> Option<Turn> {
         let takes_turns = matches!(self, Self::Answer) && !request.is_transaction();
-        // Where no state can be made, a command runs without write access.
+        // If no state can be made, a command runs without write access.
         let state = takes_turns.then(|| State::open(&engine.workspace).ok()).flatten()?;
         Turn::take(&state)
     }
@@ -323,7 +324,7 @@ impl Output<'_> {
         watch.ok()
     }
 
-    /// What asks for the end of the command.
+    /// Returns the control that can stop the command.
     fn stop(&self) -> Control {
         match self {
             Self::Answer => Control::default(),
@@ -338,14 +339,14 @@ struct Confined {
     ran: run::Ran,
     /// Its output.
     output: capture::Output,
-    /// The end of it.
+    /// End of the output.
     tail: Vec<u8>,
-    /// What confined it.
+    /// Backend that confined it.
     sandbox: &'static str,
 }
 
 impl Confined {
-    /// Says what its output and its end tell beside the answer.
+    /// Adds the warnings and hints that follow from its output and its end.
     fn tell(&self, engine: &mut Engine, plan: &SandboxPlan) {
         self.output.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
         if self.ran.ended.had_too_many {
@@ -362,7 +363,7 @@ impl Confined {
         }
     }
 
-    /// The answer, without what it changed.
+    /// Returns the response, without the changes.
     fn answer(self) -> Ran {
         let Self { ran, output, sandbox, .. } = self;
         let Ended { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
@@ -393,7 +394,7 @@ impl Confined {
     }
 }
 
-/// Runs a plan by the first backend that works and is allowed.
+/// Runs a plan with the first backend that works and is allowed.
 fn run_confined(
     engine: &mut Engine,
     plan: &SandboxPlan,
@@ -450,14 +451,14 @@ fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
     run::Early::start(backend, network.is_shared(), JobFolder::peer(engine, &network))
 }
 
-/// The backends that the policy allows.
+/// Returns the backends that the policy allows.
 fn allowed(engine: &Engine) -> Vec<&'static dyn Backend> {
     let name = limits::backend(engine);
     BACKENDS.iter().copied().filter(|backend| is_allowed(name, *backend)).collect()
 }
 
-/// Returns true if the policy's word allows a backend: what confines nothing only by its own name, and what
-/// leaves gaps only where the word says so.
+/// Returns true if the policy value allows a backend: one that confines nothing only by its own name, one with gaps
+/// only if the value says so.
 fn is_allowed(word: &str, backend: &dyn Backend) -> bool {
     let name = backend.name();
     match word {
@@ -467,7 +468,7 @@ fn is_allowed(word: &str, backend: &dyn Backend) -> bool {
     }
 }
 
-/// The refusal where nothing can confine a command.
+/// Returns the error if no backend can confine a command.
 fn not_confined(reasons: &[(&'static str, String)]) -> Error {
     let error = Error::new(
         ErrorKind::CommandDenied,
@@ -478,7 +479,7 @@ fn not_confined(reasons: &[(&'static str, String)]) -> Error {
     )
 }
 
-/// The refusal where lbx cannot write its state, and nothing can keep a command from writing.
+/// Returns the error if lbx cannot write its state, and no backend can keep a command from writing.
 fn not_read_only(reasons: &[(&'static str, String)]) -> Error {
     let message = format!(
         "lbx cannot write its state here, and no backend can run a command without write access ({})",
@@ -488,13 +489,13 @@ fn not_read_only(reasons: &[(&'static str, String)]) -> Error {
         .suggest("Use the tools that only read, or ask the user to make the workspace writable.")
 }
 
-/// Why each backend does not work.
+/// Returns the reason of each backend as text.
 fn listed(reasons: &[(&'static str, String)]) -> String {
     let list: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
     list.join("; ")
 }
 
-/// The ways to confine commands, tried out.
+/// Probes the backends and lists them.
 fn list_backends(engine: &Engine) -> Backends {
     let word = limits::backend(engine).to_owned();
     let reach = limits::reach_of_probe(engine);
@@ -512,7 +513,7 @@ fn list_backends(engine: &Engine) -> Backends {
     Backends { backends: BACKENDS.iter().copied().map(shown).collect() }
 }
 
-/// The program that runs a command.
+/// Returns the shell and its arguments.
 fn shell(command: &str) -> Result<Vec<OsString>, Error> {
     let refused = |what: String| Err(Error::invalid(what).detail("field", "command"));
     if command.trim().is_empty() {
@@ -533,7 +534,7 @@ fn shell(command: &str) -> Result<Vec<OsString>, Error> {
     Ok([shell, "-c", "--", command].map(OsString::from).into())
 }
 
-/// The folder that a command runs in.
+/// Returns the working directory of a command.
 fn workdir(engine: &Engine, wanted: Option<&Path>) -> Result<OsString, Error> {
     let workspace = &engine.workspace;
     let Some(wanted) = wanted else {
@@ -543,7 +544,7 @@ fn workdir(engine: &Engine, wanted: Option<&Path>) -> Result<OsString, Error> {
     Ok(workspace.root().join(folder.as_path()).into_os_string())
 }
 
-/// The time limit of a command.
+/// Returns the time limit of a command.
 fn time_limit(engine: &Engine, request: &Request) -> Result<Duration, Error> {
     match request.timeout_ms.unwrap_or_else(|| limits::time_ms(engine)) {
         ms @ 1..=TIME_MS_MAX => Ok(Duration::from_millis(ms)),
@@ -554,7 +555,7 @@ fn time_limit(engine: &Engine, request: &Request) -> Result<Duration, Error> {
     }
 }
 
-/// The exit status of a command that ran.
+/// Returns the exit status of a command that ran.
 fn exit_code(ran: &run::Ran) -> i32 {
     let of_signal = |signal| SIGNALLED + signal;
     if ran.timed_out {

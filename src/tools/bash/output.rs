@@ -1,8 +1,7 @@
-//! The file with the whole output of a command, in lbx's own folder.
+//! The output of a command.
 //!
-//! Reports each line that a command writes while it runs, and keeps the end of its output.
-//!
-//! Hints: which rule of lbx a failed command ran into, read from the end of its output.
+//! Saves the whole output in a file in lbx's own folder, reports each line while the command runs, and keeps the end.
+//! From that end come hints: which rule of lbx made the command fail.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -23,21 +22,21 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 
-/// Where such files are.
+/// Folder of the files.
 const FOLDER: &str = "outputs";
-/// How many are kept.
+/// Number of files that are kept.
 const KEPT: usize = 20;
 
-/// Makes the file when it is needed.
+/// Creates the file when it is needed.
 pub struct OutputFile {
-    /// The folder, or why there is none.
+    /// Folder, or the reason why it cannot be made.
     folder: Result<(Arc<OwnedFd>, WorkspacePath), String>,
-    /// Where paths count from in answers.
+    /// Folder that relative paths in responses start from.
     base: WorkspacePath,
 }
 
 impl OutputFile {
-    /// A file in the state of the workspace.
+    /// Prepares a file in the state of the workspace.
     pub fn new(engine: &Engine) -> Self {
         let state = State::open(&engine.workspace);
         let folder = state.and_then(|state| Ok((state.folder(FOLDER)?, state.path_of(FOLDER))));
@@ -69,27 +68,27 @@ fn remove_old(folder: &OwnedFd) {
     }
 }
 
-/// Bytes of a line that is told.
+/// Longest line that is reported, in bytes; longer ones are cut.
 const LINE_BYTES_MAX: usize = 500;
-/// Bytes of the output's end that are kept.
+/// Bytes that are kept of the output's end.
 const TAIL_BYTES: usize = 16 << 10;
 
-/// Hands output on, and tells of its lines.
+/// Passes output on, and reports its lines.
 pub struct LineReporter<'a, S: ?Sized> {
-    /// Where the output goes.
+    /// Sink for the output.
     inner: &'a mut S,
-    /// Who is told.
+    /// Control that gets the reports.
     control: &'a Control,
-    /// Lines so far.
+    /// Number of lines so far.
     lines: u64,
-    /// The line that has not ended yet, of each stream.
+    /// Unfinished line of each stream.
     begun: [Vec<u8>; 2],
-    /// The end of the output, of both streams.
+    /// End of the output, of both streams.
     tail: Vec<u8>,
 }
 
 impl<'a, S: Sink + ?Sized> LineReporter<'a, S> {
-    /// Hands output on to `inner`.
+    /// Creates a reporter that passes output on to `inner`.
     pub fn new(inner: &'a mut S, control: &'a Control) -> Self {
         Self { inner, control, lines: 0, begun: [Vec::new(), Vec::new()], tail: Vec::new() }
     }
@@ -138,17 +137,17 @@ impl<S: Sink + ?Sized> Sink for LineReporter<'_, S> {
     }
 }
 
-/// Words of git for an index that it may not write, which name no file.
+/// Message of git for an index that it may not write, which names no file.
 const GIT_INDEX: &str = "could not write index";
-/// Words of the system and of programs for a write to a read-only file system.
+/// Messages for a write to a read-only file system.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
-/// The same where rules of the kernel forbid it, as under Landlock.
+/// Message for a write that kernel rules forbid, as under Landlock.
 const DENIED: &str = "permission denied";
-/// Words for a path that cannot be removed, since something is mounted there.
+/// Message for a path that cannot be removed, since something is mounted on it.
 const BUSY: &str = "resource busy";
-/// Words for a path that is not there.
+/// Messages for a missing path.
 const MISSING: [&str; 5] = ["no such file", "not found", "enoent", "cannot find", "does not exist"];
-/// Words of programs that found no network.
+/// Messages of programs that found no network.
 const NO_NETWORK: [&str; 21] = [
     "could not resolve host",
     "couldn't resolve host",
@@ -172,7 +171,7 @@ const NO_NETWORK: [&str; 21] = [
     "offline was specified",
     "cache mode is 'only-if-cached'",
 ];
-/// Longest path that is looked for, in bytes.
+/// Longest path that is searched for, in bytes.
 const PATH_BYTES_MAX: usize = 4096;
 
 /// Returns a hint if the output of a failed command shows that lbx denied it something.
@@ -220,7 +219,7 @@ fn read_only(line: &str, reach: &Reach) -> Option<String> {
         .map(|path| format!("{path} is read-only for commands: the setting `bash.writable` opens a folder"))
 }
 
-/// Returns a hint for a line about a socket or FIFO that is kept from commands.
+/// Returns a hint for a line about a socket or FIFO that commands cannot use.
 fn channel(line: &str, reach: &Reach) -> Option<String> {
     let root = Path::new(&reach.root);
     let channels = reach.channels().unwrap_or_default();
@@ -233,7 +232,7 @@ fn channel(line: &str, reach: &Reach) -> Option<String> {
     })
 }
 
-/// Returns a hint for a line about a path that exists, but not for commands.
+/// Returns a hint for a line about a path that exists, but is hidden from commands.
 fn hidden(line: &str, is_missing: bool, reach: &Reach) -> Option<String> {
     let masked = |path: &Path| reach.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
     let is_outside = |path: &Path| !path.starts_with(&reach.root) && !path.starts_with("/tmp");

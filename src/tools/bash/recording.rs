@@ -1,9 +1,8 @@
-//! How the changes of a command are recorded: applied from a layer when the command ends, or compared before
-//! and after if it changes the files themselves.
+//! How the changes of a command are recorded: applied from a layer at its end, or compared before and after if it
+//! changes the files themselves.
 //!
-//! Layers that outlived their commands: shown, applied or dropped.
-//!
-//! Files that the session has read and that a command changed.
+//! Also: layers that were kept after their commands, which are shown, applied or dropped, and files that the session
+//! has read and that a command changed.
 
 use std::os::fd::OwnedFd;
 
@@ -31,31 +30,31 @@ use crate::text::answer_size::AnswerRoom;
 pub enum Recording {
     /// The command changes the files themselves; the reason, unless the request asked for that.
     Files(Box<Before>, Option<String>),
-    /// It changes a layer.
+    /// The command changes a layer.
     Layer(Box<LayeredCommand>, LayerFate),
-    /// It cannot change anything, since lbx could not record it; the reason.
+    /// The command cannot change anything, since lbx could not record it; the reason.
     ReadOnly(String),
 }
 
-/// What happens to a layer when its command ends.
+/// Action on a layer when its command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayerFate {
-    /// It is shown and dropped.
+    /// Show and drop.
     Shown,
-    /// It is applied, without its conflicts.
+    /// Apply, without the conflicts.
     Applied,
-    /// It is applied as a whole, or fails.
+    /// Apply whole, or fail.
     AppliedWhole,
-    /// It is applied as a whole if the command succeeded.
+    /// Apply whole if the command succeeded.
     AppliedOnSuccess,
 }
 
 impl Recording {
-    /// Creates a layer, or looks at the work tree for a command that changes the files themselves.
+    /// Creates a layer, or surveys the work tree for a command that changes the files themselves.
     ///
     /// # Errors
-    /// `invalid_request` for a transaction without a layer, `lock_timeout`, `snapshot_failed`; nothing has run
-    /// then.
+    /// Fails with `invalid_request` for a transaction without a layer, with `lock_timeout`, or with `snapshot_failed`;
+    /// the command has not run then.
     pub fn begin(
         engine: &mut Engine,
         request: &Request,
@@ -81,10 +80,10 @@ impl Recording {
         Ok(Self::Layer(Box::new(LayeredCommand::begin(engine, request)?), fate))
     }
 
-    /// Looks at the work tree for a command that changes the files themselves; an empty reason is none.
+    /// Surveys the work tree for a command that changes the files themselves; an empty reason counts as no reason.
     ///
     /// # Errors
-    /// As [`Self::begin`].
+    /// Fails as [`Self::begin`] does.
     pub fn direct(engine: &mut Engine, reason: String) -> Result<Self, Error> {
         let reason = Some(reason).filter(|reason| !reason.is_empty());
         match Before::look(engine) {
@@ -107,7 +106,7 @@ impl Recording {
         matches!(self, Self::ReadOnly(_))
     }
 
-    /// Returns true if a command that cannot get its layer may change the files themselves.
+    /// Returns true if a command without a layer may change the files themselves.
     pub const fn may_go_direct(&self) -> bool {
         matches!(self, Self::Layer(_, LayerFate::Applied))
     }
@@ -120,10 +119,10 @@ impl Recording {
         }
     }
 
-    /// Returns what the command may not write.
+    /// Returns the paths that the command may not write.
     ///
     /// # Errors
-    /// `command_denied` if the workspace cannot be searched.
+    /// Fails with `command_denied` if the workspace cannot be searched.
     pub fn protected(&mut self, engine: &mut Engine) -> Result<ProtectedPaths, Error> {
         let known = match self {
             Self::Files(before, _) => before.take_protected(),
@@ -132,7 +131,7 @@ impl Recording {
         known.map_or_else(|| limits::protected(engine, matches!(self, Self::Layer(..))), Ok)
     }
 
-    /// Waits until changes get other times than what was seen.
+    /// Waits until a write gets a later time than the survey.
     pub fn pass_a_moment(&self) {
         if let Self::Files(before, _) = self {
             before.pass_a_moment();
@@ -142,8 +141,8 @@ impl Recording {
     /// Records what a command changed; `has_succeeded` is `None` if the command did not run to its end.
     ///
     /// # Errors
-    /// `stale_file` for a transaction whose files others changed, `protected_path` for one that would touch
-    /// a repository, `snapshot_failed`.
+    /// Fails with `stale_file` for a transaction whose files others changed, with `protected_path` for one that would
+    /// touch a repository, or with `snapshot_failed`.
     pub fn take(
         self,
         engine: &mut Engine,
@@ -167,7 +166,7 @@ impl Recording {
                 Ok(CommandDiff::none())
             }
             (Self::Layer(layered, LayerFate::Applied), _) => {
-                // Nobody who cancels a command wants to lose what it did.
+                // A cancel must not lose the changes that the command made.
                 let control = std::mem::take(&mut engine.control);
                 let applied = layered.apply(engine, Manner::Partly);
                 engine.control = control;
@@ -190,8 +189,8 @@ const COMMAND_CHARACTERS_MAX: usize = 400;
 /// Shows, applies or drops a layer.
 ///
 /// # Errors
-/// Fails with `not_found` if there is no such layer, with `invalid_request` if both `apply` and `drop` are given,
-/// and as for any change.
+/// Fails with `not_found` if the layer does not exist, with `invalid_request` if both `apply` and `drop` are given, and
+/// as any change does.
 pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Result<Layer, Error> {
     if request.apply && request.drop {
         return Err(Error::invalid("give `apply` or `drop`, not both").detail("field", "drop"));
@@ -221,7 +220,7 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
     Ok(response)
 }
 
-/// Returns all layers that outlived their commands.
+/// Returns all layers that were kept after their commands.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -259,29 +258,29 @@ fn set_changed(response: &mut Layer, mut difference: CommandDiff, bytes_max: usi
     response.changed = Some(difference.list.unwrap_or_default());
 }
 
-/// Files that are read again at most, since each costs its size.
+/// Largest number of files that are read again, since each costs its size.
 const READ_MAX: usize = 10_000;
 /// Largest file that is read again, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What the session had read before the command ran.
+/// Files that the session had read before the command ran.
 pub struct Marks(Vec<Marked>);
 
 /// A file that was read.
 struct Marked {
     /// Its path.
     path: WorkspacePath,
-    /// The bytes that were seen.
+    /// SHA-256 of the bytes that were read.
     sha256: Sha256,
-    /// The file as it was before the command.
+    /// Metadata before the command.
     stat: Stat,
 }
 
 impl Marks {
-    /// The files that the session has read and that are still there.
+    /// Returns the files that the session has read and that still exist.
     ///
     /// # Errors
-    /// Where the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn of_session(engine: &mut Engine) -> Result<Self, Error> {
         let Some(state) = State::find(&engine.workspace)? else { return Ok(Self(Vec::new())) };
         let (session, warning) = session::load(&state, engine.session())?;
@@ -293,7 +292,7 @@ impl Marks {
         Ok(Self(session.marks().iter().filter_map(marked).collect()))
     }
 
-    /// Those that are different now, as answers show them.
+    /// Returns the files that have changed, as responses show them.
     pub fn stale(&self, engine: &Engine) -> Vec<String> {
         let is_stale = |marked: &&Marked| match look(engine, &marked.path) {
             None => true,
@@ -308,7 +307,7 @@ impl Marks {
     }
 }
 
-/// Opens a file that was read, and looks at it; `None` where it is a file no more.
+/// Opens a file that was read, and returns its metadata; `None` if it is not a file any more.
 fn look(engine: &Engine, path: &WorkspacePath) -> Option<(OwnedFd, Stat)> {
     let file = fs::open_beneath(engine.workspace.root_fd(), path, fs::READ).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;

@@ -1,8 +1,4 @@
-//! What `bash` takes.
-//!
-//! The command of a request, in the forms in which callers send it.
-//!
-//! The message of a command's snapshot.
+//! The request of `bash`: the forms of a command that callers send, and the message of its snapshot.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,7 +22,7 @@ pub struct Request {
     #[arg(value_name = "COMMAND")]
     #[schemars(extend("x-aliases" = ["cmd", "script"], "x-words" = true))]
     pub command: Option<String>,
-    /// `lbx bash -c COMMAND`, as it is typed for bash
+    /// `lbx bash -c COMMAND`, as typed for bash
     #[arg(short = 'c', hide = true)]
     #[serde(skip)]
     pub as_option: bool,
@@ -78,7 +74,7 @@ pub struct Request {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background"]))]
     pub background: bool,
-    /// Show a job's state and its output from offset; with `timeout_ms`, wait so long for its end
+    /// Show a job's state and its output from offset; with `timeout_ms`, wait up to that long for its end
     #[arg(long, value_name = "ID")]
     #[schemars(extend("x-aliases" = ["job_id", "bash_id", "shell_id"]))]
     pub job: Option<String>,
@@ -89,7 +85,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub stop: bool,
-    /// Show what a kept layer changes: of a command that was killed, or of conflicts
+    /// Show the changes in a kept layer: of a command that was killed, or of conflicts
     #[arg(long, value_name = "NAME")]
     pub layer: Option<String>,
     /// Apply the layer
@@ -100,12 +96,12 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub drop: bool,
-    /// List the jobs of this session and the kept layers. Of those that have ended, the newest 20 whose output was read
-    /// and the newest 80 whose output was not are kept
+    /// List the jobs of this session and the kept layers. Of ended jobs, the newest 20 with read output and the newest
+    /// 80 with unread output are kept
     #[arg(long)]
     #[serde(default)]
     pub list: bool,
-    /// List the ways to confine a command, and why one does not work here
+    /// List the backends that confine commands, and why one does not work here
     #[arg(long)]
     #[serde(default)]
     pub backends: bool,
@@ -116,13 +112,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns true if the changes are applied all or not at all.
+    /// Returns true if all changes are applied, or none.
     pub const fn is_transaction(&self) -> bool {
         self.transaction || self.dry_run || self.on_failure.is_some()
     }
 }
 
-/// What becomes of the changes of a command that fails.
+/// Action on the changes of a failed command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
@@ -153,11 +149,11 @@ impl std::str::FromStr for Environment {
     }
 }
 
-/// Shortest time limit in milliseconds that is taken without a warning.
+/// Shortest time limit in milliseconds that gets no warning.
 const TIME_MS_PLAUSIBLE: u64 = 100;
 
 impl Request {
-    /// Brings the command into the form that the shell takes: a list of words is joined, and CRLF is LF.
+    /// Brings the command into the shell's form: joins a list of words, and turns CRLF into LF.
     pub fn with_plain_command(mut self) -> Self {
         self.command = self.command.map(|command| plain(&command));
         self
@@ -172,7 +168,7 @@ impl Request {
     }
 }
 
-/// Returns the command that a text means.
+/// Returns the command that a text holds.
 fn plain(command: &str) -> String {
     if command.trim_start().starts_with('[')
         && let Ok(words) = serde_json::from_str::<Vec<String>>(command)
@@ -183,7 +179,7 @@ fn plain(command: &str) -> String {
     plain_lines(command)
 }
 
-/// Returns a text with LF at the end of every line.
+/// Returns a text with LF line ends.
 fn plain_lines(command: &str) -> String {
     let text = command.replace("\r\n", "\n");
     text.strip_suffix('\r').map_or_else(|| text.clone(), str::to_owned)
@@ -192,7 +188,7 @@ fn plain_lines(command: &str) -> String {
 /// Characters of the command in the subject of its snapshot.
 const SUBJECT_CHARACTERS_MAX: usize = 100;
 
-/// The first line of the snapshot's message.
+/// Returns the first line of the snapshot's message.
 pub fn subject(command: &str) -> String {
     let first = command.trim().lines().next().unwrap_or_default();
     let mut shown: String = first.chars().take(SUBJECT_CHARACTERS_MAX).collect();
@@ -202,7 +198,7 @@ pub fn subject(command: &str) -> String {
     format!("bash: {shown}")
 }
 
-/// The rest of it: the reason, and the command where the first line does not hold it.
+/// Returns the rest of the message: the reason, and the command if the first line cuts it.
 pub fn body(command: &str, why: Option<&str>) -> Option<String> {
     let command = command.trim();
     let is_whole = subject(command).len() == "bash: ".len() + command.len();

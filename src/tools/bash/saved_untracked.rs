@@ -1,5 +1,5 @@
-//! Files that stay out of the snapshots though git does not ignore them: names of secrets, large files, those
-//! that a filter program would convert, other repositories. What a command does to them is seen all the same.
+//! Files that stay out of the snapshots though git does not ignore them: names of secrets, large files, files that a
+//! filter program would convert, other repositories. lbx still sees what a command does to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -19,33 +19,33 @@ use crate::engine::workspace::{Workspace, fs};
 
 /// Largest of these files whose bytes are kept while a command runs, in bytes.
 const KEPT_FILE_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of them in all.
+/// Total bytes that are kept.
 const KEPT_BYTES_MAX: u64 = 16 << 20;
-/// Files in a folder that is ignored as a whole; one with more is made by a build and can be made again.
+/// Largest number of files in a folder that is ignored as a whole; more are made by a build and can be made again.
 const IGNORED_FOLDER_FILES_MAX: usize = 1_000;
 
-/// What a scan left out.
+/// Files that a scan left out.
 #[derive(Debug, Default)]
 pub struct LeftOutFiles {
-    /// Files, and folders of which nothing is known, each with the reason.
+    /// Files, and folders with unknown content, each with the reason.
     files: BTreeMap<WorkspacePath, LeftOut>,
     /// Repositories within the workspace.
     repositories: Vec<WorkspacePath>,
 }
 
-/// The bytes that small ones of these files had before a command.
+/// Bytes of small files before a command.
 #[derive(Debug, Default)]
 pub struct SavedUntracked(BTreeMap<WorkspacePath, Vec<u8>>);
 
 impl LeftOutFiles {
-    /// Those that a scan named.
+    /// Sorts the files that a scan left out.
     pub fn of(left_out: &[LeftOut]) -> Self {
         let mut found = Self::default();
         for left in left_out {
             let Some(path) = WorkspacePath::new(Path::new(&left.path)) else { continue };
             match left.reason {
                 Reason::NestedRepository(_) => found.repositories.push(path),
-                // What may be ignored counts as ignored.
+                // A file that may be ignored counts as ignored.
                 Reason::Ignored | Reason::Rules(_) => {}
                 _ => {
                     found.files.insert(path, left.clone());
@@ -55,12 +55,12 @@ impl LeftOutFiles {
         found
     }
 
-    /// Returns true if a file is among them.
+    /// Returns true if a file was left out.
     pub fn has(&self, path: &WorkspacePath) -> bool {
         self.of_path(path).is_some()
     }
 
-    /// Why a file is among them.
+    /// Returns the reason why a file was left out.
     fn of_path(&self, path: &WorkspacePath) -> Option<&LeftOut> {
         let mut at = Some(path.clone());
         while let Some(path) = at {
@@ -72,7 +72,7 @@ impl LeftOutFiles {
         None
     }
 
-    /// Reads those that a command may change and nobody else keeps, as far as they are small.
+    /// Reads the small files that a command may change and that have no other copy.
     pub fn keep(&self, workspace: &Workspace) -> SavedUntracked {
         let mut left = KEPT_BYTES_MAX;
         let mut kept = BTreeMap::new();
@@ -88,8 +88,8 @@ impl LeftOutFiles {
         SavedUntracked(kept)
     }
 
-    /// Says which of what a command touched is in no snapshot, and which not even undo knows; `reach` is
-    /// what the command could.
+    /// Warns of touched files that are in no snapshot, and of those that even undo cannot restore; `reach` is the
+    /// command's access.
     pub fn tell(&self, reach: &Reach, engine: &mut Engine, touched: &[Touched]) {
         let of_note = |touched: &Touched| {
             touched.after.as_ref().filter(|after| !after.kind().is_dir())?;
@@ -120,17 +120,17 @@ impl LeftOutFiles {
     }
 }
 
-/// What git ignores in a work tree.
+/// Paths that git ignores in a work tree.
 #[derive(Debug, Default)]
 pub struct IgnoredFiles {
     /// Single files.
     files: BTreeSet<WorkspacePath>,
-    /// Folders that are ignored as a whole; true for one with too many files.
+    /// Folders that are ignored as a whole; true if one has too many files.
     folders: BTreeMap<WorkspacePath, bool>,
 }
 
 impl IgnoredFiles {
-    /// Sorts what a scan has found.
+    /// Sorts the paths that a scan found.
     pub fn of(ignored: &[Vec<u8>], survey: Option<&Survey>) -> Self {
         let mut found = Self::default();
         for path in ignored {
@@ -148,7 +148,7 @@ impl IgnoredFiles {
         found
     }
 
-    /// True if git ignores a path.
+    /// Returns true if git ignores a path.
     pub fn has(&self, path: &WorkspacePath) -> bool {
         self.files.contains(path) || self.folder_of(path).is_some()
     }
@@ -159,18 +159,18 @@ impl IgnoredFiles {
         around.find(|folder| self.folders.contains_key(folder))
     }
 
-    /// True if git ignores a path, and it lies in a folder of too many files.
+    /// Returns true if git ignores a path, and it is in a folder of too many files.
     pub fn is_in_large(&self, path: &WorkspacePath) -> bool {
         self.folder_of(path) == Some(true)
     }
 
-    /// The ignored folder that is or holds a path: true for a large one.
+    /// Returns true if a path is in a large ignored folder, false in a small one; `None` if in neither.
     fn folder_of(&self, path: &WorkspacePath) -> Option<bool> {
         let mut around = std::iter::successors(Some(path.clone()), WorkspacePath::parent);
         if self.folders.is_empty() { None } else { around.find_map(|path| self.folders.get(&path).copied()) }
     }
 
-    /// Reads the ignored files that look precious: the smallest first.
+    /// Reads the ignored files that look precious, the smallest first.
     pub fn keep(&self, engine: &Engine, survey: &Survey, kept: &mut SavedUntracked) {
         let file_bytes_max = engine.policy().number(Key::BashIgnoredFileBytes);
         let files = self.files.iter().filter_map(|path| Some((path.clone(), survey.at(path)?)));
@@ -184,7 +184,7 @@ impl IgnoredFiles {
 }
 
 impl SavedUntracked {
-    /// Reads these files and links, as long as there is room.
+    /// Reads these files and symlinks, as long as there is room.
     pub fn add(&mut self, engine: &Engine, paths: impl Iterator<Item = WorkspacePath>) {
         let workspace = &engine.workspace;
         let mut left = engine.policy().number(Key::BashIgnoredBytes);
@@ -206,7 +206,7 @@ impl SavedUntracked {
         }
     }
 
-    /// The bytes that a file of that size had.
+    /// Returns the old bytes of a file, if they have that size.
     pub fn bytes_of(&self, path: &WorkspacePath, size: u64) -> Option<&[u8]> {
         self.0.get(path).map(Vec::as_slice).filter(|bytes| bytes.len() as u64 == size)
     }
