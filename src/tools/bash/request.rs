@@ -59,7 +59,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub direct: bool,
-    /// What to do with the changes of a failed command; implies transaction [default: keep]
+    /// Fate of the changes of a failed command; implies transaction [default: keep]
     #[arg(long, value_name = "WHAT")]
     pub on_failure: Option<OnFailure>,
     /// Run the command, list what it changes, and change nothing; implies transaction

@@ -1,6 +1,4 @@
-//! Looking at jobs: their list, the output of one, and its end.
-//!
-//! What `bash` answers about jobs.
+//! Shows jobs: their list and the output of one; ends them. Also the responses about jobs.
 
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
@@ -20,26 +18,25 @@ use crate::tools::bash::changed_files::Layer;
 use crate::tools::bash::recording;
 use crate::tools::bash::request::Request;
 
-/// Time between two looks at a job that is waited for.
+/// Time between two checks of a job that is waited for.
 const NAP: Duration = Duration::from_millis(20);
-/// Time that a job has to end which is stopped: its processes get TERM, then KILL, and then what it
-/// changed is recorded.
+/// Time that a stopped job has to end: its processes get TERM, then KILL, and then its changes are recorded.
 const STOP_TIME_MAX: Duration = Duration::from_secs(90);
 /// Bytes of the longest UTF-8 character.
 const CHARACTER_BYTES_MAX: usize = 4;
-/// Most output in one answer, in bytes.
+/// Largest output in one response, in bytes.
 const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of a job's command in an answer about it.
+/// Bytes of a job's command in a response about it.
 const COMMAND_BYTES_MAX: usize = 1000;
-/// The same in a list.
+/// Bytes of a job's command in a list.
 const LISTED_COMMAND_BYTES_MAX: usize = 400;
-/// What is left of it in the longest list.
+/// Bytes of a job's command in the longest list.
 const LISTED_COMMAND_BYTES_MIN: usize = 40;
-/// Bytes of a listed job besides its command, and of what is around the list.
+/// Bytes of a listed job without its command, and of the text that surrounds the list.
 const LISTED_BYTES: usize = 140;
 
-/// The beginning of a command that takes at most `bytes_max` bytes in an answer.
+/// Returns the start of a command, at most `bytes_max` bytes long in a response.
 fn beginning(command: &str, bytes_max: usize) -> String {
     let mut size = TextSize::default();
     let is_beyond = |(_, letter): &(usize, char)| {
@@ -52,10 +49,10 @@ fn beginning(command: &str, bytes_max: usize) -> String {
     }
 }
 
-/// The jobs of the caller's session.
+/// Returns the jobs of the caller's session.
 ///
 /// # Errors
-/// Where the state cannot be read.
+/// Fails if the state cannot be read.
 pub fn list(engine: &Engine) -> Result<Jobs, Error> {
     let own = |folder: JobFolder| {
         let about = folder.about().filter(|about| about.session == engine.session().as_str())?;
@@ -81,10 +78,10 @@ pub fn list(engine: &Engine) -> Result<Jobs, Error> {
     Ok(Jobs { jobs: jobs.into_iter().map(listed).collect(), layers })
 }
 
-/// Shows a job with its output from an offset; ends it before where the request says so.
+/// Shows a job with its output from an offset; ends the job first if the request says so.
 ///
 /// # Errors
-/// `not_found` where the session has no such job, `timeout` where it does not end.
+/// Fails with `not_found` if the session has no such job, or with `timeout` if the job does not end.
 pub fn read_on(engine: &mut Engine, name: &str, request: &Request) -> Result<Job, Error> {
     let (folder, about) = find(engine, name)?;
     if request.stop {
@@ -100,7 +97,7 @@ pub fn read_on(engine: &mut Engine, name: &str, request: &Request) -> Result<Job
     shown(engine, &folder, about, request.offset.unwrap_or(0), request.max_bytes)
 }
 
-/// The job of that name, of the caller's session.
+/// Returns a job of the caller's session by name.
 fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
     let found = JobFolder::find(engine, name)?.and_then(|folder| {
         let about = folder.about().filter(|about| about.session == engine.session().as_str())?;
@@ -121,7 +118,7 @@ fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
     })
 }
 
-/// Waits until a job has ended, for at most so long.
+/// Waits until a job has ended, at most `time`.
 fn wait(engine: &Engine, folder: &JobFolder, time: Duration) -> Result<(), Error> {
     let deadline = Instant::now() + time;
     while Instant::now() < deadline && folder.is_alive() {
@@ -131,7 +128,7 @@ fn wait(engine: &Engine, folder: &JobFolder, time: Duration) -> Result<(), Error
     Ok(())
 }
 
-/// A job with its output from an offset, which counts from the end where it is negative.
+/// Returns a job with its output from an offset; a negative offset counts from the end.
 pub fn shown(
     engine: &mut Engine,
     folder: &JobFolder,
@@ -151,7 +148,7 @@ pub fn shown(
     let command = beginning(&about.command, COMMAND_BYTES_MAX);
     let for_result = json_bytes(&data).saturating_add(json_bytes(&command));
     let for_result = usize::try_from(for_result).unwrap_or(usize::MAX);
-    // The result takes of what a whole answer has room for, not of what was asked for here.
+    // The result counts against the room of a whole response, not against the size that was asked for.
     let bound = wanted.max(engine.policy().max_bytes());
     let room = AnswerRoom::new(bound).beside(TextSize::plain(for_result.min(bound / 2)));
     let room = room.at_most(wanted);
@@ -181,13 +178,13 @@ pub fn shown(
     })
 }
 
-/// Bytes of output that there are.
+/// Returns the bytes of output so far.
 fn size_of_output(folder: &JobFolder) -> u64 {
     folder.open_output().and_then(|file| Some(file.metadata().ok()?.len())).unwrap_or(0)
 }
 
-/// At most so many bytes of the output from an offset: whole lines where more follows, and no
-/// character that is still to come in part.
+/// Returns a part of the output from an offset, at most `bytes_max` long: whole lines if more follows, and no cut
+/// character that is still being written.
 fn piece(
     folder: &JobFolder,
     offset: u64,
@@ -218,8 +215,8 @@ fn piece(
     Ok(bytes)
 }
 
-/// How many bytes there are before a character that is cut; all of them where nothing else would be
-/// left, or what is cut is no UTF-8.
+/// Returns the number of bytes before a cut character; all of them if nothing else would be left, or if the cut bytes
+/// are not UTF-8.
 fn whole_characters(bytes: &[u8]) -> usize {
     let start = bytes.len().saturating_sub(CHARACTER_BYTES_MAX);
     let tail = bytes.get(start..).unwrap_or_default();
@@ -243,28 +240,28 @@ fn whole_characters(bytes: &[u8]) -> usize {
 pub struct Job {
     /// Its name, for the field job
     pub job: String,
-    /// Its command; of a long one the beginning
+    /// Its command, cut if it is long
     pub command: String,
-    /// Whether it runs
+    /// Its state
     pub state: JobState,
-    /// When it started
+    /// Its start
     pub started: String,
-    /// What confines it
+    /// Backend that confines it
     pub sandbox: String,
-    /// Stdout and stderr as they came, from the offset; bytes that are not UTF-8 are replaced
+    /// Stdout and stderr in order, from the offset; bytes that are not UTF-8 are replaced
     pub output: String,
-    /// Byte of the output at which that begins
+    /// Offset at which it begins
     pub offset: u64,
-    /// Offset for the next look
+    /// Offset for the next call
     pub next_offset: u64,
     /// Bytes of output so far
     pub output_bytes: u64,
-    /// Whether there is more output now
+    /// True if there is more output now
     pub truncated: bool,
-    /// The file with the output; read opens it
+    /// File with the output; read opens it
     pub output_file: String,
-    /// Once it has ended: `exit_code`, signal, `timed_out`, stopped, `duration_ms`, changed and what else a
-    /// command's answer has
+    /// Once it has ended: `exit_code`, signal, `timed_out`, stopped, `duration_ms`, changed and other fields of a
+    /// command
     #[serde(flatten)]
     pub result: Map<String, Value>,
 }
@@ -272,9 +269,9 @@ pub struct Job {
 /// The jobs of a session.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Jobs {
-    /// The newest last
+    /// Newest last
     pub jobs: Vec<ListedJob>,
-    /// Layers that outlived their commands, of all sessions
+    /// Layers that were kept after their commands, of all sessions
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<Layer>,
 }
@@ -284,11 +281,11 @@ pub struct Jobs {
 pub struct ListedJob {
     /// Its name
     pub job: String,
-    /// Its command; of a long one the beginning
+    /// Its command, cut if it is long
     pub command: String,
-    /// Whether it runs
+    /// Its state
     pub state: JobState,
-    /// When it started
+    /// Its start
     pub started: String,
     /// Bytes of output so far
     pub output_bytes: u64,
@@ -298,7 +295,7 @@ pub struct ListedJob {
 }
 
 impl Job {
-    /// The output, and where to go on.
+    /// Writes the output, and the offset to continue at.
     pub fn text(&self, text: &mut Text, shown: &[u8]) {
         text.out.extend_from_slice(shown);
         let exit = self.result.get("exit_code").map_or_else(String::new, |code| format!(", status {code}"));
@@ -312,7 +309,7 @@ impl Job {
 }
 
 impl Jobs {
-    /// A line a job.
+    /// Writes one line per job.
     pub fn text(&self, text: &mut Text) {
         for job in &self.jobs {
             let exit = job.exit_code.map_or_else(String::new, |code| format!(" {code}"));

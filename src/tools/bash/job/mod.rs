@@ -1,9 +1,9 @@
-//! Jobs: commands that run on after the call that began them.
+//! Jobs: commands that keep running after the call that started them.
 //!
-//! A call starts lbx again as the job's supervisor ([`supervise`]), a process of its own that no
-//! harness waits for. The supervisor makes the very call that a command in the foreground is, with
-//! its output in a file of the job's folder ([`record`]), and leaves the result there. Whoever asks
-//! later finds everything in that folder; a lock, held by the supervisor, tells that it lives.
+//! A call starts lbx again as the job's supervisor ([`supervise`]), a process of its own that no harness waits for. The
+//! supervisor makes the same call as for a command in the foreground, with its output in a file of the job's folder
+//! ([`record`]), and writes the result there. Later calls find everything in that folder; the supervisor holds a lock
+//! while it lives.
 
 pub mod look;
 pub(super) mod record;
@@ -16,11 +16,11 @@ use crate::error::Error;
 
 pub use start::{JobSink, run_internal};
 
-/// Carries out what a request wants of jobs; `None` where it wants a command to be run and waited for.
+/// Handles a request about jobs; returns `None` if the request runs a command in the foreground.
 ///
 /// # Errors
-/// `not_found` for a job that this session does not have; `invalid_request` for fields that say two
-/// things at once; what the start of a command refuses.
+/// Fails with `not_found` if this session has no such job, with `invalid_request` if fields contradict each other, and
+/// as the start of a command does.
 pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>, Error> {
     let wants = [request.list, request.job.is_some(), request.background, request.backends];
     if wants.iter().filter(|is_wanted| **is_wanted).count() > 1 {

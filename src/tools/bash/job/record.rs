@@ -20,41 +20,41 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
-/// Where jobs are, in the state.
+/// Folder of the jobs, in the state.
 const FOLDER: &str = "jobs";
-/// Held by the supervisor as long as it lives.
+/// Lock that the supervisor holds while it lives.
 const LOCK: &str = "lock";
-/// What the job is; written when its command has started.
+/// Facts about the job; written when its command has started.
 const ABOUT: &str = "job.lbx";
-/// How it ended.
+/// Result of the job.
 const END: &str = "end.lbx";
-/// Asks the supervisor to end it.
+/// File that asks the supervisor to end the job.
 const STOP: &str = "stop";
-/// Shows that its output was read to the end after the job had ended.
+/// File that shows that the output was read to its end after the job had ended.
 const READ: &str = "read";
-/// Its output.
+/// Output of the job.
 const OUTPUT: &str = "output.txt";
-/// Bytes of a record.
+/// Largest record, in bytes.
 const RECORD_BYTES_MAX: u64 = 4 << 20;
-/// How the names of jobs begin.
+/// First character of a job's name.
 const PREFIX: char = 'j';
-/// Attempts at a name that no other call takes.
+/// Number of tries to find a free name.
 const NAMES_MAX: u64 = 1000;
 
-/// How a job stands.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// It runs.
+    /// The job runs.
     Running,
-    /// It has ended, and what it changed is recorded.
+    /// The job has ended, and its changes are recorded.
     Ended,
-    /// lbx was ended with it: nobody knows its exit status.
+    /// lbx was killed with the job: its exit status is unknown.
     Lost,
 }
 
 impl JobState {
-    /// The word for a reader.
+    /// Returns the word for a reader.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -64,33 +64,33 @@ impl JobState {
     }
 }
 
-/// What a job is.
+/// Facts about a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct About {
     /// Its command.
     pub command: String,
-    /// The session whose job it is.
+    /// Session that started it.
     pub session: String,
-    /// When it started.
+    /// Its start.
     pub started: String,
-    /// What confines it.
+    /// Backend that confines it.
     pub sandbox: String,
-    /// The process of its sandbox.
+    /// Process of its sandbox.
     #[serde(default)]
     pub process: Option<u32>,
-    /// The network that it has.
+    /// Its network.
     #[serde(default)]
     pub network: Network,
 }
 
-/// How a job ended.
+/// Result of a job.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct End {
-    /// What a command's answer has, its output aside.
+    /// Fields of a command's response, without the output.
     pub data: Map<String, Value>,
-    /// What the caller should know.
+    /// Warnings for the caller.
     pub warnings: Vec<String>,
-    /// The commit that holds what it changed.
+    /// Commit that holds its changes.
     pub snapshot: Option<String>,
 }
 
@@ -104,11 +104,11 @@ pub struct JobFolder {
     state: State,
 }
 
-/// Tells whether someone asked for the end of a job.
+/// Request to end a job, set by another call.
 pub struct StopMark(OwnedFd);
 
 impl StopMark {
-    /// Returns true if someone did.
+    /// Returns true if the request was made.
     #[must_use]
     pub fn is_set(&self) -> bool {
         fs::stat_at(self.0.as_fd(), OsStr::new(STOP)).is_ok()
@@ -116,7 +116,7 @@ impl StopMark {
 }
 
 impl JobFolder {
-    /// A new one.
+    /// Creates the folder of a new job.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -135,7 +135,7 @@ impl JobFolder {
         Err(Error::io("make", state.shown(FOLDER), Errno::EXIST))
     }
 
-    /// That of a job; `None` where there is none.
+    /// Opens the folder of a job; returns `None` if it does not exist.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -147,7 +147,7 @@ impl JobFolder {
         Ok(opened.map(|opened| Self { name: name.to_owned(), opened, state }))
     }
 
-    /// Those of all jobs, the oldest first.
+    /// Opens the folders of all jobs, oldest first.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -160,7 +160,7 @@ impl JobFolder {
         found.into_iter().filter_map(folder).collect()
     }
 
-    /// Returns the process of the newest job of the caller's session that runs and has such a network of its own.
+    /// Returns the process of the newest running job of the caller's session with that network.
     #[must_use]
     pub fn peer(engine: &Engine, network: &Network) -> Option<u32> {
         let session = engine.session().as_str();
@@ -173,15 +173,15 @@ impl JobFolder {
         let mut found = numbers(&all);
         found.sort_unstable_by(|one, other| other.cmp(one));
         let names = found.into_iter().map(|number| format!("{PREFIX}{number}"));
-        // Most jobs have ended, which one call tells.
+        // Most jobs have ended, which a single stat shows.
         let may_run = |name: &String| fs::stat_at(all.as_fd(), OsStr::new(&format!("{name}/{END}"))).is_err();
         names.filter(may_run).find_map(|name| process(&Self::find(engine, &name).ok()??))
     }
 
-    /// Takes the lock that tells that the supervisor lives.
+    /// Takes the lock that shows that the supervisor lives.
     ///
     /// # Errors
-    /// `lock_timeout`, or the system's.
+    /// Fails with `lock_timeout`, or returns the OS error.
     pub fn lock(&self) -> Result<Lock, Error> {
         self.state.lock(self.opened.as_fd(), LOCK, "the job")
     }
@@ -192,22 +192,22 @@ impl JobFolder {
         matches!(self.state.try_lock(self.opened.as_fd(), LOCK), Ok(None))
     }
 
-    /// What the job is; `None` where its command has not started.
+    /// Returns the facts about the job; `None` if its command has not started.
     #[must_use]
     pub fn about(&self) -> Option<About> {
         self.read(ABOUT)
     }
 
-    /// How it ended; `None` where it has not, or nobody knows.
+    /// Returns the result; `None` if the job runs, or the result is unknown.
     #[must_use]
     pub fn end(&self) -> Option<End> {
         self.read(END)
     }
 
-    /// How it stands.
+    /// Returns the state, and the result if there is one.
     #[must_use]
     pub fn standing(&self) -> (JobState, Option<End>) {
-        // Before the result is looked for: it is written before the lock goes.
+        // Check the lock first: the supervisor writes the result before it releases the lock.
         let is_alive = self.is_alive();
         match self.end() {
             Some(end) if !is_alive => (JobState::Ended, Some(end)),
@@ -216,7 +216,7 @@ impl JobFolder {
         }
     }
 
-    /// Notes what the job is.
+    /// Writes the facts about the job.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -224,7 +224,7 @@ impl JobFolder {
         self.write(ABOUT, about)
     }
 
-    /// Notes how it ended.
+    /// Writes the result.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -232,7 +232,7 @@ impl JobFolder {
         self.write(END, end)
     }
 
-    /// Asks for the end of the job.
+    /// Asks the supervisor to end the job.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -243,7 +243,7 @@ impl JobFolder {
         }
     }
 
-    /// Notes that the output was read to its end. Where that cannot be, the job only stays longer.
+    /// Records that the output was read to its end. If this fails, the job is only kept longer.
     pub fn note_read(&self) {
         let _ = fs::create_at(self.opened.as_fd(), OsStr::new(READ), 0o600);
     }
@@ -254,7 +254,7 @@ impl JobFolder {
         fs::stat_at(self.opened.as_fd(), OsStr::new(READ)).is_ok()
     }
 
-    /// What tells whether someone asked for its end.
+    /// Returns the request to end the job, to be checked while it runs.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -263,7 +263,7 @@ impl JobFolder {
         folder.map(StopMark).map_err(|source| Error::io("watch", &self.name, source))
     }
 
-    /// Makes the file for the output.
+    /// Creates the file for the output.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -272,36 +272,36 @@ impl JobFolder {
             .map_err(|errno| Error::io("make the output of", &self.name, errno))
     }
 
-    /// Opens the output; `None` where there is none yet.
+    /// Opens the output; returns `None` if it does not exist yet.
     #[must_use]
     pub fn open_output(&self) -> Option<File> {
         fs::open_at(self.opened.as_fd(), OsStr::new(OUTPUT), fs::READ).ok().map(File::from)
     }
 
-    /// The path of the output, from the root.
+    /// Returns the path of the output, from the root.
     #[must_use]
     pub fn output_path(&self) -> WorkspacePath {
         self.state.path_of(&format!("{FOLDER}/{}", self.name)).join(OsStr::new(OUTPUT))
     }
 
-    /// Removes it with all that it holds.
+    /// Removes the folder with its content.
     pub fn remove(self) {
         for name in fs::names_in(&self.opened).unwrap_or_default() {
             let _ = fs::unlink_at(&self.opened, &name, AtFlags::empty());
         }
         if let Ok(Some(all)) = self.state.find_folder(FOLDER) {
-            // Another call may have done so.
+            // Another call may have removed it.
             let _ = fs::unlink_at(&all, &self.name, AtFlags::REMOVEDIR);
         }
     }
 
-    /// A record; `None` where it is not there, or is none.
+    /// Reads a record; returns `None` if it is missing or invalid.
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let bytes = fs::read_at(self.opened.as_fd(), OsStr::new(name), RECORD_BYTES_MAX).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Writes a record, which appears at once and whole.
+    /// Writes a record atomically.
     fn write<T: Serialize>(&self, name: &str, record: &T) -> Result<(), Error> {
         let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
         let aside = format!("{name}.new");
@@ -314,13 +314,13 @@ impl JobFolder {
     }
 }
 
-/// The numbers of the jobs in their folder.
+/// Returns the numbers of the jobs in their folder.
 fn numbers(all: &OwnedFd) -> Vec<u64> {
     let names = fs::names_in(all).unwrap_or_default();
     names.iter().filter_map(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok()).collect()
 }
 
-/// The error for a folder that went as soon as it was made.
+/// Returns the error for a folder that another call removed right after it was created.
 fn missing(name: &str) -> Error {
     Error::io("open", name, Errno::NOENT)
 }

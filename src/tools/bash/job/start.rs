@@ -1,6 +1,6 @@
-//! Starting a job: lbx once more, as the job's supervisor, and a moment's wait for what it says.
+//! Starts a job: starts lbx again as the job's supervisor, and waits for its first message.
 //!
-//! The supervisor of a job: makes the call, keeps the output, and notes the result.
+//! The supervisor makes the call, saves the output, and records the result.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -30,56 +30,56 @@ use crate::tools::bash::answer::Response;
 use crate::tools::bash::request::Request;
 use crate::tools::bash::{Bash, Output, limits};
 
-/// The first word of the arguments with which lbx starts itself as a supervisor.
+/// First argument with which lbx starts itself as a supervisor.
 pub(super) const INTERNAL: &str = "__job";
-/// The program that a call starts again.
+/// Program that a call starts again.
 pub(super) const SELF: &str = "/proc/self/exe";
-/// Jobs that run at once in a workspace.
+/// Largest number of jobs that run at once in a workspace.
 const RUNNING_MAX: usize = 16;
-/// Jobs that are kept after their end, once their output was read to its end.
+/// Number of ended jobs that are kept after their output was read to its end.
 const KEPT: usize = 20;
-/// Those that are kept whose output nobody has read.
+/// Number of ended jobs that are kept while their output is unread.
 const KEPT_UNREAD: usize = 80;
-/// Time between two looks for a cancelled call, or for a request to end the job.
+/// Time between two checks for a cancelled call, or for a request to end the job.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Bytes of what a supervisor says first.
+/// Largest first message of a supervisor, in bytes.
 const SAID_BYTES_MAX: usize = 64 * 1024;
 
-/// What a supervisor has to know; the environment is handed down.
+/// Task of a supervisor; it inherits the environment.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Task {
-    /// The workspace's root.
+    /// Workspace root.
     pub root: OsString,
-    /// Where relative paths count from.
+    /// Folder that relative paths start from.
     pub base: OsString,
     /// The session.
     pub session: String,
     /// True if a change without a snapshot counts as failed.
     pub require_snapshot: bool,
-    /// Settings of the policy for the call.
+    /// Policy settings of the call.
     pub settings: Vec<String>,
-    /// What is to be done.
+    /// Request to handle.
     pub request: Value,
     /// The job's name.
     pub job: String,
 }
 
-/// What a supervisor says first.
+/// First message of a supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Said {
     /// The command runs.
     Started,
-    /// It does not.
+    /// The command does not run.
     Refused {
-        /// The kind of error by its name.
+        /// Name of the error kind.
         kind: String,
-        /// Its message.
+        /// Message of the error.
         message: String,
-        /// What to do.
+        /// Suggested action.
         action: String,
-        /// The path that it is about.
+        /// Path of the error.
         path: Option<String>,
-        /// Its details.
+        /// Details of the error.
         details: Map<String, Value>,
     },
 }
@@ -87,7 +87,7 @@ pub(super) enum Said {
 /// Starts a command as a job.
 ///
 /// # Errors
-/// What the start of a command refuses, and `command_denied` where too many jobs run.
+/// Fails as the start of a command does, and with `command_denied` if too many jobs run.
 pub fn start(engine: &mut Engine, request: &Request) -> Result<Job, Error> {
     make_room(engine)?;
     let folder = JobFolder::create(engine)?;
@@ -105,7 +105,7 @@ pub fn start(engine: &mut Engine, request: &Request) -> Result<Job, Error> {
     }
 }
 
-/// Removes the oldest jobs that have ended; refuses where too many run.
+/// Removes the oldest ended jobs; fails if too many run.
 fn make_room(engine: &mut Engine) -> Result<(), Error> {
     let (running, others): (Vec<JobFolder>, Vec<JobFolder>) =
         JobFolder::all(engine)?.into_iter().partition(JobFolder::is_alive);
@@ -117,7 +117,7 @@ fn make_room(engine: &mut Engine) -> Result<(), Error> {
         .suggest("Stop one, or wait for its end. `job` with `stop` stops it.")
         .on_command_line("On the command line: `lbx bash --job ID --stop`."));
     }
-    // One without a record is another call's that is about to start.
+    // A folder without a record belongs to another call that is about to start its job.
     let ended = others.into_iter().filter(|folder| folder.about().is_some());
     let (read, unread): (Vec<JobFolder>, Vec<JobFolder>) = ended.partition(JobFolder::is_read);
     let old = read.len().saturating_sub(KEPT - 1);
@@ -152,7 +152,7 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = programs::spawn(&mut command).map_err(system)?;
     let (to, from) = (child.stdin.take(), child.stdout.take());
-    // It ends at once: the supervisor is its child, and nobody's once it is gone.
+    // This child exits at once. The supervisor is its child, and gets another parent then.
     child.wait().map_err(system)?;
     if let Some(mut to) = to {
         to.write_all(&task).map_err(system)?;
@@ -176,7 +176,7 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
     }
 }
 
-/// What the supervisor says; `None` where it says nothing, or nobody wants to hear it any more.
+/// Returns the supervisor's first message; `None` if there is none, or the call was cancelled.
 fn said(
     engine: &Engine,
     folder: &JobFolder,
@@ -202,13 +202,12 @@ fn said(
     }
 }
 
-/// The exit status of a supervisor that failed.
+/// Exit status of a supervisor that failed.
 const FAILED: u8 = 125;
-/// Fields of a command's answer that a job answers from its own output.
+/// Response fields of a command that a job fills from its own output.
 const OF_OUTPUT: [&str; 6] = ["stdout", "stderr", "truncated", "output_bytes", "output_file", "sandbox"];
 
-/// Runs as a part of a job where the arguments say so; answers the exit status. `None` for the
-/// arguments of a user.
+/// Runs a part of a job if the arguments say so, and returns the exit status; `None` for arguments of a user.
 #[must_use]
 pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
     let [_, word, part] = arguments else { return None };
@@ -222,8 +221,7 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
     })
 }
 
-/// Starts the supervisor in a session of its own, so that what ends the caller's processes does not
-/// end it.
+/// Starts the supervisor in a new session, so that it survives when the caller's processes are killed.
 fn detach() -> u8 {
     let _ = rustix::process::setsid();
     let started = programs::spawn(Command::new(SELF).args([INTERNAL, "supervise"]));
@@ -245,7 +243,7 @@ fn run_supervisor() -> u8 {
     }
 }
 
-/// Makes the call, and notes its result.
+/// Makes the call, and records its result.
 fn made(task: Task) -> Result<(), Error> {
     let request: Request =
         serde_json::from_value(task.request).map_err(|error| Error::invalid(error.to_string()))?;
@@ -269,7 +267,7 @@ fn made(task: Task) -> Result<(), Error> {
         return answered.map(|_| ());
     }
     let left_out = sink.left_out;
-    // What the job printed counts with the calls that return it.
+    // The job's output counts towards the calls that return it.
     let (outcome, _) = engine.finish(Bash::NAME);
     let mut end = End { warnings: outcome.warnings, snapshot: outcome.snapshot, ..End::default() };
     if left_out > 0 {
@@ -282,7 +280,7 @@ fn made(task: Task) -> Result<(), Error> {
     folder.write_end(&end)
 }
 
-/// What a job's answer takes from a command's.
+/// Returns the fields of a command's response that a job's response has too.
 fn data_of(response: Response) -> Result<serde_json::Map<String, Value>, Error> {
     let value = serde_json::to_value(response).map_err(|error| Error::internal(error.to_string()))?;
     let Value::Object(mut data) = value else { return Ok(serde_json::Map::new()) };
@@ -290,7 +288,7 @@ fn data_of(response: Response) -> Result<serde_json::Map<String, Value>, Error> 
     Ok(data)
 }
 
-/// Tells the call that waits for the start; it may be gone.
+/// Sends the first message to the call that waits for it; that call may have ended.
 fn say(said: &Said) {
     if let Ok(mut line) = serde_json::to_vec(said) {
         line.push(b'\n');
@@ -299,7 +297,7 @@ fn say(said: &Said) {
     }
 }
 
-/// A refusal, as it is told.
+/// Returns the message for an error.
 fn refused(error: &Error) -> Said {
     Said::Refused {
         kind: error.kind().name().to_owned(),
@@ -310,26 +308,26 @@ fn refused(error: &Error) -> Said {
     }
 }
 
-/// Takes in the output of a job.
+/// Sink for the output of a job.
 pub struct JobSink {
     /// The job's folder.
     folder: Rc<JobFolder>,
-    /// What is noted when the command starts.
+    /// Facts to write when the command starts.
     about: About,
-    /// The file.
+    /// Output file.
     file: File,
-    /// Bytes that it may still get.
+    /// Bytes that the file can still take.
     room: u64,
-    /// Bytes that came after those.
+    /// Bytes that did not fit.
     left_out: u64,
     /// True if the command has started.
     has_started: bool,
-    /// Cancelled when someone asks for the end.
+    /// Control that is cancelled when a call asks for the end.
     pub stop: Control,
 }
 
 impl JobSink {
-    /// One for the job of that folder.
+    /// Creates the sink for the job of a folder.
     fn new(engine: &Engine, request: &Request, folder: Rc<JobFolder>) -> Result<Self, Error> {
         let now = jiff::Timestamp::now();
         let about = About {
@@ -367,7 +365,7 @@ impl Sink for JobSink {
         self.has_started = true;
         self.about.process = Some(process);
         backend.clone_into(&mut self.about.sandbox);
-        // Without it nobody finds the job: better that it does not run.
+        // Without its record nobody finds the job: stop it.
         if self.folder.write_about(&self.about).is_err() {
             self.stop.cancel();
         }
