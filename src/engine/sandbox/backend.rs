@@ -1,4 +1,4 @@
-//! What a way to confine a command is, and the processes by which it starts.
+//! Backends: ways to confine a command, and the processes by which they start.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -6,23 +6,23 @@ use std::process::{Command, Stdio};
 
 use super::plan::Reach;
 
-/// The first word of the arguments with which lbx starts itself. Users do not call it.
+/// First argument with which lbx starts itself. Users do not call it.
 pub const INTERNAL: &str = "__sandbox";
-/// The program that a call starts again: itself, even where its file has been replaced meanwhile.
+/// Program that a call starts again: lbx itself, even if its file has been replaced.
 pub const SELF: &str = "/proc/self/exe";
-/// The name of the backend that confines nothing.
+/// Name of the backend that confines nothing.
 pub const NONE: &str = "none";
-/// The name of the backend that makes namespaces itself.
+/// Name of the backend that makes namespaces itself.
 pub const NAMESPACES: &str = "namespaces";
-/// The name of the backend that confines less than others.
+/// Name of the backend that confines less than others.
 pub const LANDLOCK: &str = "landlock";
 
 /// A way to confine a command.
 pub trait Backend: Sync {
-    /// Its name in answers and in the policy.
+    /// Returns its name in responses and in the policy.
     fn name(&self) -> &'static str;
 
-    /// What it promises, in a sentence.
+    /// Returns a sentence about its protection.
     fn about(&self) -> &'static str;
 
     /// Returns true if it can put a layer over the workspace.
@@ -30,32 +30,32 @@ pub trait Backend: Sync {
         false
     }
 
-    /// What it does not keep from a command though others do.
+    /// Returns the gaps that other backends close.
     fn gaps(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns the process that makes the sandbox if it can start before the plan is known. The call gives it its
-    /// user ids, unless it enters the network of a peer.
+    /// Returns the process that makes the sandbox if it can start before the plan is known. The call gives it its user
+    /// ids, unless it enters the network of a peer.
     fn early_command(&self, _network: bool, _peer: Option<u32>) -> Option<Command> {
         None
     }
 
-    /// The process that makes the sandbox, without its descriptors.
+    /// Returns the process that makes the sandbox, without its descriptors.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// Returns the reason if there can be no process.
     fn command(&self, reach: &Reach) -> Result<Command, String>;
 }
 
-/// A process that runs a part of a sandbox.
+/// Returns a process that runs a part of a sandbox.
 pub fn part(program: impl AsRef<OsStr>, part: &str) -> Command {
     let mut command = Command::new(program);
     command.args([INTERNAL, part]).env_clear();
     command
 }
 
-/// The same process, with one end of the socket as its stdin.
+/// Returns the process with one end of the socket as its stdin.
 #[must_use]
 pub fn with_link(mut command: Command, link: OwnedFd) -> Command {
     command.stdin(Stdio::from(link)).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,10 +1,10 @@
 //! Private, writable views of the caches of toolchains.
 //!
-//! A view lies over the user's own cache: the command reads what is there, and what it writes goes into a folder of the
-//! session. Programs in the folder stay read-only. Without a layer a command that can download has empty folders at
-//! first, and another one the user's own caches, read-only.
+//! A view is mounted over the user's own cache: the command reads the cache, and its writes go into a folder of the
+//! session. Programs in the cache stay read-only. Without a layer, a command that can download gets empty folders at
+//! first, and any other command the user's caches, read-only.
 //!
-//! The `/tmp` of a session: a folder in the state that all its commands share.
+//! This module also has the `/tmp` of a session: a folder in the state that all its commands share.
 //!
 //! ```text
 //! tmp/SESSION/        its mtime is the last use; commands that use it hold its lock together
@@ -30,34 +30,34 @@ use crate::engine::workspace::path::Follower;
 use crate::engine::workspace::{Workspace, fs, removal};
 use crate::error::Error;
 
-/// The word for no views.
+/// Policy value for no views.
 pub const NONE: &str = "none";
-/// The folder in a view's own one that takes what commands write over the user's cache.
+/// Folder in a view's own folder that takes the writes of commands.
 pub const UPPER: &str = "upper";
-/// The folder that overlayfs needs with it.
+/// Folder that overlayfs needs next to it.
 pub const WORK: &str = "work";
-/// The folder with programs next to some caches.
+/// Folder with programs next to some caches.
 pub const PROGRAMS: &str = "bin";
-/// The folder that takes the place of a cache without a layer.
+/// Folder that replaces a cache without a layer.
 pub const PLAIN: &str = "plain";
 
 /// A cache of a toolchain.
 struct Cache {
     /// Its name in the policy.
     name: &'static str,
-    /// The variable that names its folder.
+    /// Environment variable that names its folder.
     variable: Option<&'static str>,
-    /// The folder, below the home folder, if the variable does not.
+    /// Default folder, below the home folder.
     folder: &'static str,
-    /// The folders in it that are caches; empty if all of it is one.
+    /// Folders in it that are caches; empty if all of it is one.
     parts: &'static [&'static str],
-    /// True if commands need the folder even where the user has none.
+    /// True if commands need the folder even if the user has none.
     is_needed: bool,
-    /// True if the user's own holds more than caches, so that no command sees it.
+    /// True if the user's folder holds more than caches, so that no command sees it.
     is_private: bool,
 }
 
-/// Every cache that is known; a folder comes before those in it.
+/// All known caches; a folder precedes the folders in it.
 const CACHES: [Cache; 16] = [
     Cache::of("bun", ".bun", &["install/cache"]),
     Cache { is_private: true, ..Cache::needed("other", ".cache") },
@@ -80,27 +80,27 @@ const CACHES: [Cache; 16] = [
 /// A view of a cache.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct View {
-    /// The canonical folder of the user.
+    /// Canonical folder of the user.
     pub place: OsString,
-    /// True if the user has it, and commands see what it holds.
+    /// True if the user has it, and commands see its content.
     pub exists: bool,
     /// True if it holds programs.
     pub has_programs: bool,
-    /// True if it lies in another view. What a command left there must lead no mount elsewhere.
+    /// True if it is inside another view. A mount must not follow links that a command left there.
     pub is_inner: bool,
-    /// The folders in it that are caches; empty if all of it is one.
+    /// Folders in it that are caches; empty if all of it is one.
     pub parts: Vec<String>,
-    /// The session's own folder for it, with [`UPPER`], [`WORK`] and [`PLAIN`].
+    /// Session's own folder for it, with [`UPPER`], [`WORK`] and [`PLAIN`].
     pub own: OsString,
 }
 
 impl Cache {
-    /// A cache that only users of a toolchain have.
+    /// Returns a cache that only users of a toolchain have.
     const fn of(name: &'static str, folder: &'static str, parts: &'static [&'static str]) -> Self {
         Self { name, variable: None, folder, parts, is_needed: false, is_private: false }
     }
 
-    /// A folder that commands need to write.
+    /// Returns a folder that commands need to write.
     const fn needed(name: &'static str, folder: &'static str) -> Self {
         Self { is_needed: true, ..Self::of(name, folder, &[]) }
     }
@@ -112,8 +112,8 @@ impl Cache {
 }
 
 impl View {
-    /// Returns the folders that replace the cache without a layer, each with its place. A place in what the user
-    /// has must exist.
+    /// Returns the folders that replace the cache without a layer, each with its mount point. A mount point in a folder
+    /// of the user must exist.
     #[must_use]
     pub fn plain(&self, network: &Network) -> Vec<(PathBuf, PathBuf)> {
         let (place, own) = (Path::new(&self.place), Path::new(&self.own).join(PLAIN));
@@ -128,9 +128,9 @@ impl View {
     }
 }
 
-/// Finds the caches that a command needs: those of `wanted`, or all that the user has if nothing is wanted. `own` are
-/// the command's folders, in which a cache is as it is; `make` makes the session's own folder of a name, for a layer if
-/// that is true.
+/// Finds the caches that a command needs: those named in `wanted`, or all that the user has if it is empty. `own` are
+/// the command's folders, in which caches stay unchanged; `make` creates the session's own folder of a name, for a
+/// layer if its second argument is true.
 pub fn find(
     home: Option<&Path>,
     wanted: &[String],
@@ -149,7 +149,7 @@ pub fn find(
         let found = follower.follow(&folder);
         let exists = found.is_some() && !cache.is_private;
         let place = found.filter(|_| !cache.is_private).unwrap_or(folder);
-        // Where the parent is read-only, nothing can be put.
+        // Nothing can be mounted if the parent is read-only.
         let is_possible = exists || (cache.is_needed && !outside.shows(&place));
         let is_own = own.iter().any(|own| place.starts_with(own));
         let is_new = !views.iter().any(|view| place == Path::new(&view.place));
@@ -165,7 +165,7 @@ pub fn find(
             views.push(View { place, exists, has_programs, is_inner, parts, own });
         }
     }
-    // A cache may be a link to another disk, where no view takes the place of the link.
+    // A cache may be a symlink to another disk. No view can replace a symlink.
     follower.links.retain(|link, _| !views.iter().any(|view| link == Path::new(&view.place)));
     outside.add_links(follower.links, own);
     views.sort_by(|one, other| Path::new(&one.place).cmp(Path::new(&other.place)));
@@ -177,38 +177,38 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CACHES.iter().map(|cache| cache.name)
 }
 
-/// Where they are, below the state folder.
+/// Folder of all sessions, below the state folder.
 const FOLDER: &str = "tmp";
-/// The part that commands see.
+/// Folder that commands see.
 const FILES: &str = "files";
-/// The part with views of caches.
+/// Folder of the views of caches.
 const VIEWS: &str = "caches";
-/// Most commands of a session that have views of caches at once.
+/// Largest number of commands of a session that have views of caches at once.
 const SLOTS_MAX: usize = 64;
-/// How the name of one begins that is being removed. No session has such a name.
+/// Prefix of a folder that is being removed. No session has such a name.
 const GONE: &str = ".gone";
-/// Seconds after its last use in which one is kept: a day.
+/// Seconds after the last use before the folder is removed: a day.
 const KEPT_SECONDS: u64 = 86_400;
-/// Permissions of the folder that keeps other accounts out.
+/// Mode of the folder that keeps other accounts out.
 const OWN_MODE: u32 = 0o700;
-/// Permissions of `/tmp`.
+/// Mode of `/tmp`.
 const SHARED_MODE: u32 = 0o1777;
-/// Tries to get one that another call removes meanwhile.
+/// Number of tries to open a folder that other calls remove.
 const TRIES_MAX: usize = 20;
 
-/// The `/tmp` of a session, in use until it is dropped.
+/// The `/tmp` of a session, in use until drop.
 #[derive(Debug)]
 pub struct SessionTmp {
-    /// The absolute path of the part that commands see.
+    /// Absolute path of the folder that commands see.
     path: PathBuf,
-    /// The folder with the lock that keeps others from removing it.
+    /// Locked folder, so that no other call removes it.
     _folder: OwnedFd,
-    /// The folder for views of caches that this command has alone, with its number.
+    /// Folder for this command's views of caches, with its number.
     slot: Option<(OwnedFd, usize)>,
 }
 
 impl SessionTmp {
-    /// Opens the `/tmp` of a session, and removes those that nobody has used for a day.
+    /// Opens the `/tmp` of a session, and removes those that were not used for a day.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -227,7 +227,8 @@ impl SessionTmp {
         Ok(Self { path: workspace.root().join(path.as_path()), _folder: folder, slot })
     }
 
-    /// Makes the folder for the view of a cache, with those of a layer if it has one; returns its absolute path.
+    /// Creates the folder for the view of a cache, with the folders of a layer if it has one; returns its absolute
+    /// path.
     #[must_use]
     pub fn cache(&self, name: &str, is_layered: bool) -> Option<PathBuf> {
         let (slot, number) = self.slot.as_ref()?;
@@ -235,7 +236,7 @@ impl SessionTmp {
         if is_layered {
             let own = fs::open_at(slot.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
             if !is_new {
-                // overlayfs takes no folder a second time that an earlier mount did not leave in order.
+                // overlayfs rejects a work folder that an earlier mount left in disorder.
                 let _ = removal::remove(own.as_fd(), OsStr::new(WORK));
             }
             make_folder(own.as_fd(), OsStr::new(UPPER), OWN_MODE).ok()?;
@@ -271,7 +272,7 @@ fn free_slot(folder: &OwnedFd) -> Option<(OwnedFd, usize)> {
     })
 }
 
-/// Opens the folder of a session with a lock that others may hold too, and notes the use.
+/// Opens the folder of a session with a shared lock, and updates the time of its last use.
 fn in_use(all: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     for _ in 0..TRIES_MAX {
         make_folder(all.as_fd(), name, OWN_MODE)?;
@@ -280,7 +281,7 @@ fn in_use(all: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
             opened => opened?,
         };
         rustix::io::retry_on_intr(|| rustix::fs::flock(&folder, FlockOperation::LockShared))?;
-        // Another call may have moved it away before it was locked.
+        // Another call may have moved it away before the lock.
         if is_named(all, name, &folder) {
             let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
             rustix::fs::futimens(&folder, &Timestamps { last_access: now, last_modification: now })?;
@@ -290,7 +291,7 @@ fn in_use(all: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     Err(Errno::AGAIN)
 }
 
-/// Removes the folders of other sessions that nobody has used for a day, and what an earlier removal left.
+/// Removes the folders of other sessions that were not used for a day, and leftovers of an earlier removal.
 fn remove_unused(all: &OwnedFd, own: &SessionId) {
     let now = seconds_now();
     for name in fs::names_in(all).unwrap_or_default() {
@@ -302,7 +303,7 @@ fn remove_unused(all: &OwnedFd, own: &SessionId) {
     }
 }
 
-/// Removes a folder that no command uses, if the time of its last use says so.
+/// Removes a folder that no command uses, if the time of its last use is old enough.
 fn remove_if_free(all: &OwnedFd, name: &OsStr, is_over: &dyn Fn(u64) -> bool) {
     let used = |stat: &rustix::fs::Stat| u64::try_from(stat.st_mtime).unwrap_or_default();
     if !fs::stat_at(all.as_fd(), name).is_ok_and(|stat| is_over(used(&stat))) {
@@ -310,7 +311,7 @@ fn remove_if_free(all: &OwnedFd, name: &OsStr, is_over: &dyn Fn(u64) -> bool) {
     }
     let Ok(folder) = fs::open_at(all.as_fd(), name, fs::FOLDER) else { return };
     let locked = rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive);
-    // It may have been used since.
+    // It may have been used before the lock.
     let is_over = || rustix::fs::fstat(&folder).is_ok_and(|stat| is_over(used(&stat)));
     if locked.is_ok() && is_named(all, name, &folder) && is_over() {
         let gone = unique_name(GONE);

@@ -1,5 +1,5 @@
-//! The output of a command in little memory: the beginning and the end of each stream, and all of it
-//! in a file as soon as that is more than an answer holds.
+//! Captures the output of a command in little memory: the beginning and the end of each stream, and all of it in a file
+//! if it is larger than a response.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,63 +9,63 @@ use super::run::{Sink, Stream};
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::peek;
 
-/// Bytes that are kept in memory where an answer is to hold all.
+/// Bytes that are kept in memory for a response without a limit.
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// What is left of an answer for the files that changed: one of so many parts.
+/// Part of a response that is reserved for the list of changed files: one sixteenth.
 const CHANGES_PART: usize = 16;
-/// The tail is cut when it is so many times as long as it needs to be.
+/// Factor by which the tail may exceed its size before it is cut.
 const TAIL_SLACK: usize = 2;
 
-/// Where the whole output goes.
+/// Destination of the whole output.
 pub trait Log {
-    /// Begins the file; called at most once.
+    /// Creates the file; called at most once.
     ///
     /// # Errors
-    /// Why there can be none, in words.
+    /// Returns the reason why there is no file, for a reader.
     fn begin(&mut self) -> Result<(File, String), String>;
 }
 
-/// Takes in the output of a command.
+/// Sink for the output of a command.
 pub struct Capture<'a> {
-    /// What an answer shows of both streams, in bytes.
+    /// Size of both streams in a response, in bytes.
     shown_max: usize,
     /// Stdout and stderr.
     streams: [Kept; 2],
-    /// Where the whole goes.
+    /// Whole output.
     whole: Whole<'a>,
 }
 
-/// The output as an answer shows it.
+/// The output as a response shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
-    /// What came on stdout.
+    /// Stdout.
     pub stdout: String,
-    /// What came on stderr.
+    /// Stderr.
     pub stderr: String,
-    /// True if a part of it is left out.
+    /// True if a part is left out.
     pub truncated: bool,
-    /// Bytes of both.
+    /// Bytes of both streams.
     pub bytes: u64,
-    /// The file with all of it, where a part is left out.
+    /// File with the whole output, if a part is left out.
     pub file: Option<String>,
-    /// What the caller should know.
+    /// Warnings for the caller.
     pub warnings: Vec<String>,
 }
 
 impl<'a> Capture<'a> {
-    /// Takes in the output for an answer of `shown_max` bytes (0: as many as there is memory for),
-    /// and the whole in a file of at most `file_max` bytes.
+    /// Captures output for a response of `shown_max` bytes (0: as much as memory allows), and all of it in a file of at
+    /// most `file_max` bytes.
     pub fn new(shown_max: usize, file_max: u64, log: &'a mut dyn Log) -> Self {
         let shown_max = if shown_max == 0 { KEPT_BYTES_MAX } else { shown_max.min(KEPT_BYTES_MAX) };
         let whole = Whole::Memory { bytes: Vec::new(), bytes_max: shown_max, file_max, log };
         Self { shown_max, streams: [Kept::new(shown_max), Kept::new(shown_max)], whole }
     }
 
-    /// The output.
+    /// Returns the output.
     #[must_use]
     pub fn finish(mut self) -> Output {
         let [stdout, stderr] = &self.streams;
-        // The answer has to name what changed as well.
+        // The response has to list the changed files as well.
         let for_changes = TextSize::plain(self.shown_max / CHANGES_PART);
         let room = AnswerRoom::new(self.shown_max).beside(for_changes);
         let [for_stdout, for_stderr] = shares(room, stdout.size(), stderr.size());
@@ -99,7 +99,7 @@ impl<'a> Capture<'a> {
     }
 }
 
-/// The room of each of two streams: half of all, or what the other leaves of it.
+/// Returns the room of each stream: half of all, or the rest that the other leaves.
 fn shares(room: AnswerRoom, stdout: TextSize, stderr: TextSize) -> [AnswerRoom; 2] {
     let half = room.half();
     if half.holds(stderr) || room.beside(stdout).holds(stderr) {
@@ -118,26 +118,26 @@ impl Sink for Capture<'_> {
         self.whole.add(bytes);
     }
 
-    // The answer names the backend once the command has ended.
+    // The response names the backend after the command has ended.
     fn started(&mut self, _backend: &'static str, _process: u32) {}
 }
 
-/// The beginning and the end of a stream.
+/// Beginning and end of a stream.
 struct Kept {
-    /// The beginning.
+    /// Beginning.
     head: Vec<u8>,
-    /// Bytes that the beginning may have.
+    /// Maximum bytes of the beginning.
     head_max: usize,
-    /// The end of what came after it, and perhaps a little more.
+    /// End of the rest, and perhaps a little more.
     tail: Vec<u8>,
-    /// Bytes that the end must have.
+    /// Minimum bytes of the end.
     tail_max: usize,
-    /// Bytes in all.
+    /// Total bytes.
     total: u64,
 }
 
 impl Kept {
-    /// Nothing yet.
+    /// Starts empty.
     fn new(shown_max: usize) -> Self {
         let head_max = shown_max.div_ceil(2);
         Self { head: Vec::new(), head_max, tail: Vec::new(), tail_max: shown_max - head_max, total: 0 }
@@ -149,7 +149,7 @@ impl Kept {
         let room = self.head_max.saturating_sub(self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
-        // Of much at once only the end can matter.
+        // Of a large piece only the end can matter.
         let rest = rest.get(rest.len().saturating_sub(self.tail_max)..).unwrap_or_default();
         self.tail.extend_from_slice(rest);
         if self.tail.len() > self.tail_max * TAIL_SLACK {
@@ -157,7 +157,7 @@ impl Kept {
         }
     }
 
-    /// How long all of it is; what is not held any more has no room in any answer.
+    /// Returns the size of the whole; bytes that were dropped fit into no response.
     fn size(&self) -> TextSize {
         match usize::try_from(self.total) {
             Ok(total) if total == self.head.len() + self.tail.len() => {
@@ -168,7 +168,7 @@ impl Kept {
         }
     }
 
-    /// What is shown in so much room, and whether it is UTF-8.
+    /// Returns the text for a room, and true if it is UTF-8.
     fn shown(&self, room: AnswerRoom) -> (String, bool) {
         if room.holds(self.size()) {
             return text_of([self.head.as_slice(), self.tail.as_slice()].concat());
@@ -188,7 +188,7 @@ impl Kept {
     }
 }
 
-/// Bytes as text, and whether they are UTF-8.
+/// Returns bytes as text, and true if they are UTF-8.
 fn text_of(bytes: Vec<u8>) -> (String, bool) {
     match String::from_utf8(bytes) {
         Ok(text) => (text, true),
@@ -196,13 +196,13 @@ fn text_of(bytes: Vec<u8>) -> (String, bool) {
     }
 }
 
-/// The lines that end in `bytes`; all of it where none does. No character is cut.
+/// Returns the lines that end in `bytes`; all bytes if no line does. Cuts no character.
 fn whole_lines_before(bytes: &[u8]) -> &[u8] {
     let end = memchr::memrchr(b'\n', bytes).map_or_else(|| whole_characters(bytes), |at| at + 1);
     bytes.get(..end).unwrap_or(bytes)
 }
 
-/// The lines that begin in `bytes`; all of it where none does. No character is cut.
+/// Returns the lines that begin in `bytes`; all bytes if no line does. Cuts no character.
 fn whole_lines_after(bytes: &[u8]) -> &[u8] {
     let is_inner = |byte: &u8| byte & 0xc0 == 0x80;
     let start = match memchr::memchr(b'\n', bytes) {
@@ -212,7 +212,7 @@ fn whole_lines_after(bytes: &[u8]) -> &[u8] {
     bytes.get(start..).unwrap_or(bytes)
 }
 
-/// How many of the bytes are whole characters, where they are text that was cut.
+/// Returns the number of bytes in whole characters, if the bytes are cut text.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
@@ -220,33 +220,33 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-/// All of the output.
+/// The whole output.
 enum Whole<'a> {
-    /// So little that it is shown whole.
+    /// Output that is small enough to be shown whole.
     Memory {
-        /// It, in the order in which it came.
+        /// Bytes in the order in which they came.
         bytes: Vec<u8>,
-        /// More than so many bytes go into a file.
+        /// Size from which the output goes into a file.
         bytes_max: usize,
-        /// Bytes that the file may have.
+        /// Maximum bytes of the file.
         file_max: u64,
-        /// Who makes the file.
+        /// Creates the file.
         log: &'a mut dyn Log,
     },
-    /// In a file.
+    /// Output in a file.
     File {
-        /// It.
+        /// File.
         file: File,
-        /// Its name, as `read` takes it.
+        /// Its name, for `read`.
         name: String,
-        /// Bytes in it.
+        /// Bytes written.
         written: u64,
-        /// Bytes that it may have.
+        /// Maximum bytes.
         file_max: u64,
-        /// Bytes that came after those.
+        /// Bytes that did not fit.
         left_out: u64,
     },
-    /// There is no file: why.
+    /// No file; the reason.
     Failed(String),
 }
 
@@ -274,7 +274,7 @@ impl Whole<'_> {
         }
     }
 
-    /// Puts what memory holds into a file.
+    /// Moves the bytes in memory into a file.
     fn keep(&mut self) {
         if let Self::Memory { bytes, file_max, log, .. } = self {
             let (held, file_max) = (mem::take(bytes), *file_max);
@@ -291,7 +291,7 @@ impl Whole<'_> {
 mod tests {
     use super::*;
 
-    /// A log in a temporary file.
+    /// Log in a temporary file.
     struct Temporary(Option<File>);
 
     impl Log for Temporary {
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// What is shown of pieces, and what the file holds.
+    /// Returns the output shown for some pieces, and the content of the file.
     fn captured(pieces: &[(Stream, &[u8])], shown_max: usize) -> (Output, Option<Vec<u8>>) {
         use std::io::{Read, Seek};
         let mut log = Temporary(None);
@@ -350,7 +350,7 @@ mod tests {
         let written = serde_json::to_string(&[&output.stdout, &output.stderr]).unwrap();
         assert!((20_000..29_900).contains(&written.len()), "{}", written.len());
         assert!(output.truncated && held.is_some(), "{:?}", output.file);
-        // All of it was at hand, and is shown by its ends all the same.
+        // All of it was in memory, and still only its ends are shown.
         let (output, held) = captured(&[(Stream::Stdout, &much[..8000])], 24_576);
         let shown = output.stdout.split('\n').map(str::len).collect::<Vec<_>>();
         assert_eq!((shown[0], shown[2]), (2261, 2261), "{shown:?}");

@@ -1,13 +1,13 @@
-//! The environment of a command: what programs need to work, and no secrets of the caller's.
+//! The environment of a command: variables that programs need to work, and no secrets of the caller.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// Where programs are, where the caller's environment does not say.
+/// Default `PATH`, if the caller has none.
 pub const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Variables that a command gets from the caller's environment: who and where, language, time, and
-/// where toolchains are. None of them holds a secret.
+/// Variables that a command inherits from the caller: user, folders, language, time, and the places of toolchains. None
+/// holds a secret.
 const ALLOWED: [&str; 47] = [
     "AR",
     "CARGO_HOME",
@@ -57,16 +57,15 @@ const ALLOWED: [&str; 47] = [
     "USER",
     "VIRTUAL_ENV",
 ];
-/// How the names of others begin.
+/// Prefix of more such variables.
 const ALLOWED_PREFIX: &str = "LC_";
 
-/// What every command has: a terminal that shows no colours, and git that takes no locks by itself
-/// in a repository that it cannot write.
+/// Variables of every command: a terminal without colours, and a git that takes no optional locks in a repository that
+/// it cannot write.
 const FIXED: [(&str, &str); 4] =
     [("TERM", "dumb"), ("TMPDIR", "/tmp"), ("GIT_OPTIONAL_LOCKS", "0"), ("GIT_TERMINAL_PROMPT", "0")];
 
-/// Variables that keep programs from waiting for an answer, from paging and from drawing. The caller's own values
-/// go before them.
+/// Variables that keep programs from prompts, pagers and drawing. The caller's own values take precedence.
 const NON_INTERACTIVE: [(&str, &str); 9] = [
     ("CI", "true"),
     ("DEBIAN_FRONTEND", "noninteractive"),
@@ -79,8 +78,8 @@ const NON_INTERACTIVE: [(&str, &str); 9] = [
     ("npm_config_update_notifier", "false"),
 ];
 
-/// Variables that make package managers fail at once without network, instead of trying for minutes. The caller's
-/// own values go before them.
+/// Variables that make package managers fail at once without network, instead of trying for minutes. The caller's own
+/// values take precedence.
 const OFFLINE: [(&str, &str); 5] = [
     ("CARGO_NET_OFFLINE", "true"),
     ("GOPROXY", "off"),
@@ -89,9 +88,9 @@ const OFFLINE: [(&str, &str); 5] = [
     ("npm_config_offline", "true"),
 ];
 
-/// Variables that name the proxy of a list of hosts. Programs that know no proxy do not find one.
+/// Variables that name the proxy to a list of hosts. Programs without proxy support do not find it.
 const PROXY: [&str; 6] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
-/// More variables for it: what needs no proxy, and Node's own (22.21 and later).
+/// More proxy variables: hosts without proxy, and the switch of Node (22.21 and later).
 const PROXY_MORE: [(&str, &str); 3] = [
     ("NODE_USE_ENV_PROXY", "1"),
     ("NO_PROXY", "localhost,127.0.0.1,::1"),
@@ -104,14 +103,14 @@ const MAKE_FLAGS: &str = "MAKEFLAGS";
 const STRING_BYTES_MAX: usize = 128 << 10;
 /// Bytes that all arguments and variables may have in any case: `ARG_MAX` of Linux.
 const ALL_BYTES_MIN: u64 = 128 << 10;
-/// Most bytes that they may have, whatever the stack: three quarters of `_STK_LIM` of Linux.
+/// Largest size that they may have with any stack: three quarters of `_STK_LIM` of Linux.
 const ALL_BYTES_MAX: u64 = 6 << 20;
-/// Part of the stack that they may take.
+/// Divisor of the stack size for the part that they may take.
 const STACK_PART: u64 = 4;
-/// Bytes that the shell's own name and what the kernel adds take.
+/// Bytes for the shell's own name and the additions of the kernel.
 const OTHER_BYTES: usize = 4096;
 
-/// Returns what is wrong with an environment that the system does not start a program with. `stack_bytes` is the
+/// Returns what is wrong with an environment that is too large for the OS to start a program. `stack_bytes` is the
 /// limit of the stack, `None` for no limit.
 #[must_use]
 pub fn size_fault(
@@ -134,24 +133,24 @@ pub fn size_fault(
     })
 }
 
-/// Returns the flags in `MAKEFLAGS` that hold outside of the make that set them: its job server does not exist in
-/// the sandbox, and a variable of its command line may be a password.
+/// Returns the flags in `MAKEFLAGS` that apply outside the make that set them: its job server does not exist in the
+/// sandbox, and a variable of its command line may be a password.
 fn make_flags(value: &str) -> Option<String> {
     let is_variable = |word: &str| word.contains('=') && !word.starts_with("--");
-    // Variables come last, and a blank in one is escaped: what follows the first belongs to them.
+    // Variables come last, and blanks in them are escaped: all words after the first variable belong to variables.
     let words = value.split(' ').take_while(|word| *word != "--" && !is_variable(word));
     let is_flag = |(index, word): &(usize, &str)| {
         let may_be_letters = *index == 0 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
         (word.starts_with('-') || may_be_letters) && !word.contains('=') && *word != "-j" && !word.is_empty()
     };
     let kept: Vec<&str> = words.enumerate().filter(is_flag).map(|(_, word)| word).collect();
-    // The first word is one of letters, even if it has none.
+    // The first word holds single-letter flags, and may be empty.
     let blank = if kept.first().is_some_and(|word| word.starts_with('-')) { " " } else { "" };
     (!kept.is_empty()).then(|| format!("{blank}{}", kept.join(" ")))
 }
 
-/// Returns the variables that lead to the proxy at a port of the loopback device, except for those that an
-/// environment already has.
+/// Returns the variables that lead to the proxy at a port of the loopback device, without those that an environment
+/// already has.
 #[must_use]
 pub fn of_proxy(port: u16, environment: &[(OsString, OsString)]) -> Vec<(&'static str, String)> {
     let proxy = PROXY.iter().map(|name| (*name, format!("http://127.0.0.1:{port}")));
@@ -160,8 +159,8 @@ pub fn of_proxy(port: u16, environment: &[(OsString, OsString)]) -> Vec<(&'stati
     proxy.chain(more).filter(|(name, _)| is_free(name)).collect()
 }
 
-/// The environment of a command: what is allowed of `caller`, also by the names that the policy
-/// adds, then what every command has, then what the request gives.
+/// Returns the environment of a command: the allowed variables of `caller` and those that the policy adds, then the
+/// variables of every command, then those of the request.
 pub fn of_command(
     caller: impl Iterator<Item = (OsString, OsString)>,
     more_names: &[String],

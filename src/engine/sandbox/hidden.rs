@@ -1,10 +1,10 @@
-//! What a command does not see: where programs of this user keep keys, tokens and passwords.
+//! Paths that a command does not see, since programs of this user keep keys, tokens and passwords there.
 //!
-//! lbx's own folders of this user, where a command could write them: the policy, the names of
-//! sandboxes, the id of the state. That is so where the workspace is the home folder.
+//! Also lbx's own folders of this user, if a command could write them: the policy, the names of sandboxes, the id of
+//! the state. That is so if the workspace is the home folder.
 //!
-//! Such a folder is kept read-only or hidden. The folders above it are pinned (mounted in place), so
-//! that no command moves them away and makes others with the same names.
+//! Such a folder is read-only or hidden. The folders above it are pinned (mounted in place), so that no command moves
+//! them away and makes others with the same names.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -66,7 +66,7 @@ pub const IN_HOME: [&str; 47] = [
     ".yarnrc.yml",
     ".zsh_history",
 ];
-/// Other paths that hold secrets; only root can read them at all.
+/// Other paths that hold secrets; only root can read them.
 pub const OF_SYSTEM: [&str; 6] = [
     "/etc/gshadow",
     "/etc/shadow",
@@ -76,7 +76,7 @@ pub const OF_SYSTEM: [&str; 6] = [
     "/var/spool/cron",
 ];
 
-/// Finds what exists of these paths and of `more`, except for what `readable` names; `~` is the home folder.
+/// Finds the existing paths among these and `more`, without those in `readable`; `~` is the home folder.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -86,11 +86,11 @@ pub fn find(home: Option<&Path>, more: &[String], readable: &[String]) -> Vec<Hi
     let readable: BTreeSet<PathBuf> = readable.iter().filter_map(|path| outside::named(home, path)).collect();
     let in_home = home.into_iter().flat_map(|home| IN_HOME.iter().map(|path| home.join(path)));
     let of_system = OF_SYSTEM.iter().map(PathBuf::from);
-    // Whoever knows the name of a state could make up one that lbx trusts.
+    // With the name of a state, a command could fake one that lbx trusts.
     let of_lbx = state_home(home).map(|folder| folder.join("lbx"));
     let more = more.iter().map(|path| expanded(home, path));
-    // Links are followed: what they lead to would be readable by its own name. Most are not there, which
-    // one call tells.
+    // Links are followed: their targets would be readable by their own names. Most paths do not exist, and one call
+    // shows that.
     let canonical = |path: PathBuf| fs::symlink_metadata(&path).and_then(|_| fs::canonicalize(&path)).ok();
     let there: BTreeSet<PathBuf> = in_home
         .chain(of_system)
@@ -105,22 +105,22 @@ pub fn find(home: Option<&Path>, more: &[String], readable: &[String]) -> Vec<Hi
     there.into_iter().filter_map(hidden).collect()
 }
 
-/// The user's state folder.
+/// Returns the user's state folder.
 fn state_home(home: Option<&Path>) -> Option<PathBuf> {
     let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     named.or_else(|| Some(home?.join(".local/state")))
 }
 
-/// The home folder of this user.
+/// Returns the home folder of this user.
 #[must_use]
 pub fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some())
 }
 
-/// Permissions of a folder that is made since a command could make it.
+/// Mode of a folder that lbx creates before a command could.
 const OWN_MODE: u32 = 0o700;
 
-/// A file or folder of lbx's own.
+/// A file or folder of lbx.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnPlace {
     /// Its absolute path.
@@ -129,22 +129,22 @@ pub struct OwnPlace {
     pub is_folder: bool,
 }
 
-/// What a command must not replace.
+/// Paths that a command must not replace.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Own {
     /// Canonical paths that stay read-only.
     pub settled: Vec<OsString>,
-    /// Canonical folders above those, outermost first.
+    /// Canonical folders above them, outermost first.
     pub pinned: Vec<OsString>,
 }
 
 impl Own {
-    /// Finds what of `places` lies below one of the `writable` folders, which are canonical. A folder
-    /// that is missing there is made: else a command could make it.
+    /// Finds the `places` below one of the `writable` folders, which are canonical. Creates a missing folder there:
+    /// else a command could create it.
     ///
     /// # Errors
-    /// `command_denied` where a folder cannot be kept from the command: a link leads to it, or it is
-    /// itself writable.
+    /// Fails with `command_denied` if a folder cannot be kept from the command: a link leads to it, or it is writable
+    /// itself.
     pub fn find(writable: &[&Path], places: &[OwnPlace]) -> Result<Self, Error> {
         let mut own = Self::default();
         for place in places {
@@ -168,7 +168,7 @@ impl Own {
     }
 }
 
-/// The canonical path of a place below a writable folder; `None` where it lies elsewhere.
+/// Returns the canonical path of a place below a writable folder; `None` if it is elsewhere.
 #[expect(clippy::disallowed_methods, reason = "the user's own folders, by the path that lbx itself takes")]
 fn settled(writable: &[&Path], place: &OwnPlace) -> Result<Option<PathBuf>, Error> {
     let is_below = |path: &Path| writable.iter().any(|top| path.starts_with(top));
@@ -180,7 +180,7 @@ fn settled(writable: &[&Path], place: &OwnPlace) -> Result<Option<PathBuf>, Erro
                 return Err(denied(&next, "is a link in a folder that commands can write"));
             }
             Ok(_) => {}
-            // Nobody can make it.
+            // No command can create it.
             Err(_) if !is_below(&at) => return Ok(None),
             Err(_) if !place.is_folder => return Err(denied(&next, "is missing")),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -198,7 +198,7 @@ fn settled(writable: &[&Path], place: &OwnPlace) -> Result<Option<PathBuf>, Erro
     Ok(is_below(&at).then_some(at))
 }
 
-/// The refusal where a folder cannot be kept from a command.
+/// Returns the error if a folder cannot be kept from a command.
 fn denied(path: &Path, why: &str) -> Error {
     Error::new(
         ErrorKind::CommandDenied,
@@ -243,19 +243,19 @@ mod tests {
         let (state, config) = (home.join(".local/state/lbx"), home.join(".config/lbx"));
         let at = |path: &Path, is_folder| OwnPlace { path: path.to_owned(), is_folder };
         let find = |top: &Path, folder: &Path| Own::find(&[top], &[at(folder, true)]);
-        // What is missing in a writable folder is made, elsewhere it is not.
+        // A missing folder is created if its parent is writable, not elsewhere.
         assert_eq!(find(&home.join("project"), &config).unwrap(), Own::default());
         assert!(!config.exists());
         let own = find(&home, &state).unwrap();
         assert_eq!(own.settled, std::slice::from_ref(&state));
         assert_eq!(own.pinned, [home.join(".local"), home.join(".local/state")]);
         assert!(state.is_dir());
-        // A link on the way could be replaced, and a folder that is writable is not settled.
+        // A command could replace a link on the path, and a writable folder is not settled.
         fs::create_dir_all(home.join("dotfiles/lbx")).unwrap();
         std::os::unix::fs::symlink("dotfiles", home.join(".config")).unwrap();
         assert!(find(&home, &config).is_err());
         assert!(find(&state, &state).is_err());
-        // A file is not made.
+        // A missing file is not created.
         assert!(Own::find(&[&home], &[at(&home.join("policy.toml"), false)]).is_err());
     }
 }

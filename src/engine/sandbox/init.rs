@@ -1,5 +1,5 @@
-//! The first process of a sandbox: it gives the sandbox its form, starts the command, takes in every
-//! process that loses its parent, and ends with all of them.
+//! The first process of a sandbox: sets up the sandbox, starts the command, adopts every process that loses its parent,
+//! and ends with all of them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,27 +25,27 @@ use super::setup::{SetupResult, doing};
 use super::{environment, mounts, privileges};
 use crate::engine::workspace::programs;
 
-/// Time that processes which the command left behind have after TERM.
+/// Time that leftover processes have after TERM.
 const LEFT_BEHIND_GRACE: Duration = Duration::from_millis(200);
 /// Time between two rounds of KILL.
 const KILL_NAP: Duration = Duration::from_millis(5);
 /// Time after which processes that do not end are left to the kernel.
 const KILL_TIME_MAX: Duration = Duration::from_secs(2);
-/// Time between two counts of the processes, where the kernel does not bound them itself.
+/// Time between two counts of the processes, if the kernel does not limit their number.
 const COUNT_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes in one of the units in which the kernel counts memory here.
+/// Bytes in a kernel unit of memory.
 const MEMORY_UNIT: u64 = 1024;
 
-/// What the process is, beside the first of a sandbox.
+/// Kind of sandbox that the process is the first of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// In namespaces that are still to be given their form.
+    /// New namespaces, which this process sets up.
     Namespaces,
-    /// In namespaces to which someone else gave their form.
+    /// Namespaces that another program has set up.
     Prepared,
-    /// In no namespaces of its own; the command restricts itself before it starts.
+    /// No own namespaces; the command restricts itself before it starts.
     Landlock,
-    /// In no namespaces of its own.
+    /// No own namespaces, no restrictions.
     Unconfined,
 }
 
@@ -62,7 +62,7 @@ impl Kind {
 /// Runs as the first process of a sandbox; its stdin is the link to the call.
 ///
 /// # Errors
-/// Where the link is none; else errors are told over it.
+/// Fails if the link is invalid; other errors are sent over the link.
 pub fn run(kind: Kind) -> SetupResult<()> {
     let mut link = link_on_stdin()?;
     if kind.has_namespace() {
@@ -78,10 +78,10 @@ pub fn run(kind: Kind) -> SetupResult<()> {
     }
 }
 
-/// The link to the call, which is this process's stdin.
+/// Returns the link to the call, which is this process's stdin.
 ///
 /// # Errors
-/// Where stdin is not a socket.
+/// Fails if stdin is not a socket.
 pub fn link_on_stdin() -> SetupResult<Link> {
     let stdin = doing(std::io::stdin().as_fd().try_clone_to_owned(), "there is no link to the call")?;
     doing(rustix::net::sockopt::socket_type(&stdin), "there is no link to the call")?;
@@ -90,7 +90,7 @@ pub fn link_on_stdin() -> SetupResult<Link> {
 
 /// Confines this process and starts the command.
 fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family> {
-    // The kernel counts processes by user and namespace, and never those of root.
+    // The kernel counts processes by user and namespace, but never those of root.
     let is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
     if kind == Kind::Namespaces {
         if !plan.reach.network.is_shared() {
@@ -100,7 +100,7 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
         privileges::drop_capabilities()?;
     }
     if !kind.has_namespace() {
-        // A new session, unless it leads one already: the user's terminal is not the command's.
+        // A new session, unless it has one: keeps the user's terminal from the command.
         let _ = rustix::process::setsid();
         let adopts = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         doing(adopts, "cannot take in processes that lose their parent")?;
@@ -134,7 +134,7 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     })
 }
 
-/// Hands the call a socket at which the command finds the proxy; returns its port on the loopback device.
+/// Sends the call a listening socket for the proxy; returns its port on the loopback device.
 fn offer_proxy(link: &mut Link) -> SetupResult<u16> {
     let what = "cannot offer a proxy";
     let listener = doing(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), what)?;
@@ -143,7 +143,7 @@ fn offer_proxy(link: &mut Link) -> SetupResult<u16> {
     Ok(port)
 }
 
-/// Starts the command; answers its process.
+/// Starts the command; returns its process.
 fn start_command(
     plan: &SandboxPlan,
     temporary: Option<&Temporary>,
@@ -157,11 +157,11 @@ fn start_command(
     };
     command.envs(proxy.into_iter().flat_map(|port| environment::of_proxy(port, &plan.environment)));
     let spawned = programs::spawn(command.current_dir(&plan.workdir).stdin(stdin).process_group(0));
-    // Not waited for by its handle: whoever ends is taken in by `Family`.
+    // The handle is not waited for: `Family` reaps every process.
     Ok(doing(spawned, "cannot start the command")?.id())
 }
 
-/// The program of a plan.
+/// Returns the program of a plan.
 fn program(plan: &SandboxPlan) -> SetupResult<Command> {
     let (program, arguments) = plan.program.split_first().ok_or("there is no program to run")?;
     let mut command = Command::new(program);
@@ -170,39 +170,39 @@ fn program(plan: &SandboxPlan) -> SetupResult<Command> {
     Ok(command)
 }
 
-/// The command and all that came of it.
+/// The command and all its descendants.
 struct Family {
-    /// What this process is.
+    /// Kind of the sandbox.
     kind: Kind,
-    /// The command's own process.
+    /// Process of the command.
     main: u32,
-    /// Becomes readable whenever a process has ended.
+    /// Becomes readable when a process has ended.
     ended: UnixStream,
-    /// How the command ended, once it has.
+    /// Exit status of the command, once it has ended.
     result: Option<WaitStatus>,
-    /// Processes that still ran then.
+    /// Number of processes that still ran then.
     left_running: u32,
-    /// Processes that there may be at once, where this process has to count them.
+    /// Largest number of processes, if this process has to count them.
     counted_max: Option<usize>,
-    /// True if there were more.
+    /// True if there were more processes.
     had_too_many: bool,
-    /// The folder for their temporary files, where that is not one of a file system of their own.
+    /// Folder for their temporary files, if it is not in a file system of its own.
     _temporary: Option<Temporary>,
 }
 
-/// How far the end has come.
+/// Progress of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nobody wants it.
+    /// The command runs.
     Running,
-    /// All were told to end, and have time until then.
+    /// All processes got TERM, and have time until the given moment.
     Ending(Instant),
-    /// All are being killed, until then.
+    /// All processes get KILL, until the given moment.
     Killing(Instant),
 }
 
 impl Family {
-    /// Waits until all have ended, and tells how the command did.
+    /// Waits until all processes have ended, and reports how the command ended.
     fn keep(&mut self, link: &mut Link, plan: &SandboxPlan) -> SetupResult<()> {
         let mut phase = Phase::Running;
         while self.take_in() {
@@ -222,14 +222,14 @@ impl Family {
                 }
                 Ok(None) if !link.is_closed() => {}
                 Ok(Some(_)) => {}
-                // Nobody is there any more who could want anything.
+                // The call is gone: nobody waits for the command.
                 Ok(None) | Err(_) => phase = phase_of_killing(phase),
             }
         }
         doing(link.send(&Report::Ended(self.report()), None), "cannot reach the call")
     }
 
-    /// What the time and the command's end make of a phase.
+    /// Moves a phase on as time passes and the command ends.
     fn advance(&mut self, phase: Phase) -> Phase {
         match phase {
             Phase::Running if self.has_too_many() => {
@@ -254,12 +254,12 @@ impl Family {
         }
     }
 
-    /// Returns true if there are more processes than there may be.
+    /// Returns true if there are too many processes.
     fn has_too_many(&self) -> bool {
         self.counted_max.is_some_and(|most| Self::others().len() > most)
     }
 
-    /// Takes in every process that has ended; whether any is left.
+    /// Reaps every process that has ended; returns true if any is left.
     fn take_in(&mut self) -> bool {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -275,7 +275,7 @@ impl Family {
         }
     }
 
-    /// Waits until a process has ended, the call says something, or the time is over.
+    /// Waits until a process has ended, the call sends a message, or the time is over.
     fn wait(&mut self, link: BorrowedFd<'_>, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut fds =
@@ -287,7 +287,7 @@ impl Family {
 
     /// Sends a signal to every process.
     fn signal_all(&self, signal: Signal) {
-        // That someone has gone meanwhile is what is wanted.
+        // It is no error if a process has already ended.
         if self.kind.has_namespace() && std::process::id() == 1 {
             let signal = if signal == Signal::KILL { signal::SIGKILL } else { signal::SIGTERM };
             let _ = signal::kill(Pid::from_raw(-1), signal);
@@ -300,7 +300,7 @@ impl Family {
         }
     }
 
-    /// The processes that came of the command and still run.
+    /// Returns the running descendants of the command.
     #[expect(clippy::disallowed_methods, reason = "/proc")]
     fn others() -> Vec<i32> {
         let Some(own) = own_number() else { return Vec::new() };
@@ -313,7 +313,7 @@ impl Family {
             .collect();
         let descends = |pid: i32| {
             let mut at = pid;
-            // A chain of parents is at most as long as there are processes.
+            // A chain of parents is at most as long as the number of processes.
             for _ in 0..=parents.len() {
                 match parents.get(&at) {
                     Some(parent) if *parent == own => return true,
@@ -326,7 +326,7 @@ impl Family {
         parents.keys().copied().filter(|pid| *pid != own && descends(*pid)).collect()
     }
 
-    /// How the command ended, and what all used.
+    /// Returns how the command ended, and the resources that all processes used.
     fn report(&self) -> Ended {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
         let milliseconds = |time: nix::sys::time::TimeVal| {
@@ -346,13 +346,13 @@ impl Family {
     }
 }
 
-/// This process's number in the `/proc` that it sees, which may be that of another PID namespace.
+/// Returns this process's number in the `/proc` that it sees, which may belong to another PID namespace.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 fn own_number() -> Option<i32> {
     fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
-/// The phase in which all are killed; it goes on from where it began.
+/// Returns the phase in which all processes are killed; keeps its start if it has begun.
 fn phase_of_killing(phase: Phase) -> Phase {
     match phase {
         Phase::Killing(_) => phase,
@@ -360,7 +360,7 @@ fn phase_of_killing(phase: Phase) -> Phase {
     }
 }
 
-/// How long a phase may be waited in.
+/// Returns the time to wait in a phase.
 fn timeout_of(phase: Phase) -> Option<Duration> {
     match phase {
         Phase::Running => None,
@@ -369,11 +369,11 @@ fn timeout_of(phase: Phase) -> Option<Duration> {
     }
 }
 
-/// The parent of a process that runs.
+/// Returns the parent of a running process.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, and ends at the last parenthesis.
+    // The name may hold any character, and ends at the last parenthesis.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;
     fields.next()?.parse().ok().filter(|_| !state.starts_with('Z'))

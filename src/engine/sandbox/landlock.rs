@@ -1,9 +1,9 @@
-//! The backend for systems that let nobody make namespaces: Landlock and a filter of system calls.
+//! The backend for systems on which namespaces are forbidden: Landlock and a system call filter.
 //!
-//! The first process of the sandbox stays free: it takes in the command's processes, and no command can
-//! end it (Landlock 6 and later). It starts one that restricts itself and then becomes the command.
-//! Landlock only allows, and what it allows holds for all below a folder: so `.git` and `.lbx` in the
-//! workspace cannot be kept from the command, and a hidden path below a writable folder neither.
+//! The first process of the sandbox is not restricted: it adopts the command's processes, and no command can end it
+//! (Landlock 6 and later). It starts a process that restricts itself and then becomes the command. Landlock only has
+//! rules that allow, and a rule applies to all paths below a folder: so it cannot protect `.git` and `.lbx` in the
+//! workspace, nor hide a path below a writable folder.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -22,26 +22,26 @@ use super::privileges;
 use super::setup::{SetupResult, doing};
 use crate::engine::workspace::programs;
 
-/// The least that it needs: truncation and moves between folders are told apart.
+/// Oldest version that will do: it handles truncation and moves between folders.
 const ABI_LEAST: ABI = ABI::V3;
-/// The most that it uses.
+/// Newest version that lbx uses.
 const ABI_MOST: ABI = ABI::V6;
-/// The word that tells the process which restricts itself where its task is.
+/// Variable that tells the process which restricts itself the path of its task.
 const TASK: &str = "LBX_SANDBOX_TASK";
-/// The task's file, in the folder for temporary files.
+/// File with the task, in the folder for temporary files.
 const TASK_FILE: &str = ".task";
-/// The word that names the folder for temporary files.
+/// Variable that names the folder for temporary files.
 const TEMPORARY: &str = "TMPDIR";
-/// Devices that a command writes.
+/// Devices that a command may write.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
-/// The folder of processes.
+/// Folder of processes.
 const PROCESSES: &str = "/proc";
-/// Folders whose entries are allowed one by one, at most.
+/// Largest number of folders whose entries are allowed one by one.
 const FOLDERS_MAX: usize = 10_000;
-/// Levels of folders above a hidden path.
+/// Largest number of folders above a hidden path.
 const DEPTH_MAX: usize = 64;
 
-/// The backend.
+/// The Landlock backend.
 pub struct Landlock;
 
 impl Backend for Landlock {
@@ -87,24 +87,24 @@ impl Backend for Landlock {
     }
 }
 
-/// What the process is told that restricts itself.
+/// Task of the process that restricts itself.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
-    /// What it may reach.
+    /// Access of the command.
     reach: Reach,
-    /// The folder for temporary files.
+    /// Folder for temporary files.
     temporary: OsString,
-    /// The command, with its arguments.
+    /// Command with its arguments.
     program: Vec<OsString>,
     /// Its environment.
     environment: Vec<(OsString, OsString)>,
 }
 
-/// A folder for temporary files, which goes when it is dropped.
+/// A folder for temporary files, removed on drop.
 pub struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A new one, for this user alone.
+    /// Creates a folder for this user alone.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -128,7 +128,7 @@ impl Drop for Temporary {
     }
 }
 
-/// The process that restricts itself and then becomes the command of a plan.
+/// Returns the process that restricts itself and then becomes the command of a plan.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -151,7 +151,7 @@ pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Comm
 /// Runs as that process.
 ///
 /// # Errors
-/// The step that failed; nothing has run then.
+/// Returns the step that failed; the command has not run then.
 #[expect(clippy::disallowed_methods, reason = "a file in the folder that its parent has made")]
 pub(super) fn run() -> SetupResult<()> {
     let file = std::env::var_os(TASK).ok_or("there is nothing to run")?;
@@ -171,7 +171,7 @@ pub(super) fn run() -> SetupResult<()> {
     Err(format!("cannot start the command: {}", programs::exec(&mut command)))
 }
 
-/// The rules as far as they do not depend on paths.
+/// Returns the rules that do not depend on paths.
 fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -185,7 +185,7 @@ fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
     rules.create()
 }
 
-/// Restricts this process and all that it starts.
+/// Restricts this process and its descendants.
 fn restrict(reach: &Reach, temporary: &Path) -> SetupResult<()> {
     let mut rules = doing(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
     let (read, all) = (AccessFs::from_read(ABI_MOST), AccessFs::from_all(ABI_MOST));
@@ -201,7 +201,7 @@ fn restrict(reach: &Reach, temporary: &Path) -> SetupResult<()> {
     let shown =
         reach.outside.shown.iter().map(PathBuf::from).chain([PathBuf::from(PROCESSES)]).chain(program());
     for path in readable(shown, &hidden)? {
-        // What went meanwhile, or may not be opened, need not be allowed.
+        // Paths that were removed, or cannot be opened, need no rule.
         if let Ok(opened) = PathFd::new(&path) {
             let is_folder =
                 rustix::fs::fstat(&opened).is_ok_and(|stat| crate::engine::workspace::fs::is_folder(&stat));
@@ -219,14 +219,14 @@ fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Setu
     doing(rules.add_rule(PathBeneath::new(opened, access)), what)
 }
 
-/// Returns the file of lbx itself, which tries a backend out.
+/// Returns the executable of lbx itself, which probes a backend.
 #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
 fn program() -> Option<PathBuf> {
     std::fs::canonicalize(SELF).ok()
 }
 
-/// Returns the paths that together hold what is shown except for what is hidden: each folder on the way to something
-/// hidden in its parts.
+/// Returns paths that together cover the shown paths without the hidden ones: a folder above a hidden path is replaced
+/// by its entries.
 #[expect(clippy::disallowed_methods, reason = "names on the way to hidden paths; nothing in them is read")]
 fn readable(shown: impl Iterator<Item = PathBuf>, hidden: &[&Path]) -> SetupResult<Vec<PathBuf>> {
     let mut whole = Vec::new();
@@ -250,7 +250,7 @@ fn readable(shown: impl Iterator<Item = PathBuf>, hidden: &[&Path]) -> SetupResu
     Ok(whole)
 }
 
-/// Returns true if an entry is no link: what a link leads to has a place of its own.
+/// Returns true if an entry is not a symlink: the target of a link is found at its own path.
 fn is_own(entry: &std::fs::DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| !kind.is_symlink()) && entry.file_name() != OsStr::new("..")
 }

@@ -176,7 +176,7 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
     }
 }
 
-/// Returns the supervisor's first message; `None` if there is none, or the call was cancelled.
+/// Returns the supervisor's first message; `None` if it sent nothing, or the call was cancelled.
 fn said(
     engine: &Engine,
     folder: &JobFolder,
