@@ -27,7 +27,7 @@ pub trait Log {
 
 /// Sink for the output of a command.
 pub struct Capture<'a> {
-    /// Size of both streams in a response, in bytes.
+    /// Maximum bytes of both streams in a response.
     shown_max: usize,
     /// Stdout and stderr.
     streams: [Kept; 2],

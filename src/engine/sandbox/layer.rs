@@ -1,8 +1,8 @@
 //! The folder of a layer: created in the state for one command, and removed with the call.
 //!
-//! A layer outlives its call in two cases. The call was killed: nobody holds the layer's lock, so the next
-//! call finds it. Or the command's version of a file conflicts with another change: the layer then keeps
-//! that version. `bash` with `layer` shows, applies or drops such a layer.
+//! A layer outlives its call in two cases. If the call was killed, the layer's lock is free, so the next call finds it.
+//! If the command's version of a file conflicts with another change, the layer keeps that version. `bash` with `layer`
+//! shows, applies or drops such a layer.
 //!
 //! ```text
 //! layers/NAME.lock    held while the call lives
@@ -36,33 +36,33 @@ use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::{Error, ErrorKind};
 
-/// Where layers are, below the state folder.
+/// Folder of the layers, below the state folder.
 const FOLDER: &str = "layers";
-/// The part of a layer that takes what a command changes.
+/// Folder in a layer that takes the changes of a command.
 const UPPER: &str = "upper";
-/// The part that overlayfs uses for itself.
+/// Folder that overlayfs uses for itself.
 const WORK: &str = "work";
-/// The trash entries that a layer has put something into, a line each.
+/// File that lists the trash entries with parts of a layer, one per line.
 const TAKEN: &str = "taken";
-/// Bytes of that list.
+/// Largest such list, in bytes.
 const TAKEN_BYTES_MAX: u64 = 16 << 20;
-/// How the name of a layer's lock ends.
+/// Suffix of a layer's lock.
 const LOCK: &str = ".lock";
-/// How the name of a layer begins.
+/// Prefix of a layer's name.
 const PREFIX: &str = "layer";
-/// The file that describes the command of a layer.
+/// File that describes the command of a layer.
 const RECORD: &str = "layer.lbx";
 /// Size limit of that file.
 const RECORD_BYTES_MAX: u64 = 4 << 20;
 /// Version of its format.
 const VERSION: u32 = 1;
-/// Permissions of a folder that only this account uses.
+/// Mode of a folder that only this account uses.
 const OWN_MODE: u32 = 0o700;
-/// The attribute by which a file system shows that it can hold a layer.
+/// Attribute that tests if a file system can hold a layer.
 const PROBE: &str = "user.overlay.lbx";
-/// Time to wait for the clock of a file system to go on.
+/// Time between two checks of a file system's clock.
 const TICK: Duration = Duration::from_millis(1);
-/// How often to wait for it: some clocks tick every 10 ms.
+/// Largest number of checks: some clocks tick every 10 ms.
 const TICKS_MAX: usize = 50;
 
 /// A name in an opened folder.
@@ -81,9 +81,9 @@ pub struct LayerRecord {
     pub why: Option<String>,
     /// Start of the command, in seconds since 1970.
     pub started: u64,
-    /// Start of the command by the clock of the workspace's file system. A later change is someone else's.
+    /// Start of the command by the clock of the workspace's file system. Later changes are made by others.
     began: Moment,
-    /// Newest snapshot at that time, if it is known.
+    /// Newest snapshot at that time, if known.
     pub tip: Option<String>,
     /// The change that applies the layer.
     change: Option<ApplyingChange>,
@@ -111,12 +111,12 @@ pub struct LayerConflict {
     pub reason: String,
 }
 
-/// A part of a layer in the trash, from where a change moves it to its place.
+/// A part of a layer in the trash, from which a change moves it to its place.
 #[derive(Debug, Serialize, Deserialize)]
 struct TakenEntry {
     /// The trash entry.
     id: String,
-    /// The path in the layer; `None` for an old file that the trash does not keep.
+    /// Path in the layer; `None` for an old file that the trash does not keep.
     path: Option<WorkspacePath>,
 }
 
@@ -131,7 +131,7 @@ pub struct LayerCommand<'a> {
     pub why: Option<&'a str>,
     /// Start, in seconds since 1970.
     pub started: u64,
-    /// Newest snapshot, if it is known.
+    /// Newest snapshot, if known.
     pub tip: Option<&'a str>,
 }
 
@@ -140,23 +140,23 @@ pub struct LayerCommand<'a> {
 pub struct LayerFolder {
     /// The folder of all layers.
     layers: Arc<OwnedFd>,
-    /// Its name there.
+    /// Its name.
     name: String,
-    /// The folder itself.
+    /// Opened folder.
     folder: OwnedFd,
-    /// What takes the changes.
+    /// Folder that takes the changes.
     upper: OwnedFd,
-    /// The absolute path of the folder that holds it.
+    /// Absolute path of the folder that holds `upper`.
     place: PathBuf,
-    /// True if that is in memory, since the file system of the workspace cannot hold a layer.
+    /// True if that folder is in memory, since the file system of the workspace cannot hold a layer.
     in_memory: bool,
     /// The command.
     record: LayerRecord,
     /// True if it outlives the call.
     is_kept: bool,
-    /// The folder with the mark of a running command; `None` for a layer of an earlier call.
+    /// Folder with the mark of a running command; `None` for a layer of an earlier call.
     marks: Option<Arc<OwnedFd>>,
-    /// Shows that the call lives.
+    /// Lock that shows that the call lives.
     _lock: Lock,
 }
 
@@ -202,7 +202,7 @@ impl LayerFolder {
     /// Opens a layer that an earlier call left.
     ///
     /// # Errors
-    /// Fails with `not_found` if there is no such layer, and with `lock_timeout` if its command still runs.
+    /// Fails with `not_found` if the layer does not exist, and with `lock_timeout` if its command still runs.
     pub fn open(workspace: &Workspace, state: &State, name: &str) -> Result<Self, Error> {
         let missing = || {
             Error::new(ErrorKind::NotFound, format!("layer not found: {name}"))
@@ -261,7 +261,7 @@ impl LayerFolder {
         &self.record
     }
 
-    /// Notes which change applies the layer: once that change is in the history, the layer is done.
+    /// Records which change applies the layer: once that change is in the history, the layer is done.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -297,7 +297,7 @@ impl LayerFolder {
 
     /// Writes the facts about its command.
     fn write_record(&self) -> Result<(), Error> {
-        /// Name of the new file until it is complete.
+        /// Temporary name of the new file.
         const NEW: &str = ".layer.lbx";
         let io = |source: std::io::Error| Error::io("write", format!("{FOLDER}/{}", self.name), source);
         let bytes = serde_json::to_vec(&self.record).map_err(|error| Error::internal(error.to_string()))?;
@@ -313,37 +313,37 @@ impl LayerFolder {
         format!("{}{LAYER_MARK}", self.name)
     }
 
-    /// Where it is, for the sandbox.
+    /// Returns the layer's folders, for the sandbox.
     #[must_use]
     pub fn layer(&self) -> Layer {
         let part = |name: &str| self.place.join(name).into_os_string();
         Layer { upper: part(UPPER), work: part(WORK) }
     }
 
-    /// What takes the changes.
+    /// Returns the folder that takes the changes.
     #[must_use]
     pub fn upper(&self) -> &OwnedFd {
         &self.upper
     }
 
-    /// What changed in the workspace after this moment was changed by others.
+    /// Returns the start of the command: later changes in the workspace are made by others.
     #[must_use]
     pub const fn began(&self) -> Moment {
         self.record.began
     }
 
-    /// The bytes that a layer in memory may hold, where they are used up.
+    /// Returns the size of a layer in memory if it is full.
     #[must_use]
     pub fn full_size(&self) -> Option<u64> {
         if self.in_memory { overlay::full_size(&self.upper) } else { None }
     }
 
-    /// Takes what stands at `path` in the layer to the trash entry `id`, from where a change can bring
-    /// it to its place; `copy` copies it there from a layer that is on another file system. It is noted
-    /// first, so that a kill leaves nothing in the trash.
+    /// Moves the entry at `path` in the layer to the trash entry `id`, from which a change can move it to its place;
+    /// `copy` copies it there if the layer is on another file system. The list of taken entries is written first, so
+    /// that a kill leaves nothing in the trash.
     ///
     /// # Errors
-    /// The system's, or those of `copy`.
+    /// Returns the OS error, or an error of `copy`.
     pub fn take_to_trash(
         &self,
         state: &State,
@@ -362,13 +362,13 @@ impl LayerFolder {
         }
     }
 
-    /// Moves back what was taken to the trash and did not reach its place, since the change failed; and
-    /// removes old files that the trash does not keep.
+    /// Moves back the parts in the trash that did not reach their places, since the change failed; removes old files
+    /// that the trash does not keep.
     pub fn return_taken(&self, state: &State) {
         return_taken(state, self.folder.as_fd(), Some(self.upper.as_fd()));
     }
 
-    /// Notes a trash entry that a change fills; `path` names the part of the layer that it holds.
+    /// Records a trash entry that a change fills; `path` names the part of the layer that it holds.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -379,7 +379,7 @@ impl LayerFolder {
         self.append_taken(&line).map_err(|source| Error::io("write", state.shown(FOLDER), source))
     }
 
-    /// Appends to the list of what was taken.
+    /// Appends a line to the list of taken entries.
     fn append_taken(&self, line: &[u8]) -> std::io::Result<()> {
         let flags = rustix::fs::OFlags::WRONLY
             | rustix::fs::OFlags::CREATE
@@ -390,7 +390,7 @@ impl LayerFolder {
         fs::write_all(&file.into(), line)
     }
 
-    /// Refuses a file system without the attributes that a layer needs.
+    /// Fails if the file system lacks the attributes that a layer needs.
     fn must_take_attributes(&self) -> Result<(), Error> {
         let set = rustix::fs::fsetxattr(&self.upper, PROBE, b"y", XattrFlags::empty());
         set.and_then(|()| rustix::fs::fremovexattr(&self.upper, PROBE)).map_err(|errno| {
@@ -402,12 +402,12 @@ impl LayerFolder {
         })
     }
 
-    /// Gives the layer's top folder owner and mode of the root: a command sees them there.
+    /// Copies owner and mode of the root to the layer's top folder: a command sees them there.
     fn look_like(&self, workspace: &Workspace) -> Result<(), Errno> {
         let (root, own) = (rustix::fs::fstat(workspace.root_fd())?, rustix::fs::fstat(&self.upper)?);
         if (root.st_uid, root.st_gid) != (own.st_uid, own.st_gid) {
             let (user, group) = (Uid::from_raw(root.st_uid), Gid::from_raw(root.st_gid));
-            // Where it is another's, only the kernel's view of who owns the top folder differs.
+            // If another account owns the root, the top folder only shows another owner.
             let _ = rustix::fs::fchown(&self.upper, Some(user), Some(group));
         }
         rustix::fs::fchmod(&self.upper, Mode::from_raw_mode(fs::mode_of(&root)))
@@ -417,7 +417,7 @@ impl LayerFolder {
 impl Drop for LayerFolder {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Best effort: a later call removes what is left.
+            // Best effort: a later call removes the rest.
             remove(self.layers.as_fd(), &self.name);
         }
         if let Some(marks) = &self.marks {
@@ -454,7 +454,7 @@ fn is_name(name: &str) -> bool {
     name.strip_prefix(PREFIX).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique)
 }
 
-/// Returns a dead layer that a mark names, and removes the mark; `None` if its command runs or nothing is kept.
+/// Removes a mark, and returns the dead layer that it names; `None` if its command runs or the layer is done.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -469,7 +469,7 @@ pub fn take_dead(state: &State, name: &str) -> Result<Option<KeptLayer>, Error> 
     if is_name(name) { Ok(kept_layer(state, layers.as_fd(), name)) } else { Ok(None) }
 }
 
-/// Removes all but the kept paths, and the folders on the way to them.
+/// Removes everything except the kept paths and the folders above them.
 fn prune(folder: &OwnedFd, path: &WorkspacePath, kept: &[&WorkspacePath]) {
     for name in fs::names_in(folder).unwrap_or_default() {
         let inner = path.join(&name);
@@ -486,21 +486,21 @@ fn prune(folder: &OwnedFd, path: &WorkspacePath, kept: &[&WorkspacePath]) {
     }
 }
 
-/// The refusal of a transaction, with its reason.
+/// Returns the error of a transaction that cannot get a layer.
 #[must_use]
 pub fn not_possible(reason: &str) -> Error {
     Error::invalid(format!("a transaction is not possible here: {reason}"))
         .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")
 }
 
-/// The refusal where the workspace is on an overlay file system, and there is no memory for a layer either.
+/// Returns the error if the workspace is on an overlay file system, and no memory can hold a layer either.
 fn not_on_overlay(reason: &str) -> Error {
     not_possible(&format!("the workspace is on an overlay file system, which cannot hold a layer, and {reason}"))
         .suggest("Put the workspace on a volume of the container (docker run -v DIR:DIR), or run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")
 }
 
-/// Waits until the clock of the file system of `folder`, whose times change, has gone on: what changed
-/// before that is no later than the moment that it answers, and what changes after it is.
+/// Waits until the clock of the file system of `folder` moves on; changes the times of `folder`. Returns a moment:
+/// older changes are no later than it, and newer changes are later.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -529,9 +529,9 @@ pub struct KeptLayer {
     pub record: LayerRecord,
 }
 
-/// Returns the layers that outlived their calls, the oldest first.
+/// Returns the layers that outlived their calls, oldest first.
 ///
-/// Layers that hold nothing, and those whose change is in the history, are removed on the way.
+/// Removes empty layers, and layers whose change is in the history.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -553,7 +553,7 @@ pub fn kept(state: &State) -> Result<Vec<KeptLayer>, Error> {
     Ok(kept)
 }
 
-/// Returns a layer that nobody holds, or removes it if it is done.
+/// Returns a layer that no call holds, or removes it if it is done.
 fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptLayer> {
     let folder = fs::open_at(layers, OsStr::new(name), fs::FOLDER).ok();
     let record = folder.as_ref().and_then(|folder| read_record(folder.as_fd()));
@@ -585,8 +585,8 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
     record.map(|record| KeptLayer { name: name.to_owned(), record })
 }
 
-/// Moves back what a layer took to the trash, as far as no change described it there; without a layer to
-/// move it to, removes it.
+/// Moves parts of a layer back from the trash, unless a change already describes them; removes them if the layer is
+/// gone.
 fn return_taken(state: &State, folder: BorrowedFd<'_>, upper: Option<BorrowedFd<'_>>) {
     let list = fs::read_at(folder, OsStr::new(TAKEN), TAKEN_BYTES_MAX).ok().flatten().unwrap_or_default();
     if list.is_empty() {
@@ -606,20 +606,20 @@ fn return_taken(state: &State, folder: BorrowedFd<'_>, upper: Option<BorrowedFd<
     let _ = fs::unlink_at(folder, TAKEN, AtFlags::empty());
 }
 
-/// Moves a trash entry back into a layer. A copy on another file system still has its original there.
+/// Moves a trash entry back into a layer. If it is a copy from another file system, the original is still there.
 fn move_back(state: &State, id: &str, path: &WorkspacePath, upper: BorrowedFd<'_>) {
     let Ok(Some(entry)) = state.find_folder(&format!("{}/{id}", trash::FOLDER)) else { return };
     let Ok(parent) = fs::open_beneath(upper, &path.parent().unwrap_or_default(), fs::FOLDER) else { return };
-    // A failure leaves the part in the trash, where it is purged: the layer lacks it then.
+    // If this fails, the layer lacks the part, which is purged from the trash.
     let _ = rename_new(&entry, OsStr::new(trash::CONTENT), &parent, path.name().unwrap_or_default());
 }
 
-/// The name of a layer's lock.
+/// Returns the name of a layer's lock.
 fn lock_name(name: &str) -> String {
     format!("{name}{LOCK}")
 }
 
-/// Makes and opens a folder that nobody else has.
+/// Creates and opens a folder for this account alone.
 fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     if !make_folder(parent, OsStr::new(name), OWN_MODE)? {
         return Err(Errno::EXIST);
@@ -640,35 +640,35 @@ fn remove(layers: BorrowedFd<'_>, name: &str) {
     }
 }
 
-/// Removes a folder with all that it holds, whatever its permissions are.
+/// Removes a folder with its content, whatever its permissions.
 fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
     let removed = removal::remove(parent, name);
     if !removed.is_partial {
         return removed;
     }
-    // A command may have closed its folders, and overlayfs closes one of its own.
+    // A command may have made its folders unreadable, and overlayfs does so with one of its own.
     open_up(parent, name);
     removal::remove(parent, name)
 }
 
-/// Makes the folder that holds a layer in memory.
+/// Creates the folder that holds a layer in memory.
 fn made_in_memory(name: &str) -> Result<OwnedFd, Error> {
     let memory = overlay::open_memory().map_err(|reason| not_on_overlay(&reason))?;
     new_folder(memory.as_fd(), &name_in_memory(name))
         .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", overlay::MEMORY)))
 }
 
-/// The name of the folder in memory that holds a layer.
+/// Returns the name of that folder.
 fn name_in_memory(name: &str) -> String {
     format!("lbx-{name}")
 }
 
-/// Returns true if something belongs to this account.
+/// Returns true if a file belongs to this account.
 fn is_mine(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
-/// Makes a folder and all in it writable for this account.
+/// Makes a folder and its content writable for this account.
 fn open_up(parent: BorrowedFd<'_>, name: &OsStr) {
     let Some(top) = enter(parent, name) else { return };
     let mut waiting = vec![top];

@@ -1,10 +1,10 @@
-//! Confined commands: what `bash` runs can reach the workspace and little else, and nothing of it
-//! outlives the call.
+//! Confined commands: a command that `bash` runs can reach the workspace and little else, and no process of it outlives
+//! the call.
 //!
-//! A call starts lbx itself again (`/proc/self/exe`) as the first process of a sandbox ([`init`]),
-//! by way of one of the [`BACKENDS`], and talks with it over a socket ([`link`]). The first process
-//! starts the command, takes in all that come of it, and ends with them; where the call dies, the
-//! socket closes, and so does the sandbox. [`run`] is the call's side of it.
+//! A call starts lbx again (`/proc/self/exe`) as the first process of a sandbox ([`init`]), through one of the
+//! [`BACKENDS`], and talks with it over a socket ([`link`]). The first process starts the command, adopts all its
+//! descendants, and ends with them; if the call dies, the socket closes, which ends the sandbox. [`run`] is the call's
+//! side.
 
 pub mod backend;
 pub mod caches;
@@ -34,21 +34,21 @@ pub use backend::{Backend, LANDLOCK, NONE};
 use backend::{INTERNAL, SELF};
 use plan::{Limits, Reach, SandboxPlan};
 
-/// The exit status of a first process that could not tell why it failed.
+/// Exit status of a first process that could not report why it failed.
 const FAILED: u8 = 125;
 
-/// Every backend, the one that is tried first at the beginning.
+/// All backends, in the order in which they are tried.
 pub static BACKENDS: [&dyn Backend; 4] =
     [&namespaces::Namespaces, &namespaces::Bubblewrap, &landlock::Landlock, &namespaces::Unconfined];
 
-/// The backend of that name.
+/// Returns a backend by name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Backend> {
     BACKENDS.iter().copied().find(|backend| backend.name() == name)
 }
 
-/// Why a backend does not work here; `None` where it does. It runs lbx itself to find out, which is there
-/// where no other program is.
+/// Returns the reason why a backend does not work here; `None` if it works. It runs lbx itself for the test, since no
+/// other program need exist.
 #[must_use]
 pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
     let plan = SandboxPlan {
@@ -69,8 +69,7 @@ pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
     }
 }
 
-/// Runs as a part of a sandbox where the arguments say so; answers the exit status. `None` for the
-/// arguments of a user.
+/// Runs a part of a sandbox if the arguments say so, and returns the exit status; `None` for arguments of a user.
 #[must_use]
 pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
     let [_, word, part] = arguments else { return None };
@@ -88,7 +87,7 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
     };
     Some(ran.map_or_else(
         |reason| {
-            // Where there is a link, it is told there; else nobody but the command's reader hears it.
+            // The error goes over the link if there is one; stderr only reaches readers of the command's output.
             let _ = writeln!(std::io::stderr(), "lbx: {reason}");
             FAILED
         },

@@ -1,9 +1,8 @@
-//! The file system of a confined command, put together in a mount namespace of its own.
+//! The file system of a confined command, in a mount namespace of its own.
 //!
-//! Its root is empty and read-only. Mounted in it are what the command sees of the outside, `/proc`, `/dev` and
-//! `/tmp`, then the workspace and the other writable folders, and on top of those what is hidden or protected.
-//! All of it is taken as trees before the root changes: the writable ones first, the others once their mounts are
-//! read-only.
+//! Its root is empty and read-only. In it are mounted the visible paths outside, `/proc`, `/dev` and `/tmp`, then the
+//! workspace and the other writable folders, and over them the hidden and protected paths. All are taken as trees
+//! before the root changes: the writable ones first, the others after their mounts have become read-only.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs;
@@ -24,9 +23,9 @@ use super::plan::{Hidden, Reach};
 use super::setup::{SetupResult, doing, mount_points};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 
-/// Devices that a command has.
+/// Devices of a command.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// Links in `/dev`, with what they lead to.
+/// Links in `/dev`, with their targets.
 const DEVICE_LINKS: [(&str, &str); 5] = [
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -34,33 +33,33 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("stderr", "/proc/self/fd/2"),
     ("ptmx", "pts/ptmx"),
 ];
-/// Folders that are empty and writable.
+/// Empty, writable folders.
 pub const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
-/// The folder for sockets of the system's services, which is empty.
+/// Folder for the sockets of system services, which is empty.
 pub const RUNTIME: &str = "/run";
-/// Bytes of a folder for temporary files in memory.
+/// Size of a folder for temporary files in memory, in bytes.
 pub const TEMPORARY_BYTES: u64 = 512 << 20;
-/// Bytes of a file system in memory that holds only mount points and small copies.
+/// Size of a file system in memory that holds only mount points and small copies, in bytes.
 const SMALL_BYTES: u64 = 4 << 20;
-/// The folder of processes.
+/// Folder of processes.
 const PROC: &str = "/proc";
-/// Permissions of folders that everyone may write.
+/// Mode of folders that everyone may write.
 const SHARED_MODE: u32 = 0o1777;
-/// Permissions of other folders.
+/// Mode of other folders.
 const FOLDER_MODE: u32 = 0o755;
-/// The permissions of a copy of what git may track.
+/// Mode of a copy of a file that git may track.
 const COPY_MODE: u32 = 0o644;
-/// What of lbx's own folder is seen: git may track it.
+/// Files of lbx's folder that a command sees: git may track them.
 pub const STATE_SHOWN: [&str; 2] = [".gitignore", "config.toml"];
-/// Bytes of such a file.
+/// Largest such file, in bytes.
 const STATE_FILE_BYTES_MAX: u64 = 1 << 20;
-/// Flags of what a sandbox mounts itself.
+/// Flags of the sandbox's own mounts.
 const OWN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
-/// Gives this mount namespace its form. The caller is in a new one, and in a new PID namespace.
+/// Sets up this mount namespace. The caller is in a new one, and in a new PID namespace.
 ///
 /// # Errors
-/// Returns the step that failed; nothing may run then.
+/// Returns the step that failed; no command may run then.
 pub fn confine(reach: &Reach) -> SetupResult<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     doing(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
@@ -88,28 +87,28 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     make_read_only(Path::new("/"))
 }
 
-/// Trees of the system's mounts that a command keeps.
+/// Trees of the host's mounts that a command keeps.
 struct Trees<'a> {
-    /// The folders that it writes.
+    /// Folders that it writes.
     writable: Vec<(PathBuf, OwnedFd)>,
     /// Its devices, by name.
     devices: Vec<(&'a str, OwnedFd)>,
-    /// Folders for temporary files that others share.
+    /// Shared folders for temporary files.
     temporary: Vec<(&'a str, OwnedFd)>,
     /// `/proc`.
     proc: OwnedFd,
-    /// What it sees of the outside.
+    /// Paths outside that it sees.
     shown: Vec<(&'a Path, OwnedFd)>,
     /// Its views of caches.
     caches: Vec<(PathBuf, OwnedFd)>,
-    /// Programs in those.
+    /// Programs in the caches.
     programs: Vec<(PathBuf, OwnedFd)>,
-    /// The workspace, if that is read-only.
+    /// Workspace, if it is read-only.
     root: Option<OwnedFd>,
 }
 
 impl<'a> Trees<'a> {
-    /// Takes the trees. Afterwards the mounts that the read-only ones came from are read-only as well.
+    /// Takes the trees. Also makes the mounts read-only that the read-only trees come from.
     fn take(reach: &'a Reach) -> SetupResult<Self> {
         let writable = reach.writable_folders().map(|path| match &reach.layer {
             Some(layer) if path.as_os_str() == reach.root => {
@@ -135,7 +134,7 @@ impl<'a> Trees<'a> {
             devices,
             temporary,
             proc: tree(Path::new(PROC))?,
-            // What is gone meanwhile need not be shown.
+            // Paths that were removed need not be shown.
             shown: kept.into_iter().filter_map(|path| Some((path, tree(path).ok()?))).collect(),
             programs: reach.caches.iter().filter_map(programs).collect(),
             caches,
@@ -143,7 +142,7 @@ impl<'a> Trees<'a> {
         })
     }
 
-    /// Puts the trees in their places in an empty root.
+    /// Mounts the trees in an empty root.
     fn attach(self, reach: &Reach) -> SetupResult<()> {
         make_folder(Path::new(PROC))?;
         attach(&self.proc, Path::new(PROC))?;
@@ -152,7 +151,7 @@ impl<'a> Trees<'a> {
         self.shown.iter().try_for_each(|(path, tree)| attach(tree, path))?;
         reach.outside.home.iter().try_for_each(|home| make_folder(Path::new(home)))?;
         for (place, view) in self.caches.iter().chain(&self.programs) {
-            // Without its cache a command still runs.
+            // A command also runs without its cache.
             let _ = attach(view, place);
         }
         for hidden in reach.hidden.iter().filter(|hidden| reach.is_above_own(Path::new(&hidden.path))) {
@@ -165,7 +164,7 @@ impl<'a> Trees<'a> {
     }
 }
 
-/// Takes the view of a cache, with its places: a layer over the user's, or folders in its stead.
+/// Takes the view of a cache, with its mount points: a layer over the user's cache, or folders that replace it.
 #[expect(clippy::disallowed_methods, reason = "folders of the session, in lbx's own state")]
 fn cache(view: &View, network: &Network) -> Vec<(PathBuf, OwnedFd)> {
     let own = Path::new(&view.own);
@@ -188,7 +187,7 @@ fn programs(view: &View) -> Option<(PathBuf, OwnedFd)> {
     Some((place, taken))
 }
 
-/// Makes an empty file system the root, and lets go of everything else. Until then it covers the folder `over`.
+/// Makes an empty file system the root, and unmounts everything else. Until then it covers the folder `over`.
 fn enter_empty_root(over: &Path) -> SetupResult<()> {
     let what = "cannot make an empty root";
     let context = doing(rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
@@ -202,20 +201,20 @@ fn enter_empty_root(over: &Path) -> SetupResult<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     doing(rustix::mount::move_mount(&root, "", CWD, over, flags), what)?;
     doing(rustix::process::fchdir(&root), what)?;
-    // The old root then lies on top of the new one, see pivot_root(2).
+    // The old root is then on top of the new one, see pivot_root(2).
     doing(rustix::process::pivot_root(".", "."), what)?;
     doing(rustix::mount::unmount(".", UnmountFlags::DETACH), what)?;
     doing(rustix::process::chdir("/"), what)
 }
 
-/// Mounts a folder onto itself: it cannot be moved or removed then.
+/// Mounts a folder onto itself, so that it cannot be moved or removed.
 fn mount_in_place(path: &Path) -> SetupResult<OwnedFd> {
     let tree = tree(path)?;
     attach(&tree, path)?;
     Ok(tree)
 }
 
-/// The mounts at and below a path as a tree of their own, which stays as it is now.
+/// Returns the mounts at and below a path as a detached tree, which does not change any more.
 fn tree(path: &Path) -> SetupResult<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -224,8 +223,8 @@ fn tree(path: &Path) -> SetupResult<OwnedFd> {
     doing(rustix::mount::open_tree(CWD, path, flags), format_args!("cannot take {}", path.display()))
 }
 
-/// Puts a tree at a path, which is made if it is missing. A path through a link is refused: a command may have made
-/// the link in a folder that it shares.
+/// Mounts a tree at a path, which is created if it is missing. Fails if the path leads through a link: a command may
+/// have made the link in a folder that it shares.
 fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
     let what = || format!("cannot put {} in its place", path.display());
     let is_folder = rustix::fs::fstat(tree).is_ok_and(|stat| is_folder(&stat));
@@ -243,7 +242,7 @@ fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
         }
         (made, _) => made,
     };
-    // On a read-only file system only what exists is a place.
+    // On a read-only file system only existing paths can be mount points.
     if !matches!(made, Err(Errno::EXIST | Errno::ROFS)) {
         doing(made, what())?;
     }
@@ -254,13 +253,13 @@ fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
     rustix::mount::move_mount(tree, "", &place, "", flags).map_err(|errno| format!("{}: {errno}", what()))
 }
 
-/// Makes a folder with all above it, unless it exists.
+/// Creates a folder and the folders above it, unless it exists.
 #[expect(clippy::disallowed_methods, reason = "a file system of its own, in which no command runs yet")]
 fn make_folder(path: &Path) -> SetupResult<()> {
     doing(fs::create_dir_all(path), format_args!("cannot make {}", path.display()))
 }
 
-/// Makes a link, unless something has its name.
+/// Creates a link, unless its name is taken.
 fn make_link(link: &Path, target: &OsStr) -> SetupResult<()> {
     link.parent().map_or(Ok(()), make_folder)?;
     match std::os::unix::fs::symlink(target, link) {
@@ -271,11 +270,11 @@ fn make_link(link: &Path, target: &OsStr) -> SetupResult<()> {
     }
 }
 
-/// Mounts a read-only `/proc` of the new PID namespace. Returns true for one of its own.
+/// Mounts a read-only `/proc` of the new PID namespace; returns true if that worked.
 ///
-/// Containers mask parts of theirs, and the kernel then lets nobody mount another one. There the command
-/// keeps the container's: it sees the names of the processes there, but the PID namespace keeps its signals
-/// from them, and the user namespace their memory, environment and files.
+/// Containers mask parts of their `/proc`, and then the kernel forbids another one. In that case the command keeps the
+/// container's: it sees the names of its processes, but the PID namespace blocks signals to them, and the user
+/// namespace protects their memory, environment and files.
 fn mount_proc() -> SetupResult<bool> {
     let flags = OWN | MountFlags::NOEXEC | MountFlags::RDONLY;
     match rustix::mount::mount("proc", PROC, "proc", flags, None) {
@@ -284,7 +283,7 @@ fn mount_proc() -> SetupResult<bool> {
     }
 }
 
-/// Makes the mounts read-only that some of `paths` lie in, and those that lie below one.
+/// Makes the mounts read-only that contain one of `paths`, and those below one.
 fn make_all_read_only(paths: &[&Path]) -> SetupResult<()> {
     for (id, point) in mount_points()? {
         let is_one = paths.iter().any(|path| path.starts_with(&point) || point.starts_with(path));
@@ -295,18 +294,18 @@ fn make_all_read_only(paths: &[&Path]) -> SetupResult<()> {
     Ok(())
 }
 
-/// Returns true if a path leads to that mount, rather than to one on top of it or to nothing.
+/// Returns true if a path leads to that mount, not to one on top of it or to nothing.
 fn leads_to(path: &Path, id: u64) -> SetupResult<bool> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     match rustix::fs::statx(CWD, path, flags, StatxFlags::MNT_ID) {
         Ok(found) => Ok(found.stx_mnt_id == id),
-        // What cannot be reached now cannot be reached by the command either.
+        // An unreachable path is unreachable for the command as well.
         Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR | Errno::NOTCONN) => Ok(false),
         Err(errno) => Err(format!("cannot look at the mount {}: {errno}", path.display())),
     }
 }
 
-/// Makes the mount at a path read-only, keeping its other restrictions.
+/// Makes the mount at a path read-only, and keeps its other restrictions.
 fn make_read_only(path: &Path) -> SetupResult<()> {
     let what = format!("cannot make {} read-only", path.display());
     let flags = restrictions(path).map_err(|errno| format!("{what}: {errno}"))?;
@@ -314,7 +313,7 @@ fn make_read_only(path: &Path) -> SetupResult<()> {
     doing(rustix::mount::mount_remount(path, flags, c""), what)
 }
 
-/// The restrictions of the mount at a path, which a sandbox may not lift.
+/// Returns the restrictions of the mount at a path, which a sandbox may not lift.
 fn restrictions(path: &Path) -> Result<MountFlags, Errno> {
     let known = [
         (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
@@ -329,7 +328,7 @@ fn restrictions(path: &Path) -> Result<MountFlags, Errno> {
     Ok(kept.fold(MountFlags::empty(), MountFlags::union))
 }
 
-/// Mounts an empty file system of so many bytes at a path.
+/// Mounts an empty file system of `bytes` bytes at a path.
 fn mount_tmpfs(path: &Path, mode: u32, bytes: u64) -> SetupResult<()> {
     let options = CString::new(format!("mode={mode:o},size={bytes}")).unwrap_or_default();
     let options: &CStr = &options;
@@ -337,7 +336,7 @@ fn mount_tmpfs(path: &Path, mode: u32, bytes: u64) -> SetupResult<()> {
     doing(mounted, format_args!("cannot mount an empty {}", path.display()))
 }
 
-/// Makes the folders for temporary files, shared or empty, and an empty one for the system's services.
+/// Creates the folders for temporary files, shared or empty, and an empty one for system services.
 fn mount_temporary(shared: &[(&str, OwnedFd)]) -> SetupResult<()> {
     make_folder(Path::new(RUNTIME))?;
     for path in TEMPORARY {
@@ -351,7 +350,7 @@ fn mount_temporary(shared: &[(&str, OwnedFd)]) -> SetupResult<()> {
     Ok(())
 }
 
-/// Makes a `/dev` with the devices that every program expects.
+/// Creates a `/dev` with the devices that every program expects.
 fn make_devices(devices: Vec<(&str, OwnedFd)>) -> SetupResult<()> {
     let dev = Path::new("/dev");
     make_folder(dev)?;
@@ -375,7 +374,7 @@ fn make_devices(devices: Vec<(&str, OwnedFd)>) -> SetupResult<()> {
 fn hide(hidden: &Hidden) -> SetupResult<()> {
     let path = Path::new(&hidden.path);
     match fs::symlink_metadata(path) {
-        // Something above it is hidden, or it is gone.
+        // A folder above it is hidden, or it was removed.
         Err(_) => Ok(()),
         Ok(_) if hidden.is_folder => {
             mount_tmpfs(path, FOLDER_MODE, SMALL_BYTES)?;
@@ -389,7 +388,7 @@ fn hide(hidden: &Hidden) -> SetupResult<()> {
     }
 }
 
-/// Opens a path below the root, through no link; `None` where it is not there any more.
+/// Opens a path below the root without following links; returns `None` if it does not exist any more.
 fn open_below(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -400,13 +399,13 @@ fn open_below(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>> {
     }
 }
 
-/// The path by which this process reaches what it has opened.
+/// Returns the path by which this process reaches an opened file.
 fn path_of(opened: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
 
-/// Mounts a path below the root onto itself, a link too, so that nobody can move or remove it; `None` where it
-/// is gone.
+/// Mounts a path below the root onto itself, even a link, so that nobody can move or remove it; returns `None` if it
+/// was removed.
 fn bind_onto_itself(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>> {
     let Some(found) = open_below(root, path)? else { return Ok(None) };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -420,12 +419,12 @@ fn bind_onto_itself(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>
     Ok(Some(tree))
 }
 
-/// Puts an empty folder in the place of one of lbx's own, with copies of what git may track of it.
+/// Mounts an empty folder over one of lbx's own, with copies of the files that git may track.
 fn veil(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
     let Some(found) = open_below(root, path)? else { return Ok(()) };
     let shown = STATE_SHOWN.map(|name| (name, small_file(&found, name)));
     mount_tmpfs(&path_of(&found), FOLDER_MODE, SMALL_BYTES)?;
-    // Opened anew: what was opened before is what lies below.
+    // Open it again: the first descriptor leads below the mount.
     let Some(veil) = open_below(root, path)? else {
         return Err(format!("{} was moved away", path.display()));
     };
@@ -439,7 +438,7 @@ fn veil(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
     make_read_only(&path_of(&veil))
 }
 
-/// The bytes of a small regular file in an opened folder.
+/// Returns the bytes of a small regular file in an opened folder.
 fn small_file(folder: &OwnedFd, name: &str) -> Option<Vec<u8>> {
     read_at(folder.as_fd(), OsStr::new(name), STATE_FILE_BYTES_MAX).ok().flatten()
 }

@@ -1,13 +1,12 @@
-//! The backend that needs no other program: user, mount, PID, network, IPC and UTS namespaces.
+//! Backends with namespaces, and the one without confinement.
 //!
-//! It takes two processes. The first parts from the system's namespaces, is given its user ids by
-//! the call, and starts the second, which is the first of the new PID namespace: `init`.
+//! [`Namespaces`] needs no other program: it makes user, mount, PID, network, IPC and UTS namespaces in two processes.
+//! The first leaves the host's namespaces, gets its user ids from the call, and starts the second, which is the first
+//! of the new PID namespace: `init`.
 //!
-//! No confinement at all, for users whose policy allows it: all that it does is to end every process
-//! with the command.
+//! [`Bubblewrap`] leaves the namespaces to `bwrap`, which systems that restrict user namespaces often allow.
 //!
-//! The backend that leaves the namespaces to `bwrap`, which systems that restrict user namespaces
-//! often let through.
+//! [`Unconfined`] confines nothing, for users whose policy allows it: it only ends every process with the command.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -28,13 +27,13 @@ use super::setup::{SetupResult, doing};
 use super::{init, privileges};
 use crate::engine::workspace::programs;
 
-/// The word that lets the command share the machine's network.
+/// Variable that lets the command share the host's network.
 const NETWORK: &str = "LBX_SANDBOX_NETWORK";
 
-/// The word that names a process whose network the command shares, with its user namespace.
+/// Variable that names a process whose network and user namespace the command shares.
 const PEER: &str = "LBX_SANDBOX_PEER";
 
-/// The backend.
+/// The backend that makes namespaces itself.
 pub struct Namespaces;
 
 impl Backend for Namespaces {
@@ -68,10 +67,10 @@ impl Backend for Namespaces {
 /// Runs as the first of the two processes.
 ///
 /// # Errors
-/// Where there is no link; else errors are told over it.
+/// Fails if there is no link; other errors are sent over the link.
 pub(super) fn run() -> SetupResult<()> {
     let mut link = init::link_on_stdin()?;
-    // A session of its own: the user's terminal is not the command's.
+    // A new session keeps the user's terminal from the command.
     let _ = rustix::process::setsid();
     let made = join_peer().and_then(|is_joined| {
         part_from_system(is_joined)?;
@@ -88,7 +87,8 @@ pub(super) fn run() -> SetupResult<()> {
     made.or_else(|reason| doing(link.send(&Report::Failed(reason), None), "cannot reach the call"))
 }
 
-/// Enters the network of a peer, by way of its user namespace, which owns it. False if no peer is named or it is gone.
+/// Enters the network of a peer, through the user namespace that owns it; returns false if no peer is named or it has
+/// ended.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 fn join_peer() -> SetupResult<bool> {
     let Ok(peer) = std::env::var(PEER) else { return Ok(false) };
@@ -98,7 +98,7 @@ fn join_peer() -> SetupResult<bool> {
     doing(joined, "cannot enter the network of a job").map(|()| true)
 }
 
-/// Gets namespaces of its own, and dies with the call from then on.
+/// Enters new namespaces; from then on, this process dies with the call.
 fn part_from_system(is_joined: bool) -> SetupResult<()> {
     let mut flags = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
@@ -111,7 +111,7 @@ fn part_from_system(is_joined: bool) -> SetupResult<()> {
         flags |= CloneFlags::CLONE_NEWNET;
     }
     doing(unshare(flags), "the system does not let a user namespace be made")?;
-    // Afterwards: new credentials would undo it.
+    // Set this last: new credentials would reset it.
     let dies_with_call = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     doing(dies_with_call, "cannot tie itself to the call")
 }
@@ -127,8 +127,8 @@ fn run_second() -> SetupResult<()> {
     }
 }
 
-/// Gives the namespace of a process its user and group ids: all of this process's own where it may
-/// give those, else its own user and group alone.
+/// Gives the user namespace of a process its user and group ids: all ids of this process if it may pass them on, else
+/// its own user and group alone.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -156,7 +156,7 @@ pub(super) fn map_ids(process: u32) -> SetupResult<()> {
     doing(map("gid_map", gid), "cannot map the group")
 }
 
-/// A map of ids in which each id of `own` is itself.
+/// Returns a map of ids that maps each id of `own` to itself.
 fn identity(own: &str) -> String {
     let line = |line: &str| {
         let mut fields = line.split_whitespace();
@@ -166,7 +166,7 @@ fn identity(own: &str) -> String {
     own.lines().filter_map(line).collect()
 }
 
-/// The backend.
+/// The backend that confines nothing.
 pub struct Unconfined;
 
 impl Backend for Unconfined {
@@ -183,17 +183,17 @@ impl Backend for Unconfined {
     }
 }
 
-/// Its program.
+/// Program of the backend.
 const PROGRAM: &str = "bwrap";
-/// Where lbx itself is in the sandbox.
+/// Path of lbx itself in the sandbox.
 const OWN_PLACE: &str = "/run/lbx";
-/// What root keeps, as the other backend has it.
+/// Capabilities that root keeps, as with the other backend.
 const KEPT_BY_ROOT: [&str; 6] =
     ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETGID", "CAP_SETUID"];
-/// What of `/proc` tells of or changes the whole machine, and only root could write.
+/// Parts of `/proc` that show or change the whole machine, and that only root could write.
 const PROC_READ_ONLY: [&str; 3] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq"];
 
-/// The backend.
+/// The backend that runs `bwrap`.
 pub struct Bubblewrap;
 
 impl Backend for Bubblewrap {
@@ -222,7 +222,7 @@ impl Backend for Bubblewrap {
     }
 }
 
-/// Its arguments, in the order in which it mounts.
+/// Returns its arguments, in the order of its mounts.
 #[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
 fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
     let mut list = Arguments(Vec::new());
@@ -284,7 +284,7 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
     Ok(list.0)
 }
 
-/// Arguments that grow.
+/// A growing list of arguments.
 struct Arguments(Vec<OsString>);
 
 impl Arguments {
@@ -299,9 +299,9 @@ impl Arguments {
         self.0.extend(paths.iter().map(|path| path.as_ref().to_owned()));
     }
 
-    /// Adds what is seen of the outside.
+    /// Adds the visible paths outside.
     fn outside(&mut self, outside: &Outside) {
-        // A folder that bwrap makes for a mount point is closed to other users.
+        // A folder that bwrap creates as a mount point is closed to other users.
         let shown = outside.shown.iter().map(Path::new);
         let mut folders: BTreeSet<&Path> = shown.filter_map(Path::parent).collect();
         folders.extend(outside.home.iter().map(Path::new).chain([Path::new(RUNTIME)]));
@@ -314,7 +314,7 @@ impl Arguments {
     #[expect(clippy::disallowed_methods, reason = "folders of the session, in lbx's own state")]
     fn cache(&mut self, view: &View, network: &Network) {
         for (plain, place) in view.plain(network) {
-            // Without its cache a command still runs.
+            // A command also runs without its cache.
             if fs::create_dir_all(&plain).is_ok() {
                 self.paths("--bind", &[plain, place]);
             }
@@ -336,7 +336,7 @@ impl Arguments {
         self.words(&["--perms", "1777", "--size", &TEMPORARY_BYTES.to_string(), "--tmpfs", path]);
     }
 
-    /// Adds what makes a path appear empty.
+    /// Adds options that make a path appear empty.
     fn hide(&mut self, hidden: &Hidden) {
         if hidden.is_folder {
             self.paths("--tmpfs", &[&hidden.path]);

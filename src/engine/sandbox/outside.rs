@@ -1,9 +1,10 @@
 //! The part of the disk outside the workspace that a command sees, read-only.
 //!
-//! It is a list of what is shown: programs and their libraries, the settings of the system that programs need, and
-//! the toolchains of the user. Nothing else exists for the command.
+//! It is a list of shown paths: programs and their libraries, system settings that programs need, and the toolchains of
+//! the user. Nothing else exists for the command.
 //!
-//! The network of a command, and the loopback device of a namespace, over which its processes reach each other.
+//! This module also has the network of a command, and the loopback device of a namespace, over which its processes
+//! reach each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::workspace::path::Follower;
 
-/// Folders and files of the system.
+/// System folders and files.
 const OF_SYSTEM: [&str; 18] = [
     "/bin",
     "/gnu/store",
@@ -36,10 +37,10 @@ const OF_SYSTEM: [&str; 18] = [
     "/var/cache/fontconfig",
     "/var/lib/dpkg",
 ];
-/// The folder of the system's settings.
+/// Folder of system settings.
 const SETTINGS: &str = "/etc";
-/// Names in it that programs need. They hold no secret and no id of the machine. Each that exists is a mount, so
-/// that programs which do without a file do not get it.
+/// Names in it that programs need. They hold no secret and no id of the machine. Each existing name is a mount, so that
+/// programs which work without a file do not get it.
 const SETTINGS_SHOWN: [&str; 42] = [
     "R",
     "alternatives",
@@ -84,7 +85,7 @@ const SETTINGS_SHOWN: [&str; 42] = [
     "timezone",
     "xml",
 ];
-/// Beginnings of names in it that programs need too.
+/// Prefixes of more names in it that programs need.
 const SETTINGS_PREFIXES: [&str; 3] = ["ImageMagick", "java", "php"];
 /// Toolchains in a home folder, and the settings of git.
 const IN_HOME: [&str; 49] = [
@@ -138,7 +139,7 @@ const IN_HOME: [&str; 49] = [
     "miniconda3",
     "miniforge3",
 ];
-/// Variables of the caller that name the folder of a toolchain.
+/// Environment variables of the caller that name the folder of a toolchain.
 const VARIABLES: [&str; 22] = [
     "ASDF_DATA_DIR",
     "BUN_INSTALL",
@@ -165,11 +166,11 @@ const VARIABLES: [&str; 22] = [
 ];
 /// Folders and files next to a folder of `PATH` that its programs need.
 const NEXT_TO_PROGRAMS: [&str; 5] = ["include", "lib", "lib64", "libexec", "pyvenv.cfg"];
-/// Folders that hold much more than a toolchain, whatever a variable says.
+/// Folders that hold much more than a toolchain, even if a variable names them.
 const NO_TOOLCHAIN: [&str; 9] = ["/etc", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/sys", "/var"];
-/// Folders of which a command has its own.
+/// Folders that are the command's own.
 const OF_COMMAND: [&str; 4] = ["/dev", "/proc", "/tmp", "/var/tmp"];
-/// The old name of the folder for sockets of the system's services, and the new one.
+/// Old and new name of the folder for the sockets of system services.
 const RUNTIME: (&str, &str) = ("/var/run", "/run");
 
 /// The part of the disk outside the workspace that a command sees.
@@ -177,15 +178,15 @@ const RUNTIME: (&str, &str) = ("/var/run", "/run");
 pub struct Outside {
     /// Canonical folders and files, sorted, none below another.
     pub shown: Vec<OsString>,
-    /// Links on the way to them, each with its target.
+    /// Links that lead to them, each with its target.
     pub links: Vec<(OsString, OsString)>,
-    /// The home folder, which exists and is empty but for what is shown in it.
+    /// Home folder, which exists and is empty except for shown paths.
     pub home: Option<OsString>,
 }
 
 impl Outside {
-    /// Finds what exists of the lists, of the toolchains that variables of the caller name, and of `more`. What lies
-    /// in one of the command's `own` folders is not part of it.
+    /// Finds the existing paths of the lists, of the toolchains that the caller's variables name, and of `more`. Skips
+    /// paths in the command's `own` folders.
     #[must_use]
     pub fn find(home: Option<&Path>, more: &[PathBuf], own: &[&Path]) -> Self {
         let mut follower = Follower::default();
@@ -209,7 +210,7 @@ impl Outside {
         outside
     }
 
-    /// Adds links on the way to something that is seen; `own` are the command's folders, which have theirs.
+    /// Adds links that lead to a shown path; `own` are the command's folders, which have their own links.
     pub fn add_links(&mut self, links: BTreeMap<PathBuf, PathBuf>, own: &[&Path]) {
         let is_known = |link: &Path| self.links.iter().any(|(known, _)| link == Path::new(known));
         let links =
@@ -218,15 +219,15 @@ impl Outside {
         self.links.extend(links);
     }
 
-    /// Returns true if a canonical path is seen.
+    /// Returns true if a canonical path is shown.
     #[must_use]
     pub fn shows(&self, path: &Path) -> bool {
         self.shown.iter().any(|shown| path.starts_with(shown))
     }
 }
 
-/// Returns the canonical path of what the policy names for commands; `~` is the home folder. `None` if the path is
-/// missing or relative, or the whole disk.
+/// Returns the canonical form of a path that the policy names for commands; `~` is the home folder. Returns `None` if
+/// the path is missing or relative, or the whole disk.
 #[must_use]
 pub fn named(home: Option<&Path>, path: &str) -> Option<PathBuf> {
     let path = expanded(home, path);
@@ -234,7 +235,7 @@ pub fn named(home: Option<&Path>, path: &str) -> Option<PathBuf> {
     found.filter(|found| found.parent().is_some())
 }
 
-/// Returns true if a command has its own of what is at a path.
+/// Returns true if a path is in a folder of the command's own.
 fn is_own(path: &Path, own: &[&Path]) -> bool {
     path.parent().is_none()
         || own.iter().any(|own| path.starts_with(own))
@@ -242,7 +243,7 @@ fn is_own(path: &Path, own: &[&Path]) -> bool {
         || ["/dev", "/proc"].iter().any(|own| path.starts_with(own))
 }
 
-/// Returns a path in which a leading `~` means the home folder.
+/// Returns a path with a leading `~` replaced by the home folder.
 #[must_use]
 pub fn expanded(home: Option<&Path>, path: &str) -> PathBuf {
     match (path.strip_prefix('~'), home) {
@@ -253,7 +254,7 @@ pub fn expanded(home: Option<&Path>, path: &str) -> PathBuf {
     }
 }
 
-/// Returns the names in the folder of the system's settings that are shown and may exist.
+/// Returns the shown names in the settings folder, which may exist.
 #[expect(clippy::disallowed_methods, reason = "names of the system's settings; nothing in them is read")]
 fn settings() -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(SETTINGS).into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -265,7 +266,7 @@ fn settings() -> impl Iterator<Item = PathBuf> {
     named.chain(prefixed).map(|name| Path::new(SETTINGS).join(name))
 }
 
-/// Returns the folders that variables of the caller name, with what belongs to the folders of `PATH`.
+/// Returns the folders that the caller's variables name, with the companions of the folders of `PATH`.
 fn toolchains() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         VARIABLES.iter().filter_map(std::env::var_os).map(PathBuf::from).collect();
@@ -278,46 +279,46 @@ fn toolchains() -> Vec<PathBuf> {
     folders
 }
 
-/// Returns true if a canonical folder that a variable names may be one of a toolchain: it is not the home folder and
-/// does not hold it.
+/// Returns true if a canonical folder that a variable names may be a toolchain: it is not the home folder and does not
+/// hold it.
 pub(super) fn is_toolchain(path: &Path, home: Option<&Path>) -> bool {
     path.parent().is_some()
         && !home.is_some_and(|home| home.starts_with(path))
         && !NO_TOOLCHAIN.iter().any(|whole| path == Path::new(whole))
 }
 
-/// The message that sets flags of a device.
+/// Message type that sets the flags of a device.
 const SET_LINK: u16 = 16;
-/// It is a request.
+/// Flag of a request.
 const REQUEST: u16 = 1;
-/// The flag of a device that is up.
+/// Flag of a device that is up.
 const UP: u32 = 1;
-/// The number of the loopback device in every new namespace.
+/// Number of the loopback device in every new namespace.
 const LOOPBACK: u32 = 1;
 
 /// The network of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
-    /// None but a loopback device of its own.
+    /// Only a loopback device of its own.
     #[default]
     None,
-    /// The same, and a proxy to the hosts of a list (see [`super::proxy::hosts`]).
+    /// A loopback device, and a proxy to a list of hosts (see [`super::proxy::hosts`]).
     Hosts(Vec<String>),
-    /// The network of the machine.
+    /// Network of the host.
     Shared,
 }
 
 impl Network {
-    /// Returns true if the command shares the network of the machine.
+    /// Returns true if the command shares the network of the host.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         *self == Self::Shared
     }
 }
 
-/// Brings the loopback device up. Where that fails, the command has no network at all.
+/// Brings the loopback device up. If this fails, the command has no network at all.
 pub fn bring_loopback_up() {
-    // No protocol is NETLINK_ROUTE.
+    // Protocol 0 is NETLINK_ROUTE.
     let opened = rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None);
     if let Ok(socket) = opened {
         let kernel = netlink::SocketAddrNetlink::new(0, 0);
@@ -325,7 +326,7 @@ pub fn bring_loopback_up() {
     }
 }
 
-/// The request, as rtnetlink(7) has it: a `nlmsghdr` and an `ifinfomsg`.
+/// Returns the request as in rtnetlink(7): a `nlmsghdr` and an `ifinfomsg`.
 fn message() -> Vec<u8> {
     let mut body = vec![0_u8; 4]; // any family, any type
     body.extend(LOOPBACK.to_ne_bytes());

@@ -1,18 +1,17 @@
-//! A writable layer over the workspace: what a command changes goes into the layer, and the files
-//! themselves stay as they are.
+//! A writable layer over the workspace: the changes of a command go into the layer, and the files themselves stay
+//! unchanged.
 //!
-//! The layer is an overlayfs that the sandbox mounts in its own user namespace (Linux 5.11 or later).
-//! [`super::layer`] makes its folder and removes it, [`super::overlay`] reads what it holds.
+//! The layer is an overlayfs that the sandbox mounts in its own user namespace (Linux 5.11 or later). [`super::layer`]
+//! creates its folder and removes it, [`super::overlay`] reads its content.
 //!
-//! What a layer holds, against the files below it: exactly what the command changed, files that git
-//! ignores included.
+//! Compared with the files below, a layer holds exactly the changes of the command, also to files that git ignores.
 //!
-//! overlayfs keeps a changed or new file whole, a removed one as a character device 0/0, and a folder
-//! that was removed and made again with the attribute `user.overlay.opaque`. A renamed folder is a
-//! removed one and a new one: with `userxattr` there are no redirects and no files without their bytes.
+//! overlayfs stores a changed or new file whole, a removed one as a character device 0/0, and a folder that was removed
+//! and made again with the attribute `user.overlay.opaque`. A renamed folder is a removed one and a new one: with
+//! `userxattr` there are no redirects and no files without their bytes.
 //!
-//! Memory for a layer, where the file system of the workspace cannot hold one: overlayfs takes no other
-//! overlayfs for its upper folder, and the files of most containers are on one.
+//! If the file system of the workspace cannot hold a layer, the layer is in memory: overlayfs rejects another overlayfs
+//! as its upper folder, and the files of most containers are on one.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -32,19 +31,19 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
 
-/// Where a layer is; both folders are on one file system.
+/// Folders of a layer; both are on one file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Layer {
-    /// The folder that takes what the command changes, absolute.
+    /// Absolute folder that takes the changes of the command.
     pub upper: OsString,
-    /// A folder that overlayfs uses for itself.
+    /// Folder that overlayfs uses for itself.
     pub work: OsString,
 }
 
-/// Mounts `layer` over the folder `root`, in which nothing else may be mounted; the mount has no place yet.
+/// Mounts `layer` over the folder `root`, which must hold no other mount; the mount is still detached.
 ///
 /// # Errors
-/// What hinders it.
+/// Returns the reason.
 pub(super) fn mount(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
     if let Some(inner) = inner_mount(root)? {
         return Err(format!("{} is a mount point, which a layer does not cover", inner.display()));
@@ -52,32 +51,32 @@ pub(super) fn mount(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
     mount_over(root, layer)
 }
 
-/// Mounts `layer` over the folder `root`, whatever is mounted in it; the mount has no place yet.
+/// Mounts `layer` over the folder `root`, even if it holds other mounts; the mount is still detached.
 ///
 /// # Errors
-/// What hinders it.
+/// Returns the reason.
 pub(super) fn mount_over(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
     let folders =
         [open_place(root)?, open_place(Path::new(&layer.upper))?, open_place(Path::new(&layer.work))?];
-    // What the layer holds is read right after the command and never mounted again, so nothing in it
-    // needs to reach the disk. Linux before 5.10 does not know the option.
+    // The layer is read right after the command and never mounted again, so it need not reach the disk. Linux before
+    // 5.10 does not know the option.
     create(&folders, &["userxattr", "volatile"]).or_else(|_| create(&folders, &["userxattr"]))
 }
 
-/// A mount point below a folder, if there is one.
+/// Returns a mount point below a folder, if there is one.
 fn inner_mount(root: &Path) -> SetupResult<Option<PathBuf>> {
     let mut points = mount_points()?.into_iter().map(|(_, point)| point);
     Ok(points.find(|point| point != root && point.starts_with(root)))
 }
 
-/// Opens a folder so that its path can be given to the kernel without characters that options reserve.
+/// Opens a folder, so that its path for the kernel has no characters that options reserve.
 fn open_place(folder: &Path) -> SetupResult<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty());
     doing(opened, format_args!("cannot open {}", folder.display()))
 }
 
-/// Makes the file system of lower, upper and work folder.
+/// Creates the file system of lower, upper and work folder.
 fn create(folders: &[OwnedFd; 3], flags: &[&str]) -> SetupResult<OwnedFd> {
     let what = "overlayfs cannot be mounted in a user namespace here";
     let context = doing(rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
@@ -93,28 +92,28 @@ fn create(folders: &[OwnedFd; 3], flags: &[&str]) -> SetupResult<OwnedFd> {
     doing(rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes), what)
 }
 
-/// The attribute of a folder that hides what lies below it.
+/// Attribute of a folder that hides the entries below it.
 const OPAQUE: &str = "user.overlay.opaque";
-/// How the attributes begin that overlayfs sets.
+/// Prefix of the attributes that overlayfs sets.
 const ATTRIBUTES: &[u8] = b"user.overlay.";
-/// Room for the names of a file's attributes, in bytes (Linux, `XATTR_LIST_MAX`).
+/// Largest list of a file's attribute names, in bytes (Linux, `XATTR_LIST_MAX`).
 const NAMES_BYTES: usize = 64 << 10;
 
-/// Something that a command changed.
+/// A path that a command changed.
 #[derive(Debug, Clone)]
 pub struct Difference {
-    /// Where.
+    /// Path.
     pub path: WorkspacePath,
-    /// What stands there, before the command.
+    /// Metadata before the command; `None` if nothing was there.
     pub lower: Option<Stat>,
-    /// What the layer has there; `None` where the command removed it.
+    /// Metadata in the layer; `None` if the command removed it.
     pub upper: Option<Stat>,
-    /// True if it is a folder on both sides, with another owner or other extended attributes.
+    /// True if it is a folder before and after, with another owner or other extended attributes.
     pub has_other_attributes: bool,
 }
 
 impl Difference {
-    /// Returns true if it is a folder that is new.
+    /// Returns true if it is a new folder.
     #[must_use]
     pub fn is_new_folder(&self) -> bool {
         self.upper.as_ref().is_some_and(fs::is_folder) && !self.lower.as_ref().is_some_and(fs::is_folder)
@@ -123,30 +122,30 @@ impl Difference {
 
 /// A folder that is still to be read.
 struct Waiting {
-    /// The folder in the layer; `None` below a folder that the command removed.
+    /// Folder in the layer.
     upper: Rc<OwnedFd>,
-    /// The folder that stands below it.
+    /// Folder below the layer, if it exists.
     lower: Option<Rc<OwnedFd>>,
     /// Its path.
     path: WorkspacePath,
-    /// True if what lies below it and not in it is gone.
+    /// True if entries below the layer that are not in it were removed.
     is_opaque: bool,
 }
 
-/// What a layer changes, ordered by path.
+/// Returns the changes of a layer, ordered by path.
 ///
-/// What stands below a removed folder is not listed.
+/// Paths below a removed folder are not listed.
 ///
 /// # Errors
-/// `timeout` where the call was cancelled, or the system's.
+/// Fails with `timeout` if the call was cancelled, or returns the OS error.
 pub fn read(workspace: &Workspace, upper: &OwnedFd, control: &Control) -> Result<Vec<Difference>, Error> {
     read_without(workspace, upper, control, &|_| false)
 }
 
-/// Returns the changes of a layer without the paths that `is_skipped` names, and all below them.
+/// Returns the changes of a layer without the paths for which `is_skipped` is true, and all below them.
 ///
 /// # Errors
-/// As [`read`].
+/// Fails as [`read`] does.
 pub fn read_without(
     workspace: &Workspace,
     upper: &OwnedFd,
@@ -182,7 +181,7 @@ pub fn read_without(
     Ok(found)
 }
 
-/// What lies below an opaque folder and is not in it.
+/// Returns the entries that an opaque folder hides and that are not in it.
 fn hidden(folder: &Waiting, names: &[OsString]) -> Result<Vec<Difference>, Errno> {
     let Some(lower) = &folder.lower else { return Ok(Vec::new()) };
     let kept: BTreeSet<&OsString> = names.iter().collect();
@@ -199,7 +198,7 @@ fn hidden(folder: &Waiting, names: &[OsString]) -> Result<Vec<Difference>, Errno
     Ok(gone)
 }
 
-/// What one name in a folder of the layer means, and the folder that is still to be read.
+/// Returns the change of one name in a folder of the layer, and the folder that is still to be read.
 fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Waiting>), Errno> {
     let path = folder.path.join(name);
     let upper = fs::stat_at(folder.upper.as_fd(), name)?;
@@ -223,7 +222,7 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let lower_folder = match (&folder.lower, &lower) {
         (Some(parent), Some(stat)) if fs::is_folder(stat) => {
             match fs::open_at(parent.as_fd(), name, fs::FOLDER) {
-                // Its mode may be changed, but nothing in it that nobody has seen.
+                // Its mode may be changed, but not its entries: nobody has seen them.
                 Err(Errno::ACCESS) if fs::names_in(&opened)?.is_empty() => None,
                 folder => Some(Rc::new(folder?)),
             }
@@ -237,7 +236,7 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let is_changed = lower_folder.is_none()
         || has_other_attributes
         || lower.as_ref().is_some_and(|lower| fs::mode_of(lower) != fs::mode_of(&upper))
-        // Nothing in it can be changed but while it is opened up.
+        // Its entries can only be changed while its mode allows it.
         || fs::is_closed(fs::mode_of(&upper));
     let is_opaque = is_opaque(&opened);
     let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
@@ -245,19 +244,19 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     Ok((is_changed.then_some(difference), Some(inner)))
 }
 
-/// Returns true if overlayfs keeps a removed name so.
+/// Returns true if overlayfs marks a removed name like this.
 fn is_whiteout(stat: &Stat) -> bool {
     fs::type_of(stat) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
-/// Returns true if a folder hides what lies below it.
+/// Returns true if a folder hides the entries below it.
 fn is_opaque(folder: &OwnedFd) -> bool {
     let mut value = [0_u8; 8];
     rustix::fs::fgetxattr(folder, OPAQUE, &mut value[..])
         .is_ok_and(|length| value.get(..length) == Some(b"y"))
 }
 
-/// Opens a regular file of a layer to read it, whatever its permissions are.
+/// Opens a regular file of a layer for reading, whatever its permissions.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -274,40 +273,40 @@ pub fn open(upper: &OwnedFd, path: &WorkspacePath) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Removes the attributes that overlayfs has set on an opened file or folder.
+/// Removes the attributes of overlayfs from an opened file or folder.
 pub fn strip(file: &OwnedFd) {
     let mut names = vec![0_u8; NAMES_BYTES];
     let length = rustix::fs::flistxattr(file, &mut names[..]).unwrap_or(0);
     names.truncate(length);
     for name in names.split(|&byte| byte == 0).filter(|name| name.starts_with(ATTRIBUTES)) {
-        // One that stays has no meaning outside of a layer.
+        // Outside of a layer a leftover attribute has no meaning.
         let _ = rustix::fs::fremovexattr(file, name);
     }
 }
 
-/// Opens a folder of a layer, whatever its permissions are; they change where they forbid it.
+/// Opens a folder of a layer; changes its permissions if they forbid that.
 #[must_use]
 pub fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Option<OwnedFd> {
     let stat = fs::stat_at(parent, name).ok().filter(fs::is_folder)?;
     if fs::is_closed(fs::mode_of(&stat)) {
-        // Nothing follows a link here: it was a folder a moment ago, in a place that is lbx's own.
+        // This follows no link: it was a folder a moment ago, and only lbx writes here.
         let mode = Mode::from_raw_mode(fs::opened_up(fs::mode_of(&stat)));
         let _ = rustix::fs::chmodat(parent, name, mode, AtFlags::empty());
     }
     fs::open_at(parent, name, fs::FOLDER).ok()
 }
 
-/// The folder in memory that every process may write.
+/// Folder in memory that every process may write.
 pub const MEMORY: &str = "/dev/shm";
-/// The kernel's number for tmpfs.
+/// Kernel's number of tmpfs.
 const TMPFS: u64 = 0x0102_1994;
-/// Of a layer's memory the part that counts as used up.
+/// A layer in memory counts as full when less than one part in this many is free.
 const FULL_PARTS: u64 = 100;
 
 /// Opens the folder in memory.
 ///
 /// # Errors
-/// Why there is none.
+/// Returns the reason if there is no such folder.
 pub fn open_memory() -> Result<OwnedFd, String> {
     let opened = fs::open_at(CWD, OsStr::new(MEMORY), fs::FOLDER);
     let opened = opened.map_err(|errno| format!("{MEMORY} cannot be opened ({errno})"))?;
@@ -315,7 +314,7 @@ pub fn open_memory() -> Result<OwnedFd, String> {
     if kind == Some(TMPFS) { Ok(opened) } else { Err(format!("{MEMORY} is not in memory")) }
 }
 
-/// The bytes that the file system of a folder in memory may hold, where they are used up.
+/// Returns the size of the file system of a folder in memory, if it is full.
 #[must_use]
 pub fn full_size(folder: &OwnedFd) -> Option<u64> {
     let found = rustix::fs::fstatvfs(folder).ok()?;

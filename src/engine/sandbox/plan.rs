@@ -1,10 +1,9 @@
-//! What a confined command is: what to run, what it may reach, how much it may use.
+//! The plan of a confined command: its program, its access, its limits.
 //!
-//! The socket between a call and the first process of its sandbox: messages, and the descriptor of
-//! the command's stdin.
+//! Also the socket between a call and the first process of its sandbox: messages, and the descriptor of the command's
+//! stdin.
 //!
-//! A message is its length as four bytes and then JSON. Whoever reads the end of the socket knows
-//! that the other side is gone.
+//! A message is its length in four bytes, followed by JSON. The end of the socket means that the other side is gone.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -26,63 +25,63 @@ use super::caches::View;
 use super::outside::{Network, Outside};
 use super::overlay::Layer;
 
-/// Most folders that are mounted in place because of what they hold.
+/// Largest number of folders that are mounted in place because of their content.
 const PINNED_MAX: usize = 4096;
 
-/// Most sockets and FIFOs that are covered.
+/// Largest number of sockets and FIFOs that are covered.
 const CHANNELS_MAX: usize = 4096;
 
-/// Everything that the first process of a sandbox needs to know.
+/// All facts that the first process of a sandbox needs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SandboxPlan {
-    /// The program to run, with its arguments.
+    /// Program to run, with its arguments.
     pub program: Vec<OsString>,
-    /// The folder that it runs in, absolute.
+    /// Absolute working directory.
     pub workdir: OsString,
-    /// Its whole environment.
+    /// Whole environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// What it may reach.
+    /// Access of the command.
     pub reach: Reach,
-    /// How much it may use.
+    /// Limits of the command.
     pub limits: Limits,
     /// Milliseconds between TERM and KILL.
     pub grace_ms: u64,
 }
 
-/// What a command may reach.
+/// Access of a command.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Reach {
-    /// The workspace root, canonical: writable, save for what is `protected`.
+    /// Canonical workspace root: writable, except for the `protected` paths.
     pub root: OsString,
-    /// True if the root is read-only all the same, with everything in it.
+    /// True if the root is read-only with all its content.
     pub read_only: bool,
     /// Paths below the root, relative to it, that are read-only.
     pub protected: Vec<OsString>,
-    /// The layer that takes what the command changes below the root; `None` where it changes the files
-    /// themselves.
+    /// Layer that takes the changes below the root; `None` if the command changes the files themselves.
     pub layer: Option<Layer>,
-    /// Sockets and FIFOs below the root, relative to it, that other programs may use: they are not there. A layer has
-    /// none of theirs.
+    /// Sockets and FIFOs below the root, relative to it, that other programs may use: the command does not see them. A
+    /// layer hides them anyway.
     pub channels: Vec<OsString>,
-    /// lbx's own folders below the root, relative to it: what they hold is not there.
+    /// lbx's own folders below the root, relative to it: the command sees them without their content.
     pub states: Vec<OsString>,
     /// Canonical folders elsewhere that are writable.
     pub writable: Vec<OsString>,
-    /// The part of the disk outside that it sees.
+    /// Visible part of the disk outside.
     pub outside: Outside,
-    /// Views of caches; one that holds another comes before it.
+    /// Views of caches; a view precedes the views inside it.
     pub caches: Vec<View>,
     /// Canonical paths that appear empty.
     pub hidden: Vec<Hidden>,
     /// Canonical folders below a writable one that are read-only.
     pub settled: Vec<OsString>,
-    /// Canonical folders above those, and above what the policy protects, that stay in their places; one that holds another comes before it.
+    /// Canonical folders above those, and above protected ones, that cannot be moved; a folder precedes the folders in
+    /// it.
     pub pinned: Vec<OsString>,
-    /// The network that it has.
+    /// Network of the command.
     pub network: Network,
-    /// The process of a job whose network it shares, if the backend can enter that.
+    /// Process of a job whose network it shares, if the backend can enter that.
     pub peer: Option<u32>,
-    /// The folder that it sees as `/tmp`, which the commands of a session share; `None` for an empty one.
+    /// Folder that it sees as `/tmp`, shared by the commands of a session; `None` for an empty one.
     pub temporary: Option<OsString>,
 }
 
@@ -95,7 +94,7 @@ pub struct Hidden {
     pub is_folder: bool,
 }
 
-/// How much a command may use; 0 sets no limit of its own.
+/// Limits of a command; 0 means no limit of lbx's own.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of memory of each process.
@@ -115,7 +114,7 @@ impl SandboxPlan {
 }
 
 impl Reach {
-    /// Every folder that is writable; one that holds another comes before it.
+    /// Returns all writable folders; a folder precedes the folders in it.
     pub fn writable_folders(&self) -> impl Iterator<Item = PathBuf> {
         self.own_folders().filter(|folder| !self.is_read_only(folder))
     }
@@ -126,11 +125,11 @@ impl Reach {
         self.read_only && folder.as_os_str() == self.root
     }
 
-    /// The root and every other folder that is writable: they stand whatever is emptied above them. One that
-    /// holds another comes before it.
+    /// Returns the root and all other writable folders: they stay visible even if a folder above them is emptied. A
+    /// folder precedes the folders in it.
     pub fn own_folders(&self) -> impl Iterator<Item = PathBuf> {
         let is_apart = |folder: &&OsString| {
-            // A folder below a layer is part of it.
+            // A layer covers the folders below the root.
             self.layer.is_none() || !Path::new(folder).starts_with(&self.root)
         };
         let others = self.writable.iter().filter(is_apart);
@@ -138,11 +137,11 @@ impl Reach {
         all.into_iter()
     }
 
-    /// Folders below the root, relative to it and outermost first, that a command could rename to put another
-    /// repository in the place of a protected one. On a layer nothing needs that: its result is checked.
+    /// Returns the folders below the root, relative to it and outermost first, that a command could rename to replace a
+    /// protected repository. A layer needs no such list: its result is checked.
     ///
     /// # Errors
-    /// Says that there are too many.
+    /// Fails if there are too many.
     pub fn folders_above_protected(&self) -> Result<BTreeSet<&Path>, String> {
         if self.read_only || self.layer.is_some() {
             return Ok(BTreeSet::new());
@@ -164,7 +163,7 @@ impl Reach {
     /// Returns the absolute paths of sockets and FIFOs of other programs that the command could reach.
     ///
     /// # Errors
-    /// Says that there are too many.
+    /// Fails if there are too many.
     pub fn channels(&self) -> Result<Vec<OsString>, String> {
         if self.layer.is_some() {
             return Ok(Vec::new());
@@ -176,44 +175,44 @@ impl Reach {
         Ok(self.channels.iter().map(absolute).collect())
     }
 
-    /// Returns true if a canonical path lies in something that the command sees.
+    /// Returns true if the command sees a canonical path.
     #[must_use]
     pub fn shows(&self, path: &Path) -> bool {
         self.outside.shows(path) || self.own_folders().any(|folder| path.starts_with(folder))
     }
 
-    /// Returns true if a path lies above one of the command's own folders, or is one.
+    /// Returns true if a path is one of the command's own folders, or is above one.
     #[must_use]
     pub fn is_above_own(&self, path: &Path) -> bool {
         self.own_folders().any(|folder| folder.starts_with(path))
     }
 }
 
-/// What the first process of a sandbox tells the call.
+/// Message from the first process of a sandbox to the call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Report {
-    /// It has namespaces of its own and waits for its user ids.
+    /// The process has its own namespaces and waits for its user ids.
     Unshared,
-    /// It has entered the namespaces of a peer, with its user ids.
+    /// The process has entered the namespaces of a peer, with its user ids.
     Joined,
-    /// It waits for its plan.
+    /// The process waits for its plan.
     Ready,
-    /// A socket comes with this message, at which the command finds the proxy.
+    /// The message carries a socket, at which the command finds the proxy.
     Proxy,
     /// The command runs.
     Started,
-    /// The sandbox cannot be made: why.
+    /// The sandbox cannot be made; the reason.
     Failed(String),
-    /// The command and all that it started have ended.
+    /// The command and all its descendants have ended.
     Ended(Ended),
 }
 
-/// What the call tells the first process of a sandbox.
+/// Message from the call to the first process of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
-    /// The user ids are there.
+    /// The user ids are set.
     Mapped,
-    /// Run this.
+    /// Run this plan.
     Run(Box<SandboxPlan>),
     /// End everything.
     End,
@@ -221,51 +220,51 @@ pub enum Order {
     Kill,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Its exit status, unless a signal ended it.
+    /// Its exit status; `None` if a signal ended it.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Processes that it left behind, which were ended.
+    /// Processes that it left running; they were killed.
     pub left_running: u32,
-    /// True if it was ended since it had more processes than allowed.
+    /// True if it was killed because it had more processes than allowed.
     pub had_too_many: bool,
     /// Milliseconds of CPU time of all its processes.
     pub cpu_ms: u64,
-    /// Memory of the largest of them, in bytes.
+    /// Memory of the largest process, in bytes.
     pub peak_memory_bytes: u64,
 }
 
 /// Largest message, in bytes: a plan holds an environment and many paths.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// Bytes read at once.
+/// Bytes per read.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Bytes of the length before each message.
+/// Bytes of the length in front of each message.
 const LENGTH_BYTES: usize = 4;
 
-/// One end.
+/// One end of the socket.
 #[derive(Debug)]
 pub struct Link {
     /// The socket.
     socket: UnixStream,
-    /// What was read and is not a whole message yet.
+    /// Bytes of an incomplete message.
     pending: Vec<u8>,
-    /// The descriptor that came with a message.
+    /// Descriptor that came with a message.
     received: Option<OwnedFd>,
     /// True if the other side is gone.
     is_closed: bool,
 }
 
 impl Link {
-    /// This end of a socket.
+    /// Wraps one end of a socket.
     #[must_use]
     pub fn new(socket: UnixStream) -> Self {
         Self { socket, pending: Vec::new(), received: None, is_closed: false }
     }
 
-    /// The socket, to wait for.
+    /// Returns the socket, to poll it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -277,15 +276,15 @@ impl Link {
         self.is_closed
     }
 
-    /// The descriptor that came with a message.
+    /// Returns the descriptor that came with a message, once.
     pub fn take_received(&mut self) -> Option<OwnedFd> {
         self.received.take()
     }
 
-    /// Sends a message, and with it a descriptor.
+    /// Sends a message, with a descriptor if there is one.
     ///
     /// # Errors
-    /// The system's; the other side may be gone.
+    /// Returns the OS error; the other side may be gone.
     pub fn send<T: Serialize>(&mut self, message: &T, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let json = serde_json::to_vec(message)?;
         let length = u32::try_from(json.len()).map_err(|_| io::Error::other("the message is too long"))?;
@@ -299,10 +298,10 @@ impl Link {
         self.socket.write_all(&json)
     }
 
-    /// The next message; waits for it. `None` where the other side is gone.
+    /// Waits for the next message and returns it; `None` if the other side is gone.
     ///
     /// # Errors
-    /// The system's, or an unreadable message.
+    /// Returns the OS error, or fails if the message is unreadable.
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         self.socket.set_nonblocking(false)?;
         loop {
@@ -316,10 +315,10 @@ impl Link {
         }
     }
 
-    /// The next message, if it is there; waits for nothing.
+    /// Returns the next message if it has arrived, without waiting.
     ///
     /// # Errors
-    /// As [`Self::receive`].
+    /// Fails as [`Self::receive`] does.
     pub fn try_receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         self.socket.set_nonblocking(true)?;
         loop {
@@ -336,7 +335,7 @@ impl Link {
         }
     }
 
-    /// Takes a whole message out of what was read.
+    /// Takes a complete message from the bytes read so far.
     fn take_message<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let Some((length, rest)) = self.pending.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
@@ -351,7 +350,7 @@ impl Link {
         Ok(Some(message))
     }
 
-    /// Reads what is there.
+    /// Reads the bytes that have arrived.
     fn read_piece(&mut self) -> io::Result<()> {
         let mut piece = vec![0; PIECE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -362,7 +361,7 @@ impl Link {
         });
         let bytes = match read {
             Ok(read) => read.bytes,
-            // The other side went without reading all that it was told.
+            // The other side has ended without reading all messages.
             Err(rustix::io::Errno::CONNRESET) => 0,
             Err(errno) => return Err(errno.into()),
         };
@@ -386,11 +385,11 @@ fn send_with(socket: &UnixStream, bytes: &[u8], descriptor: BorrowedFd<'_>) -> i
         return Err(io::Error::other("the descriptor cannot be sent"));
     }
     let sent = rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
-    // So few bytes always fit where nothing was sent before.
+    // After an empty queue, so few bytes always fit.
     (&*socket).write_all(bytes.get(sent..).unwrap_or_default())
 }
 
-/// Reads from a descriptor that does not block; `None` where nothing is there now.
+/// Reads from a descriptor that does not block; returns `None` if no bytes have arrived.
 ///
 /// # Errors
 /// Returns the OS error.

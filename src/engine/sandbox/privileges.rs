@@ -1,6 +1,5 @@
-//! What a confined process gives up before the command starts.
-//!
-//! System calls that a command does not need and that could lead out of its sandbox.
+//! Privileges that a confined process gives up before the command starts, and the filter for system calls that a
+//! command does not need and that could lead out of its sandbox.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +14,10 @@ use seccompiler::{
 use super::plan::Limits;
 use super::setup::{SetupResult, doing};
 
-/// Capabilities there can be.
+/// Largest number of a capability.
 const CAPABILITIES_MAX: u32 = 63;
-/// What root keeps, as far as it had it: to work with files of several owners in the workspace. All
-/// else is read-only for it.
+/// Capabilities that root keeps if it has them: to work with files of several owners in the workspace. All other files
+/// are read-only for it.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -26,10 +25,10 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID);
 
-/// Gives up every capability, or all but a few where this is root.
+/// Gives up every capability; root keeps a few.
 ///
 /// # Errors
-/// The step that failed.
+/// Returns the step that failed.
 pub fn drop_capabilities() -> SetupResult<()> {
     let is_root = rustix::process::geteuid().is_root();
     let kept = if is_root { KEPT } else { CapabilitySet::empty() };
@@ -43,18 +42,17 @@ pub fn drop_capabilities() -> SetupResult<()> {
             doing(removed, format_args!("cannot drop capability {number}"))?;
         }
     }
-    // Where the kernel has no ambient capabilities there are none.
+    // A kernel without ambient capabilities has nothing to clear.
     let _ = rustix::thread::clear_ambient_capability_set();
     let left = ours.permitted & kept;
     let sets = CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() };
     doing(rustix::thread::set_capabilities(None, sets), "cannot drop the capabilities")
 }
 
-/// Lets the capabilities that this process has in its own namespace pass to the program that it
-/// starts next, whoever the user is.
+/// Passes the capabilities of this process in its own namespace on to the program that it starts next, for any user.
 ///
 /// # Errors
-/// The step that failed.
+/// Returns the step that failed.
 pub fn hand_down() -> SetupResult<()> {
     let ours = doing(rustix::thread::capabilities(None), "cannot read the capabilities")?;
     let sets = CapabilitySets { inheritable: ours.permitted, ..ours };
@@ -66,21 +64,21 @@ pub fn hand_down() -> SetupResult<()> {
     Ok(())
 }
 
-/// Gives up what an exec could bring, and lets nobody look into this process.
+/// Gives up privileges that an exec could gain, and forbids other processes to inspect this one.
 ///
 /// # Errors
-/// The step that failed.
+/// Returns the step that failed.
 pub fn seal() -> SetupResult<()> {
     doing(rustix::thread::set_no_new_privs(true), "cannot give up new privileges")?;
     let closed = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     doing(closed, "cannot close this process to others")
 }
 
-/// Bounds what each process may use. Processes are counted only where they are those of the sandbox
-/// alone: in a user namespace of its own.
+/// Limits the resources of each process. Processes are counted only in a user namespace of the sandbox, where no others
+/// count.
 ///
 /// # Errors
-/// The limit that could not be set.
+/// Returns the limit that could not be set.
 pub fn limit(limits: &Limits, counts_processes: bool) -> SetupResult<()> {
     set_limit(Resource::Core, Some(0))?;
     set_limit(Resource::Data, above_zero(limits.memory_bytes))?;
@@ -91,12 +89,12 @@ pub fn limit(limits: &Limits, counts_processes: bool) -> SetupResult<()> {
     Ok(())
 }
 
-/// A limit, unless 0 lifts it.
+/// Returns a limit; `None` for 0, which means no limit.
 fn above_zero(limit: u64) -> Option<u64> {
     Some(limit).filter(|limit| *limit > 0)
 }
 
-/// Lowers a limit; one that is lower already stays.
+/// Lowers a limit; keeps it if it is lower already.
 fn set_limit(resource: Resource, limit: Option<u64>) -> SetupResult<()> {
     let Some(limit) = limit else { return Ok(()) };
     let most = rustix::process::getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
@@ -104,8 +102,8 @@ fn set_limit(resource: Resource, limit: Option<u64>) -> SetupResult<()> {
     doing(rustix::process::setrlimit(resource, lowered), format_args!("cannot limit {resource:?}"))
 }
 
-/// Calls that reach keys of the caller's session, or parts of the kernel that no build needs. Rings
-/// of `io_uring` make other calls without passing this filter.
+/// Calls that reach keys of the caller's session, or parts of the kernel that no build needs. Rings of `io_uring` make
+/// other calls past this filter.
 const ALWAYS: [i64; 9] = [
     libc::SYS_add_key,
     libc::SYS_bpf,
@@ -117,8 +115,8 @@ const ALWAYS: [i64; 9] = [
     libc::SYS_request_key,
     libc::SYS_userfaultfd,
 ];
-/// Calls that look into other processes, where no namespace keeps those apart. Where one does, a
-/// command may trace what it started itself.
+/// Calls that inspect other processes, if no namespace separates them. If one does, a command may trace its own
+/// processes.
 const TRACING: [i64; 5] = [
     libc::SYS_kcmp,
     libc::SYS_pidfd_getfd,
@@ -126,27 +124,27 @@ const TRACING: [i64; 5] = [
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
 ];
-/// Families of sockets that a network namespace keeps to itself. Others go past it: by `AF_VSOCK` a command
-/// in a virtual machine talks to its host.
+/// Socket families that a network namespace contains. Others bypass it: through `AF_VSOCK` a command in a virtual
+/// machine talks to its host.
 const NAMESPACED: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-/// The instruction of a filter that loads a word; at 0 stands the call's number.
+/// Filter instruction that loads a word; the call's number is at offset 0.
 const LOAD: u16 = 0x20;
-/// The instruction that jumps where the number is at least that one.
+/// Filter instruction that jumps if the number is at least the operand.
 const IS_AT_LEAST: u16 = 0x35;
-/// The instruction that ends a filter.
+/// Filter instruction that ends the filter.
 const RETURN: u16 = 0x06;
-/// Set in each number of the x32 numbering.
+/// Bit that is set in each call number of x32.
 const X32: u32 = 0x4000_0000;
-/// Requests to a terminal that type into it, as if its user did: `TIOCSTI` and `TIOCLINUX`. Every
-/// processor that a filter is known for has these numbers; in libc their type differs by C library.
+/// Terminal requests that type into it as its user would: `TIOCSTI` and `TIOCLINUX`. They have these numbers on every
+/// processor that the filter supports; in libc their type differs by C library.
 const TYPING: [u64; 2] = [0x5412, 0x541c];
 
-/// Refuses such calls to this process and all that it starts. `is_alone` says that namespaces keep it
-/// apart from other processes and from the network. What makes calls of another processor's numbering
-/// (32-bit programs on a 64-bit system) is ended.
+/// Forbids such calls to this process and its descendants. `is_alone` means that namespaces separate it from other
+/// processes and from the network. Calls in the numbering of another processor (32-bit programs on a 64-bit system)
+/// kill the process.
 ///
 /// # Errors
-/// Where the kernel takes no filter.
+/// Fails if the kernel rejects the filter.
 pub fn filter(is_alone: bool, network: bool) -> SetupResult<()> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALWAYS.into_iter().map(|call| (call, Vec::new())).collect();
@@ -169,13 +167,13 @@ pub fn filter(is_alone: bool, network: bool) -> SetupResult<()> {
     doing(seccompiler::apply_filter(&program), "the kernel takes no filter")
 }
 
-/// An `ioctl` with that request.
+/// Returns a rule for an `ioctl` with that request.
 fn is_request(request: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    // The kernel looks at the lower half alone.
+    // The kernel only reads the lower half.
     SeccompRule::new(vec![SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request)?])
 }
 
-/// Refuses the numbering of x32, by which the same calls have other numbers.
+/// Returns a filter that forbids x32, in which the calls have other numbers.
 fn no_second_numbering() -> [sock_filter; 3] {
     let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     [
@@ -185,7 +183,7 @@ fn no_second_numbering() -> [sock_filter; 3] {
     ]
 }
 
-/// A socket of any family but these.
+/// Returns a rule for a socket of any family except these.
 fn none_of(families: &[i32]) -> Result<SeccompRule, seccompiler::BackendError> {
     let is_not = |family: &i32| {
         let family = u64::from(family.unsigned_abs());

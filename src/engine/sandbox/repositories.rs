@@ -1,4 +1,4 @@
-//! What of a workspace a command may not write: git's folders at any depth, and lbx's own.
+//! Workspace paths that a command may not write: git's folders at any depth, and lbx's own.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -26,44 +26,43 @@ use crate::error::{Error, ErrorKind};
 
 /// Longest time of a search: a command whose workspace was not searched does not run.
 const TIME_MAX: Duration = Duration::from_secs(60);
-/// Names that one thread looks at before others help: below, starting them costs more than it saves.
+/// Number of names that one thread reads before others help: below it, starting them costs more than it saves.
 const NAMES_ALONE: usize = 2_000;
-/// Most threads that search at once; beyond, the kernel's own locks are the bound.
+/// Largest number of threads that search at once; beyond it, the kernel's locks are the limit.
 const THREADS_MAX: usize = 8;
-/// Bits with which an owner may look into a folder and rename in it.
+/// Mode bits with which an owner can list a folder and rename in it.
 const OWNER_MAY_ALL: u32 = 0o700;
-/// Most bytes of a file that names a git folder.
+/// Largest file that names a git folder, in bytes.
 const GITFILE_BYTES_MAX: u64 = 8192;
 
-/// Decides if the policy protects a path; `None` if it protects none.
+/// Test for paths that the policy protects; `None` if it protects none.
 pub type ByPolicy<'a> = Option<&'a (dyn Fn(&Path) -> bool + Sync)>;
 
 /// Result of a search.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ProtectedPaths {
-    /// Paths relative to the root, ordered.
+    /// Protected paths, relative to the root, ordered.
     pub protected: Vec<PathBuf>,
     /// Paths among them that the policy protects.
     pub by_policy: Vec<PathBuf>,
-    /// lbx's own folders likewise: who knows what they hold could make up a state that lbx trusts.
+    /// lbx's own folders, likewise: with their content, a command could fake a state that lbx trusts.
     pub states: Vec<PathBuf>,
-    /// Folders of this account that cannot be looked into: their owner can open them, and what is in them is
-    /// not known.
+    /// Unreadable folders of this account: their owner can open them, and their content is unknown.
     pub closed: Vec<PathBuf>,
-    /// Sockets and FIFOs: other programs may wait at their other end.
+    /// Sockets and FIFOs: other programs may use their other end.
     pub channels: Vec<PathBuf>,
-    /// The folders in which something was found.
+    /// Folders in which something was found.
     pub holders: Vec<WorkspacePath>,
-    /// Everything by which git or lbx could take a folder for its own: each `.git` and `.lbx` of any type, and
-    /// each folder that git takes for a repository, the root included.
+    /// All marks by which git or lbx could take a folder for its own: each `.git` and `.lbx` of any type, and each
+    /// folder that git takes for a repository, also the root.
     pub marks: Vec<WorkspacePath>,
 }
 
-/// Finds what is protected in a workspace: `.git` and `.lbx` at any depth, folders that git would
-/// take for a repository, folders that a file named `.git` leads to, and what the policy protects.
+/// Finds the protected paths in a workspace: `.git` and `.lbx` at any depth, folders that git would take for a
+/// repository, folders that a `.git` file leads to, and paths that the policy protects.
 ///
 /// # Errors
-/// `command_denied` if the search cannot be finished, `cancelled`.
+/// Fails with `command_denied` if the search cannot be finished, or with `cancelled`.
 pub fn find(
     workspace: &Workspace,
     control: &Control,
@@ -73,10 +72,10 @@ pub fn find(
     Ok(search.run()?.paths.in_order())
 }
 
-/// Searches as [`find`] does, in one pass with a survey of everything else; that is missing if there is too
-/// much.
+/// Searches as [`find`] does, and surveys all other paths in the same pass; the survey is missing if there are too
+/// many.
 ///
-/// # Errors
+/// Fails as [`find`] does.
 /// As [`find`].
 pub fn find_and_survey(
     workspace: &Workspace,
@@ -97,28 +96,28 @@ pub fn find_and_survey(
 /// Findings after a command.
 #[derive(Debug)]
 pub struct FoundAgain {
-    /// Marks that are there now: see [`ProtectedPaths::marks`].
+    /// Current marks: see [`ProtectedPaths::marks`].
     pub marks: Vec<WorkspacePath>,
-    /// Everything; `None` if there is too much.
+    /// Survey of all paths; `None` if there are too many.
     pub survey: Option<Survey>,
-    /// Folders that the command closed and that are open for as long as this value exists, with their modes.
+    /// Folders that the command made unreadable and that are readable while this value exists, with their modes.
     opened: Vec<(OwnedFd, u32)>,
 }
 
 impl Drop for FoundAgain {
     fn drop(&mut self) {
         for (folder, mode) in self.opened.iter().rev() {
-            // Its owner can open it again; nothing is lost.
+            // If this fails, the owner can still open the folder.
             let _ = fs::set_mode(folder, *mode);
         }
     }
 }
 
-/// Surveys the workspace after a command that could not change what is at the paths `closed`; finds the marks
-/// that are there now, in folders that the command has closed too.
+/// Surveys the workspace after a command that could not change the paths `closed`; finds the current marks, even in
+/// folders that the command made unreadable.
 ///
 /// # Errors
-/// As [`find`].
+/// Fails as [`find`] does.
 pub fn find_again<'c>(
     workspace: &Workspace,
     control: &Control,
@@ -159,7 +158,7 @@ pub fn find_again<'c>(
     Ok(found)
 }
 
-/// Finds what is protected in these folders, and in the root, without what lies deeper.
+/// Finds the protected paths in these folders and in the root, not below them.
 #[must_use]
 pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPaths {
     let control = Control::default();
@@ -167,7 +166,7 @@ pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPat
     let mut part = Part::default();
     let root = WorkspacePath::root();
     for folder in std::iter::once(&root).chain(folders.iter().filter(|folder| !folder.is_root())) {
-        // The change of a transaction is checked whole; a folder that cannot be read holds nothing of it.
+        // The change of a transaction is checked whole; an unreadable folder holds no part of it.
         let _ = part.look_in(&search, folder);
     }
     part.paths.in_order()
@@ -177,33 +176,33 @@ pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPat
 struct Search<'a> {
     /// The workspace.
     workspace: &'a Workspace,
-    /// Stops it.
+    /// Control that cancels the search.
     control: &'a Control,
     /// Paths that the policy protects.
     by_policy: ByPolicy<'a>,
     /// Names, by folder, that the command could not change; `None` before a command.
     closed: Option<HashMap<&'a [u8], Vec<&'a [u8]>>>,
-    /// True if everything is surveyed.
+    /// True if all paths are surveyed.
     has_survey: bool,
-    /// Folders that are to be looked at.
+    /// Folders to read.
     queue: WorkQueue<WorkspacePath>,
-    /// Names looked at so far.
+    /// Number of names read so far.
     names: AtomicUsize,
-    /// When it has taken too long.
+    /// Time at which the search fails.
     deadline: Instant,
 }
 
 /// Findings of one thread.
 #[derive(Default)]
 struct Part {
-    /// What is protected.
+    /// Protected paths.
     paths: ProtectedPaths,
-    /// Everything.
+    /// Survey of all paths.
     survey: SurveyBuilder,
 }
 
 impl<'a> Search<'a> {
-    /// A search before a command, with a survey.
+    /// Creates a search before a command, with a survey.
     fn new(workspace: &'a Workspace, control: &'a Control, by_policy: ByPolicy<'a>) -> Self {
         Self {
             workspace,
@@ -217,7 +216,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks at every folder: on this thread alone while there is little.
+    /// Reads every folder: on this thread alone while there are few.
     fn run(&self) -> Result<Part, Error> {
         let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         thread::scope(|scope| {
@@ -247,7 +246,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Looks at folders until there are none left.
+    /// Reads folders until none are left.
     fn help(&self) -> (Part, Result<(), Error>) {
         let (mut part, mut outcome) = (Part::default(), Ok(()));
         while let Some(folder) = self.queue.next() {
@@ -256,7 +255,7 @@ impl<'a> Search<'a> {
         (part, outcome)
     }
 
-    /// Looks at one folder, and gives up for all threads if that fails.
+    /// Reads one folder; stops all threads if that fails.
     fn step(&self, part: &mut Part, folder: &WorkspacePath) -> Result<(), Error> {
         let looked = part.look_in(self, folder).map_err(|errno| self.unfinished(folder, errno));
         let checked = looked.and_then(|below| self.may_go_on(folder).map(|()| below));
@@ -279,7 +278,7 @@ impl<'a> Search<'a> {
         if Instant::now() < self.deadline { Ok(()) } else { Err(self.unfinished(folder, Errno::TIMEDOUT)) }
     }
 
-    /// The error of a search that cannot be finished.
+    /// Returns the error of a search that cannot be finished.
     fn unfinished(&self, folder: &WorkspacePath, errno: Errno) -> Error {
         let shown = self.workspace.shown(folder);
         let why = match errno {
@@ -294,15 +293,15 @@ impl<'a> Search<'a> {
         .suggest("Name a smaller workspace with --workspace, or use the file tools.")
     }
 
-    /// True if there is too much for a survey.
+    /// Returns true if there are too many paths for a survey.
     fn is_full(&self) -> bool {
         self.names.load(Ordering::Relaxed) > THINGS_MAX
     }
 }
 
-/// True if a name in a folder is a folder of this account that may not be looked into.
+/// Returns true if a name in a folder is an unreadable folder of this account.
 fn is_shut(folder: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
-    /// Bits that its owner needs for that.
+    /// Bits that its owner needs to read it.
     const TO_LOOK: u32 = 0o500;
     if !fs::is_folder(stat) || fs::mode_of(stat) & TO_LOOK == TO_LOOK {
         return false;
@@ -314,12 +313,12 @@ fn is_shut(folder: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && can_look().is_err()
 }
 
-/// The path of a name in a folder, as a command's sandbox takes it.
+/// Returns the path of a name in a folder, in the form that the sandbox expects.
 fn path_in(folder: &WorkspacePath, name: &OsStr) -> PathBuf {
     Path::new(OsStr::from_bytes(folder.as_bytes())).join(name)
 }
 
-/// True if an opened folder with these names is one that git takes for a repository.
+/// Returns true if git takes an opened folder with these names for a repository.
 fn is_bare(folder: BorrowedFd<'_>, listing: &Listing) -> bool {
     // Few folders hold a `HEAD`; on some disks its case does not matter.
     listing.iter().any(|entry| entry.name.eq_ignore_ascii_case(HEAD.as_bytes())) && is_repository(folder)
@@ -339,13 +338,13 @@ impl Part {
         self.paths.marks.extend(marks);
     }
 
-    /// Looks at what is in a folder; returns the folders that are to be looked at as well.
+    /// Reads a folder; returns the folders below it that must be read as well.
     fn look_in(&mut self, search: &Search<'_>, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Errno> {
         let opened = fs::open_beneath(search.workspace.root_fd(), folder, fs::FOLDER);
         let listed = opened.and_then(|opened| names_of(opened.as_fd()).map(|entries| (opened, entries)));
         let (opened, entries) = match listed {
             Ok(found) => found,
-            // Gone, or another account's: the command may not enter that either.
+            // It was removed, or belongs to another account: the command cannot enter it either.
             Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM)) => {
                 self.survey.pass_over(folder.clone(), errno);
                 return Ok(Vec::new());
@@ -382,7 +381,7 @@ impl Part {
                 self.paths.add_by_policy(search.workspace.root(), path_in(folder, name), kind);
             } else if !is_closed && looked.is_ok_and(|stat| is_shut(&opened, name, &stat)) {
                 self.paths.closed.push(path_in(folder, name));
-                // The survey finds that it cannot be looked into.
+                // The survey finds that it is unreadable.
                 below.extend(search.closed.is_some().then(|| folder.join(name)));
             } else if kind.is_dir() && !is_closed {
                 below.push(folder.join(name));
@@ -392,7 +391,7 @@ impl Part {
         }
         if is_bare(opened.as_fd(), &entries) {
             self.paths.marks.push(folder.clone());
-            // The root itself cannot be read-only. After a command, what it holds is part of the comparison.
+            // The root itself cannot be read-only. After a command, its content is part of the comparison.
             if !folder.is_root() && search.closed.is_none() {
                 self.paths.protected.push(path_in(folder, OsStr::new("")).components().collect());
                 below.clear();
@@ -406,7 +405,7 @@ impl Part {
 }
 
 impl ProtectedPaths {
-    /// Brings everything into one order, whichever thread was first.
+    /// Sorts all lists, so that the order of the threads does not matter.
     fn in_order(mut self) -> Self {
         self.protected.sort();
         self.protected.dedup();
@@ -419,7 +418,7 @@ impl ProtectedPaths {
         self
     }
 
-    /// Adds a path with a protected name in an opened folder, and everything on the way to where it leads.
+    /// Adds a path with a protected name in an opened folder, and all paths that lead to its target.
     fn add(&mut self, root: &Path, folder: &OwnedFd, path: PathBuf, kind: FileType) {
         let place = root.join(&path);
         if kind.is_symlink() {
@@ -435,7 +434,7 @@ impl ProtectedPaths {
         self.protected.push(path);
     }
 
-    /// Adds a path that the policy protects; a link with what it leads to.
+    /// Adds a path that the policy protects; a link with its target.
     fn add_by_policy(&mut self, root: &Path, path: PathBuf, kind: FileType) {
         if kind.is_symlink() {
             self.add_links(root, &root.join(&path));
@@ -444,8 +443,8 @@ impl ProtectedPaths {
         self.protected.push(path);
     }
 
-    /// Adds every link on the way of a path, and the file or folder to which it leads, as far as they are in
-    /// the workspace: elsewhere everything is read-only.
+    /// Adds every link in a path, and the target file or folder, if they are in the workspace: elsewhere all paths are
+    /// read-only.
     fn add_links(&mut self, root: &Path, path: &Path) {
         let mut follower = Follower::default();
         let target = follower.follow(path);
@@ -455,22 +454,22 @@ impl ProtectedPaths {
     }
 }
 
-/// The folder that a file named `.git` in an opened folder leads to.
+/// Returns the folder that a `.git` file in an opened folder leads to.
 fn git_folder(folder: &OwnedFd, file: &Path) -> Option<PathBuf> {
     let text = small_file(folder, file.file_name()?)?;
     let target = text.strip_prefix(b"gitdir:")?.trim_ascii();
     Some(file.parent()?.join(OsStr::from_bytes(target)))
 }
 
-/// The folder that a worktree's own git folder shares with others.
+/// Returns the folder that a worktree's git folder shares with others.
 fn common_folder(folder: &Path) -> Option<PathBuf> {
     let opened = fs::open_at(CWD, folder.as_os_str(), fs::LOOK | OFlags::DIRECTORY).ok()?;
     let text = small_file(&opened, OsStr::new("commondir"))?;
     Some(folder.join(OsStr::from_bytes(text.trim_ascii())))
 }
 
-/// The bytes of a small regular file in an opened folder: what became a FIFO or a link is neither
-/// waited for nor followed.
+/// Returns the bytes of a small regular file in an opened folder: does not wait for a FIFO that replaced it, and
+/// follows no link.
 fn small_file(folder: &OwnedFd, name: &OsStr) -> Option<Vec<u8>> {
     fs::read_at(folder.as_fd(), name, GITFILE_BYTES_MAX).ok().flatten()
 }
@@ -523,7 +522,7 @@ mod tests {
         assert_eq!(found.states, [PathBuf::from(".lbx")]);
         let marks: Vec<String> = found.marks.iter().map(ToString::to_string).collect();
         assert_eq!(marks, [".git", ".lbx", "a/b/.GIT", "a/bare", "plain/.git", "real/worktrees/w", "w/.git"]);
-        // A second look at these folders finds as much, except what is gone.
+        // A second search of these folders finds the same, except removed paths.
         let found = find(&workspace, &Control::default(), None).unwrap();
         assert_eq!(find_in(&workspace, &found.holders), found);
         fs::remove_dir_all(root.join("a/bare/refs")).unwrap();

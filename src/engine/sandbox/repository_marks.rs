@@ -1,21 +1,21 @@
 //! Repositories and lbx states of a workspace before and after a command that changes the files themselves.
 //!
-//! A sandbox keeps a command from writing into a repository that is there when it starts. It cannot keep a
-//! command from making one, and the developer's next `git status` would run that one's configuration. So
-//! everything by which git could take a folder for a repository is noted before the command and compared
-//! afterwards; a new one gets a name that git does not know.
+//! A sandbox keeps a command from writing into a repository that exists when it starts. It cannot keep a command from
+//! making one, and the developer's next `git status` would run the configuration of that one. So all marks by which git
+//! could take a folder for a repository are recorded before the command and compared afterwards; a new mark gets a name
+//! that git does not know.
 //!
 //! ```text
 //! sub/.git   ->  sub/.git.lbx-held   (and HEAD in it -> HEAD.lbx-held: it could be entered)
 //! bare/HEAD  ->  bare/HEAD.lbx-held  (the folder may be the developer's own `src`)
 //! ```
 //!
-//! A watch for repositories that appear while a job runs.
+//! Also a watch for repositories that appear while a job runs.
 //!
-//! The mounts of a sandbox are those of its start: a job of an hour could write into a repository that the
-//! developer clones meanwhile. The kernel offers no rule "no `.git` below here" to an ordinary user, so this
-//! watch narrows the gap instead of closing it: inotify reports the new name, and the job is killed. A job
-//! that waits for that moment still has a few milliseconds.
+//! The mounts of a sandbox are made at its start: a job of an hour could write into a repository that the developer
+//! clones meanwhile. The kernel has no rule "no `.git` below this folder" for an ordinary user, so this watch narrows
+//! the gap instead of closing it: inotify reports the new name, and the job is killed. A job that waits for that moment
+//! still has a few milliseconds.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -40,18 +40,18 @@ use crate::engine::workspace::survey::names_of;
 use crate::engine::workspace::{Workspace, fs, protect};
 use crate::sha256::{Hasher, Sha256};
 
-/// Names that are tried for what is held.
+/// Number of names that are tried for a mark that is moved aside.
 const HELD_NAMES_MAX: u32 = 1_000;
-/// Bytes of a file of a repository that are compared; of a longer one, its size and times are.
+/// Largest file of a repository that is compared by content, in bytes; of a larger one, size and times are compared.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Depth of the repositories of submodules within each other.
+/// Largest depth of nested submodule repositories.
 const DEPTH_MAX: usize = 16;
 /// Files of a repository that make git run a program or lead it elsewhere.
 const FILES: [&str; 6] =
     ["config", "config.worktree", COMMON, "gitdir", "info/attributes", "objects/info/alternates"];
-/// Folders whose files git runs.
+/// Folder whose files git runs.
 const HOOKS: &str = "hooks";
-/// End of the name of a hook that git does not run.
+/// Suffix of a hook that git does not run.
 const SAMPLE: &[u8] = b".sample";
 /// Folders that hold other repositories of the same work tree.
 const INNER: [&str; 2] = ["modules", "worktrees"];
@@ -61,7 +61,7 @@ const INNER: [&str; 2] = ["modules", "worktrees"];
 struct Look {
     /// Device and inode.
     file: (u64, u64),
-    /// Digest of what makes git run or follow something; `None` for an empty folder, which git passes over.
+    /// Digest of the files that make git run or follow something; `None` for an empty folder, which git ignores.
     digest: Option<Sha256>,
 }
 
@@ -72,31 +72,31 @@ pub struct RepositoryMarks(BTreeMap<WorkspacePath, Look>);
 /// A mark that was moved aside.
 #[derive(Debug)]
 pub struct HeldMark {
-    /// The folder that would be a repository, or hold a state.
+    /// Folder that would be a repository, or hold a state.
     pub folder: WorkspacePath,
     /// New path of the mark.
     pub path: WorkspacePath,
-    /// Inode of it.
+    /// Its inode.
     pub inode: u64,
-    /// True for a folder.
+    /// True if it is a folder.
     pub is_folder: bool,
-    /// True for a state of lbx.
+    /// True if it is a state of lbx.
     pub is_state: bool,
 }
 
 /// Difference between the marks before and after a command.
 #[derive(Debug, Default)]
 pub struct MarkChanges {
-    /// New or replaced ones, moved aside.
+    /// New or replaced marks, moved aside.
     pub held: Vec<HeldMark>,
-    /// New or replaced ones that could not be moved.
+    /// New or replaced marks that could not be moved.
     pub failed: Vec<(WorkspacePath, Errno)>,
-    /// Old ones whose configuration or hooks are others now. The command could not write them.
+    /// Old marks whose configuration or hooks have changed. The command could not write them.
     pub altered: Vec<WorkspacePath>,
 }
 
 impl RepositoryMarks {
-    /// Notes the marks that a search has found.
+    /// Reads the marks that a search has found.
     #[must_use]
     pub fn of(workspace: &Workspace, marks: &[WorkspacePath]) -> Self {
         let look = |path: &WorkspacePath| Some((path.clone(), Look::at(workspace, path)?));
@@ -116,7 +116,7 @@ impl RepositoryMarks {
         serde_json::to_vec(&self.0.iter().collect::<Vec<_>>()).unwrap_or_default()
     }
 
-    /// Compares them with those found later, and moves aside what is new or was replaced.
+    /// Compares the marks with later ones, and moves new or replaced ones aside.
     #[must_use]
     pub fn hold_new(&self, workspace: &Workspace, later: &[WorkspacePath]) -> MarkChanges {
         let mut changes = MarkChanges::default();
@@ -126,8 +126,8 @@ impl RepositoryMarks {
             let Some(now) = Look::at(workspace, path) else { continue };
             match self.0.get(path) {
                 Some(before) if *before == now => {}
-                // The folder is the same, and a sandbox keeps a command from writing into it. Only a bare
-                // repository at the root cannot be kept so.
+                // The folder is the same, and a sandbox keeps a command from writing into it, except for a bare
+                // repository at the root.
                 Some(before) if before.file == now.file && !path.is_root() => {
                     changes.altered.extend(folder_of(path));
                 }
@@ -144,7 +144,7 @@ impl RepositoryMarks {
 }
 
 impl Look {
-    /// Looks at a mark; `None` if nothing is there, or a folder is no repository any more.
+    /// Reads a mark; returns `None` if it does not exist, or a folder is not a repository any more.
     fn at(workspace: &Workspace, path: &WorkspacePath) -> Option<Self> {
         let opened = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).ok()?;
         let stat = rustix::fs::fstat(&opened).ok()?;
@@ -158,7 +158,7 @@ impl Look {
             add_file(&mut hasher, parent.as_fd(), name, &stat);
         } else if !is_state(name) {
             let folder = fs::open_beneath(workspace.root_fd(), path, fs::FOLDER);
-            // One that cannot be read is as good as any other.
+            // An unreadable folder counts as a non-empty one.
             if let Ok(folder) = folder {
                 if fs::names_in(&folder).is_ok_and(|names| names.is_empty()) {
                     return Some(Self { file, digest: None });
@@ -170,22 +170,22 @@ impl Look {
     }
 }
 
-/// True for the name of lbx's own folder.
+/// Returns true for the name of lbx's own folder.
 fn is_state(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(STATE_FOLDER)
 }
 
-/// True for a mark that is known by its name; else it is a folder that is a repository itself.
+/// Returns true for a mark with a known name; any other mark is a folder that is a repository itself.
 fn is_named(path: &WorkspacePath) -> bool {
     path.name().is_some_and(|name| protect::is_protected(name.as_bytes()))
 }
 
-/// The folder that a mark makes a repository.
+/// Returns the folder that a mark makes a repository.
 fn folder_of(mark: &WorkspacePath) -> Option<WorkspacePath> {
     if is_named(mark) { mark.parent() } else { Some(mark.clone()) }
 }
 
-/// Adds what git runs or follows in a repository.
+/// Adds the files that git runs or follows in a repository.
 fn add_repository(hasher: &mut Hasher, folder: &OwnedFd, depth: usize) {
     hasher.update(&[u8::from(head_at(folder.as_fd(), OsStr::new(HEAD)).is_valid())]);
     for file in FILES {
@@ -206,7 +206,7 @@ fn add_repository(hasher: &mut Hasher, folder: &OwnedFd, depth: usize) {
     }
 }
 
-/// Adds the repositories in a folder of a repository: `modules/a/b` is that of the submodule `a/b`.
+/// Adds the repositories in a folder of a repository: `modules/a/b` belongs to the submodule `a/b`.
 fn add_inner(hasher: &mut Hasher, folder: &OwnedFd, depth: usize) {
     for name in sorted(folder).iter().filter(|_| depth < DEPTH_MAX) {
         let Ok(inner) = fs::open_at(folder.as_fd(), name, fs::FOLDER) else { continue };
@@ -219,20 +219,20 @@ fn add_inner(hasher: &mut Hasher, folder: &OwnedFd, depth: usize) {
     }
 }
 
-/// The names in a folder, in one order.
+/// Returns the sorted names in a folder.
 fn sorted(folder: &OwnedFd) -> Vec<OsString> {
     let mut names = fs::names_in(folder).unwrap_or_default();
     names.sort();
     names
 }
 
-/// Adds a name, so that no two lists of files have one digest.
+/// Adds a name, so that no two lists of files have the same digest.
 fn add_name(hasher: &mut Hasher, name: &OsStr) {
     hasher.update(&(name.len() as u64).to_le_bytes());
     hasher.update(name.as_bytes());
 }
 
-/// Adds a file of a repository by its path in it, links followed no further than their text.
+/// Adds a file of a repository by its path in it; of a link, only its text.
 fn add_path(hasher: &mut Hasher, folder: &OwnedFd, path: Option<&str>) {
     let Some(path) = path else { return };
     let (inner, name) = path.rsplit_once('/').unwrap_or((".", path));
@@ -242,7 +242,7 @@ fn add_path(hasher: &mut Hasher, folder: &OwnedFd, path: Option<&str>) {
     add_file(hasher, inner.as_fd(), OsStr::new(name), &stat);
 }
 
-/// Adds the bytes of a file, the target of a link, and if a program may run it.
+/// Adds the bytes of a file or the target of a link, and the executable bit.
 fn add_file(hasher: &mut Hasher, folder: BorrowedFd<'_>, name: &OsStr, stat: &Stat) {
     hasher.update(&fs::recorded_mode(stat).to_le_bytes());
     let bytes = if fs::is_symlink(stat) {
@@ -260,7 +260,7 @@ fn add_file(hasher: &mut Hasher, folder: BorrowedFd<'_>, name: &OsStr, stat: &St
     }
 }
 
-/// Gives a mark a name that neither git nor lbx knows; `None` if it is gone.
+/// Gives a mark a name that neither git nor lbx knows; returns `None` if the mark was removed.
 fn hold(workspace: &Workspace, mark: &WorkspacePath) -> Result<Option<HeldMark>, Errno> {
     let (Some(folder), Some(name)) = (folder_of(mark), mark.name()) else {
         return hold_in(workspace, &WorkspacePath::root(), OsStr::new(HEAD));
@@ -270,13 +270,13 @@ fn hold(workspace: &Workspace, mark: &WorkspacePath) -> Result<Option<HeldMark>,
     }
     let Some(held) = hold_in(workspace, &folder, name)? else { return Ok(None) };
     if held.is_folder && !held.is_state {
-        // Git takes a folder for a bare repository by what is in it, whatever its name.
+        // Git takes a folder for a bare repository by its content, whatever its name.
         hold_in(workspace, &held.path, OsStr::new(HEAD))?;
     }
     Ok(Some(held))
 }
 
-/// Gives a name in a folder its held name.
+/// Moves a name in a folder aside.
 fn hold_in(workspace: &Workspace, folder: &WorkspacePath, name: &OsStr) -> Result<Option<HeldMark>, Errno> {
     let opened = fs::open_beneath(workspace.root_fd(), folder, fs::FOLDER)?;
     for number in 1..=HELD_NAMES_MAX {
@@ -304,26 +304,26 @@ fn hold_in(workspace: &Workspace, folder: &WorkspacePath, name: &OsStr) -> Resul
     Err(Errno::EXIST)
 }
 
-/// Folders that are watched at most; the kernel's own bound may be lower.
+/// Largest number of watched folders; the kernel's limit may be lower.
 const FOLDERS_MAX: usize = 200_000;
-/// Bytes of events taken at once.
+/// Bytes of events per read.
 const EVENTS_BYTES: usize = 64 * 1024;
-/// Milliseconds between two looks at whether the job has ended.
+/// Milliseconds between two checks if the job has ended.
 const LOOK_INTERVAL_MS: i64 = 50;
 
-/// A watch over all folders of a workspace; dropped, it ends.
+/// A watch over all folders of a workspace; ends on drop.
 #[derive(Debug)]
 pub struct RepositoryWatch {
-    /// Ends the thread.
+    /// Control that ends the thread.
     end: Control,
-    /// Receives the folder in which a repository appeared.
+    /// Channel for the folder in which a repository appeared.
     found: Receiver<WorkspacePath>,
-    /// True if there are more folders than can be watched.
+    /// True if there are too many folders to watch all.
     is_partial: bool,
 }
 
 impl RepositoryWatch {
-    /// Watches a workspace in which only the marks `known` are there; cancels `kill` when another appears.
+    /// Watches a workspace whose only marks are `known`; cancels `kill` when another mark appears.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -347,7 +347,7 @@ impl RepositoryWatch {
                 watcher.read();
             }
             if let Some(folder) = watcher.found {
-                // Nobody may wait for it any more.
+                // The receiver may be gone.
                 let _ = sender.send(folder);
                 kill.cancel();
             }
@@ -355,13 +355,13 @@ impl RepositoryWatch {
         Ok(Self { end, found, is_partial })
     }
 
-    /// The folder in which a repository appeared.
+    /// Returns the folder in which a repository appeared.
     #[must_use]
     pub fn found(&self) -> Option<WorkspacePath> {
         self.found.try_recv().ok()
     }
 
-    /// True if there are more folders than can be watched.
+    /// Returns true if there are too many folders to watch all.
     #[must_use]
     pub const fn is_partial(&self) -> bool {
         self.is_partial
@@ -374,29 +374,29 @@ impl Drop for RepositoryWatch {
     }
 }
 
-/// State of the thread that watches.
+/// State of the watching thread.
 struct Watcher {
-    /// Reports new names.
+    /// Source of new names.
     inotify: OwnedFd,
     /// The workspace root.
     root: OwnedFd,
-    /// Marks that were there when the job started.
+    /// Marks that existed when the job started.
     known: HashSet<WorkspacePath>,
     /// Watched folders.
     folders: HashMap<i32, WorkspacePath>,
-    /// The folder in which a repository appeared.
+    /// Folder in which a repository appeared.
     found: Option<WorkspacePath>,
-    /// True if there are more folders than can be watched.
+    /// True if there are too many folders to watch all.
     is_partial: bool,
 }
 
 impl Watcher {
-    /// Watches a folder and all below it, and looks for marks there.
+    /// Watches a folder and all below it, and searches them for marks.
     fn enter(&mut self, folder: WorkspacePath) {
         let mut folders = vec![folder];
         while let Some(path) = folders.pop() {
             let Ok(opened) = fs::open_beneath(self.root.as_fd(), &path, fs::FOLDER) else { continue };
-            // First the watch, then the names: what comes in between is found twice.
+            // Watch first, then list: a name that appears in between is found twice.
             if self.folders.len() < FOLDERS_MAX {
                 let at = format!("/proc/self/fd/{}", opened.as_raw_fd());
                 let wanted = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
@@ -431,15 +431,15 @@ impl Watcher {
         }
     }
 
-    /// Waits for an event, or a little.
+    /// Waits for an event, or for a short time.
     fn wait(&self) {
         let mut fds = [PollFd::new(&self.inotify, PollFlags::IN)];
         let time = Timespec { tv_sec: 0, tv_nsec: LOOK_INTERVAL_MS * 1_000_000 };
-        // An interrupted wait is a short one.
+        // An interrupted wait is only shorter.
         let _ = poll(&mut fds, Some(&time));
     }
 
-    /// Takes in the events that are there.
+    /// Handles the events that have arrived.
     fn read(&mut self) {
         let mut room = vec![MaybeUninit::<u8>::uninit(); EVENTS_BYTES];
         let mut events = Vec::new();
@@ -466,19 +466,19 @@ impl Watcher {
         }
     }
 
-    /// True if git takes a folder for a repository since the job started.
+    /// Returns true if a folder has become a repository since the job started.
     fn is_new_repository(&self, folder: &WorkspacePath) -> bool {
         let opened = fs::open_beneath(self.root.as_fd(), folder, fs::FOLDER);
         !self.known.contains(folder) && opened.is_ok_and(|opened| is_repository(opened.as_fd()))
     }
 }
 
-/// True for a name by which git finds a repository.
+/// Returns true for a name by which git finds a repository.
 fn is_git(name: &[u8]) -> bool {
     protect::is_protected(name) && !name.eq_ignore_ascii_case(STATE_FOLDER.as_bytes())
 }
 
-/// True for a name that is part of a repository.
+/// Returns true for a name that is part of a repository.
 fn is_part(name: &[u8]) -> bool {
     PARTS.iter().any(|part| name.eq_ignore_ascii_case(part.as_bytes()))
 }
@@ -490,12 +490,12 @@ mod tests {
     use crate::engine::sandbox::repositories::find;
     use std::path::Path;
 
-    /// Marks of a workspace.
+    /// Returns the marks of a workspace.
     fn marks(workspace: &Workspace) -> Vec<WorkspacePath> {
         find(workspace, &Control::default(), None).unwrap().marks
     }
 
-    /// Makes the parts of a repository.
+    /// Creates the parts of a repository.
     fn make(folder: &Path) {
         for inner in ["objects", "refs", "hooks"] {
             std::fs::create_dir_all(folder.join(inner)).unwrap();

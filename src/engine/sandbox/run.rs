@@ -1,4 +1,4 @@
-//! One command in a sandbox, as the call sees it: started, listened to, ended.
+//! The call's side of a command in a sandbox: starts it, reads its messages, ends it.
 
 use std::convert::Infallible;
 use std::io::{self, PipeWriter, Write};
@@ -22,22 +22,22 @@ use crate::control::{Control, cancelled};
 use crate::engine::workspace::{fs, programs};
 use crate::error::Error;
 
-/// Longest time between two looks at whether the call was cancelled.
+/// Longest time between two checks if the call was cancelled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Time in which a sandbox must stand.
+/// Time in which a sandbox must be ready.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
-/// Time that a sandbox has to end by itself, beyond what its processes are given.
+/// Time that a sandbox has to end by itself, beyond the time of its processes.
 const END_TIME_MAX: Duration = Duration::from_secs(4);
-/// Time in which output must come to its end once nobody is left who writes.
+/// Time in which output must end after its last writer has ended.
 const DRAIN_TIME_MAX: Duration = Duration::from_millis(500);
-/// Time between two looks at a process that is about to end.
+/// Time between two checks of a process that is about to end.
 const NAP: Duration = Duration::from_millis(2);
-/// Bytes read at once.
+/// Bytes per read.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Bytes of what a backend says of its failure.
+/// Bytes of a backend's error that are kept.
 const REASON_BYTES_MAX: usize = 500;
 
-/// Which output.
+/// Stream of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Stdout.
@@ -46,16 +46,16 @@ pub enum Stream {
     Stderr,
 }
 
-/// Takes in output.
+/// A receiver of output.
 pub trait Sink {
-    /// Takes in what came.
+    /// Handles a piece of output.
     fn take(&mut self, stream: Stream, bytes: &[u8]);
 
-    /// Hears that the command runs, what confines it, and by which process.
+    /// Called when the command runs, with the backend and the process of the sandbox.
     fn started(&mut self, backend: &'static str, process: u32);
 }
 
-/// Takes in output of which nobody wants anything.
+/// A sink that drops all output.
 pub struct Discard;
 
 impl Sink for Discard {
@@ -64,21 +64,21 @@ impl Sink for Discard {
     fn started(&mut self, _backend: &'static str, _process: u32) {}
 }
 
-/// How long a command may run.
+/// Limits on the run of a command.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     /// Its time limit.
     pub time: Duration,
-    /// True if anyone still wants it.
+    /// Control that cancels the call.
     pub control: Control,
-    /// True if someone asked for its end, and still wants to know how it ended.
+    /// Control that ends the command; its result is still wanted.
     pub stop: Control,
-    /// Set when the command must not run a moment longer.
+    /// Control that kills the command at once.
     pub kill: Control,
 }
 
 impl Bounds {
-    /// For a command that does nothing.
+    /// Returns the bounds of a command that does nothing.
     #[must_use]
     pub fn probe() -> Self {
         let (control, stop, kill) = (Control::default(), Control::default(), Control::default());
@@ -89,24 +89,24 @@ impl Bounds {
 /// A command that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// How it ended.
+    /// Result of the command.
     pub ended: Ended,
     /// True if the time limit ended it.
     pub timed_out: bool,
-    /// True if it was ended since someone asked for that.
+    /// True if it was ended on request.
     pub stopped: bool,
-    /// How long it ran.
+    /// Time that it ran.
     pub duration: Duration,
-    /// Hosts that the list of hosts kept from it, each with its port.
+    /// Hosts that it asked for and the list does not name, each with its port.
     pub denied_hosts: Vec<String>,
 }
 
-/// Why a command did not run, or not to its end.
+/// Reason why a command did not run, or not to its end.
 #[derive(Debug)]
 pub enum Failure {
-    /// The backend does not work here: nothing has run.
+    /// The backend does not work here; the command has not run.
     Backend(String),
-    /// The call was cancelled, or the system failed.
+    /// The call was cancelled, or an OS call failed.
     Call(Error),
 }
 
@@ -116,24 +116,24 @@ impl From<Error> for Failure {
     }
 }
 
-/// A sandbox that starts in a thread of its own while the call still prepares the plan: both take about as long.
+/// A sandbox that starts in its own thread while the call still prepares the plan: both take about as long.
 pub struct Early {
-    /// The name of its backend.
+    /// Name of its backend.
     backend: &'static str,
-    /// True if it shares the network of the machine.
+    /// True if it shares the network of the host.
     network: bool,
-    /// The process of a job whose network it shares.
+    /// Process of a job whose network it shares.
     pub peer: Option<u32>,
-    /// Gives the sandbox once it has its user ids.
+    /// Channel for the sandbox, once it has its user ids.
     started: Receiver<Result<Running<'static>, Failure>>,
 }
 
 impl Early {
-    /// Starts a sandbox; `None` if the backend cannot start without a plan. Dropped, it ends.
+    /// Starts a sandbox; returns `None` if the backend cannot start without a plan. The sandbox ends on drop.
     #[must_use]
     pub fn start(backend: &dyn Backend, network: bool, peer: Option<u32>) -> Option<Self> {
         let command = backend.early_command(network, peer)?;
-        // A process begins on the processor of the thread that starts it, and this one's is busy.
+        // A process starts on the processor of the thread that starts it, and this one's is busy.
         let apart = Apart::from_here();
         let (sender, started) = mpsc::channel();
         let start = move || {
@@ -142,16 +142,16 @@ impl Early {
                 running.child.parent = Some(alive);
                 running
             });
-            // If nobody takes it, it ends here.
+            // If nobody receives it, it ends here.
             let _ = sender.send(running);
-            // The kernel ends the process with this thread.
+            // The kernel kills the process when this thread ends.
             let _ = is_alive.recv();
         };
         std::thread::Builder::new().spawn(start).ok()?;
         Some(Self { backend: backend.name(), network, peer, started })
     }
 
-    /// Returns its process if it is what a plan needs.
+    /// Returns its process if it fits the plan.
     fn running(self, backend: &dyn Backend, plan: &SandboxPlan) -> Option<Result<Running<'static>, Failure>> {
         let (network, peer) = (plan.reach.network.is_shared(), plan.reach.peer);
         let is_it = (self.backend, self.network, self.peer) == (backend.name(), network, peer);
@@ -160,13 +160,13 @@ impl Early {
     }
 }
 
-/// Runs a command by that backend; `stdin` is what it reads.
+/// Runs a command with a backend; `stdin` is its input.
 ///
-/// Every process of the command has ended then. The system still takes the sandbox apart, for which the caller waits
-/// by dropping [`Departing`].
+/// When this returns, every process of the command has ended. The OS still removes the sandbox; dropping [`Departing`]
+/// waits for that.
 ///
 /// # Errors
-/// See [`Failure`]. Whatever it is, no process is left.
+/// See [`Failure`]. No process is left in any case.
 pub fn run(
     backend: &dyn Backend,
     plan: &SandboxPlan,
@@ -185,41 +185,41 @@ pub fn run(
     Ok((ended, departing))
 }
 
-/// Returns the failure of a sandbox that the system does not start.
+/// Returns the failure of a sandbox that the OS does not start.
 fn not_started(source: io::Error) -> Failure {
     Failure::Call(Error::io("start", "a sandbox", source))
 }
 
-/// A sandbox that stands or is about to.
+/// A sandbox that is ready or starts.
 struct Running<'a> {
-    /// The process that makes it.
+    /// Process that makes it.
     child: Departing,
-    /// The link to its first process; closed, it ends.
+    /// Link to its first process; closing it ends the sandbox.
     link: Option<Link>,
-    /// The proxy to a list of hosts.
+    /// Proxy to a list of hosts.
     proxy: Option<Proxy>,
-    /// The output, each until its end.
+    /// Stdout, until its end.
     stdout: Option<ChildStdout>,
-    /// Likewise.
+    /// Stderr, until its end.
     stderr: Option<ChildStderr>,
-    /// What the command is still to read.
+    /// Rest of the command's input.
     stdin: Option<Feed<'a>>,
-    /// When the process was started.
+    /// Start of the process.
     begun: Instant,
-    /// When the command was.
+    /// Start of the command.
     started: Option<Instant>,
-    /// How it ended.
+    /// Result of the command.
     ended: Option<Ended>,
-    /// Room for what is read at once.
+    /// Buffer for one read.
     piece: Vec<u8>,
 }
 
-/// The process of a sandbox that is about to end. Dropped, it has ended; it is killed if that takes too long.
+/// The process of a sandbox that is about to end. Drop waits for its end, and kills it if that takes too long.
 #[derive(Debug)]
 pub struct Departing {
-    /// The process.
+    /// Process.
     child: Option<Child>,
-    /// Keeps the thread that started it.
+    /// Sender that keeps the thread alive that started it.
     parent: Option<Sender<Infallible>>,
 }
 
@@ -233,13 +233,13 @@ impl Drop for Departing {
     }
 }
 
-/// What a command reads.
+/// Input of a command.
 struct Feed<'a> {
-    /// What is still to be written.
+    /// Bytes that are still to be written.
     rest: &'a [u8],
-    /// Where to.
+    /// End to write to.
     writer: PipeWriter,
-    /// The other end, until the sandbox has it.
+    /// Other end, until the sandbox has it.
     reader: Option<io::PipeReader>,
 }
 
@@ -252,13 +252,13 @@ impl Running<'_> {
         }
     }
 
-    /// Starts the process that makes the sandbox. One that the call gives its user ids starts apart.
+    /// Starts the process that makes the sandbox; one that gets its user ids from the call starts on another processor.
     fn start(command: Command, apart: Option<&Apart>) -> Result<Self, Failure> {
         let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
         let spawn = || programs::spawn(&mut with_link(command, theirs.into()));
         let id = |child: &io::Result<Child>| child.as_ref().ok().map(Pid::from_child);
         let mut child = apart.copied().unwrap_or_default().start_process(spawn, id).map_err(not_started)?;
-        // The command itself is started by it, once it has the plan.
+        // This process starts the command itself, once it has the plan.
         fs::lower_for(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let process = child.id();
@@ -312,7 +312,7 @@ impl Running<'_> {
         }
     }
 
-    /// Waits until something is to be done, for at most so long.
+    /// Waits until there is something to do, at most `time`.
     fn wait(&self, time: Duration) -> Result<(), Failure> {
         let mut fds = Vec::with_capacity(4);
         let link = self.link.as_ref().map(Link::fd);
@@ -329,7 +329,7 @@ impl Running<'_> {
         }
     }
 
-    /// Hears what the sandbox says; whether it is over.
+    /// Handles the messages of the sandbox; returns true if it has ended.
     fn listen(&mut self, plan: &SandboxPlan) -> Result<bool, Failure> {
         let system = |source: io::Error| Failure::Call(Error::io("talk to", "the sandbox", source));
         while let Some(link) = &mut self.link {
@@ -353,7 +353,7 @@ impl Running<'_> {
                 }
                 Report::Started => self.started = Some(Instant::now()),
                 Report::Failed(reason) => return Err(Failure::Backend(reason)),
-                // Nobody is left who could write.
+                // No writer is left.
                 Report::Ended(ended) => {
                     self.ended = Some(ended);
                     return Ok(true);
@@ -363,7 +363,7 @@ impl Running<'_> {
         Ok(true)
     }
 
-    /// What it means that the sandbox is gone.
+    /// Handles the end of the link: the sandbox is gone.
     fn closed(&mut self) -> Result<(), Failure> {
         if self.started.is_none() {
             return Err(Failure::Backend(self.last_words()));
@@ -375,7 +375,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// What a backend said that failed before the command was started.
+    /// Returns the error of a backend that failed before the command started.
     fn last_words(&mut self) -> String {
         let mut words = Vec::new();
         let mut piece = [0; REASON_BYTES_MAX];
@@ -393,7 +393,7 @@ impl Running<'_> {
         if words.is_empty() { "its first process ended without a word".to_owned() } else { words }
     }
 
-    /// Writes what the command takes of its stdin now.
+    /// Writes as much input as the command takes now.
     fn feed(&mut self) {
         let Some(feed) = &mut self.stdin else { return };
         loop {
@@ -409,7 +409,7 @@ impl Running<'_> {
         self.stdin = None;
     }
 
-    /// Takes in a piece of the output that is there; returns true if there was one.
+    /// Reads a piece of each output that has arrived; returns true if there was one.
     fn take_output(&mut self, sink: &mut dyn Sink) -> bool {
         let mut piece = std::mem::take(&mut self.piece);
         let stdout = self.stdout.as_mut().map(|from| take_piece(from, Stream::Stdout, &mut piece, sink));
@@ -420,13 +420,13 @@ impl Running<'_> {
         [stdout, stderr].contains(&Some(Piece::Some))
     }
 
-    /// Takes in what is left of the output once nobody is left who writes it.
+    /// Reads the rest of the output after its last writer has ended.
     fn drain(&mut self, sink: &mut dyn Sink) {
         self.link = None;
         while self.take_output(sink) {}
     }
 
-    /// Ends what has run for too long or is wanted no more.
+    /// Ends a command that has run for too long, or that was cancelled or stopped.
     fn look_at_clock(
         &mut self,
         ending: &mut Ending,
@@ -456,7 +456,7 @@ impl Running<'_> {
                     (true, true) => Cause::Stopped,
                     (true, false) => Cause::Time,
                 };
-                // Where it is gone already, the next look at the link tells.
+                // If the sandbox is gone already, the next check of the link shows that.
                 let order = if is_killed { Order::Kill } else { Order::End };
                 let _ = self.link.as_mut().map(|link| link.send(&order, None));
                 *ending = Ending::Since { cause, until: now + plan.grace() + END_TIME_MAX };
@@ -469,7 +469,7 @@ impl Running<'_> {
         }
     }
 
-    /// What came of the command.
+    /// Returns the result of the command.
     fn outcome(&self, ending: &Ending, bounds: &Bounds) -> Result<Ran, Failure> {
         let cause = match ending {
             Ending::NotYet => None,
@@ -490,13 +490,13 @@ impl Running<'_> {
 }
 
 impl Drop for Running<'_> {
-    /// Ends the sandbox by closing the link: its first process then ends all others.
+    /// Closes the link, which ends the sandbox: its first process ends all others.
     fn drop(&mut self) {
         self.link = None;
     }
 }
 
-/// Gives a process its user ids when it asks for them. A process that is gone before leaves a closed link.
+/// Gives a process its user ids when it asks for them. If the process has ended, the link is closed.
 fn greet(mut link: Link, process: u32) -> Result<Link, String> {
     let unreachable = |error: io::Error| format!("its first process cannot be reached: {error}");
     match link.receive().map_err(unreachable)? {
@@ -510,7 +510,7 @@ fn greet(mut link: Link, process: u32) -> Result<Link, String> {
     Ok(link)
 }
 
-/// Waits for the end of a process; false if it lasts longer than `time`.
+/// Waits for the end of a process; returns false if it takes longer than `time`.
 fn ends_within(child: &mut Child, time: Duration) -> bool {
     let deadline = Instant::now() + time;
     // Kernels before 5.3 have no such descriptor.
@@ -531,33 +531,33 @@ fn ends_within(child: &mut Child, time: Duration) -> bool {
     true
 }
 
-/// Why a command is ended.
+/// Reason why a command is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// Its time is over.
+    /// The time limit has passed.
     Time,
-    /// Nobody wants it any more.
+    /// The call was cancelled.
     Cancelled,
-    /// Someone asked for it.
+    /// Another call stopped it.
     Stopped,
 }
 
-/// True if a command is being ended.
+/// Progress of the end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// It is not.
+    /// The command runs.
     NotYet,
-    /// It is.
+    /// The command is being ended.
     Since {
-        /// Why.
+        /// Reason.
         cause: Cause,
-        /// When it must have ended.
+        /// Time at which it must have ended.
         until: Instant,
     },
 }
 
 impl Ending {
-    /// How long nothing need be looked at.
+    /// Returns the time until the next check.
     fn next(&self, started: Option<Instant>, bounds: &Bounds) -> Duration {
         let now = Instant::now();
         let left = match (self, started) {
@@ -565,13 +565,13 @@ impl Ending {
             (Self::NotYet, None) => LOOK_INTERVAL,
             (Self::Since { until, .. }, _) => until.saturating_duration_since(now),
         };
-        // A moment more, so that the time is over then.
+        // A moment more, so that the time has passed then.
         left.min(LOOK_INTERVAL) + Duration::from_micros(100)
     }
 }
 
 impl<'a> Feed<'a> {
-    /// A pipe for what is to be read.
+    /// Creates a pipe for the input.
     fn new(bytes: &'a [u8]) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         never_block(&writer)?;
@@ -579,18 +579,18 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// A look at a stream.
+/// Result of one read of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece {
-    /// Something was there.
+    /// Some bytes.
     Some,
-    /// Nothing is there now.
+    /// No bytes have arrived.
     None,
-    /// Nothing comes any more.
+    /// End of the stream.
     End,
 }
 
-/// Takes in one piece of a stream.
+/// Reads one piece of a stream.
 fn take_piece(from: impl io::Read, stream: Stream, piece: &mut [u8], sink: &mut dyn Sink) -> Piece {
     match read_now(from, piece) {
         Ok(Some(0)) | Err(_) => Piece::End,
@@ -602,7 +602,7 @@ fn take_piece(from: impl io::Read, stream: Stream, piece: &mut [u8], sink: &mut 
     }
 }
 
-/// Lets calls on a descriptor return at once.
+/// Makes a descriptor non-blocking.
 fn never_block(fd: &impl AsFd) -> io::Result<()> {
     let fd: BorrowedFd<'_> = fd.as_fd();
     let flags = rustix::fs::fcntl_getfl(fd)?;

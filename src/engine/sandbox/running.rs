@@ -1,14 +1,14 @@
-//! Which commands are changing the workspace at this moment.
+//! Records which commands are changing the workspace now.
 //!
-//! A baseline of another session that is taken meanwhile would hold half of what such a command does,
-//! as if that had been there before.
+//! If another session took a baseline meanwhile, it would hold half of the changes of such a command, as if they had
+//! been there before.
 //!
-//! Where in a workspace repositories were found when it was last searched, so that a transaction need not
-//! search again: its cost must not grow with the number of files.
+//! Also records where the last search found repositories, so that a transaction need not search again: its cost must
+//! not grow with the number of files.
 //!
-//! What a transaction does not know of is safe all the same. The command writes into a layer, and the
-//! change that the layer becomes is refused as a whole where it touches a repository or a state; then the
-//! list is forgotten, and the next transaction searches.
+//! A transaction is safe even if a repository is missing from that list. The command writes into a layer, and the
+//! change that applies the layer fails as a whole if it touches a repository or a state; then the list is deleted, and
+//! the next transaction searches.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -26,53 +26,53 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
-/// Where they are noted, below the state folder: a lock each.
+/// Folder of the running commands, below the state folder: a lock each.
 const FOLDER: &str = "running";
 
-/// Where commands note the repositories that were there before, below the state folder.
+/// Folder in which commands record the repositories that existed before, below the state folder.
 const NOTES_FOLDER: &str = "running-notes";
-/// Bytes of a note.
+/// Largest record, in bytes.
 const NOTE_BYTES_MAX: u64 = 16 << 20;
-/// The lock that commands hold that take turns, in the state folder.
+/// Lock of the command whose turn it is, in the state folder.
 const TURN_LOCK: &str = "turn.lock";
-/// Longest time that a command waits for one that runs before it: most end sooner.
+/// Longest time that a command waits for its turn: most commands end sooner.
 const TURN_TIME_MAX: Duration = Duration::from_secs(3);
 /// Content of the lock of a command that another one overlaps.
 const OVERLAPPED: &[u8] = b"overlapped\n";
 
-/// The turn of a command in the foreground; dropped, it is the next one's.
+/// The turn of a command in the foreground; dropping it starts the next one's.
 ///
-/// Two commands that change files at the same time cannot be told apart: no system call says who wrote a file.
-/// So short ones run one after the other, and each owns exactly its own files.
+/// The changes of two commands that run at the same time cannot be told apart: no system call says who wrote a file. So
+/// short commands run one after the other, and each owns exactly its own changes.
 #[derive(Debug)]
 pub struct Turn(#[expect(dead_code, reason = "held until it is dropped")] Lock);
 
 impl Turn {
-    /// Waits for the command that runs now; `None` if that runs long. Then this one is recorded as a command
-    /// that another one overlaps.
+    /// Waits for the command that runs now; returns `None` if that takes long. This command is then recorded as one
+    /// that another overlaps.
     #[must_use]
     pub fn take(state: &State) -> Option<Self> {
         lock::take(state.fd(), TURN_LOCK, 0o600, Some(TURN_TIME_MAX)).ok().flatten().map(Self)
     }
 }
 
-/// A command that runs; dropped, it has ended.
+/// A running command; dropping it marks its end.
 #[derive(Debug)]
 pub struct Running {
-    /// The folder of all.
+    /// Folder of all running commands.
     folder: Arc<OwnedFd>,
-    /// Its name there.
+    /// Its name.
     name: String,
-    /// True if others ran when it began.
+    /// True if other commands ran when it began.
     is_late: bool,
-    /// The folder of its note, once it has one.
+    /// Folder of its note, once it has one.
     notes: Option<Arc<OwnedFd>>,
-    /// Shows that the call lives.
+    /// Lock that shows that the call lives.
     _lock: Lock,
 }
 
 impl Running {
-    /// Notes that a command is about to run. The caller holds the lock of the workspace.
+    /// Records that a command is about to run. The caller holds the lock of the workspace.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -82,17 +82,17 @@ impl Running {
         let lock = state.try_lock(folder.as_fd(), &name)?;
         let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
         for other in &others {
-            // One that has ended meanwhile needs no note.
+            // A command that has ended meanwhile needs no note.
             let opened = fs::open_at(folder.as_fd(), OsStr::new(other), fs::ADD);
             let _ = opened.map(|file| fs::write_all(&File::from(file), OVERLAPPED));
         }
         Ok(Self { folder, name, is_late: !others.is_empty(), notes: None, _lock: lock })
     }
 
-    /// Notes what the next call must know if this one is killed.
+    /// Records facts for the next call, in case this one is killed.
     ///
     /// # Errors
-    /// The system's: the command must not run.
+    /// Returns the OS error: the command must not run.
     pub fn note(&mut self, state: &State, note: &[u8]) -> Result<(), Error> {
         let notes = state.folder(NOTES_FOLDER)?;
         state.replace(notes.as_fd(), OsStr::new(&self.name), note, &unique_name("note"))?;
@@ -100,22 +100,22 @@ impl Running {
         Ok(())
     }
 
-    /// True if other commands ran when this one began.
+    /// Returns true if other commands ran when this one began.
     #[must_use]
     pub const fn is_late(&self) -> bool {
         self.is_late
     }
 
-    /// True if another command ran at any time since this one began: what changed may be its doing.
+    /// Returns true if another command ran at any time since this one began: changes may be that one's.
     #[must_use]
     pub fn is_overlapped(&self) -> bool {
         let noted = fs::stat_at(self.folder.as_fd(), OsStr::new(&self.name));
         self.is_late || noted.is_ok_and(|stat| fs::size_of(&stat) > 0)
     }
 
-    /// Waits until what the command changes has other times than what stands there now.
+    /// Waits until a write gets a later time than all current files.
     pub fn pass_a_moment(&self) {
-        // Where the clock cannot be asked, starting the command takes longer than one of its ticks.
+        // If the clock cannot be read, starting the command takes longer than one tick.
         let _ = super::layer::pass_a_moment(&self.folder);
     }
 }
@@ -129,7 +129,7 @@ impl Drop for Running {
     }
 }
 
-/// Takes the notes of commands whose call was killed. The caller holds the lock of the workspace.
+/// Takes the notes of commands whose calls were killed. The caller holds the lock of the workspace.
 #[must_use]
 pub fn left_behind(state: &State) -> Vec<Vec<u8>> {
     let alive = all(state);
@@ -150,7 +150,7 @@ pub fn is_any(state: &State) -> bool {
     !all(state).is_empty()
 }
 
-/// The names of the commands that are changing the workspace now.
+/// Returns the names of the commands that are changing the workspace now.
 fn all(state: &State) -> Vec<String> {
     let Ok(Some(folder)) = state.find_folder(FOLDER) else { return Vec::new() };
     let names = fs::names_in(&folder).unwrap_or_default();
@@ -165,29 +165,29 @@ fn all(state: &State) -> Vec<String> {
     names.into_iter().filter_map(|name| name.into_string().ok()).filter(is_alive).collect()
 }
 
-/// Version of its format.
+/// Version of the file's format.
 const VERSION: u32 = 1;
-/// Bytes of it.
+/// Largest file, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Folders that are remembered; where there are more, each transaction searches.
+/// Largest number of folders in the list; with more, each transaction searches.
 const FOLDERS_MAX: usize = 10_000;
 
-/// The file.
+/// Content of the file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct KnownRepositories {
     /// Version of the format.
     version: u32,
-    /// Folders in which there was a `.git`, a `.lbx` or the parts of a repository.
+    /// Folders that held a `.git`, a `.lbx` or the parts of a repository.
     folders: Vec<WorkspacePath>,
 }
 
-/// The folders that a search has found, where one is remembered.
+/// Returns the folders that the last search found, if they are recorded.
 #[must_use]
 pub fn load_repositories(state: &State) -> Option<Vec<WorkspacePath>> {
     read(state).filter(|known| known.version == VERSION).map(|known| known.folders)
 }
 
-/// Remembers what a search of the whole workspace has found.
+/// Records the result of a search of the whole workspace.
 pub fn save_repositories(state: &State, folders: &[WorkspacePath]) {
     let known = read(state);
     let is_right = |known: &KnownRepositories| known.version > VERSION || known.folders.as_slice() == folders;
@@ -199,7 +199,7 @@ pub fn save_repositories(state: &State, folders: &[WorkspacePath]) {
         return;
     }
     let known = KnownRepositories { version: VERSION, folders: folders.to_vec() };
-    // Where it cannot be written, the next transaction searches.
+    // If the file cannot be written, the next transaction searches.
     let written = serde_json::to_vec(&known).ok().map(|bytes| {
         state.replace(state.fd(), OsStr::new(KNOWN_REPOSITORIES), &bytes, &unique_name("repositories"))
     });
@@ -208,12 +208,12 @@ pub fn save_repositories(state: &State, folders: &[WorkspacePath]) {
     }
 }
 
-/// Has the next transaction search.
+/// Deletes the list, so that the next transaction searches.
 pub fn forget_repositories(state: &State) {
     let _ = fs::unlink_at(state.fd(), KNOWN_REPOSITORIES, AtFlags::empty());
 }
 
-/// The file as it is.
+/// Reads the file.
 fn read(state: &State) -> Option<KnownRepositories> {
     let bytes = fs::read_at(state.fd(), OsStr::new(KNOWN_REPOSITORIES), FILE_BYTES_MAX).ok()??;
     serde_json::from_slice(&bytes).ok()

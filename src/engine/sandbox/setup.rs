@@ -1,6 +1,4 @@
-//! What a step of setting a sandbox up comes to.
-//!
-//! The list of mounts, as the kernel gives it.
+//! Results of the steps that set up a sandbox, and the kernel's list of mounts.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -8,15 +6,15 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// What could not be done, for the answer.
+/// Result of a step; the error is text for the response.
 pub type SetupResult<T> = Result<T, String>;
 
-/// Says what failed.
+/// Adds the name of the failed step to an error.
 pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> SetupResult<T> {
     result.map_err(|error| format!("{what}: {error}"))
 }
 
-/// The mounts of this namespace: id and mount point.
+/// Returns the mounts of this namespace: id and mount point.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 pub(super) fn mount_points() -> SetupResult<Vec<(u64, PathBuf)>> {
     let mounts = doing(fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
@@ -29,7 +27,7 @@ pub(super) fn mount_points() -> SetupResult<Vec<(u64, PathBuf)>> {
     parsed.collect::<Option<_>>().ok_or_else(|| "the list of mounts has an unknown form".to_owned())
 }
 
-/// A path as the list of mounts has it, with its escapes undone.
+/// Decodes the escapes of a path in the list of mounts.
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(field.len());
     let mut rest = field;

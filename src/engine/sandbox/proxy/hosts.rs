@@ -1,21 +1,22 @@
-//! Which hosts a list names. Pure.
+//! Tests which hosts a list names. Pure.
 //!
 //! An entry is a host name, `*.` and a host name for all names below it, `*` for every name, or an IP address. A port
-//! follows after a colon, `*` for all ports; without one an entry means the ports of http and https. An IPv6
-//! address before a port is in brackets.
+//! follows after a colon, `*` for all ports; without one, an entry means the ports of http and https. An IPv6 address
+//! before a port is in brackets.
 //!
-//! Which addresses belong to the public internet, by the registries of special addresses (RFC 6890 and its updates).
+//! Also tests which addresses belong to the public internet, by the registries of special addresses (RFC 6890 and its
+//! updates).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Ports of an entry that names none: http and https.
+/// Ports of an entry without a port: http and https.
 const WEB_PORTS: [u16; 2] = [80, 443];
-/// Longest host name and longest part of one, in bytes (RFC 1035, 2.3.4).
+/// Longest host name, in bytes (RFC 1035, 2.3.4).
 const NAME_BYTES_MAX: usize = 253;
 /// Longest part of a host name, in bytes.
 const LABEL_BYTES_MAX: usize = 63;
-/// The name of this machine.
+/// Name of this machine.
 const LOCALHOST: &str = "localhost";
 
 /// A host as a client names it.
@@ -54,7 +55,7 @@ struct Entry {
 enum Name {
     /// Every host name.
     All,
-    /// The names below this one.
+    /// All names below this one.
     Below(String),
     /// One host.
     One(Host),
@@ -65,15 +66,15 @@ enum Name {
 enum Ports {
     /// The ports of http and https.
     Web,
-    /// One.
+    /// One port.
     One(u16),
-    /// All.
+    /// All ports.
     All,
 }
 
 impl Host {
-    /// Parses a host name or an IP address in its usual form. `None` for other notations of addresses, such as `0x7f.1`,
-    /// and for what is no host name.
+    /// Parses a host name or an IP address in its usual form. Returns `None` for other notations of addresses, such as
+    /// `0x7f.1`, and for an invalid host name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(address) = text.parse::<IpAddr>() {
@@ -104,7 +105,7 @@ impl fmt::Display for Target {
 }
 
 impl Hosts {
-    /// Makes a list of entries; those with a [`fault`] count for nothing.
+    /// Creates a list of entries; skips those with a [`fault`].
     #[must_use]
     pub fn new(entries: &[String]) -> Self {
         Self(entries.iter().filter_map(|entry| Entry::parse(entry)).collect())
@@ -117,7 +118,7 @@ impl Hosts {
     }
 
     /// Returns true if a named target may lead to an address: a public one, one that the list names itself, or for
-    /// `localhost` that of this machine.
+    /// `localhost` an address of this machine.
     #[must_use]
     pub fn may_lead_to(&self, target: &Target, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -167,7 +168,7 @@ impl Entry {
 }
 
 impl Ports {
-    /// Returns true if a port is one of these.
+    /// Returns true if the ports include a port.
     fn hold(self, port: u16) -> bool {
         match self {
             Self::Web => WEB_PORTS.contains(&port),
@@ -192,14 +193,14 @@ pub fn fault(entry: &str) -> Option<&'static str> {
     })
 }
 
-/// Parses a port, 1 to 65535, in digits alone.
+/// Parses a port, 1 to 65535, of digits only.
 #[must_use]
 pub fn parse_port(text: &str) -> Option<u16> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| is_number && *port > 0)
 }
 
-/// Parts a host from its port, which follows after a colon; an IPv6 address before one is in brackets.
+/// Splits a host from its port, which follows after a colon; an IPv6 address before a port is in brackets.
 #[must_use]
 pub fn split(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = text.strip_prefix('[') {
@@ -218,7 +219,7 @@ pub fn split(text: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// Blocks of IPv4 addresses that are not public: the first address, and the bits that all share.
+/// Blocks of IPv4 addresses that are not public: the first address, and the number of common bits.
 const SPECIAL_V4: [([u8; 4], u32); 16] = [
     ([0, 0, 0, 0], 8),       // this network
     ([10, 0, 0, 0], 8),      // private
@@ -237,7 +238,7 @@ const SPECIAL_V4: [([u8; 4], u32); 16] = [
     ([203, 0, 113, 0], 24),  // documentation
     ([224, 0, 0, 0], 3),     // multicast, reserved, broadcast
 ];
-/// The block of public IPv6 addresses.
+/// Block of public IPv6 addresses.
 const PUBLIC_V6: ([u16; 8], u32) = ([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 /// Blocks in it that are not public.
 const SPECIAL_V6: [([u16; 8], u32); 5] = [
@@ -247,10 +248,10 @@ const SPECIAL_V6: [([u16; 8], u32); 5] = [
     ([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48), // AS112
     ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), // documentation
 ];
-/// The block of addresses by which an IPv6 host reaches IPv4 hosts: the last 32 bits are the address (RFC 6052).
+/// Block of addresses by which an IPv6 host reaches IPv4 hosts: the last 32 bits are the address (RFC 6052).
 const NAT64: ([u16; 8], u32) = ([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
-/// Returns true if an address is one of the public internet.
+/// Returns true if an address is public.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {

@@ -1,8 +1,8 @@
-//! The proxy by which a command in a network namespace of its own reaches the hosts that a list names, and no others.
+//! The proxy through which a command in its own network namespace reaches the hosts of a list, and no others.
 //!
-//! The first process of the sandbox listens in the namespace and hands the socket to the call. The call accepts
-//! connections there, resolves the names outside, checks the addresses, and connects to the very address that it has
-//! checked. Everything ends with the command.
+//! The first process of the sandbox listens in the namespace and sends the socket to the call. The call accepts
+//! connections there, resolves the names outside, checks the addresses, and connects to exactly the address that it has
+//! checked. All connections end with the command.
 
 pub mod hosts;
 mod protocol;
@@ -23,34 +23,34 @@ use tokio::time::timeout;
 use hosts::{Host, Hosts, Target};
 use protocol::{Reply, Request};
 
-/// Connections at once; more wait.
+/// Largest number of connections at once; more wait.
 const CONNECTIONS_MAX: usize = 256;
-/// Time in which a client must say what it wants.
+/// Time in which a client must send its request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Time in which a name must be resolved, and time for each connection to one of its addresses.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
-/// Addresses of one name that are tried.
+/// Number of addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
-/// Time after which a connection is accepted again if that failed, as without descriptors.
+/// Time to wait after a failed accept, as without free descriptors.
 const NAP: Duration = Duration::from_millis(50);
-/// Denied hosts that are remembered.
+/// Number of denied hosts that are kept.
 const DENIED_MAX: usize = 50;
 
-/// The proxy of a command. Dropped, it ends with all its connections.
+/// The proxy of a command. It and all its connections end on drop.
 #[derive(Debug)]
 pub struct Proxy {
-    /// The thread that serves.
+    /// Serving thread.
     thread: Option<JoinHandle<()>>,
-    /// Ends the thread; dropped, it does too.
+    /// Sender that ends the thread, also on drop.
     stop: Option<oneshot::Sender<()>>,
-    /// Its list and its findings.
+    /// List and findings.
     shared: Arc<Shared>,
 }
 
 /// The list and the findings of all connections.
 #[derive(Debug)]
 struct Shared {
-    /// The hosts that may be reached.
+    /// Hosts that may be reached.
     hosts: Hosts,
     /// Hosts that were denied, with their ports.
     denied: Mutex<BTreeSet<String>>,
@@ -75,7 +75,7 @@ impl Proxy {
                     () = serve(listener, served) => {}
                 }
             });
-            // A name may still be looked up.
+            // A name may still be resolving.
             runtime.shutdown_background();
         })?;
         Ok(Self { thread: Some(thread), stop: Some(stop), shared })
@@ -98,7 +98,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Accepts connections until it is dropped.
+/// Accepts connections until the future is dropped.
 async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -109,7 +109,7 @@ async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>) {
             Ok((client, _)) => {
                 let shared = shared.clone();
                 connections.spawn(async move {
-                    // One that fails is closed, and its client sees that.
+                    // A failed connection is closed, and its client sees that.
                     let _ = carry(client, &shared).await;
                     drop(place);
                 });
@@ -141,7 +141,7 @@ async fn carry(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// Connects to a target if the list names it and it leads to an address that it may lead to.
+/// Connects to a target if the list names it and it leads to a permitted address.
 async fn open(target: &Target, shared: &Shared) -> Result<TcpStream, Reply> {
     if !shared.hosts.names(target) {
         return Err(Reply::Denied(target.to_string()));
@@ -166,7 +166,7 @@ async fn open(target: &Target, shared: &Shared) -> Result<TcpStream, Reply> {
 }
 
 impl Shared {
-    /// Remembers a host that was denied.
+    /// Records a denied host.
     fn deny(&self, host: String) {
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
         if denied.len() < DENIED_MAX {

@@ -1,5 +1,5 @@
-//! What a client says to the proxy, and the replies: SOCKS5 (RFC 1928) and HTTP's CONNECT (RFC 9110, 9.3.6). The first
-//! byte tells which.
+//! Requests of clients to the proxy, and the replies: SOCKS5 (RFC 1928) and HTTP's CONNECT (RFC 9110, 9.3.6). The first
+//! byte shows which.
 
 use std::io;
 
@@ -7,23 +7,23 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::hosts::{Host, Target, parse_port, split};
 
-/// The first byte of SOCKS5.
+/// First byte of SOCKS5.
 const SOCKS5: u8 = 5;
-/// The command of SOCKS5 that opens a connection.
+/// SOCKS5 command that opens a connection.
 const CONNECT: u8 = 1;
-/// The method of SOCKS5 without a password.
+/// SOCKS5 method without a password.
 const NO_PASSWORD: u8 = 0;
-/// The reply of SOCKS5 if no method suits.
+/// SOCKS5 reply if no method fits.
 const NO_METHOD: u8 = 0xff;
-/// An IPv4 address in SOCKS5.
+/// Type of an IPv4 address in SOCKS5.
 const IPV4: u8 = 1;
-/// A host name in SOCKS5.
+/// Type of a host name in SOCKS5.
 const NAME: u8 = 3;
-/// An IPv6 address in SOCKS5.
+/// Type of an IPv6 address in SOCKS5.
 const IPV6: u8 = 4;
-/// Longest head of a request of HTTP, in bytes.
+/// Longest head of an HTTP request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Most header lines in one.
+/// Largest number of header lines.
 const HEADERS_MAX: usize = 64;
 /// Characters of a host's name that a message repeats.
 const SHOWN_CHARACTERS_MAX: usize = 300;
@@ -33,9 +33,9 @@ const SHOWN_CHARACTERS_MAX: usize = 300;
 pub struct Request {
     /// The host and port as the client wrote them, for messages.
     pub asked: String,
-    /// The target that they name; `None` if the text names none.
+    /// Target that they name; `None` if the text is not a valid one.
     pub target: Option<Target>,
-    /// The protocol, in which the reply is written.
+    /// Protocol of the request and its reply.
     protocol: Protocol,
 }
 
@@ -53,17 +53,17 @@ enum Protocol {
 pub enum Reply {
     /// The connection is open.
     Granted,
-    /// The list does not name this: the host, or an address that is not public and to which a listed host leads.
+    /// The list does not name this host, or a listed host leads to this address, which is not public.
     Denied(String),
-    /// Nothing answers there.
+    /// No server answers there.
     Unreachable,
 }
 
 impl Request {
-    /// Reads a request; `None` if it is none that the proxy serves, which the client has been told.
+    /// Reads a request; returns `None` if the proxy does not serve it, after telling the client.
     ///
     /// # Errors
-    /// Returns that of the connection.
+    /// Returns the error of the connection.
     pub async fn read<S: AsyncRead + AsyncWrite + Unpin>(client: &mut S) -> io::Result<Option<Self>> {
         match client.read_u8().await? {
             SOCKS5 => read_socks(client).await,
@@ -74,7 +74,7 @@ impl Request {
     /// Replies to a request.
     ///
     /// # Errors
-    /// Returns that of the connection.
+    /// Returns the error of the connection.
     pub async fn reply<S: AsyncWrite + Unpin>(&self, client: &mut S, reply: &Reply) -> io::Result<()> {
         match (self.protocol, reply) {
             (Protocol::Socks, Reply::Granted) => reply_socks(client, 0).await,
@@ -95,7 +95,7 @@ impl Request {
         }
     }
 
-    /// Makes a request for a host and a port.
+    /// Creates a request for a host and a port.
     fn new(host: &str, port: u16, protocol: Protocol) -> Self {
         let target = Host::parse(host).map(|host| Target { host, port });
         let written = || {
@@ -106,7 +106,7 @@ impl Request {
     }
 }
 
-/// Reads a request of SOCKS5 after its first byte.
+/// Reads a SOCKS5 request after its first byte.
 async fn read_socks<S: AsyncRead + AsyncWrite + Unpin>(client: &mut S) -> io::Result<Option<Request>> {
     let count = client.read_u8().await?;
     let mut methods = vec![0; usize::from(count)];
@@ -139,12 +139,12 @@ async fn read_socks<S: AsyncRead + AsyncWrite + Unpin>(client: &mut S) -> io::Re
     Ok(Some(Request::new(&host, port, Protocol::Socks)))
 }
 
-/// Replies in SOCKS5; the address that is bound is nobody's business.
+/// Replies in SOCKS5; hides the bound address.
 async fn reply_socks<S: AsyncWrite + Unpin>(client: &mut S, reply: u8) -> io::Result<()> {
     client.write_all(&[SOCKS5, reply, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
 }
 
-/// Reads a request of HTTP after its first byte.
+/// Reads an HTTP request after its first byte.
 async fn read_http<S: AsyncRead + AsyncWrite + Unpin>(
     client: &mut S,
     first: u8,
@@ -154,7 +154,7 @@ async fn read_http<S: AsyncRead + AsyncWrite + Unpin>(
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
         let refusal = match request.parse(&head) {
-            // Nobody may send more before the reply: it could be meant for another server.
+            // A client may send no more before the reply: it could be meant for another server.
             Ok(httparse::Status::Complete(bytes)) if bytes == head.len() => {
                 let target = request.path.and_then(|path| split(path));
                 let target = target.and_then(|(host, port)| Some((host, parse_port(port?)?)));
@@ -196,7 +196,7 @@ async fn reply_http<S: AsyncWrite + Unpin>(client: &mut S, status: &str, text: &
 mod tests {
     use super::*;
 
-    /// Returns what the proxy reads of some bytes, and what it answers before it has a request.
+    /// Returns the request that the proxy reads from some bytes, and its replies before that.
     fn read(bytes: &[u8]) -> (Option<Request>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
