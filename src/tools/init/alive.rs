@@ -1,4 +1,4 @@
-//! Starts the server of a client, as `init` configures it or as the client's file has it, and asks for its tools.
+//! Starts the server of a client, as `init` or the client's file configures it, and asks for its tools.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -13,32 +13,32 @@ use super::piece::Part;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, programs};
 
-/// How long the server may take.
+/// Time in which the server must answer.
 const TIME_MAX: Duration = Duration::from_secs(10);
-/// Bytes of what it says where it fails.
+/// Bytes of a failed server's output that are kept.
 const SAID_BYTES_MAX: u64 = 4096;
-/// Bytes of a client's file.
+/// Largest file of a client, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// A server that was started.
 pub struct Started {
-    /// How many tools it lists.
+    /// Number of tools that it lists.
     pub tools: usize,
     /// Reason not to use an `lbx` of PATH, and the path of this program instead.
     pub other: Option<(String, String)>,
 }
 
-/// Server in a client's file.
+/// A server in a client's file.
 pub struct Entry {
     /// Name of the client.
     pub client: &'static str,
     /// The file.
     pub file: &'static str,
-    /// The program and its arguments.
+    /// Program and its arguments.
     words: Vec<String>,
 }
 
-/// Returns the servers that the files of a workspace have, of every client.
+/// Returns the servers in the files of all clients in a workspace.
 #[must_use]
 pub fn entries(workspace: &Workspace) -> Vec<Entry> {
     let parts = CLIENTS.iter().flat_map(|client| client.parts.iter().map(move |part| (client, part)));
@@ -59,11 +59,11 @@ impl Entry {
         self.words.join(" ")
     }
 
-    /// Starts the server as the client will; `None` for any program but `lbx mcp`, since a file in the workspace says
-    /// no more than that this one may be started.
+    /// Starts the server as the client will; returns `None` for any program but `lbx mcp`, since a file in the
+    /// workspace may start no other.
     ///
     /// # Errors
-    /// Returns the server's own words if it lists no tools.
+    /// Returns the server's output if it lists no tools.
     #[must_use]
     pub fn start(&self, folder: &Path) -> Option<Result<Started, String>> {
         let (program, arguments) = self.words.split_first()?;
@@ -78,11 +78,11 @@ impl Entry {
     }
 }
 
-/// Starts the server with these arguments in a folder, as a client would; where PATH has none that only this account
-/// and root can write, this program.
+/// Starts the server with these arguments in a folder, as a client would; starts this program if PATH has no `lbx` that
+/// only this account and root can write.
 ///
 /// # Errors
-/// Returns the server's own words if it lists no tools.
+/// Returns the server's output if it lists no tools.
 pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
     let (program, other) = match programs::find("lbx", &[folder]) {
         Ok(program) => (program, None),
@@ -95,7 +95,7 @@ pub fn tools(folder: &Path, arguments: &[String]) -> Result<Started, String> {
     Ok(Started { tools: started(&program, folder, arguments)?, other })
 }
 
-/// Starts a program as a server and counts its tools.
+/// Starts a program as a server, and counts its tools.
 fn started(program: &Path, folder: &Path, arguments: &[String]) -> Result<usize, String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder);
@@ -113,7 +113,7 @@ fn started(program: &Path, folder: &Path, arguments: &[String]) -> Result<usize,
     tools.ok_or(said)
 }
 
-/// Greets a server and counts its tools; `None` where it does not answer.
+/// Greets a server, and counts its tools; returns `None` if it does not answer.
 fn ask(server: &mut std::process::Child) -> Option<usize> {
     let (mut stdin, stdout) = (server.stdin.take()?, server.stdout.take()?);
     let hello = json!({

@@ -1,4 +1,4 @@
-//! The clients that `init` knows: which file says what, one entry each.
+//! The clients that `init` knows: their files and the content of these, one entry each.
 
 use std::path::Path;
 
@@ -10,24 +10,24 @@ use super::toml_table::Line;
 
 /// A client.
 pub struct Client {
-    /// The value of `--client`.
+    /// Value of `--client`.
     pub name: &'static str,
-    /// What its files in the workspace get.
+    /// Parts of its files in the workspace.
     pub parts: &'static [Part],
-    /// What switches its own file and shell tools off, where a file in the workspace can.
+    /// Parts that switch off its own file and shell tools, if a file in the workspace can.
     pub exclusive: &'static [Part],
-    /// What a file outside the workspace needs, from the arguments of `lbx` and the workspace: it is shown and never
-    /// written.
+    /// Text for a file outside the workspace, from the arguments of `lbx` and the workspace: lbx shows it and never
+    /// writes it.
     pub shown: Option<fn(&[String], &Path) -> String>,
-    /// How its own tools are switched off, where no file in the workspace does.
+    /// Text that says how to switch off its own tools, if no file in the workspace can.
     pub shown_exclusive: Option<&'static str>,
-    /// Step that only a person can take.
+    /// Step that only a person can do.
     pub by_hand: Option<&'static str>,
     /// Its part of the plugin folder.
     pub plugin: Option<Plugin>,
 }
 
-/// Entry that the others fill in.
+/// Client without parts, the base of all others.
 const CLIENT: Client = Client {
     name: "",
     parts: &[],
@@ -38,24 +38,24 @@ const CLIENT: Client = Client {
     plugin: None,
 };
 
-/// A server in an object of JSON.
+/// Returns a server in a JSON object.
 const fn server(file: &'static str, path: &'static [&'static str], entry: fn(&[String]) -> Value) -> Part {
     Part { file, piece: Piece::Server { path, entry } }
 }
 
-/// A hook, called when the context of a model begins anew.
+/// Returns a hook, called after the context was compacted.
 const fn hook(file: &'static str, path: &'static [&'static str], form: HookForm) -> Part {
     Part { file, piece: Piece::Hook(Hook { path, form }) }
 }
 
-/// Every client.
+/// All clients.
 pub const CLIENTS: &[Client] = &[
     Client {
         name: "claude-code",
         parts: &[
             server(".mcp.json", &["mcpServers", "lbx"], loaded),
             hook(".claude/settings.json", &["hooks", "SessionStart"], AT_START),
-            // Trust and permission are the person's own: this file is not shared.
+            // Trust and permission belong to the person: this file is not shared.
             Part {
                 file: ".claude/settings.local.json",
                 piece: Piece::Items { path: &["enabledMcpjsonServers"], items: &["lbx"] },
@@ -96,7 +96,7 @@ pub const CLIENTS: &[Client] = &[
         name: "gemini",
         parts: &[
             server(".gemini/settings.json", &["mcpServers", "lbx"], plain),
-            // Gemini CLI matches one word exactly, or everything, and only JSON may be printed.
+            // Gemini CLI matches one exact word, or everything, and hooks may only print JSON.
             hook(".gemini/settings.json", &["hooks", "SessionStart"], HookForm::Nested),
             hook(".gemini/settings.json", &["hooks", "PreCompress"], HookForm::Nested),
         ],
@@ -204,9 +204,9 @@ pub const CLIENTS: &[Client] = &[
     Client {
         name: "copilot-cli",
         parts: &[
-            // `.mcp.json` is Claude Code's too, and wins where both name the server.
+            // Claude Code reads `.mcp.json` too, and prefers it if both files name the server.
             server(".github/mcp.json", &["mcpServers", "lbx"], plain),
-            // VS Code reads `.github/hooks` too.
+            // VS Code also reads `.github/hooks`.
             hook(".github/copilot/settings.json", &["hooks", "SessionStart"], HookForm::Flat),
             hook(".github/copilot/settings.json", &["hooks", "PreCompact"], HookForm::Flat),
         ],
@@ -228,7 +228,7 @@ pub const CLIENTS: &[Client] = &[
             server(
                 ".qwen/settings.json",
                 &["mcpServers", "lbx"],
-                // Without it the model has to search for the tools before it can call one.
+                // Without it, the model has to search for the tools before it can call one.
                 |arguments| json!({ "command": "lbx", "args": arguments, "alwaysLoadTools": true }),
             ),
             hook(".qwen/settings.json", &["hooks", "SessionStart"], HookForm::Nested),
@@ -261,7 +261,7 @@ pub const CLIENTS: &[Client] = &[
             server(
                 ".pi/mcp.json",
                 &["mcpServers", "lbx"],
-                // Only direct tools are shown to the model, and by default a call ends after 60 silent seconds.
+                // The model only sees direct tools, and by default a call ends after 60 silent seconds.
                 |arguments| json!({ "command": "lbx", "args": arguments, "exposure": "direct", "timeout": 300 }),
             ),
             Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: |_| PI_EXTENSION.to_owned() } },
@@ -298,7 +298,7 @@ pub const CLIENTS: &[Client] = &[
     },
     Client {
         name: "cline",
-        // One process serves every folder, and starts the servers in the first one.
+        // One process serves all folders, and starts the servers in the first one.
         shown: Some(|arguments, root| {
             format!(
                 "// ~/.cline/data/settings/cline_mcp_settings.json; it serves this folder, wherever Cline is started\n\"mcpServers\": {{\n  \"lbx\": {}\n}}\n",
@@ -310,8 +310,8 @@ pub const CLIENTS: &[Client] = &[
     },
 ];
 
-/// Plugin for `OpenCode`, whose configuration names no hooks. Release 2 calls `setup`; release 1 calls `server`, and
-/// from 1.17.10 on `setup` too, with a context that has no events.
+/// Plugin for `OpenCode`, whose configuration has no hooks. Release 2 calls `setup`; release 1 calls `server`, and from
+/// 1.17.10 on also `setup`, with a context that has no events.
 const OPENCODE_PLUGIN: &str = "\
 // Written by lbx init; `lbx init --client opencode --remove` removes it.
 // What was read before a compaction is no longer in the model's context.
@@ -341,7 +341,7 @@ export default {
 }
 ";
 
-/// Extension for pi, whose settings name no hooks.
+/// Extension for pi, whose settings have no hooks.
 const PI_EXTENSION: &str = "\
 // Written by lbx init; `lbx init --client pi --remove` removes it.
 // What was read before is not in the model's context after a compaction or in a new session.
@@ -352,7 +352,7 @@ export default function (pi) {
 }
 ";
 
-/// Custom agent for VS Code and Copilot CLI, which have no setting that switches their own tools off.
+/// Custom agent for VS Code and Copilot CLI, which cannot switch off their own tools by a setting.
 const GITHUB_AGENT: &str = "\
 ---
 # Written by lbx init for VS Code and Copilot CLI; --remove removes it.
@@ -363,7 +363,7 @@ tools: ['lbx/*']
 Use the tools of the MCP server lbx for every file and command.
 ";
 
-/// Custom agent for Kiro, whose permissions no file in the workspace holds.
+/// Custom agent for Kiro, whose permissions are not in a file of the workspace.
 const KIRO_AGENT: &str = "\
 ---
 # Written by lbx init; `lbx init --client kiro --remove` removes it.
@@ -373,13 +373,13 @@ tools: [\"@mcp\"]
 Use the tools of the MCP server lbx for every file and command.
 ";
 
-/// List of Cline's own tools that a person switches off.
+/// List of Cline's own tools for a person to switch off.
 const CLINE_TOOLS: &str = r#"
 // ~/.cline/data/settings/global-settings.json, for every folder
 "disabledTools": ["read_files", "search_codebase", "run_commands", "editor", "apply_patch"]
 "#;
 
-/// A profile of Zed's agent, which a project's settings cannot hold.
+/// Profile of Zed's agent, which a project's settings cannot hold.
 const ZED_PROFILE: &str = r#"// ~/.config/zed/settings.json
 "agent": {
   "default_profile": "lbx",
@@ -393,7 +393,7 @@ const ZED_PROFILE: &str = r#"// ~/.config/zed/settings.json
 }
 "#;
 
-/// The client of that name.
+/// Returns a client by name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Client> {
     CLIENTS.iter().find(|client| client.name == name)

@@ -1,5 +1,5 @@
-//! What earlier calls of `init` did to a file, as far as the history tells. By that `--remove` brings back
-//! the bytes from before, and takes out nothing that the user had there already.
+//! Changes that earlier calls of `init` made to a file, as far as the history has them. With these, `--remove` restores
+//! the old bytes, and removes nothing that the user already had.
 
 use crate::engine::change::{Change, Current};
 use crate::engine::journal::{self, FileEntry, Version};
@@ -7,36 +7,36 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::tools::Tool as _;
 
-/// The texts of a file before and after one call of `init`; empty where there was no file.
+/// Text of a file before and after one call of `init`; empty if there was no file.
 pub struct Put {
-    /// Before.
+    /// Text before.
     pub before: String,
-    /// After.
+    /// Text after.
     pub after: String,
 }
 
-/// What was there before `init` was called.
+/// State of a file before `init` was called.
 pub enum Original {
-    /// No file.
+    /// The file did not exist.
     Missing,
-    /// These bytes.
+    /// Bytes of the file.
     Bytes(Vec<u8>),
 }
 
-/// What earlier calls did to one file.
+/// Changes of earlier calls to one file.
 #[derive(Default)]
 pub struct Earlier {
-    /// What was there before them, where nobody else has changed the file since.
+    /// State before them, if nobody else has changed the file since.
     pub original: Option<Original>,
-    /// The calls; none where the history does not tell.
+    /// Calls; empty if the history has none.
     pub puts: Vec<Put>,
 }
 
 impl Earlier {
-    /// Looks at what the history has of a file that is set up now; `is_set_up` tells whether a text is.
+    /// Reads the history of a file that is set up now; `is_set_up` tests a text.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn of(
         change: &Change<'_>,
         current: &Current,
@@ -58,7 +58,7 @@ impl Earlier {
                 earlier.puts.push(Put { before, after });
             }
         }
-        // From the bytes that stand there back to the first that are not set up.
+        // Goes back from the current bytes to the first ones that are not set up.
         let mut sha256 = current.sha256();
         let mut visited = vec![sha256];
         while let Some(call) = call_that_left(&entries, sha256, &visited) {
@@ -77,18 +77,18 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// Whether an earlier call added what `stands` finds in a text.
+    /// Returns true if an earlier call added the piece that `stands` finds in a text.
     pub fn added(&self, stands: impl Fn(&str) -> bool) -> bool {
         self.puts.iter().any(|put| !stands(&put.before) && stands(&put.after))
     }
 
-    /// Whether the file was there before `init` first changed it, as far as is known.
+    /// Returns true if the file existed before `init` first changed it, as far as known.
     pub fn was_there(&self) -> bool {
         self.puts.first().is_some_and(|put| !put.before.is_empty())
     }
 }
 
-/// What `init` did to a file, the oldest first.
+/// Returns the changes of `init` to a file, oldest first.
 fn entries(change: &Change<'_>, current: &Current) -> Result<Vec<FileEntry>, Error> {
     let Some(state) = change.state() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
@@ -105,7 +105,7 @@ fn entries(change: &Change<'_>, current: &Current) -> Result<Vec<FileEntry>, Err
     Ok(found.into_iter().map(|(_, file)| file).collect())
 }
 
-/// The newest call that left the bytes `after`, found others, and was not looked at already.
+/// Returns the newest call that wrote the bytes `after`, changed the file, and was not visited yet.
 fn call_that_left<'e>(entries: &'e [FileEntry], after: Sha256, visited: &[Sha256]) -> Option<&'e FileEntry> {
     entries.iter().rev().find(|entry| {
         entry.after.as_ref().is_some_and(|version| version.sha256 == after)

@@ -1,4 +1,4 @@
-//! `init`: the configuration that makes a client use lbx.
+//! `init`: writes the configuration that makes a client use lbx.
 
 mod alive;
 mod clients;
@@ -27,19 +27,18 @@ use crate::error::{Error, ErrorKind};
 use crate::text::jsonc::{self, Fault};
 use crate::text::{diff, escaped};
 
-/// The program that a client starts, where it is on PATH.
+/// Program that a client starts, if it is on PATH.
 const PROGRAM: &str = "lbx";
-/// Bytes of a diff in the answer, a file.
+/// Bytes of a file's diff in the response.
 const DIFF_BYTES_MAX: usize = 20_000;
 
 /// Set up a client to use lbx over MCP in this workspace
 ///
-/// Writes the client's own file in the workspace and, where it has hooks, one that tells lbx when the
-/// context is compacted. Everything else in the files stays as it is, comments included. A file that
-/// cannot be understood is not changed. The response has the diff; --dry-run shows it without changing
-/// anything, a second call changes nothing, and --remove removes what init added. With --plugin it writes
-/// a folder instead that Claude Code and Codex install as a plugin. Without --client or --plugin it lists
-/// the clients.
+/// Writes the client's own file in the workspace and, if it has hooks, one that tells lbx when the context is
+/// compacted. The rest of the files is unchanged, comments included. A file that cannot be parsed is not changed. The
+/// response has the diff; --dry-run shows it without changing anything, a second call changes nothing, and --remove
+/// removes what init added. With --plugin it writes a folder instead that Claude Code and Codex install as a plugin.
+/// Without --client or --plugin it lists the clients.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Client: claude-code, codex, gemini, opencode, cursor, vscode, zed, goose, copilot-cli, qwen-code, pi,
@@ -53,7 +52,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub remove: bool,
-    /// Switch off the client's own file and shell tools too, where it has a setting for that
+    /// Switch off the client's own file and shell tools too, if it has a setting
     #[arg(long)]
     #[serde(default)]
     pub exclusive: bool,
@@ -64,36 +63,36 @@ pub struct Request {
     #[arg(long, value_name = "FORM", default_value = "text")]
     #[serde(default = "text_form")]
     pub results: String,
-    /// Have a person at the client agree to each change
+    /// Ask a person at the client about each change
     #[arg(long)]
     #[serde(default)]
     pub confirm: bool,
-    /// Tools of a model family instead of lbx's own
+    /// Tools of a model family instead of lbx's
     #[arg(long, value_name = "NAME")]
     pub dialect: Option<String>,
-    /// Whether to do it, and why.
+    /// Dry run and reason.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
 }
 
-/// The form of results that a model reads once.
+/// Returns the result form that a model reads once.
 fn text_form() -> String {
     "text".to_owned()
 }
 
-/// What was set up.
+/// Result of a setup.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The files that changed, or would
+    /// Files that changed, or would
     pub files: Vec<Changed>,
     /// Result of starting the server as the client will
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// What is left to the user, such as an entry in a file that is not in the workspace
+    /// Steps left to the user, such as an entry in a file outside the workspace
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The clients, where none is named
+    /// The clients, if none is named
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<&'static str>,
 }
@@ -103,11 +102,11 @@ pub struct Response {
 pub struct Changed {
     /// The file
     pub path: String,
-    /// What changed in it
+    /// Its diff
     pub diff: String,
 }
 
-/// The tool.
+/// The `init` tool.
 pub struct Init;
 
 impl Tool for Init {
@@ -168,7 +167,7 @@ impl Tool for Init {
     }
 }
 
-/// The arguments of `lbx` for a client. Its model reads the text of a result; each process of the client has a
+/// Returns the arguments of `lbx` for a client. Its model reads the text of a result; each process of the client has a
 /// session, which its hooks find.
 fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, Error> {
     if !["text", "json"].contains(&request.results.as_str()) {
@@ -185,16 +184,16 @@ fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, Error> {
 
 /// Result of starting the server as the client will.
 struct SeenAlive {
-    /// The program that the client is to start.
+    /// Program that the client is to start.
     program: String,
     /// Sentence for the user.
     said: String,
 }
 
-/// Starts the server as the client will: its own tools are switched off only where that one answers.
+/// Starts the server as the client will: the client's own tools are switched off only if it answers.
 ///
 /// # Errors
-/// `invalid_request` where the server takes no such arguments.
+/// Fails with `invalid_request` if the server rejects the arguments.
 fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Result<SeenAlive, Error> {
     let command = arguments.join(" ");
     let Started { tools, other } = alive::tools(engine.workspace.root(), arguments).map_err(|why| {
@@ -203,7 +202,7 @@ fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Resul
     let started = format!("`lbx {command}` starts and lists {tools} tools");
     Ok(match other {
         None => SeenAlive { program: PROGRAM.to_owned(), said: started },
-        // Without its own tools and without a server the model could do nothing.
+        // With neither its own tools nor a server, the model could do nothing.
         Some((why, program)) if request.exclusive => {
             let said = format!("{started}; the entry names {program}, since {why}");
             SeenAlive { program, said }
@@ -215,37 +214,37 @@ fn seen_alive(engine: &Engine, arguments: &[String], request: &Request) -> Resul
     })
 }
 
-/// What is set up for a client.
+/// Parts to set up for a client.
 struct Setup {
     /// The client.
     client: &'static Client,
-    /// The arguments of `lbx`.
+    /// Arguments of `lbx`.
     arguments: Vec<String>,
-    /// What its files get.
+    /// Parts of its files.
     parts: Vec<&'static Part>,
-    /// How to install its plugin.
+    /// Text that says how to install its plugin.
     install: Option<&'static str>,
 }
 
-/// Returns what a client's own files get.
+/// Returns the setup of a client's own files.
 ///
 /// # Errors
-/// `invalid_request` for an unknown client or wrong arguments.
+/// Fails with `invalid_request` for an unknown client or wrong arguments.
 fn client_setup(name: &str, request: &Request) -> Result<Setup, Error> {
     let names = || CLIENTS.iter().map(|client| client.name).collect::<Vec<_>>().join(", ");
     let client = clients::find(name).ok_or_else(|| {
         Error::invalid(format!("unknown client {name:?} (there are: {})", names())).detail("field", "client")
     })?;
-    // What an earlier call switched off is switched on again, whether this one says --exclusive or not.
+    // Switches on again what an earlier call switched off, with or without --exclusive.
     let exclusive = client.exclusive.iter().filter(|_| request.exclusive || request.remove);
     let parts = client.parts.iter().chain(exclusive).collect();
     Ok(Setup { client, arguments: arguments(client, request)?, parts, install: None })
 }
 
-/// Returns what the plugin folder gets, for each client that takes one.
+/// Returns the setups of the plugin folder, one for each client with a plugin.
 ///
 /// # Errors
-/// `invalid_request` for wrong arguments.
+/// Fails with `invalid_request` for wrong arguments.
 fn plugin_setups(request: &Request) -> Result<Vec<Setup>, Error> {
     let plugins = CLIENTS.iter().filter_map(|client| Some((client, client.plugin.as_ref()?)));
     let setup = |(client, plugin): (&'static Client, &'static Plugin)| {
@@ -256,12 +255,12 @@ fn plugin_setups(request: &Request) -> Result<Vec<Setup>, Error> {
 }
 
 impl Setup {
-    /// Returns for whom its parts are made.
+    /// Returns the client and the arguments for its parts.
     fn whom<'a>(&'a self, program: &'a str) -> For<'a> {
         For { client: self.client.name, program, arguments: &self.arguments }
     }
 
-    /// Returns what no file says: an entry of the user's own file, or what to do instead.
+    /// Returns the steps that no file covers: an entry in the user's own file, or another action.
     fn left_to_the_user(&self, engine: &Engine, request: &Request) -> Vec<String> {
         let root = engine.workspace.root();
         if let (Some(install), Some(folder)) = (self.install, &request.plugin) {
@@ -282,7 +281,7 @@ impl Setup {
     }
 }
 
-/// Changes the files in a folder, all or none; answers the files and what is left in them for the user to remove.
+/// Changes the files in a folder, all or none; returns the files, and leftovers in them for the user to remove.
 fn change(
     engine: &mut Engine,
     setups: &[Setup],
@@ -319,38 +318,38 @@ fn change(
     Ok((changed, left))
 }
 
-/// A file of a client's, as it is.
+/// A client's file and the parts for it.
 struct ClientFile<'p> {
-    /// What belongs into it.
+    /// Parts that belong into it.
     parts: Vec<(&'p Part, For<'p>)>,
-    /// The file.
+    /// Current file.
     current: Current,
 }
 
 impl ClientFile<'_> {
-    /// Its name in messages.
+    /// Returns its name in messages.
     fn shown(&self) -> &str {
         self.current.place().shown()
     }
 
-    /// Its parts, in order.
+    /// Returns its parts, in order.
     fn pieces(&self) -> impl DoubleEndedIterator<Item = &Part> {
         self.parts.iter().map(|(part, _)| *part)
     }
 
-    /// Its text.
+    /// Returns its text.
     fn text(&self) -> Result<&str, Error> {
         std::str::from_utf8(self.current.bytes()).map_err(|_| self.refused("the file is not UTF-8"))
     }
 
-    /// Why it is not changed.
+    /// Returns the error if it is not changed.
     fn refused(&self, why: &str) -> Error {
         Error::new(ErrorKind::InvalidRequest, format!("{}: {why}", self.shown()))
             .at(self.shown().to_owned())
             .suggest("Correct the file by hand, or add the entry yourself; nothing was changed.")
     }
 
-    /// What it is to be with its parts; `None` where it is that already.
+    /// Returns the file with its parts; `None` if nothing changes.
     fn with(&self) -> Result<Option<Original>, Error> {
         let before = self.text()?;
         let put = |text: String, (part, whom): &(&Part, For<'_>)| part.piece.put(&text, *whom);
@@ -359,8 +358,8 @@ impl ClientFile<'_> {
         Ok((after != before).then(|| Original::Bytes(after.into_bytes())))
     }
 
-    /// What it is to be without its parts; `None` where it is that already. What nobody knows to be lbx's
-    /// is left, and told.
+    /// Returns the file without its parts; `None` if nothing changes. Pieces that may not be lbx's are left, and added
+    /// to `left`.
     fn without(&self, change: &Change<'_>, left: &mut Vec<String>) -> Result<Option<Original>, Error> {
         let before = self.text()?;
         let take_out = |text: &str, earlier: &Earlier| {
@@ -368,13 +367,13 @@ impl ClientFile<'_> {
             let take_out = |text: String, part: &Part| part.piece.take_out(&text, earlier);
             self.pieces().rev().try_fold(text.to_owned(), take_out)
         };
-        // What has no mark of lbx's stays where no earlier call is known.
+        // Pieces without lbx's mark stay if no earlier call is known.
         let unknown = Earlier::default();
         take_out(before, &unknown).map_err(|Fault(why)| self.refused(&why))?;
         let is_set_up = |text: &str| {
             let mut marked = self.pieces().filter(|part| part.piece.is_marked()).peekable();
             if marked.peek().is_none() {
-                // A file of which lbx has no piece with a mark.
+                // A file that has no marked piece of lbx.
                 return self.pieces().all(|part| part.piece.unmarked_in(text).is_some());
             }
             marked.any(|part| part.piece.take_out(text, &unknown).is_ok_and(|without| without != text))

@@ -1,4 +1,4 @@
-//! What `init` puts into a file, and how it takes it out again.
+//! The pieces that `init` puts into a file, and how it removes them.
 
 use serde_json::{Value, json};
 
@@ -8,112 +8,112 @@ use crate::text::jsonc::{self, Fault};
 
 /// A piece with its file.
 pub struct Part {
-    /// The file in the workspace.
+    /// File in the workspace.
     pub file: &'static str,
-    /// What belongs into it.
+    /// Piece that belongs into it.
     pub piece: Piece,
 }
 
-/// What belongs into a file.
+/// A piece that belongs into a file.
 pub enum Piece {
-    /// The server, in an object of JSON, perhaps with comments.
+    /// The server, in a JSON object, perhaps with comments.
     Server {
-        /// The names that lead to it.
+        /// Names that lead to it.
         path: &'static [&'static str],
-        /// The entry, from the arguments of `lbx`.
+        /// Entry, from the arguments of `lbx`.
         entry: fn(&[String]) -> Value,
     },
-    /// The server, as a table of TOML.
+    /// The server, as a TOML table.
     Table {
-        /// The table.
+        /// Name of the table.
         name: &'static str,
     },
     /// A line of a TOML table.
     Line(Line),
     /// A hook.
     Hook(Hook),
-    /// A number that the file must have beside what else is put into it.
+    /// A number that the file must have together with the other pieces.
     Frame {
         /// Its name.
         name: &'static str,
-        /// The number.
+        /// Number.
         number: u64,
     },
-    /// Texts in a list. They have no mark of lbx's: only those go that an earlier call is known to have added.
+    /// Texts in a list. They have no mark of lbx: only those are removed that an earlier call is known to have added.
     Items {
-        /// The names that lead to the list.
+        /// Names that lead to the list.
         path: &'static [&'static str],
-        /// The texts.
+        /// Texts.
         items: &'static [&'static str],
     },
-    /// Texts in an object, each under its name; they go as [`Self::Items`] do.
+    /// Texts in an object, each under its name; removed as [`Self::Items`] are.
     Settings {
-        /// The names that lead to the object.
+        /// Names that lead to the object.
         path: &'static [&'static str],
-        /// The names with their texts.
+        /// Names with their texts.
         settings: &'static [(&'static str, &'static str)],
     },
-    /// All of a file, which is lbx's own.
+    /// A whole file, which belongs to lbx.
     Whole {
-        /// Makes the text; it says that lbx wrote it.
+        /// Function that makes the text, which says that lbx wrote it.
         text: fn(For<'_>) -> String,
     },
 }
 
-/// A hook, called when the context of a model begins anew.
+/// A hook, called after the context was compacted.
 pub struct Hook {
-    /// The names that lead to the list of hooks.
+    /// Names that lead to the list of hooks.
     pub path: &'static [&'static str],
-    /// How the client writes it.
+    /// Form in the client's file.
     pub form: HookForm,
 }
 
-/// How a client writes a hook.
+/// Form of a hook in a client's file.
 #[derive(Clone, Copy)]
 pub enum HookForm {
-    /// In a group that a pattern guards; what the hook prints is shown to the model.
+    /// In a group with a pattern; the model sees the output of the hook.
     Shown {
-        /// When the hook is called.
+        /// Pattern of events.
         matcher: &'static str,
     },
     /// In a group.
     Nested,
-    /// With its kind.
+    /// With its type.
     Flat,
-    /// The command alone.
+    /// Only the command.
     Bare,
 }
 
-/// What Claude Code and Codex call at the beginning of a context.
+/// Hook of Claude Code and Codex at the start of a context.
 pub const AT_START: HookForm = HookForm::Shown { matcher: "startup|clear|compact" };
 
-/// What a hook of lbx's calls, by which it is found again.
+/// Command of lbx's hooks, by which they are found again.
 const HOOK_SIGN: &str = "lbx session compact";
-/// What a file of lbx's own says in it.
+/// Text that marks a file as lbx's own.
 pub const OWN_SIGN: &str = "Written by lbx init";
 
-/// For whom a piece is made.
+/// Client and arguments that a piece is made for.
 #[derive(Clone, Copy)]
 pub struct For<'a> {
-    /// The client's name, with which its sessions begin.
+    /// Client's name, with which its sessions begin.
     pub client: &'static str,
-    /// The program that the client starts: `lbx`, or its path.
+    /// Program that the client starts: `lbx`, or its path.
     pub program: &'a str,
     /// Its arguments.
     pub arguments: &'a [String],
 }
 
-/// Returns the entry of Claude Code: without `alwaysLoad` a model that searches for its tools meets none of these.
+/// Returns the entry of Claude Code: without `alwaysLoad`, a model that searches for tools does not find these.
 pub fn loaded(arguments: &[String]) -> Value {
     json!({ "command": "lbx", "args": arguments, "alwaysLoad": true })
 }
 
-/// The entry that most clients want.
+/// Returns the entry that most clients expect.
 pub fn plain(arguments: &[String]) -> Value {
     json!({ "command": "lbx", "args": arguments })
 }
 
-/// An entry that starts another program in place of `lbx`.
+/// Returns an entry that starts another program instead of `lbx`.
 pub fn started_by(program: &str, mut entry: Value) -> Value {
     let command = entry.get_mut("command");
     let word = match command {
@@ -127,8 +127,8 @@ pub fn started_by(program: &str, mut entry: Value) -> Value {
 }
 
 impl Hook {
-    /// The hook: what was read counts as unread from then on, and a context that can be shown it is told what
-    /// was done.
+    /// Returns the hook: it marks everything read as unread, and tells the new context, if the client can, what the
+    /// session did.
     pub fn item(&self, client: &str) -> Value {
         let session = format!("{client}@parent");
         let command = format!("{HOOK_SIGN} --session {session} >/dev/null");
@@ -146,7 +146,7 @@ impl Hook {
 }
 
 impl Piece {
-    /// Whether it is known as lbx's wherever it stands.
+    /// Returns true if it has a mark by which lbx finds it.
     pub const fn is_marked(&self) -> bool {
         match self {
             Self::Server { .. } | Self::Table { .. } | Self::Line(_) | Self::Hook(_) | Self::Whole { .. } => {
@@ -156,7 +156,7 @@ impl Piece {
         }
     }
 
-    /// True for the server.
+    /// Returns true for the server.
     pub const fn is_server(&self) -> bool {
         matches!(self, Self::Server { .. } | Self::Table { .. })
     }
@@ -180,10 +180,10 @@ impl Piece {
         }
     }
 
-    /// The text with this piece.
+    /// Returns the text with this piece.
     ///
     /// # Errors
-    /// Why it cannot be put in.
+    /// Returns the reason why it cannot be added.
     pub fn put(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
         match self {
             Self::Server { path, entry } => {
@@ -220,10 +220,10 @@ impl Piece {
         }
     }
 
-    /// The text without this piece; what has no mark of lbx's stays unless an earlier call added it.
+    /// Returns the text without this piece; a piece without lbx's mark stays unless an earlier call added it.
     ///
     /// # Errors
-    /// Why it cannot be taken out.
+    /// Returns the reason why it cannot be removed.
     pub fn take_out(&self, text: &str, earlier: &Earlier) -> Result<String, Fault> {
         match self {
             Self::Server { path, .. } => jsonc::remove(text, path),
@@ -254,7 +254,7 @@ impl Piece {
         }
     }
 
-    /// What of this piece has no mark of lbx's and stands in a text, all of it, in words.
+    /// Returns the unmarked content of this piece, for a reader, if a text has all of it.
     pub fn unmarked_in(&self, text: &str) -> Option<String> {
         match self {
             Self::Items { path, items } if items.iter().all(|item| lists(text, path, item)) => {
@@ -271,18 +271,18 @@ impl Piece {
     }
 }
 
-/// Whether a list holds a text.
+/// Returns true if a list holds a text.
 fn lists(text: &str, path: &[&str], item: &str) -> bool {
     let list = jsonc::get(text, path).ok().flatten();
     list.as_ref().and_then(Value::as_array).is_some_and(|list| list.iter().any(|it| it == item))
 }
 
-/// Whether a value is a text.
+/// Returns true if a value is a given text.
 fn says(text: &str, path: &[&str], value: &str) -> bool {
     jsonc::get(text, path).is_ok_and(|found| found.is_some_and(|found| found == value))
 }
 
-/// An item of a list as JSON has it, by which it is found again.
+/// Returns an item of a list as JSON writes it, to find it again.
 fn quoted(item: &str) -> String {
     format!("\"{item}\"")
 }

@@ -7,14 +7,14 @@ use super::piece::{AT_START, For, Hook, OWN_SIGN, Part, Piece, loaded, plain, st
 
 /// A client's part of the folder.
 pub struct Plugin {
-    /// Its files, from the folder.
+    /// Its files, relative to the folder.
     pub parts: &'static [Part],
-    /// How to install it; `DIR` stands for the folder.
+    /// Text that says how to install it; `DIR` means the folder.
     pub install: &'static str,
 }
 
-/// What Claude Code reads. Server and hook are in the manifest, since both clients read `.mcp.json` and
-/// `hooks/hooks.json`, and each needs others.
+/// Part for Claude Code. Server and hook are in the manifest, since both clients read `.mcp.json` and
+/// `hooks/hooks.json`, and each needs a different one.
 pub const CLAUDE_CODE: Plugin = Plugin {
     parts: &[
         whole(".claude-plugin/plugin.json", |whom| {
@@ -30,7 +30,7 @@ pub const CLAUDE_CODE: Plugin = Plugin {
     install: "Claude Code: `claude plugin marketplace add DIR`, then `claude plugin install lbx@lbx`; for one session `claude --plugin-dir DIR`.\n",
 };
 
-/// What Codex reads.
+/// Part for Codex.
 pub const CODEX: Plugin = Plugin {
     parts: &[
         whole(".codex-plugin/plugin.json", |whom| {
@@ -56,10 +56,10 @@ pub const CODEX: Plugin = Plugin {
 /// Name of the plugin, its list and its server.
 const NAME: &str = "lbx";
 
-/// The skill, which teaches the tools with the text of `lbx help agents`.
+/// Skill that teaches the tools with the text of `lbx help agents`.
 const SKILL: Part = whole("skills/lbx/SKILL.md", |_| format!("{SKILL_HEAD}{AGENTS}"));
 
-/// The page of `lbx help agents`.
+/// Text of `lbx help agents`.
 const AGENTS: &str = include_str!("../../cli/agents.md");
 
 /// First part of the skill: when to use it, and how the commands that follow are called as tools.
@@ -77,12 +77,12 @@ shell where the server is not running. A file that only the client's own tools h
 
 ";
 
-/// All of a file.
+/// Returns a part that is a whole file.
 const fn whole(file: &'static str, text: fn(For<'_>) -> String) -> Part {
     Part { file, piece: Piece::Whole { text } }
 }
 
-/// Returns what the plugin is, and who wrote it.
+/// Returns the description of the plugin, with its author.
 fn description() -> String {
     format!("File tools with undo, and confined commands. {OWN_SIGN}")
 }
@@ -92,7 +92,7 @@ fn hook(whom: For<'_>) -> Value {
     Hook { path: &[], form: AT_START }.item(whom.client)
 }
 
-/// Returns a manifest with what both clients read.
+/// Returns a manifest with the fields that both clients read.
 fn manifest(whom: For<'_>, server: Value, hooks: Value) -> Value {
     let mut manifest = json!({
         "name": NAME,
@@ -108,7 +108,7 @@ fn manifest(whom: For<'_>, server: Value, hooks: Value) -> Value {
     manifest
 }
 
-/// Returns a file of JSON.
+/// Returns a value as a JSON file.
 fn text(value: &Value) -> String {
     format!("{value:#}\n")
 }

@@ -1,4 +1,4 @@
-//! One table of a TOML file, or one line of it, set or removed; everything else stays byte for byte.
+//! Sets or removes one table of a TOML file, or one line of it; the rest stays byte for byte.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use toml::de::{DeTable, DeValue};
 use crate::text::checked::{peek, peek_str};
 use crate::text::jsonc::Fault;
 
-/// The text with the table, whose lines are `body`, in place of it and all tables below it.
+/// Returns the text with the table, whose lines are `body`, in place of the old table and the tables below it.
 ///
 /// # Errors
-/// Where the text is not TOML, or names the table in another way.
+/// Fails if the text is not TOML, or names the table in another way.
 pub fn set(text: &str, table: &str, body: &str) -> Result<String, Fault> {
     must_parse(text)?;
     let newline = newline_of(text);
@@ -54,13 +54,13 @@ fn string(value: &DeValue<'_>) -> Option<String> {
     if let DeValue::String(text) = value { Some(text.to_string()) } else { None }
 }
 
-/// A key of a table, on a line that says who wrote it.
+/// A key of a table, on a line with the mark of its writer.
 pub struct Line {
     /// Name of the table.
     pub table: &'static str,
     /// Name of the key.
     pub key: &'static str,
-    /// Value, as TOML writes it.
+    /// Value in TOML.
     pub value: &'static str,
 }
 
@@ -68,7 +68,7 @@ impl Line {
     /// Returns the text with the line, in its table; a key that has the value already stays as it is.
     ///
     /// # Errors
-    /// Fails if the text is not TOML, or sets the key or the table otherwise.
+    /// Fails if the text is not TOML, or sets the key or the table in another way.
     pub fn set(&self, text: &str, sign: &str) -> Result<String, Fault> {
         let Self { table, key, value } = self;
         must_parse(text)?;
@@ -110,7 +110,7 @@ impl Line {
         Ok(if is_empty { without(&text, std::slice::from_ref(header)) } else { text })
     }
 
-    /// Returns the value that a text gives the key.
+    /// Returns the value of the key in a text.
     fn found<'t>(&self, text: &'t str) -> Option<&'t str> {
         let parsed = DeTable::parse(text).ok()?;
         let DeValue::Table(table) = parsed.get_ref().get(self.table)?.get_ref() else { return None };
@@ -123,7 +123,7 @@ impl Line {
     }
 }
 
-/// Returns the text with a table behind it.
+/// Returns the text with a table added at its end.
 fn appended(text: &str, table: &str) -> String {
     if text.trim().is_empty() {
         return table.to_owned();
@@ -133,20 +133,20 @@ fn appended(text: &str, table: &str) -> String {
     format!("{text}{end}{newline}{table}")
 }
 
-/// Returns the line ending that a text has.
+/// Returns the line ending of a text.
 fn newline_of(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// Refuses a text that has the table in two forms.
+/// Fails if the text has the table in two forms.
 fn must_be_set_once(text: &str, table: &str) -> Result<(), Fault> {
     must_parse(text).map_err(|_| Fault(format!("`{table}` is already set in another form than [{table}]")))
 }
 
-/// The text without the table, the tables below it, and one blank line before each.
+/// Returns the text without the table, the tables below it, and one blank line before each.
 ///
 /// # Errors
-/// Where the text is not TOML.
+/// Fails if the text is not TOML.
 pub fn remove(text: &str, table: &str) -> Result<String, Fault> {
     must_parse(text)?;
     let without = without(text, &spans_of(text, table));
@@ -154,8 +154,8 @@ pub fn remove(text: &str, table: &str) -> Result<String, Fault> {
     Ok(without)
 }
 
-/// The text without these parts of it, and without one blank line before each; at the beginning of the text
-/// the blank lines that follow go.
+/// Returns the text without these parts, and without one blank line before each; at the start of the text, removes the
+/// blank lines after the part.
 fn without(text: &str, spans: &[Range<usize>]) -> String {
     let mut text = text.to_owned();
     for span in spans.iter().rev() {
@@ -171,7 +171,7 @@ fn without(text: &str, spans: &[Range<usize>]) -> String {
     text
 }
 
-/// Where the table and those below it stand, in order: from a header to the last line before the next header
+/// Returns the ranges of the table and those below it, in order: from a header to the last line before the next header
 /// that is neither blank nor a comment.
 fn spans_of(text: &str, table: &str) -> Vec<Range<usize>> {
     let wanted: Vec<String> = table.split('.').map(str::to_owned).collect();
@@ -206,7 +206,7 @@ fn lines_of(text: &str) -> Vec<Range<usize>> {
     lines
 }
 
-/// The names in the header of a table.
+/// Returns the names in the header of a table.
 fn names_in(header: &str) -> Vec<String> {
     let Ok(parsed) = DeTable::parse(header) else { return Vec::new() };
     let mut table = parsed.get_ref();
@@ -219,7 +219,7 @@ fn names_in(header: &str) -> Vec<String> {
     names
 }
 
-/// Where the line that begins at `at` ends, with all lines of a value that begins in it. The text is TOML.
+/// Returns the end of the line that begins at `at`, with all lines of a value that begins in it. The text is TOML.
 fn line_end(text: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(byte) = text.get(at) {
@@ -235,7 +235,7 @@ fn line_end(text: &[u8], mut at: usize) -> usize {
     text.len()
 }
 
-/// Where the string ends that begins at `start` with `quote`.
+/// Returns the end of the string that begins at `start` with `quote`.
 fn string_end(text: &[u8], start: usize, quote: u8) -> usize {
     let long = [quote; 3];
     let is_long = peek(text, start..).starts_with(&long);
@@ -246,7 +246,7 @@ fn string_end(text: &[u8], start: usize, quote: u8) -> usize {
             at += 2;
         } else if peek(text, at..).starts_with(close) {
             at += close.len();
-            // A long one may itself end in up to two quotes.
+            // A long string may itself end in up to two quotes.
             let more = peek(text, at..).iter().take_while(|byte| is_long && **byte == quote).count();
             return at + more;
         } else {
@@ -256,7 +256,7 @@ fn string_end(text: &[u8], start: usize, quote: u8) -> usize {
     text.len()
 }
 
-/// Refuses a text that is not TOML.
+/// Fails if the text is not TOML.
 fn must_parse(text: &str) -> Result<(), Fault> {
     DeTable::parse(text).map(drop).map_err(|error| Fault(error.message().to_owned()))
 }

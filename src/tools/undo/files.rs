@@ -1,4 +1,4 @@
-//! The bytes of each file when changes are taken back or done again.
+//! Plans the bytes of each file for undo and redo.
 
 use std::collections::BTreeMap;
 
@@ -13,63 +13,63 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::merge::{self, Alike, Conflict, Labels};
 
-/// Bytes of the conflicts that a refusal shows.
+/// Bytes of the conflicts that an error shows.
 const CONFLICTS_BYTES: usize = 4_000;
 
-/// What a caller on the command line is told beside the field.
+/// Hint for a caller on the command line.
 pub const MERGE_FLAG: &str = "On the command line: --merge.";
-/// What to do with a file that others changed since.
+/// Suggestion for a file that others changed since.
 const OFFERED: &str = "Read the file and edit it. To keep both changes where they do not touch each other, set `merge` to true.";
-/// The same where both changes cannot be kept.
+/// Suggestion if both changes cannot be kept.
 const NOT_MERGED: &str =
     "Read the file and edit it. With `seq`, `undo` takes back another change by its number.";
-/// What to do where the bytes of a version are lost.
+/// Suggestion if the bytes of a version are lost.
 pub const LOST: &str =
     "Undo the other files by `path`. What is lost can only come from a copy outside the workspace.";
 
-/// How changes are taken back.
+/// Options of an undo or redo.
 #[derive(Debug, Default, Clone)]
 pub struct Manner {
-    /// Whether to keep what others have changed since.
+    /// True to keep later changes of others.
     pub merge: bool,
-    /// What to do with what others changed between the changes.
+    /// Handling of others' changes between the changes.
     pub between: Interleaved,
-    /// The change that is taken back by itself, where later ones may have come after it.
+    /// Change that is undone alone, even if later ones followed.
     pub single: Option<u64>,
-    /// Texts that no backup has, since part of a change makes them.
+    /// Texts without a backup, since a part of a change makes them.
     pub texts: BTreeMap<Sha256, Vec<u8>>,
 }
 
-/// What becomes of what others changed in a file between changes that are taken back.
+/// Handling of others' changes to a file between changes that are undone.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Interleaved {
-    /// It is a conflict.
+    /// Conflict.
     #[default]
     Refused,
-    /// It is a conflict, and the caller may ask to keep it.
+    /// Conflict, and the caller may ask to keep them.
     Offered,
-    /// It is kept where it does not touch the same lines.
+    /// Kept if they touch other lines.
     Kept,
 }
 
-/// Plans file by file.
+/// Plans the files one by one.
 pub struct Planner<'p, 'c> {
-    /// The change that it will be.
+    /// Change that is planned.
     change: &'p mut Change<'c>,
-    /// What the session has done.
+    /// History of the session.
     history: &'p History,
-    /// How changes are taken back.
+    /// Options.
     manner: &'p Manner,
-    /// What moves.
+    /// Files to move or write.
     pieces: &'p Pieces,
-    /// The paths concerned so far.
+    /// Paths concerned so far.
     paths: Vec<WorkspacePath>,
-    /// Files whose bytes are right already, and only their name is not.
+    /// Files that only get another name.
     unchanged: Vec<Piece>,
 }
 
 impl<'p, 'c> Planner<'p, 'c> {
-    /// Returns a planner that has planned nothing yet.
+    /// Returns an empty planner.
     pub fn new(
         change: &'p mut Change<'c>,
         history: &'p History,
@@ -84,10 +84,10 @@ impl<'p, 'c> Planner<'p, 'c> {
         (self.paths, self.unchanged)
     }
 
-    /// Plans the end of a file, unless there is none.
+    /// Plans the removal of a file, if it exists.
     ///
     /// # Errors
-    /// `stale_file` where it holds other bytes than this session left.
+    /// Fails with `stale_file` if it has other bytes than this session left.
     pub fn remove(&mut self, gone: &Gone) -> Result<(), Error> {
         let Some(real) = &gone.real else {
             return Ok(());
@@ -101,11 +101,11 @@ impl<'p, 'c> Planner<'p, 'c> {
         Ok(())
     }
 
-    /// Plans a file's bytes, and perhaps another name for it.
+    /// Plans the bytes of a file, and perhaps a new name.
     ///
     /// # Errors
-    /// `stale_file` where it holds other bytes than this session left and they are not to be
-    /// merged, or cannot be; `not_found` where the bytes are in no backup.
+    /// Fails with `stale_file` if it has other bytes than this session left and they are not to be merged, or cannot
+    /// be; with `not_found` if no backup has the bytes.
     pub fn put(&mut self, live: Live) -> Result<(), Error> {
         let stays = live.real.is_none() || live.stays(self.pieces);
         let Live { at, real, from, target } = live;
@@ -128,7 +128,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             && now.as_ref().is_some_and(|now| now.mode == target.mode)
             && current.bytes() == bytes
         {
-            // What the change did is not there any more.
+            // The effect of the change is gone already.
             return Ok(());
         }
         if !same(now.as_ref(), from.as_ref()) {
@@ -144,7 +144,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         Ok(())
     }
 
-    /// Returns the file at a path, as this session has left it.
+    /// Returns the file at a path, if it is as this session left it.
     fn look_at(&mut self, path: &WorkspacePath, left: Option<&Version>) -> Result<Current, Error> {
         self.change.look_beneath_left(path, left.map(|left| left.mode)).map_err(|error| match error.kind() {
             ErrorKind::IsADirectory | ErrorKind::NotARegularFile => {
@@ -160,7 +160,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         })
     }
 
-    /// Returns the bytes of a version, which a backup has.
+    /// Returns the bytes of a version from its backup.
     fn bytes_of(&self, path: &WorkspacePath, version: &Version) -> Result<Vec<u8>, Error> {
         let made = self.manner.texts.get(&version.sha256).cloned();
         made.or_else(|| self.change.bytes_seen(path, version.sha256)).ok_or_else(|| {
@@ -177,7 +177,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         })
     }
 
-    /// Returns the file with the change taken back and what came since kept.
+    /// Returns the file without the change, but with later changes.
     fn merged(
         &mut self,
         current: &Current,
@@ -185,7 +185,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         target: &Version,
     ) -> Result<Vec<u8>, Error> {
         let path = current.place().path();
-        // What the session itself merged there is no one else's, so nobody need ask for it again.
+        // The session itself merged these bytes, so the caller need not ask again.
         let left = match self.change.state() {
             Some(state) => self.history.merged(state, path)?,
             None => None,
@@ -206,12 +206,12 @@ impl<'p, 'c> Planner<'p, 'c> {
                     Conflict::TooMuch => conflict.error(current.place().shown()),
                 },
             )?;
-        // The way back needs them, and no version of the file is just these bytes any more.
+        // A redo needs these bytes, and no version of the file has exactly them any more.
         self.change.keep(base);
         Ok(merged)
     }
 
-    /// Returns the refusal of a file in which what is taken back and what came later touch the same lines.
+    /// Returns the error of a file in which undone and later changes touch the same lines.
     fn overlap(&self, current: &Current, from: &Version, base: &[u8], target: &[u8]) -> Error {
         let (left, back) = match self.manner.single {
             Some(seq) => (format!("after change {seq}"), format!("without change {seq}")),
@@ -224,7 +224,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             .detail("conflicts", shown)
     }
 
-    /// Returns the refusal of a file that has changed since; `can_merge` if both changes might be kept.
+    /// Returns the error of a file that has changed since; `can_merge` if both changes might be kept.
     fn stale(&self, current: &Current, from: Option<&Version>, can_merge: bool) -> Error {
         let shown = &self.change.shown_original(current.place().path());
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
@@ -259,7 +259,7 @@ impl<'p, 'c> Planner<'p, 'c> {
     }
 }
 
-/// Returns what a file holds; `None` where there is none.
+/// Returns the version of a file; `None` if it does not exist.
 fn version(current: &Current) -> Option<Version> {
     let size = current.bytes().len() as u64;
     current.mode().map(|mode| Version { sha256: current.sha256(), size, mode, identity: None })

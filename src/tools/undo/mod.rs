@@ -1,4 +1,4 @@
-//! `undo`: a session's changes, taken back.
+//! `undo`: takes back changes of a session.
 
 mod files;
 mod part;
@@ -28,17 +28,15 @@ pub use response::{Other, Undone, as_text, listed, newest_of_others};
 
 /// Undo changes of this session, the newest first
 ///
-/// A file that has changed since is left alone (`stale_file`) unless merge is set and the changes do
-/// not touch each other.
+/// A file that has changed since is not touched (`stale_file`) unless merge is set and the changes touch other lines.
 ///
-/// Works for every changing tool, over several files and calls; several changes are taken back
-/// together or not at all. Another undo goes further back; redo does the changes again, one by one.
-/// With seq, takes back that one change, or one file or hunk of it, and keeps what came later; where
-/// both touch the same lines, it is refused and shows the conflict. That is a change of its own, which
-/// an undo takes back.
+/// Works for every changing tool, over several files and calls; several changes are undone together or not at all.
+/// Another undo goes further back; redo does the changes again, one by one. With seq, takes back that one change, or
+/// one file or hunk of it, and keeps later changes; if both touch the same lines, it fails and shows the conflict. That
+/// is a change of its own, which an undo takes back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// How far, and whether to do it.
+    /// Number of steps, and options.
     #[command(flatten)]
     #[serde(flatten)]
     pub steps: Steps,
@@ -52,7 +50,7 @@ pub struct Request {
     pub hunk: Option<usize>,
 }
 
-/// What undo and redo take.
+/// Options of undo and redo.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[group(skip)]
 pub struct Steps {
@@ -71,7 +69,7 @@ pub struct Steps {
     /// Maximum bytes of the list in the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
-    /// Whether to do it, and why.
+    /// Dry run and reason.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
@@ -82,17 +80,17 @@ const fn one() -> usize {
     1
 }
 
-/// What was taken back.
+/// Result of an undo.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The changes, the newest first
+    /// The changes, newest first
     pub undone: Vec<Undone>,
-    /// Whether that is all.
+    /// End of the list.
     #[serde(flatten)]
     pub end: ListEnd,
 }
 
-/// The tool.
+/// The `undo` tool.
 pub struct Undo;
 
 impl Tool for Undo {
@@ -121,10 +119,10 @@ impl Tool for Undo {
     }
 }
 
-/// Takes changes back, or does them again: as one change, whole or not at all.
+/// Undoes or redoes changes: as one change, whole or not at all.
 ///
 /// # Errors
-/// `not_found` where there is nothing to take back, `stale_file`.
+/// Fails with `not_found` if there is nothing to undo or redo, or with `stale_file`.
 pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result<Response, Error> {
     if request.steps == 0 {
         return Err(Error::invalid("steps counts from 1").detail("field", "steps"));
@@ -148,7 +146,7 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     Ok(Response { undone: listed, end })
 }
 
-/// Returns the changes to take back or do again, in that order.
+/// Returns the changes to undo or redo, in that order.
 fn entries(
     change: &mut Change<'_>,
     steps: usize,
@@ -176,7 +174,7 @@ fn entries(
             ));
         }
         let error = Error::new(ErrorKind::NotFound, what);
-        // `undo 3` names a file of that name.
+        // `undo 3` means a file of that name.
         if let Some(number) = path.and_then(|path| path.to_string().parse::<usize>().ok()) {
             return Err(error
                 .suggest(format!("Did you mean `steps` {number}?"))
@@ -187,7 +185,7 @@ fn entries(
     Ok((history, entries))
 }
 
-/// Says which changes were skipped since their records cannot be read.
+/// Warns of changes that were skipped since their records cannot be read.
 pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
     if !damaged.is_empty() {
         let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
@@ -198,9 +196,9 @@ pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
     }
 }
 
-/// Says which files a command changed whose old bytes were not at hand.
+/// Warns of files that a command changed and whose old bytes were not saved.
 fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
-    /// Files named.
+    /// Number of files that are named.
     const NAMED: usize = 20;
     let total: usize = entries.iter().map(|entry| entry.lost_total).sum();
     if total > 0 {
@@ -212,31 +210,31 @@ fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
     }
 }
 
-/// Redo what was undone, the oldest change first
+/// Redo undone changes, oldest first
 ///
-/// A change made after an undo ends what could be redone.
+/// A change made after an undo ends redo.
 ///
 /// Steps are changes: after an undo of three, one step does the oldest of them again.
 #[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 #[serde(transparent)]
 pub struct RedoRequest {
-    /// As for `undo`.
+    /// Options, as for `undo`.
     #[command(flatten)]
     request: Steps,
 }
 
-/// What was done again.
+/// Result of a redo.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RedoResponse {
-    /// The changes, in the order in which they were done again
+    /// The changes, in the order of redo
     pub redone: Vec<Undone>,
-    /// Whether that is all.
+    /// End of the list.
     #[serde(flatten)]
     pub end: ListEnd,
 }
 
-/// The tool.
+/// The `redo` tool.
 pub struct Redo;
 
 impl Tool for Redo {

@@ -1,4 +1,4 @@
-//! One change taken back by its number, whole or in part, whatever came after it.
+//! Undoes one change by its number, whole or in part, even if later changes followed.
 
 use super::files::{LOST, Manner};
 use super::plan::plan;
@@ -18,11 +18,11 @@ use crate::text::diff;
 use crate::tools::common::{ListEnd, subject};
 use crate::tools::targets::LOG_SHOWS;
 
-/// Takes back the change `seq` of the caller's session, or the part of it that the request names.
+/// Undoes the change `seq` of the caller's session, or the part of it that the request names.
 ///
 /// # Errors
-/// `not_found` where there is no such change, or nothing of it is left; `stale_file` where later
-/// changes overlap with it.
+/// Fails with `not_found` if the change does not exist, or nothing of it is left, or with `stale_file` if later changes
+/// overlap it.
 pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response, Error> {
     if request.steps.steps != 1 {
         return Err(Error::invalid("seq names one change: leave steps out").detail("field", "steps"));
@@ -58,15 +58,14 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
     Ok(Response { undone: vec![undone], end: ListEnd::default() })
 }
 
-/// Returns the change `seq` of the caller's session, with its files under the names that later changes of the session
-/// gave them.
+/// Returns the change `seq` of the caller's session, with its files under their later names.
 fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), Error> {
     let session = change.engine().session().as_str().to_owned();
     let Some(state) = change.state() else {
         return Err(no_change(change.engine(), seq, None));
     };
     let mut history = History::load(state, &session)?;
-    // What was undone and done again stands as it did at first: the two moves between are none.
+    // A change that was undone and redone counts as new: undo and redo cancel out.
     if let Some((mut entry, later)) = history.standing(state, seq)? {
         later.iter().for_each(|later| follow(&mut entry, later));
         return Ok((history, entry));
@@ -83,7 +82,7 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
     Ok((history, entry))
 }
 
-/// Returns the refusal of a change that the session has not made.
+/// Returns the error for a change that the session has not made.
 fn no_change(engine: &Engine, seq: u64, newest: Option<u64>) -> Error {
     let (session, there) = (
         engine.session(),
@@ -101,7 +100,7 @@ fn no_change(engine: &Engine, seq: u64, newest: Option<u64>) -> Error {
         .detail("field", "seq")
 }
 
-/// Gives what a change is about the names that `later` gave it.
+/// Renames the paths of a change as `later` did.
 fn follow(entry: &mut JournalEntry, later: &JournalEntry) {
     let to_waiting = later.moves.iter().map(|moved| (&moved.from, moved.via.as_ref().unwrap_or(&moved.to)));
     let from_waiting = later.moves.iter().filter_map(|moved| Some((moved.via.as_ref()?, &moved.to)));
@@ -121,7 +120,7 @@ fn follow(entry: &mut JournalEntry, later: &JournalEntry) {
     }
 }
 
-/// Leaves of a change only what concerns a path.
+/// Reduces a change to a path.
 fn only(change: &mut Change<'_>, entry: &mut JournalEntry, path: &WorkspacePath) -> Result<(), Error> {
     if !touches(entry, path) {
         let paths = listed(change.engine(), entry);
@@ -139,7 +138,7 @@ fn only(change: &mut Change<'_>, entry: &mut JournalEntry, path: &WorkspacePath)
     Ok(())
 }
 
-/// Leaves of a change to one file only one hunk.
+/// Reduces a change of one file to one hunk.
 fn only_hunk(
     change: &mut Change<'_>,
     entry: &mut JournalEntry,

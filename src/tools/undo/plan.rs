@@ -1,4 +1,4 @@
-//! What several changes come to, taken back or done again, planned as one change.
+//! Plans the net effect of undoing or redoing several changes, as one change.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +22,10 @@ use crate::text::escaped;
 use crate::text::merge::{self, Alike};
 use crate::tools::{Paint, Text};
 
-/// Plans what several changes come to, taken back or done again; answers the paths concerned.
+/// Plans the net effect of undoing or redoing several changes; returns the paths concerned.
 ///
 /// # Errors
-/// `stale_file` where they do not fit on what is there, `not_found` where bytes are no longer at hand.
+/// Fails with `stale_file` if they do not fit the current files, or with `not_found` if bytes are lost.
 pub fn plan(
     change: &mut Change<'_>,
     history: &History,
@@ -38,11 +38,11 @@ pub fn plan(
     conflicts.into_error().map_or(planned, Err)
 }
 
-/// Returns the same, for a caller that shows every file in the way: those go into `conflicts`, and where there is
-/// one, what is planned is not to be carried out.
+/// Does the same for a caller that shows all conflicting files: those go into `conflicts`, and if there are any, the
+/// plan must not be carried out.
 ///
 /// # Errors
-/// What concerns no single file.
+/// Returns errors that concern no single file.
 pub fn plan_beside(
     change: &mut Change<'_>,
     history: &History,
@@ -84,7 +84,7 @@ pub fn plan_beside(
     paths.extend(pieces.iter().map(shown).filter(|path| !is_state(path)));
     for (path, (before, after)) in outcome.modes {
         let now = pieces.standing(&path).and_then(|path| mode_of(change.workspace(), &path));
-        // Those that others have set since stay.
+        // Modes that others have set since are kept.
         if let Some(before) = before.or(now).filter(|before| now.is_none_or(|now| now == *before)) {
             change.set_folder_mode(path, before, after);
         }
@@ -99,10 +99,10 @@ pub fn plan_beside(
     Ok(paths)
 }
 
-/// Returns what the files come to by taking the entries back or doing them again, and the texts that this merged.
+/// Returns the files after the entries are undone or redone, and the texts that this merged.
 ///
 /// # Errors
-/// Changes that do not fit together, or a file that cannot be looked at.
+/// Fails if the changes do not fit together, or a file cannot be read.
 fn replayed(
     change: &Change<'_>,
     history: &History,
@@ -120,7 +120,7 @@ fn replayed(
         texts.borrow_mut().insert(version.sha256, text);
         Some(version)
     };
-    // What cannot be looked at is not taken for gone: the undo fails.
+    // An unreadable file does not count as missing: the undo fails.
     let unseen = RefCell::new(None);
     let stands = |path: &WorkspacePath| {
         let looked = moves::kind(change.workspace(), path);
@@ -129,7 +129,7 @@ fn replayed(
             None
         })
     };
-    // What was made for changes that are taken back already goes with the last of them.
+    // Folders made for undone changes are removed with the last of them.
     let vacant = match direction {
         Direction::Undo => history.vacant(),
         Direction::Redo => BTreeSet::new(),
@@ -144,7 +144,7 @@ fn replayed(
     Ok((outcome, texts.into_inner()))
 }
 
-/// Returns a change taken back in a text that has others' changes since; `None` where both touch the same lines.
+/// Returns a text without a change but with others' later changes; `None` if both touch the same lines.
 fn blended(
     now: &Version,
     from: &Version,
@@ -165,13 +165,13 @@ fn blended(
     Some((text, version))
 }
 
-/// Returns the permission bits of a folder.
+/// Returns the mode of a folder.
 fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
     let opened = fs::open_beneath(workspace.root_fd(), folder, fs::LOOK).ok()?;
     rustix::fs::fstat(&opened).ok().map(|stat| fs::mode_of(&stat))
 }
 
-/// Returns the refusal of a file that others changed between two of the changes.
+/// Returns the error of a file that others changed between two of the changes.
 fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Interleaved) -> Error {
     let shown = workspace.shown(path);
     let message = format!("{shown} was changed by someone else between these changes");
@@ -189,8 +189,8 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
     }
 }
 
-/// Returns the folders that are to go in the end where they are empty, by the names they have by then: another folder
-/// may have come under a name that one of them had.
+/// Returns the folders to remove in the end if they are empty, by their names at that time: another folder may have
+/// taken the old name.
 pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
     let stays = |folder: &&WorkspacePath| outcome.pieces.standing(folder).as_ref() == Some(*folder);
     vacant.extend(outcome.ousted.iter().filter(stays).cloned());
@@ -205,10 +205,10 @@ pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<Wo
     vacant
 }
 
-/// Returns the outcome without the folders that would move only to vanish, which then vanish where they are.
+/// Returns the outcome without moves of folders that are removed later; they are removed in their old places.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn without_empty(
     workspace: &Workspace,
     mut outcome: ReplayResult,
@@ -230,10 +230,10 @@ pub fn without_empty(
     Ok(outcome)
 }
 
-/// Has the folders cleared away in whose place something else comes to stand.
+/// Plans the removal of folders that are replaced.
 ///
 /// # Errors
-/// `stale_file` where what stands there must stay.
+/// Fails with `stale_file` if a folder must stay.
 pub fn clear_the_way(
     change: &mut Change<'_>,
     outcome: &ReplayResult,
@@ -244,7 +244,7 @@ pub fn clear_the_way(
     let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces)).map(|live| live.at.clone());
     let mut cleared = Vec::new();
     for at in lives.chain(outcome.pieces.iter().map(|piece| piece.at)) {
-        // Another may come there with a folder that moves.
+        // A folder that moves may bring another one there.
         let mut others = std::borrow::Cow::Borrowed(&outcome.pieces);
         if others.comes_to(&at) {
             others.to_mut().remove_at(&at);
@@ -261,7 +261,7 @@ pub fn clear_the_way(
             _ => return Err(conflict_error(change, &ReplayConflict::Taken(at))),
         }
     }
-    // The others may move with what they are in before the end.
+    // The other folders may move with their content before the end.
     for folder in &outcome.ousted {
         if stands_folder(workspace, folder)? {
             cleared.push(folder.clone());
@@ -272,29 +272,29 @@ pub fn clear_the_way(
     Ok(())
 }
 
-/// Returns true if a folder stands at a path.
+/// Returns true if a path is a folder.
 fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> Result<bool, Error> {
     Ok(moves::kind(workspace, path)? == Some(Kind::Folder))
 }
 
-/// Returns true if a folder stands at a path and holds something besides folders that go.
+/// Returns true if a path is a folder with other content than folders that are removed.
 pub fn is_occupied(workspace: &Workspace, path: &WorkspacePath, going: &[WorkspacePath]) -> bool {
     let names = workspace.open_folder(path).map(|opened| fs::names_in(&opened));
     let stays = |name: &std::ffi::OsString| !going.contains(&path.join(name));
     names.is_ok_and(|names| names.is_ok_and(|names| names.iter().any(stays)))
 }
 
-/// Sorts folders so that each comes before the one that holds it.
+/// Sorts folders so that each precedes the folder that holds it.
 pub fn innermost_first(folders: &mut Vec<WorkspacePath>) {
     folders.sort_by_cached_key(|folder| std::cmp::Reverse((depth(folder), folder.clone())));
     folders.dedup();
 }
 
-/// What stands somewhere and goes, or goes elsewhere.
+/// Paths that are removed or moved.
 struct Leaving(BTreeSet<WorkspacePath>);
 
 impl Leaving {
-    /// Returns what leaves in an outcome.
+    /// Returns the paths that an outcome removes or moves.
     fn of(outcome: &ReplayResult) -> Self {
         let gone = outcome.gone.iter().filter_map(|gone| gone.real.clone());
         let elsewhere = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
@@ -303,14 +303,13 @@ impl Leaving {
         Self(gone.chain(elsewhere).chain(moved).collect())
     }
 
-    /// Returns true if what stands at a path leaves.
+    /// Returns true if an outcome removes or moves the path.
     fn has(&self, real: &WorkspacePath) -> bool {
         self.0.contains(real)
     }
 }
 
-/// The folder and those in it, where all else in them leaves and all of them may vanish; `None` for
-/// anything else.
+/// Returns the folder and those in it, if all other content leaves and all of them may be removed; else `None`.
 fn emptied(
     workspace: &Workspace,
     folder: &WorkspacePath,
@@ -340,50 +339,50 @@ fn emptied(
     Ok(Some(all))
 }
 
-/// Files that an error names in its message beside the first.
+/// Number of further files that an error names.
 const NAMED: usize = 5;
 
-/// A file that is in the way.
+/// A conflicting file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Conflict {
     /// The file
     pub path: String,
-    /// What is wrong with it
+    /// Its error
     pub message: String,
-    /// What to do about it
+    /// Suggested action
     pub suggested_action: String,
-    /// The lines that both sides changed, with markers around them
+    /// Lines that both sides changed, with markers
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<String>,
 }
 
-/// What was found to be in the way, each file once.
+/// Conflicting files, each once.
 #[derive(Debug, Default)]
 pub struct Conflicts {
-    /// The refusal of each.
+    /// Error of each file.
     errors: Vec<Error>,
-    /// The files among them.
+    /// Files.
     paths: BTreeSet<String>,
 }
 
 impl Conflicts {
-    /// Returns true if nothing is in the way.
+    /// Returns true if there are no conflicts.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// Adds the refusal of a file, unless there is one already.
+    /// Adds the error of a file, unless it has one already.
     pub fn add(&mut self, error: Error) {
         if error.path().is_none_or(|path| self.paths.insert(path.to_owned())) {
             self.errors.push(error);
         }
     }
 
-    /// Keeps the refusal of one file, and leaves the others to be looked at.
+    /// Keeps the error of one file, so that the other files are checked too.
     ///
     /// # Errors
-    /// Any other error.
+    /// Returns any other error.
     pub fn sift<T: Default>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         match result {
             Err(error) if is_of_one_file(&error) => {
@@ -394,7 +393,7 @@ impl Conflicts {
         }
     }
 
-    /// Returns the refusal of all of them; `None` where there are none.
+    /// Returns one error for all; `None` if there are no conflicts.
     #[must_use]
     pub fn into_error(self) -> Option<Error> {
         let others = |first: &str| self.paths.iter().filter(|path| *path != first).cloned().collect();
@@ -410,7 +409,7 @@ impl Conflicts {
         Some(first.add_to_message(&addition).detail("paths", self.paths.into_iter().collect::<Vec<_>>()))
     }
 
-    /// Returns all of them, for an answer.
+    /// Returns all conflicts, for a response.
     #[must_use]
     pub fn into_list(self) -> Vec<Conflict> {
         self.errors.into_iter().map(|error| Conflict::of(&error)).collect()
@@ -418,7 +417,7 @@ impl Conflicts {
 }
 
 impl Conflict {
-    /// Returns what an error says of its file.
+    /// Returns the conflict that an error describes.
     fn of(error: &Error) -> Self {
         Self {
             path: error.path().unwrap_or_default().to_owned(),
@@ -428,7 +427,7 @@ impl Conflict {
         }
     }
 
-    /// The conflict as lines for a reader.
+    /// Writes the conflict as lines for a reader.
     pub fn as_text(&self, text: &mut Text) {
         let word = text.paint(Paint::Red, "conflict:");
         text.styled(&format!("{word} {}", escaped::line(&self.message)));
@@ -438,12 +437,12 @@ impl Conflict {
     }
 }
 
-/// Returns true if an error says that one file is in the way.
+/// Returns true if an error is about one conflicting file.
 fn is_of_one_file(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::StaleFile | ErrorKind::NotFound) && error.path().is_some()
 }
 
-/// Returns the refusal of changes that move what is not there, or to where something is.
+/// Returns the error of changes that move a missing file, or move one to an existing path.
 pub fn conflict_error(change: &Change<'_>, conflict: &ReplayConflict) -> Error {
     let (path, what, suggestion) = match conflict {
         ReplayConflict::Missing(path) if is_state(path) => (

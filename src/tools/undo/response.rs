@@ -1,4 +1,4 @@
-//! A change that was taken back or done again, as answers show it.
+//! An undone or redone change, as responses show it.
 
 use std::fmt;
 use std::path::Path;
@@ -20,22 +20,22 @@ use crate::text::escaped;
 use crate::tools::common::PLACES_LISTED;
 use crate::tools::{Text, targets};
 
-/// A change that was taken back.
+/// A change that was undone.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Undone {
     /// Its number in the session
     pub seq: u64,
     /// The tool that made it
     pub tool: String,
-    /// The file that it changed; of several, the first; `.` where none is left of it
+    /// Its file; of several, the first; `.` if none is left
     pub path: String,
-    /// The first 20 of them, if there are several
+    /// Its first 20 files, if there are several
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Number of files, if there are several
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<usize>,
-    /// The one hunk of it that was undone
+    /// Its one hunk that was undone
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hunk: Option<usize>,
 }
@@ -50,14 +50,14 @@ impl fmt::Display for Undone {
     }
 }
 
-/// Returns a change as answers show it.
+/// Returns a change as responses show it.
 pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
     let named = entry.files.iter().map(|file| &file.path).chain(moved);
     let (trashed, named): (Vec<&WorkspacePath>, Vec<_>) = named.partition(|path| is_state(path));
     let mut paths: Vec<String> = named.into_iter().map(|path| engine.workspace.shown(path)).collect();
     if paths.is_empty() {
-        // A rewind past a deletion and the deletion before it.
+        // A rewind past a deletion, and the deletion before it.
         paths.extend(trashed.iter().filter_map(|path| original(engine, path)));
         paths.dedup();
     }
@@ -65,7 +65,7 @@ pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
         paths.extend(folders_of(entry).map(|path| engine.workspace.shown(path)));
     }
     if paths.is_empty() {
-        // A command that left nothing to bring back.
+        // A command that left nothing to restore.
         paths.extend(entry.lost.iter().map(|path| engine.workspace.shown(path)));
     }
     let path = paths.first().cloned().unwrap_or_else(|| ".".to_owned());
@@ -81,13 +81,13 @@ pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
     }
 }
 
-/// Returns where something in the trash was, as people know it.
+/// Returns the original path of a file in the trash, for a reader.
 fn original(engine: &Engine, path: &WorkspacePath) -> Option<String> {
     let state = State::find(&engine.workspace).ok()??;
     trash::original(&state, path).map(|path| engine.workspace.shown(&path))
 }
 
-/// One line a change.
+/// Writes one line per change.
 pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
     for undone in changes {
         text.change(&format!("{tool}: {undone}"));
@@ -104,7 +104,7 @@ pub fn touches(entry: &JournalEntry, path: &WorkspacePath) -> bool {
         .any(|touched| touched.is_within(path) || path.is_within(touched))
 }
 
-/// Returns the folders that a change makes, removes or gives other permission bits.
+/// Returns the folders that a change makes, removes or changes the mode of.
 fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
     let removed = entry.removed.iter().map(|folder| &folder.path);
     let modes = entry.modes.iter().filter(|folder| folder.is_change()).map(|folder| &folder.path);
@@ -119,8 +119,7 @@ pub struct Other {
     pub change: Undone,
 }
 
-/// Returns the next change of the session that changed something last, where the caller's own has none to undo or
-/// redo.
+/// Returns the next change of the session that was last active, if the caller's session has none to undo or redo.
 ///
 /// # Errors
 /// Fails if the snapshots or the journal cannot be read.
