@@ -11,7 +11,7 @@ use crate::installed::{Clients, script};
 pub struct Endpoint {
     /// The process.
     process: Child,
-    /// What it says.
+    /// Its stdout.
     stdout: BufReader<ChildStdout>,
     /// Its port.
     pub port: String,
@@ -29,7 +29,7 @@ impl Endpoint {
         Self { process, stdout, port: port.trim().to_owned() }
     }
 
-    /// What it was asked, until now.
+    /// Returns the requests that it received so far.
     pub fn asked(&mut self) -> Vec<Value> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -57,7 +57,7 @@ impl Provider {
     }
 }
 
-/// What was counted in a schema.
+/// Counts of the elements of a schema.
 #[derive(Default)]
 struct Counts {
     properties: usize,
@@ -93,7 +93,7 @@ struct Place<'s> {
     provider: Provider,
     root: &'s Value,
     path: &'s str,
-    /// Objects round it.
+    /// Number of objects that enclose it.
     level: usize,
 }
 
@@ -178,7 +178,7 @@ impl Place<'_> {
     }
 }
 
-/// Returns the one type of a schema; null beside it makes a field optional.
+/// Returns the one type of a schema; a further type null makes a field optional.
 fn kind(keywords: &Map<String, Value>) -> Option<&str> {
     match keywords.get("type")? {
         Value::String(kind) => Some(kind),

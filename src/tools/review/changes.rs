@@ -1,4 +1,4 @@
-//! One change as a review tells it: its files, their diffs, and the commands that take them back.
+//! One change in a review: its files, their diffs, and the commands that undo them.
 
 use super::{File, ReviewedChange};
 use crate::engine::Engine;
@@ -14,31 +14,31 @@ use crate::text::diff::{self, FileDiff, Side};
 use crate::tools::common::time_text;
 use crate::tools::diff::Action;
 
-/// Bytes of a change in an answer beside its texts.
+/// Bytes of a change in a response, without its texts.
 const CHANGE_BYTES: usize = 200;
-/// The same of a file.
+/// Bytes of a file in a response, without its texts.
 const FILE_BYTES: usize = 160;
-/// Largest diff of one file that is told, in bytes.
+/// Largest diff of one file that is shown, in bytes.
 const DIFF_BYTES_MAX: usize = 1 << 20;
-/// Modes as git writes them.
+/// Modes in git's form.
 const MODES: [&str; 3] = ["100644", "100755", "120000"];
-/// What stands for the id of a content that no snapshot has.
+/// Placeholder for the id of a content that no snapshot has.
 const NO_ID: &str = "0000000000";
 
-/// Where the bytes of a review come from.
+/// Sources of the bytes in a review.
 pub struct Bytes<'a> {
     /// The engine.
     pub engine: &'a Engine,
-    /// The snapshots.
+    /// Snapshots.
     pub store: &'a Store,
-    /// The state, which has the backups.
+    /// State, which has the backups.
     pub state: &'a State,
 }
 
-/// Returns a change that a snapshot has; `entry` is what the journal has of it.
+/// Returns a change from a snapshot; `entry` is its journal entry.
 ///
 /// # Errors
-/// Where a version cannot be read.
+/// Fails if a version cannot be read.
 pub fn of_step(
     bytes: &Bytes<'_>,
     step: &SessionStep,
@@ -70,7 +70,7 @@ pub fn of_step(
     })
 }
 
-/// Returns a change that only the journal has, as of files that git ignores.
+/// Returns a change that only the journal has, such as one of ignored files.
 pub fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChange {
     let undo = command(&entry.session, entry.seq);
     let files = entry.files.iter().map(|file| of_file(bytes, file, &undo, diffs));
@@ -100,12 +100,12 @@ pub fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> Reviewe
     }
 }
 
-/// Returns the command that takes a change back.
+/// Returns the command that undoes a change.
 fn command(session: &str, seq: u64) -> String {
     format!("lbx undo --session {session} --seq {seq}")
 }
 
-/// Returns one file as the snapshots have it.
+/// Returns one file from the snapshots.
 fn of_delta(
     bytes: &Bytes<'_>,
     delta: &Delta,
@@ -151,7 +151,7 @@ fn of_delta(
     })
 }
 
-/// Returns one file as the journal has it.
+/// Returns one file from the journal.
 fn of_file(bytes: &Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File {
     let read = |version: Option<&Version>| {
         version.map(|version| {
@@ -171,7 +171,7 @@ fn of_file(bytes: &Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File
         (_, None) => Action::Delete,
         _ => Action::Modify,
     };
-    // Without the bytes of a side nothing can be compared.
+    // Without the bytes of both sides there is no diff.
     let is_lost =
         |side: &Option<(&str, Option<Vec<u8>>)>| side.as_ref().is_some_and(|(_, bytes)| bytes.is_none());
     let lost = is_lost(&before) || is_lost(&after);
@@ -192,12 +192,12 @@ fn of_file(bytes: &Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File
     }
 }
 
-/// Returns one side of a diff, as the journal has it.
+/// Returns one side of a diff from the journal.
 fn side<'a>(side: Option<&'a (&'static str, Option<Vec<u8>>)>, path: &'a [u8]) -> Option<Side<'a>> {
     side.map(|(mode, bytes)| Side { path, mode, id: NO_ID, bytes: bytes.as_deref().unwrap_or_default() })
 }
 
-/// Returns a file of which only the diff and its numbers are filled in.
+/// Returns a file with only the diff and its numbers filled in.
 fn shown(diff: &FileDiff<'_>, wanted: bool) -> File {
     let mut out = Vec::new();
     let amount = diff.write(&mut out);
@@ -218,14 +218,14 @@ fn shown(diff: &FileDiff<'_>, wanted: bool) -> File {
     }
 }
 
-/// Returns the command that takes back one file of a change.
+/// Returns the command that undoes one file of a change.
 fn with_path(undo: &str, path: &str) -> String {
     format!("{undo} --path {}", quoted(path))
 }
 
 impl Bytes<'_> {
-    /// Returns the bytes of a version as they were on disk, where a snapshot stores them otherwise and they are at
-    /// hand: a hunk then has the number that `undo` counts.
+    /// Returns the bytes of a version as they were on disk, if a snapshot stores other bytes and these are known: a
+    /// hunk then has the number that `undo` counts.
     fn on_disk(&self, file: Option<&FileEntry>, version: Option<&Version>, stored: Vec<u8>) -> Vec<u8> {
         match (file, version) {
             (Some(file), Some(version)) if Sha256::of(&stored) != version.sha256 => {
@@ -236,7 +236,7 @@ impl Bytes<'_> {
     }
 }
 
-/// About how long a change is, its diffs left out.
+/// Returns the approximate size of a change without its diffs.
 fn size_without_diffs(change: &ReviewedChange) -> TextSize {
     let texts = [Some(&change.subject), change.why.as_ref(), change.undo.as_ref()];
     let of_file = |file: &File| {
@@ -247,13 +247,13 @@ fn size_without_diffs(change: &ReviewedChange) -> TextSize {
     change.files.iter().map(of_file).fold(said, TextSize::and)
 }
 
-/// About how long a change is in an answer.
+/// Returns the approximate size of a change in a response.
 pub fn size(change: &ReviewedChange) -> TextSize {
     let diffs = change.files.iter().filter_map(|file| file.diff.as_ref());
     diffs.fold(size_without_diffs(change), |size, diff| size.with(diff))
 }
 
-/// Cuts the diffs of a change so that they have room; answers whether any was cut.
+/// Cuts the diffs of a change to the room; returns true if any was cut.
 pub fn cut(change: &mut ReviewedChange, room: AnswerRoom) -> bool {
     let mut size = size_without_diffs(change);
     let mut is_cut = false;
@@ -264,7 +264,7 @@ pub fn cut(change: &mut ReviewedChange, room: AnswerRoom) -> bool {
     is_cut
 }
 
-/// Cuts a diff to the whole lines that have room, and says so; answers whether it did.
+/// Cuts a diff to the whole lines that fit, and adds a note; returns true if it was cut.
 fn cut_text(diff: &mut String, room: AnswerRoom) -> bool {
     if room.holds(TextSize::of(diff.as_bytes())) {
         return false;

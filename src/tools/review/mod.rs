@@ -1,4 +1,4 @@
-//! `review`: the story of a session, for the developer.
+//! `review`: shows the story of a session, for the developer.
 
 mod changes;
 mod render;
@@ -18,10 +18,9 @@ use crate::text::answer_size::AnswerRoom;
 
 /// Show what a session did: each change with its diff, what was refused, and what it only read
 ///
-/// In order of time, with what the developer changed in between, what was undone, and beside each change
-/// the command that undoes it (for one hunk add --hunk NUMBER). Without --session, the session of
-/// the caller, else the one that changed something last. With --html, one page for a browser, which
-/// needs nothing else.
+/// In order of time, with the developer's changes in between, undone changes, and next to each the command that undoes
+/// it (for one hunk add --hunk NUMBER). Without --session, the session of the caller, else the last one that changed
+/// something. With --html, one page for a browser, which needs no other file.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -46,26 +45,26 @@ pub struct Request {
 pub struct Response {
     /// The session
     pub session: String,
-    /// When its first change was made, as RFC 3339
+    /// Time of its first change, as RFC 3339
     #[serde(skip_serializing_if = "Option::is_none")]
     pub began: Option<String>,
-    /// When its last change was made
+    /// Time of its last change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// The numbers
+    /// Its numbers
     pub totals: Totals,
-    /// The changes, the oldest first
+    /// The changes, oldest first
     pub changes: Vec<ReviewedChange>,
-    /// Calls that were refused, the oldest first
+    /// Calls that were refused, oldest first
     pub refused: Vec<Refused>,
     /// Files that it read and never changed
     pub read: Vec<String>,
-    /// The page that was written
+    /// HTML page that was written
     #[serde(skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
-    /// Whether there are more changes, or a diff was cut
+    /// True if there are more changes, or a diff was cut
     pub truncated: bool,
-    /// The offset at which to continue
+    /// Offset to continue at
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }
@@ -75,47 +74,47 @@ pub struct Response {
 pub struct Totals {
     /// Changes that it made
     pub changes: usize,
-    /// How many of these were undone
+    /// How many were undone
     pub undone: usize,
     /// Calls that were refused
     pub refused: usize,
     /// Changes by the developer in between
     pub developer: usize,
-    /// Files that differ in the end
+    /// Files with a net change
     pub files: usize,
-    /// Lines added in the end
+    /// Lines added in total
     pub insertions: usize,
-    /// Lines removed in the end
+    /// Lines removed in total
     pub deletions: usize,
 }
 
 /// One change.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ReviewedChange {
-    /// `session`, or `developer` for what was changed without lbx
+    /// `session`, or `developer` for changes made without lbx
     pub by: &'static str,
     /// Its number in the session
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// The tool
     pub tool: String,
-    /// When, as RFC 3339
+    /// Time, as RFC 3339
     pub time: String,
-    /// The first line of its snapshot
+    /// First line of its snapshot
     pub subject: String,
-    /// Why it was made
+    /// Reason for the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// `warn` or `off`: the policy allowed it although the caller had not read the current bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// The snapshot; absent where it has none, as of files that git ignores
+    /// The snapshot; absent if it has none, as for ignored files
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// The number of the change that undid it
+    /// Number of the change that undid it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_by: Option<u64>,
-    /// The numbers of the changes that undid a part of it
+    /// Numbers of the changes that undid a part of it
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undone_in_part_by: Vec<u64>,
     /// The command that undoes it
@@ -125,17 +124,17 @@ pub struct ReviewedChange {
     pub files: Vec<File>,
 }
 
-/// What a change did to one file.
+/// Effect of a change on one file.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct File {
-    /// The path from the root
+    /// Path from the root
     pub path: String,
-    /// The path that it had before, where that was another
+    /// Its old path, if it had another
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// What became of it
+    /// Effect on it
     pub action: super::diff::Action,
-    /// Lines added; absent where lines were not compared
+    /// Lines added; absent if lines were not compared
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
     /// Lines removed
@@ -144,9 +143,9 @@ pub struct File {
     /// The command that undoes it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
-    /// Whether a hunk can be taken back by itself, by that command with `--hunk NUMBER`
+    /// True if that command can undo one hunk, with `--hunk NUMBER`
     pub by_hunk: bool,
-    /// The diff, as git has it
+    /// The diff, in git's form
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
@@ -154,20 +153,20 @@ pub struct File {
 /// A call that was refused.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Refused {
-    /// When, as RFC 3339
+    /// Time, as RFC 3339
     pub time: String,
     /// The tool
     pub tool: String,
-    /// The file concerned
+    /// Its file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The kind of the refusal
+    /// Kind of error
     pub kind: String,
-    /// What was wrong
+    /// Error message
     pub message: String,
 }
 
-/// The tool.
+/// The `review` tool.
 pub struct Review;
 
 impl Tool for Review {

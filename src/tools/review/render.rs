@@ -1,4 +1,4 @@
-//! A review as text and as an HTML page.
+//! Renders a review as text and as an HTML page.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -16,9 +16,9 @@ use crate::text::escaped;
 use crate::tools::common::amount_text;
 use crate::tools::{Paint, Text};
 
-/// Digits of an id.
+/// Digits of an id that are shown.
 const ID_DIGITS: usize = 10;
-/// Files that were only read, as far as they are named.
+/// Number of read-only files that are named.
 const READ_NAMED: usize = 20;
 
 /// Adds the story to `text`.
@@ -37,7 +37,7 @@ pub fn tell(response: &Response, text: &mut Text) {
     }
 }
 
-/// The numbers.
+/// Adds the numbers.
 fn head(response: &Response, text: &mut Text) {
     let totals = &response.totals;
     let times = match (&response.began, &response.ended) {
@@ -64,7 +64,7 @@ fn head(response: &Response, text: &mut Text) {
     }
 }
 
-/// One change.
+/// Adds one change.
 fn tell_change(change: &ReviewedChange, session: &str, text: &mut Text) {
     let id: String = change.snapshot.iter().flat_map(|id| id.chars()).take(ID_DIGITS).collect();
     let number = change.seq.map_or_else(|| "-".to_owned(), |seq| format!("#{seq}"));
@@ -93,7 +93,7 @@ fn tell_change(change: &ReviewedChange, session: &str, text: &mut Text) {
     change.files.iter().for_each(|file| tell_file(file, text));
 }
 
-/// One file of a change.
+/// Adds one file of a change.
 fn tell_file(file: &File, text: &mut Text) {
     if let Some(diff) = &file.diff {
         text.diff(diff.as_bytes());
@@ -105,7 +105,7 @@ fn tell_file(file: &File, text: &mut Text) {
     text.line(&format!("  {sign} {}{name} ({amount})", from.unwrap_or_default()));
 }
 
-/// What was refused, and what was only read.
+/// Adds the refused calls, and the files that were only read.
 fn tail(response: &Response, text: &mut Text) {
     if !response.refused.is_empty() {
         text.out.push(b'\n');
@@ -132,20 +132,20 @@ fn tail(response: &Response, text: &mut Text) {
     }
 }
 
-/// The page without its parts.
+/// Page without its parts.
 const PAGE: &str = include_str!("page.html");
-/// How it looks.
+/// Style sheet of the page.
 const STYLE: &str = include_str!("page.css");
-/// How it works.
+/// Script of the page.
 const SCRIPT: &str = include_str!("page.js");
-/// How every page of a review begins: nothing else is overwritten.
+/// First bytes of every page of a review: no other file is overwritten.
 const BEGINNING: &[u8] = b"<!doctype html>\n<!-- lbx review -->\n";
 
-/// Writes the page to `path`, and answers that path. An older page of a review there is replaced.
+/// Writes the page to `path`, and returns that path. Replaces an older page of a review.
 ///
 /// # Errors
-/// `already_exists` where another file is there, `protected_path` in git's or lbx's own folders, or what
-/// the system says.
+/// Fails with `already_exists` if another file is there, or with `protected_path` in git's or lbx's own folders, or
+/// returns the OS error.
 pub fn write(engine: &Engine, path: &Path, response: &Response) -> Result<String, Error> {
     let shown = path.display().to_string();
     if protected_component(path).is_some() {
@@ -212,7 +212,7 @@ fn page(response: &Response, name: &str) -> Result<String, Error> {
     ];
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + story.len());
     let mut rest = PAGE;
-    // In one pass, so that nothing which is put in is taken for a part.
+    // In one pass, so that inserted text is never taken for a part.
     while let Some((before, after)) = rest.split_once("{{") {
         page.push_str(before);
         let (part, after) = after.split_once("}}").unwrap_or((after, ""));
@@ -224,7 +224,7 @@ fn page(response: &Response, name: &str) -> Result<String, Error> {
     Ok(page)
 }
 
-/// JSON that ends no element and begins none, whatever stands in it.
+/// Returns JSON that neither ends nor begins an HTML element, whatever its content.
 fn harmless(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for character in json.chars() {
@@ -240,12 +240,12 @@ fn harmless(json: &str) -> String {
     out
 }
 
-/// Returns a text as markup shows it.
+/// Returns a text escaped for HTML.
 fn markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Returns a part of the page as its policy names it.
+/// Returns the hash of a part of the page, for its security policy.
 fn hash(text: &str) -> String {
     let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!("'sha256-{digest}'")

@@ -1,4 +1,4 @@
-//! What a session did, put together from its snapshots, its journal and the audit log.
+//! The story of a session, built from its snapshots, its journal and the audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,36 +17,36 @@ use crate::text::answer_size::AnswerRoom;
 use crate::tools::common::time_text;
 use crate::tools::targets::ChosenSession;
 
-/// Refused calls that are told, the newest ones.
+/// Number of refused calls that are shown, the newest ones.
 const REFUSED_MAX: usize = 1000;
-/// What took a change back, by the number of the change.
+/// Changes that undid a change whole or in part, by its number.
 type TakenBack = BTreeMap<u64, (Option<u64>, Vec<u64>)>;
 
-/// What a session did.
+/// The story of a session.
 pub struct Story<'a> {
-    /// Where the bytes come from.
+    /// Sources of the bytes.
     bytes: Bytes<'a>,
-    /// The session.
+    /// Session.
     chosen: &'a ChosenSession,
-    /// Its snapshots and the developer's, the oldest first.
+    /// Its snapshots and the developer's, oldest first.
     steps: Vec<SessionStep>,
-    /// Its changes that no snapshot has, by their number.
+    /// Its changes without a snapshot, by number.
     unseen: Vec<JournalEntry>,
     /// Its changes in the journal.
     entries: BTreeMap<u64, JournalEntry>,
-    /// What was taken back.
+    /// Changes that were undone.
     taken_back: TakenBack,
-    /// What was refused.
+    /// Calls that were refused.
     refused: Vec<Refused>,
-    /// What was read and never changed.
+    /// Files that were read and never changed.
     read: Vec<String>,
 }
 
 impl<'a> Story<'a> {
-    /// Reads what is known of a session.
+    /// Reads the records of a session.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn load(
         engine: &'a Engine,
         store: &'a Store,
@@ -68,10 +68,10 @@ impl<'a> Story<'a> {
         Ok(Self { bytes, chosen, steps, unseen, entries, taken_back, refused, read })
     }
 
-    /// Returns the story from the change `offset` on, as much of it as has room, and at least one change.
+    /// Returns the story from the change `offset` on, as much as fits, and at least one change.
     ///
     /// # Errors
-    /// Where a version cannot be read.
+    /// Fails if a version cannot be read.
     pub fn told(&self, offset: usize, mut room: AnswerRoom, diffs: bool) -> Result<Response, Error> {
         let order = self.order();
         let (mut told, mut truncated) = (Vec::new(), false);
@@ -105,11 +105,11 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// Returns the changes in the order in which they are told.
+    /// Returns the changes in the order of the story.
     fn order(&self) -> Vec<StoryItem<'_>> {
         let mut items: Vec<StoryItem<'_>> = self.steps.iter().map(StoryItem::Step).collect();
         for entry in &self.unseen {
-            // After the one before it in the session.
+            // After its predecessor in the session.
             let before = items.iter().rposition(|item| (1..entry.seq).contains(&item.seq()));
             items.insert(before.map_or(0, |at| at + 1), StoryItem::Unseen(entry));
         }
@@ -130,7 +130,7 @@ impl<'a> Story<'a> {
         Ok(change)
     }
 
-    /// Returns the numbers of the session.
+    /// Returns the totals of the session.
     fn totals(&self) -> Result<Totals, Error> {
         let own = self.steps.iter().filter(|step| !step.snapshot.session.is_empty()).count();
         let undone = self.taken_back.values().filter(|(whole, _)| whole.is_some()).count();
@@ -156,16 +156,16 @@ impl<'a> Story<'a> {
     }
 }
 
-/// A change to be told.
+/// A change in the story.
 enum StoryItem<'a> {
-    /// One that a snapshot has.
+    /// Change in a snapshot.
     Step(&'a SessionStep),
-    /// One that only the journal has.
+    /// Change that only the journal has.
     Unseen(&'a JournalEntry),
 }
 
 impl StoryItem<'_> {
-    /// Returns its number in the session; 0 where it has none.
+    /// Returns its number in the session; 0 if it has none.
     fn seq(&self) -> u64 {
         match self {
             Self::Step(step) => step.snapshot.seq,
@@ -174,7 +174,7 @@ impl StoryItem<'_> {
     }
 }
 
-/// Returns what became of the changes of a session: which one took each back, and which took a part of it.
+/// Returns for the changes of a session which change undid each, and which undid a part of it.
 fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenBack {
     let mut taken = TakenBack::new();
     let mut parts: BTreeMap<u64, &JournalEntry> = BTreeMap::new();
@@ -185,7 +185,7 @@ fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenBack 
             parts.insert(entry.seq, entry);
             continue;
         }
-        // An undo of an undo is about what that one was about.
+        // An undo of an undo concerns the change that was undone.
         let about: Vec<u64> = entry
             .reverts
             .iter()
@@ -207,7 +207,7 @@ fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenBack 
     taken
 }
 
-/// Notes what a change takes back of earlier ones.
+/// Records the parts of earlier changes that a change undoes.
 fn note_part(taken: &mut TakenBack, entry: &JournalEntry) {
     let Some(part) = &entry.takes_back else { return };
     if entry.tool != Direction::Undo.name() {
@@ -221,7 +221,7 @@ fn note_part(taken: &mut TakenBack, entry: &JournalEntry) {
     }
 }
 
-/// Forgets what a change took back, which was itself taken back.
+/// Drops the records of a change that was itself undone.
 fn forget_part(taken: &mut TakenBack, by: u64) {
     for (whole, parts) in taken.values_mut() {
         whole.take_if(|seq| *seq == by);
@@ -229,7 +229,7 @@ fn forget_part(taken: &mut TakenBack, by: u64) {
     }
 }
 
-/// Returns the files that a session read and never changed, as far as it still knows them.
+/// Returns the files that a session read and never changed, as far as they are recorded.
 fn only_read(
     state: &State,
     chosen: &ChosenSession,
@@ -250,7 +250,7 @@ fn only_read(
     read.into_iter().collect()
 }
 
-/// Returns the calls of a session that were refused, the oldest first.
+/// Returns the refused calls of a session, oldest first.
 fn refused(state: &State, session: &str) -> Result<Vec<Refused>, Error> {
     let (mut records, _) =
         audit::read(state, &mut |record| record.session == session && record.outcome != "ok")?;

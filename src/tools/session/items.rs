@@ -1,4 +1,4 @@
-//! The paths that a session has to do with: seen, changed or both.
+//! The paths that a session has read, changed or both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -23,32 +23,32 @@ use crate::text::diff::{self, Counts};
 use crate::text::{escaped, lines};
 use crate::tools::common::time_text;
 
-/// Size of a file whose lines are counted, in bytes.
+/// Largest file whose lines are counted, in bytes.
 const COUNTED_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of files that one answer looks at, in all.
+/// Total bytes of files that one response reads.
 const LOOKED_AT_BYTES_MAX: u64 = 512 << 20;
-/// Ranges of lines that an entry names.
+/// Number of line ranges that an entry names.
 const RANGES_MAX: usize = 5;
-/// Refused calls that an answer names.
+/// Number of refused calls that a response names.
 const REFUSED_NAMED: usize = 2;
 
-/// How what a session has seen of a file stands to the file.
+/// State of a file compared with the session's last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadState {
-    /// It is as it was seen.
+    /// Unchanged since the read.
     Fresh,
-    /// It is not.
+    /// Changed since the read.
     Stale,
-    /// It is no longer there.
+    /// Deleted since the read.
     Gone,
-    /// It was seen before the context was compacted.
+    /// Read before the context was compacted.
     Compacted,
-    /// It was changed without being seen.
+    /// Changed without a read.
     Unread,
 }
 
 impl ReadState {
-    /// Every state, in the order in which a status lists them.
+    /// All states, in the order of a status.
     pub const ALL: [Self; 5] = [Self::Fresh, Self::Stale, Self::Gone, Self::Compacted, Self::Unread];
 
     /// Returns its name in a status.
@@ -63,32 +63,32 @@ impl ReadState {
     }
 }
 
-/// One path as answers show it.
+/// One path as responses show it.
 #[derive(Debug)]
 pub struct PathStatus {
-    /// The path from where the caller is.
+    /// Path, relative to the caller's folder.
     pub path: String,
-    /// True if that is the whole truth.
+    /// True if the path is valid UTF-8.
     pub is_utf8: bool,
-    /// How what was seen stands to what is.
+    /// State compared with the last read.
     pub state: ReadState,
-    /// The lines that were seen, where not all were.
+    /// Lines that were read, if not all were.
     pub lines: Option<String>,
-    /// What became of it.
+    /// Change in the session.
     pub change: Option<Changed>,
 }
 
-/// What became of a path since the session began.
+/// Change of a path since the session began.
 #[derive(Debug)]
 pub struct Changed {
-    /// The lines that came and went, as far as that could be told.
+    /// Number of added and removed lines, if known.
     pub counts: Option<Counts>,
-    /// What beside its content changed: `new`, `deleted`, `was OLD`.
+    /// Change other than of content: `new`, `deleted`, `was OLD`.
     pub what: Option<String>,
 }
 
 impl PathStatus {
-    /// Returns what is said of the path: the lines that were seen, and what became of it.
+    /// Returns the text that follows the path: the lines that were read, and its change.
     pub fn suffix(&self) -> String {
         let lines = self.lines.as_ref().map(|lines| format!(":{lines}")).unwrap_or_default();
         let Some(change) = &self.change else {
@@ -113,27 +113,27 @@ impl fmt::Display for PathStatus {
     }
 }
 
-/// Every path that a session has to do with.
+/// All paths that a session has read or changed.
 pub struct Items {
-    /// What it has seen.
+    /// State of the session.
     session: Arc<SessionState>,
     /// Its name.
     name: String,
-    /// Its changes, the oldest first.
+    /// Its changes, oldest first.
     entries: Vec<JournalEntry>,
-    /// What these come to, by path.
+    /// Net effect of the changes, by path.
     net: BTreeMap<WorkspacePath, NetChange>,
     /// All paths, in order.
     paths: Vec<WorkspacePath>,
-    /// The workspace's state; none where nothing was ever kept.
+    /// True if the workspace has a state; false if nothing was ever recorded.
     has_state: bool,
 }
 
 impl Items {
-    /// Returns the paths of the caller's session at or below any of `within`; all where that is empty.
+    /// Returns the paths of the caller's session at or below any of `within`; all paths if that is empty.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn of(
         engine: &Engine,
         state: Option<&Lbx>,
@@ -164,25 +164,25 @@ impl Items {
         Ok(Self { session, name, entries, net, paths, has_state: state.is_some() })
     }
 
-    /// Returns how many there are.
+    /// Returns the number of paths.
     pub fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// Returns how many changes the session made.
+    /// Returns the number of changes in the session.
     pub fn changes(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns when the first and the last change were made.
+    /// Returns the times of the first and the last change.
     pub fn times(&self) -> Option<(String, String)> {
         Some((time_text(self.entries.first()?.time), time_text(self.entries.last()?.time)))
     }
 
-    /// Returns the paths from `offset` on, as many as fit into `bytes_max`, one at least.
+    /// Returns the paths from `offset` on, as many as fit into `bytes_max`, at least one.
     ///
     /// # Errors
-    /// `timeout` where the caller has lost its patience.
+    /// Fails with `timeout` if the caller's time limit has passed.
     pub fn page(&self, engine: &Engine, offset: usize, bytes_max: usize) -> Result<Vec<PathStatus>, Error> {
         let state = if self.has_state { Lbx::find(&engine.workspace)? } else { None };
         let mut look = Look { engine, state, bytes: 0 };
@@ -203,7 +203,7 @@ impl Items {
         Ok(items)
     }
 
-    /// Returns one path.
+    /// Returns the status of one path.
     fn item(&self, look: &mut Look<'_>, path: &WorkspacePath) -> PathStatus {
         let mark = self.session.mark(path);
         let (state, lines) = match mark {
@@ -220,10 +220,10 @@ impl Items {
         }
     }
 
-    /// Returns the calls of the session that were refused; `None` where none was.
+    /// Returns the refused calls of the session; `None` if there are none.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn refused(&self, state: Option<&Lbx>) -> Result<Option<Refused>, Error> {
         let Some(state) = state else {
             return Ok(None);
@@ -246,18 +246,18 @@ impl Items {
     }
 }
 
-/// A look at the files as they are.
+/// A check of the current files.
 struct Look<'a> {
     /// The engine.
     engine: &'a Engine,
-    /// The workspace's state.
+    /// State of the workspace.
     state: Option<Lbx>,
-    /// Bytes looked at so far.
+    /// Bytes read so far.
     bytes: u64,
 }
 
 impl Look<'_> {
-    /// Returns how a mark stands to its file, and the lines that were seen where not all were.
+    /// Returns the state of a file that was read, and the lines that were read if not all were.
     fn at_mark(&mut self, mark: &Mark) -> (ReadState, Option<String>) {
         let shown = self.engine.workspace.shown(&mark.path);
         let ranges = Some(ranges(mark)).filter(|ranges| !ranges.is_empty());
@@ -268,7 +268,7 @@ impl Look<'_> {
             }
             Err(_) => return (ReadState::Stale, None),
         };
-        // A file of another size cannot have the same bytes.
+        // A file with another size has other bytes.
         if fs::size_of(&stat) != mark.size && mark.size > 0 {
             return (ReadState::Stale, None);
         }
@@ -286,7 +286,7 @@ impl Look<'_> {
         }
     }
 
-    /// Returns true if a change comes to anything: where others changed the path in between, its bytes tell.
+    /// Returns true if a change has an effect: if others changed the path in between, compares the bytes.
     fn is_change(&mut self, change: &NetChange) -> bool {
         if !matches!(change.before, Side::Apart(_)) {
             return true;
@@ -295,7 +295,7 @@ impl Look<'_> {
         before.is_none() || before != self.bytes_of(&change.path, &change.after)
     }
 
-    /// Returns what became of a path.
+    /// Returns the change of a path.
     fn at_change(&mut self, change: &NetChange) -> Changed {
         let what = match (&change.from, &change.before, &change.after) {
             (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.shown(from))),
@@ -319,7 +319,7 @@ impl Look<'_> {
         Changed { counts, what }
     }
 
-    /// Returns the text on one side of a change; `None` where it is too large, or not at hand.
+    /// Returns the text on one side of a change; `None` if it is too large, or lost.
     fn bytes_of(&mut self, path: &WorkspacePath, side: &Side) -> Option<Vec<u8>> {
         let bytes = match side {
             Side::Nothing => Vec::new(),
@@ -337,7 +337,7 @@ impl Look<'_> {
         Some(body_of(bytes))
     }
 
-    /// Returns the bytes of a version: those on disk where they are the same, else those kept.
+    /// Returns the bytes of a version: from disk if the file is unchanged, else from its backup.
     fn version(&self, path: &WorkspacePath, version: &Version) -> Option<Vec<u8>> {
         if version.size > COUNTED_BYTES_MAX {
             return None;
@@ -353,7 +353,7 @@ impl Look<'_> {
     }
 }
 
-/// Returns the lines that were seen, as `FIRST-LAST,…`.
+/// Returns the lines that were read, as `FIRST-LAST,…`.
 fn ranges(mark: &Mark) -> String {
     let all = mark.lines.ranges();
     let range = |&(first, last): &(u64, u64)| {
@@ -366,7 +366,7 @@ fn ranges(mark: &Mark) -> String {
     shown.join(",")
 }
 
-/// Returns the text of a file; its bytes where they are none.
+/// Returns the text of a file; its bytes if it is not a text.
 fn body_of(bytes: Vec<u8>) -> Vec<u8> {
     match Content::decode(bytes.clone()) {
         Ok(content) => content.body,
@@ -389,11 +389,11 @@ fn hash(mut file: std::fs::File) -> Option<Sha256> {
     }
 }
 
-/// What stands between two entries in braces; a list of lines holds commas without a blank.
+/// Separator between two entries in braces; a list of lines has commas without a blank.
 const SEPARATOR: &str = ", ";
 
-/// Returns the entries by folder, such as `src/a/{x.rs:1-10, y.rs +1 -1}`; in the order of the items, which is that
-/// of their paths. A name with a brace or a comma in it would be misread: then each is named whole.
+/// Returns the entries by folder, such as `src/a/{x.rs:1-10, y.rs +1 -1}`, in the order of the items, which are sorted
+/// by path. A name with a brace or a comma would be misread: then each path is named whole.
 #[must_use]
 pub fn entries(items: &[&PathStatus]) -> Vec<String> {
     if items.iter().any(|item| item.path.contains(['{', '}', ',']) || item.path.contains(escaped::is_active))
@@ -406,10 +406,10 @@ pub fn entries(items: &[&PathStatus]) -> Vec<String> {
     level(&parts, 0)
 }
 
-/// The components of a path, and what is said of it.
+/// The components of a path, and the text that follows it.
 type Parts<'a> = (Vec<&'a str>, String);
 
-/// Returns the entries of paths that share their first `depth` components, without these.
+/// Returns the entries of paths that share their first `depth` components, without these components.
 fn level(paths: &[&Parts<'_>], depth: usize) -> Vec<String> {
     let is_below = |path: &Parts<'_>| path.0.len() > depth + 1;
     paths
@@ -431,8 +431,8 @@ fn level(paths: &[&Parts<'_>], depth: usize) -> Vec<String> {
         .collect()
 }
 
-/// Returns the words for as many of a page's items as fit, and how many these are. The paragraph at the beginning is
-/// always there, and so is the first item; the refused calls go before any other item does.
+/// Returns the text for as many of a page's items as fit, and their number. The first paragraph and the first item are
+/// always in it; the refused calls are dropped before any other item.
 pub fn within(
     engine: &Engine,
     items: &Items,
@@ -448,15 +448,15 @@ pub fn within(
     if whole.len() <= bytes_max {
         return (whole, page.len());
     }
-    // A list that is longer has a longer text.
+    // A longer list has a longer text.
     let counts: Vec<usize> = (1..=page.len()).collect();
     let count = counts.partition_point(|&count| of(count, None).len() <= bytes_max);
-    // At least one, so that whoever goes on at the next offset comes to an end.
+    // At least one, so that a caller who continues at the next offset reaches the end.
     let count = count.max(1).min(page.len());
     (of(count, None), count)
 }
 
-/// Returns the words for a page of items, of which `left` more are not shown.
+/// Returns the text for a page of items; `left` more are not shown.
 fn text(
     engine: &Engine,
     items: &Items,
@@ -502,7 +502,7 @@ fn text(
     lines.join("\n") + "\n"
 }
 
-/// Returns what a reader has to know.
+/// Returns the facts that come first.
 fn paragraph(engine: &Engine, items: &Items) -> String {
     let (session, root) = (engine.session(), engine.workspace.root().display());
     let ways = "the tool diff shows what it changed, undo reverts the last change";
@@ -519,8 +519,7 @@ fn paragraph(engine: &Engine, items: &Items) -> String {
     )
 }
 
-/// Adds a heading with its items, where there are any; with their states where these are not the
-/// heading's.
+/// Adds a heading with its items, if there are any; an item with another state than the heading shows it.
 fn section<'a>(
     lines: &mut Vec<String>,
     heading: &str,
@@ -544,7 +543,7 @@ fn section<'a>(
 mod tests {
     use super::{ReadState, *};
 
-    /// Items of these paths, with lines after a colon.
+    /// Returns the entries of these paths, with lines after a colon.
     fn grouped(paths: &[&str]) -> Vec<String> {
         let item = |entry: &&str| {
             let (path, lines) =

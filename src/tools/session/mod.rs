@@ -1,4 +1,4 @@
-//! `session`: what a session has seen and changed, for an agent that no longer remembers.
+//! `session`: shows the files that a session has read and changed, for an agent that no longer remembers.
 
 mod items;
 
@@ -24,13 +24,13 @@ use items::{Items, PathStatus, ReadState as ItemState};
 
 /// Show what this session has read and changed, or reset it
 ///
-/// status: what was read, changed and refused. brief: the same in words, for a fresh context. compact:
-/// everything read counts as unread; call it after your context was compacted. forget: the same for these
-/// paths. list: every session. end: start anew; undo still reaches back.
+/// status: what was read, changed and refused. brief: the same in words, for a fresh context. compact: everything read
+/// counts as unread; call it after your context was compacted. forget: the same for these paths. list: every session.
+/// end: start over; undo still reaches back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// What to do
+    /// Action to take
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
     #[serde(default)]
     pub action: Action,
@@ -51,11 +51,11 @@ pub struct Request {
     pub dry_run: bool,
 }
 
-/// What to do with the session.
+/// Action on the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// What was read, changed and refused
+    /// Files read and changed, calls refused
     #[default]
     Status,
     /// Every session of the workspace
@@ -84,26 +84,26 @@ impl Action {
     }
 }
 
-/// What the session has seen and changed. An entry is `PATH`, where not all of it was seen with
-/// `:LINES`, then ` +ADDED -REMOVED` lines since the session began, ` new`, ` deleted` or ` was OLD`.
-/// Where they are many, those of a folder share an entry: `FOLDER/{ENTRY, ENTRY}`.
+/// Files that the session has read and changed. An entry is `PATH`, with `:LINES` if not all was read, then ` +ADDED
+/// -REMOVED` lines since the session began, ` new`, ` deleted` or ` was OLD`. If there are many, those of a folder
+/// share an entry: `FOLDER/{ENTRY, ENTRY}`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
     /// The session
     pub session: String,
-    /// Changes that it made, undone ones and undos included
+    /// Changes that it made, with undone ones and undos
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<usize>,
-    /// Files that are as they were seen
+    /// Files unchanged since they were read
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fresh: Vec<String>,
     /// Files that someone else has changed since
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<String>,
-    /// Files that were seen and are no longer there
+    /// Files that were read and are now missing
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
-    /// Files that were seen before the context was compacted, and not since
+    /// Files read before the context was compacted, and not since
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compacted: Vec<String>,
     /// Other paths that were changed
@@ -112,25 +112,25 @@ pub struct Response {
     /// Calls that were refused
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refused>,
-    /// Every session, the one used last first
+    /// Every session, the last used first
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Vec<ListedSession>>,
-    /// What now counts as unread, or would
+    /// Paths now unread, or that would be
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<usize>,
     /// The status in words
     #[serde(skip_serializing_if = "Option::is_none")]
     pub brief: Option<String>,
-    /// Whether there is more than is shown
+    /// True if the list was cut
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Where to continue
+    /// Offset to continue at
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// What was done.
+    /// Action that was taken.
     #[serde(skip)]
     action: Action,
-    /// The entries of a status, for `--text`.
+    /// Entries of a status, for `--text`.
     #[serde(skip)]
     lines: Vec<String>,
 }
@@ -138,9 +138,9 @@ pub struct Response {
 /// Calls that were refused.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Refused {
-    /// How many, as far as the newest part of the audit log tells
+    /// Their number, from the newest part of the audit log
     pub count: usize,
-    /// The last of them, the newest first
+    /// The last of them, newest first
     pub last: Vec<String>,
 }
 
@@ -149,20 +149,20 @@ pub struct Refused {
 pub struct ListedSession {
     /// Its name
     pub session: String,
-    /// When it was last used, RFC 3339
+    /// Time of its last use, RFC 3339
     pub time: String,
-    /// Files that it has seen; absent where its state cannot be read
+    /// Files that it has read; absent if its state is unreadable
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<usize>,
     /// Changes that it made
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<u64>,
-    /// Whether it is the caller's
+    /// True if it is the caller's
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub current: bool,
 }
 
-/// The tool.
+/// The `session` tool.
 pub struct Session;
 
 impl Tool for Session {
@@ -219,7 +219,7 @@ impl Tool for Session {
 }
 
 impl Request {
-    /// Refuses fields that the action has no use for.
+    /// Fails if a field does not fit the action.
     fn check(&self) -> Result<(), Error> {
         let takes_paths = matches!(self.action, Action::Status | Action::Forget);
         if !takes_paths && !self.paths.is_empty() {
@@ -236,7 +236,7 @@ impl Request {
         Ok(())
     }
 
-    /// Returns the bound on the lists.
+    /// Returns the maximum bytes of the lists.
     fn bytes_max(&self, engine: &Engine) -> usize {
         match self.max_bytes.unwrap_or(engine.policy().max_bytes()) {
             0 => usize::MAX,
@@ -246,7 +246,7 @@ impl Request {
 }
 
 impl Response {
-    /// Puts items into the lists of their states, in the form that `entries` gives them.
+    /// Adds items to the lists of their states, in the form that `entries` returns.
     fn list(&mut self, items: &[PathStatus], entries: fn(&[&PathStatus]) -> Vec<String>) {
         for state in ItemState::ALL {
             let list = match state {
@@ -260,7 +260,7 @@ impl Response {
         }
     }
 
-    /// The status, an entry a line.
+    /// Writes the status, one entry per line.
     fn status_text(&self, text: &mut Text) {
         text.entry(&format!(
             "session {}: {}",
@@ -290,7 +290,7 @@ impl ListedSession {
     }
 }
 
-/// Returns the caller's session, with a warning where its state was damaged.
+/// Returns the caller's session; warns if its state was damaged.
 fn load(engine: &mut Engine, state: Option<&State>) -> Result<Arc<SessionState>, Error> {
     let Some(state) = state else {
         return Ok(Arc::default());
@@ -307,7 +307,7 @@ fn places(engine: &Engine, request: &Request) -> Result<Vec<WorkspacePath>, Erro
     request.paths.iter().map(resolve).collect()
 }
 
-/// Returns what was read, changed and refused.
+/// Returns the files read and changed, and the calls refused.
 fn status(
     engine: &mut Engine,
     state: Option<&State>,
@@ -342,11 +342,11 @@ fn status(
     Ok(answer)
 }
 
-/// Bytes of a status in which each path is named whole. With what stands round it, it has less than a
-/// kilobyte; a longer one names each folder once.
+/// Largest status in which each path is named whole, in bytes. With the text that surrounds it, it has less than a
+/// kilobyte; a longer status names each folder once.
 const FLAT_BYTES_MAX: usize = 950;
 
-/// Returns the same in words.
+/// Returns the status in words.
 fn brief(
     engine: &mut Engine,
     state: Option<&State>,
@@ -405,10 +405,10 @@ fn list(
     Ok(answer)
 }
 
-/// Bytes that the names of the fields take in an entry of the list.
+/// Bytes of the field names in an entry of the list.
 const LISTED_BYTES: usize = 40;
 
-/// Lets paths, or all, count as unread, or the session end.
+/// Marks paths, or all, as unread, or ends the session.
 fn forget(
     engine: &mut Engine,
     state: Option<&State>,

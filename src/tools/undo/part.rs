@@ -65,7 +65,7 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
         return Err(no_change(change.engine(), seq, None));
     };
     let mut history = History::load(state, &session)?;
-    // A change that was undone and redone counts as new: undo and redo cancel out.
+    // An undo and its redo cancel out: the change is in the history as before.
     if let Some((mut entry, later)) = history.standing(state, seq)? {
         later.iter().for_each(|later| follow(&mut entry, later));
         return Ok((history, entry));
