@@ -1,4 +1,4 @@
-//! From what a call gave to a tool's result.
+//! Turns the result of a call into a tool result of MCP.
 
 use std::io;
 
@@ -15,10 +15,10 @@ use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 use crate::tools::{Answered, Reply, Text};
 
-/// Bytes of one result. Clients drop the connection at about 10 MB.
+/// Largest result, in bytes. Clients drop the connection at about 10 MB.
 pub const RESULT_BYTES_MAX: usize = 4_000_000 - 4_096;
 
-/// The result of a call.
+/// Returns the tool result of a call.
 #[must_use]
 pub fn of(called: CallResult, results: Results) -> CallToolResult {
     let CallResult { answered, outcome, tally } = called;
@@ -29,7 +29,7 @@ pub fn of(called: CallResult, results: Results) -> CallToolResult {
     result
 }
 
-/// The bytes of a result that a model sees: text and images. The structured form of the same is not counted.
+/// Returns the bytes of a result that a model sees: text and images, without their structured form.
 #[must_use]
 pub fn payload_bytes(result: &CallToolResult) -> usize {
     let bytes = |block: &ContentBlock| match block {
@@ -40,7 +40,7 @@ pub fn payload_bytes(result: &CallToolResult) -> usize {
     result.content.iter().map(bytes).sum()
 }
 
-/// The result of what a call gave.
+/// Returns the tool result of a successful call.
 fn of_call(answer: Answered, outcome: &CallNotes, results: Results) -> CallToolResult {
     let result = match answer {
         Ok(reply) => answered(reply, outcome, results),
@@ -52,11 +52,11 @@ fn of_call(answer: Answered, outcome: &CallNotes, results: Results) -> CallToolR
     }
 }
 
-/// A refusal: its text is the error as JSON, what to do first, or in words. It has no structured content, which would
-/// have to fit the schema of the tool's answer.
+/// Returns the result of an error: its text is the error as JSON with the suggested action first, or as plain text. It
+/// has no structured content, which would have to fit the output schema of the tool.
 #[must_use]
 pub fn refused(error: &Error, outcome: &CallNotes, results: Results) -> CallToolResult {
-    /// An error in the order in which a model reads it.
+    /// Error with its fields in a good order for a model.
     #[derive(Serialize)]
     struct InOrder<'a> {
         #[serde(flatten)]
@@ -67,7 +67,7 @@ pub fn refused(error: &Error, outcome: &CallNotes, results: Results) -> CallTool
     let text = match results {
         Results::Json => {
             let outcome = with_outcome(Value::Object(Map::new()), outcome);
-            // Text and maps with text keys are always JSON.
+            // Text, and maps with text keys, always serialize.
             serde_json::to_string(&InOrder { refusal: Refusal::from(error), outcome }).unwrap_or_default()
         }
         Results::Text => in_words(error, outcome),
@@ -75,7 +75,7 @@ pub fn refused(error: &Error, outcome: &CallNotes, results: Results) -> CallTool
     CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
-/// A refusal as plain text: what was wrong, what to do, then the facts.
+/// Returns an error as plain text: message, suggested action, then the facts.
 fn in_words(error: &Error, outcome: &CallNotes) -> String {
     let mut lines = vec![format!("{}: {}", error.kind(), escaped::lines(error.message()))];
     lines.push(escaped::lines(error.suggested_action()).to_string());
@@ -93,7 +93,7 @@ fn in_words(error: &Error, outcome: &CallNotes) -> String {
     lines.join("\n")
 }
 
-/// The answer in its form, and each image in a block of its own, there alone.
+/// Returns the response in its form; each image is in a block of its own, and only there.
 fn answered(
     mut reply: Box<dyn Reply>,
     outcome: &CallNotes,
@@ -108,19 +108,19 @@ fn answered(
     Ok(result)
 }
 
-/// The answer's data, with warnings and snapshot beside its fields, structured and as text.
+/// Returns the data of the response, with warnings and snapshot among its fields, as structured content and as text.
 fn structured(reply: &dyn Reply, outcome: &CallNotes) -> Result<CallToolResult, Error> {
     Ok(CallToolResult::structured(with_outcome(reply.value()?, outcome)))
 }
 
-/// The payload as text, and in a block of its own what a person would read on stderr.
+/// Returns the payload as text, and in a second block the notes that the CLI writes to stderr.
 fn text(reply: &dyn Reply, outcome: &CallNotes) -> CallToolResult {
     let mut text = Text::of_fields().of_a_dry_run(outcome.dry_run);
     reply.text(&mut text);
     let mut notes = text.notes;
     notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {}", escaped::line(warning))));
     let mut blocks = Vec::new();
-    // An image is shown by a block of its own.
+    // An image has its own block.
     if !text.out.is_empty() || notes.is_empty() {
         blocks.push(ContentBlock::text(String::from_utf8_lossy(&text.out)));
     }
@@ -130,7 +130,7 @@ fn text(reply: &dyn Reply, outcome: &CallNotes) -> CallToolResult {
     CallToolResult::success(blocks)
 }
 
-/// The result of a model family's tool: its text, its images, and what the call should know besides.
+/// Returns the result of a model family's tool: its text, its images, and the warnings of the call.
 #[must_use]
 pub fn said(said: ToolOutput, outcome: &CallNotes, results: Results) -> CallToolResult {
     let mut blocks = Vec::new();
@@ -145,7 +145,7 @@ pub fn said(said: ToolOutput, outcome: &CallNotes, results: Results) -> CallTool
     result.structured_content = said.structured.filter(|_| results == Results::Json);
     match excess(&result) {
         None => result,
-        // The family knows neither the form nor the fields of lbx's own refusals.
+        // The model family knows neither the form nor the fields of lbx's own errors.
         Some(bytes) => {
             let error = too_large(bytes, outcome);
             let advice = if error.is_applied() {
@@ -158,7 +158,7 @@ pub fn said(said: ToolOutput, outcome: &CallNotes, results: Results) -> CallTool
     }
 }
 
-/// A file as a block.
+/// Returns a file as a content block.
 fn block_of(media: Media) -> ContentBlock {
     let kind = media.kind();
     let Media { mime, base64, uri } = media;
@@ -171,19 +171,19 @@ fn block_of(media: Media) -> ContentBlock {
     }
 }
 
-/// The error of a model family's tool.
+/// Returns the error result of a model family's tool.
 #[must_use]
 pub fn said_error(text: String, outcome: &CallNotes) -> CallToolResult {
     CallToolResult::error(std::iter::once(ContentBlock::text(text)).chain(warnings(outcome)).collect())
 }
 
-/// The warnings of a call as a block of their own.
+/// Returns the warnings of a call as a content block.
 fn warnings(outcome: &CallNotes) -> Option<ContentBlock> {
     let lines: Vec<String> = outcome.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
     (!lines.is_empty()).then(|| ContentBlock::text(lines.join("\n")))
 }
 
-/// An object with warnings and snapshot among its fields.
+/// Returns an object with warnings and snapshot among its fields.
 fn with_outcome(mut value: Value, outcome: &CallNotes) -> Value {
     if let Some(object) = value.as_object_mut() {
         if outcome.dry_run {
@@ -199,7 +199,7 @@ fn with_outcome(mut value: Value, outcome: &CallNotes) -> Value {
     value
 }
 
-/// The refusal of an answer that no client would take.
+/// Returns the error for a response that is too large for clients.
 fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
     let error = Error::new(
         ErrorKind::TooLarge,
@@ -211,7 +211,7 @@ fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
     if outcome.changed { error.applied() } else { error }
 }
 
-/// The result, or the refusal of one that no client would take.
+/// Returns the result, or an error if it is too large for clients.
 fn bounded(result: CallToolResult, outcome: &CallNotes, results: Results) -> CallToolResult {
     match excess(&result) {
         None => result,
@@ -219,7 +219,7 @@ fn bounded(result: CallToolResult, outcome: &CallNotes, results: Results) -> Cal
     }
 }
 
-/// The bytes of a result that no client would take; `None` for any other.
+/// Returns the bytes of a result that is too large for clients; `None` for any other.
 fn excess(result: &CallToolResult) -> Option<usize> {
     if is_surely_short(result) {
         return None;
@@ -227,9 +227,9 @@ fn excess(result: &CallToolResult) -> Option<usize> {
     Some(bytes_of(result)).filter(|bytes| *bytes > RESULT_BYTES_MAX)
 }
 
-/// Whether a result fits even if every character in it is escaped: most need not be counted.
+/// Returns true if a result fits even if every character in it is escaped: most need not be counted.
 fn is_surely_short(result: &CallToolResult) -> bool {
-    /// Bytes of a block beside its text.
+    /// Bytes of a block without its text.
     const BLOCK_BYTES: usize = 64;
     let blocks = result.content.iter().map(|block| match block {
         ContentBlock::Text(text) => Some(ESCAPED_BYTES_MAX * text.text.len() + BLOCK_BYTES),
@@ -240,14 +240,14 @@ fn is_surely_short(result: &CallToolResult) -> bool {
     content.is_some_and(|content| content + structured <= RESULT_BYTES_MAX)
 }
 
-/// Bytes that a byte of a text takes at most in JSON.
+/// Largest number of bytes in JSON for one byte of text.
 const ESCAPED_BYTES_MAX: usize = 6;
 
-/// Bytes that a value takes at most as JSON.
+/// Returns an upper bound on the bytes of a value as JSON.
 fn bytes_at_most(value: &Value) -> usize {
     /// Bytes of a number.
     const NUMBER_BYTES: usize = 32;
-    /// Quotes, brackets, colon and comma.
+    /// Bytes of quotes, brackets, colon and comma.
     const AROUND_BYTES: usize = 4;
     let text = |text: &str| ESCAPED_BYTES_MAX * text.len() + AROUND_BYTES;
     match value {
@@ -260,15 +260,15 @@ fn bytes_at_most(value: &Value) -> usize {
     }
 }
 
-/// Bytes that a result takes as JSON.
+/// Returns the bytes of a result as JSON.
 fn bytes_of(result: &CallToolResult) -> usize {
     let mut counter = Counter(0);
-    // Counting cannot fail, and what is no JSON fails again when it is sent.
+    // Counting cannot fail, and a value that does not serialize fails again when it is sent.
     let _ = serde_json::to_writer(&mut counter, result);
     counter.0
 }
 
-/// Counts what is written to it.
+/// Counts the bytes that are written to it.
 struct Counter(usize);
 
 impl io::Write for Counter {

@@ -1,48 +1,48 @@
-//! Batches: several messages in one list, and their answers in another.
+//! Batches: several messages in one list, and their responses in another.
 //!
-//! Revision 2025-03-26 wants servers to take them, and the one before it leaves them to JSON-RPC; the later
-//! ones have none.
+//! Servers must accept them in revision 2025-03-26; the revision before leaves them to JSON-RPC, and later ones have
+//! none.
 
 use std::collections::HashSet;
 
 use rmcp::model::{ProtocolVersion, RequestId};
 
-/// Messages of one batch.
+/// Largest number of messages in a batch.
 pub const MESSAGES_MAX: usize = 100;
-/// Bytes of one list of answers: a longer one is sent in several, since clients drop the connection at about
-/// 10 MB.
+/// Largest list of responses, in bytes: a longer one is sent in several, since clients drop the connection at about 10
+/// MB.
 const LIST_BYTES_MAX: usize = 4_000_000;
 
-/// Whether a revision has batches.
+/// Returns true if a revision has batches.
 #[must_use]
 pub fn has_batches(revision: &ProtocolVersion) -> bool {
     [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26].contains(revision)
 }
 
-/// The batches that are not answered yet.
+/// The unanswered batches.
 #[derive(Debug, Default)]
 pub struct Batches(Vec<Batch>);
 
-/// One batch.
+/// A batch.
 #[derive(Debug)]
 struct Batch {
-    /// Its requests that are not answered yet.
+    /// Its unanswered requests.
     waiting: HashSet<RequestId>,
-    /// The answers so far, each without an ending.
+    /// Responses so far, each without a line end.
     answers: Vec<Vec<u8>>,
 }
 
 impl Batches {
-    /// Notes a batch with the requests that will be answered and the errors of its other messages; gives the
-    /// line that answers it where nothing is waited for.
+    /// Adds a batch with its requests and the errors of its other messages; returns the line that answers it if it has
+    /// no requests.
     pub fn begin(&mut self, waiting: HashSet<RequestId>, errors: Vec<Vec<u8>>) -> Option<Vec<u8>> {
         let answers = errors.into_iter().map(without_ending).collect();
         self.0.push(Batch { waiting, answers });
         self.taken()
     }
 
-    /// The line to send for the answer to a request: itself where the request came alone, that of its batch
-    /// once all of it is answered.
+    /// Returns the line to send for the response to a request: the response if the request came alone, the batch's list
+    /// once the batch is complete.
     pub fn answered(&mut self, id: &RequestId, line: Vec<u8>) -> Option<Vec<u8>> {
         let Some(batch) = self.of(id) else { return Some(line) };
         let bytes: usize = batch.answers.iter().map(Vec::len).sum();
@@ -55,18 +55,18 @@ impl Batches {
         }
     }
 
-    /// The same for a request that was cancelled, and gets no answer.
+    /// Does the same for a cancelled request, which gets no response.
     pub fn forget(&mut self, id: &RequestId) -> Option<Vec<u8>> {
         self.of(id)?;
         self.taken()
     }
 
-    /// The batch of a request, which no longer waits for it.
+    /// Returns the batch of a request, and removes the request from it.
     fn of(&mut self, id: &RequestId) -> Option<&mut Batch> {
         self.0.iter_mut().find_map(|batch| batch.waiting.remove(id).then_some(batch))
     }
 
-    /// The line that answers the batch that is complete, if there is one; none where it has no answers.
+    /// Returns the line that answers a complete batch, if there is one with responses.
     fn taken(&mut self) -> Option<Vec<u8>> {
         let at = self.0.iter().position(|batch| batch.waiting.is_empty())?;
         let answers = self.0.swap_remove(at).answers;
@@ -74,13 +74,13 @@ impl Batches {
     }
 }
 
-/// A line without its ending.
+/// Returns a line without its end.
 fn without_ending(mut line: Vec<u8>) -> Vec<u8> {
     line.truncate(line.trim_ascii_end().len());
     line
 }
 
-/// Answers as a line with a list.
+/// Returns responses as a line with a list.
 fn list_of(answers: &[Vec<u8>]) -> Vec<u8> {
     [b"[".as_slice(), &answers.join(&b','), b"]\n"].concat()
 }
@@ -89,12 +89,12 @@ fn list_of(answers: &[Vec<u8>]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The id of a number.
+    /// Returns a number as an id.
     fn id(number: i64) -> RequestId {
         RequestId::Number(number)
     }
 
-    /// A batch that waits for these.
+    /// Adds a batch that waits for these requests.
     fn waiting(batches: &mut Batches, ids: &[i64]) {
         assert_eq!(batches.begin(ids.iter().copied().map(id).collect(), Vec::new()), None);
     }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(batches.answered(&id(3), b"{3}\n".to_vec()), None);
         assert_eq!(batches.forget(&id(4)), Some(b"[{3}]\n".to_vec()));
         assert_eq!(batches.begin(HashSet::new(), vec![b"{e}\n".to_vec()]), Some(b"[{e}]\n".to_vec()));
-        // What holds only notifications has no answer, nor has what was cancelled whole.
+        // A batch of notifications gets no response, nor does one whose requests were all cancelled.
         assert_eq!(batches.begin(HashSet::new(), Vec::new()), None);
         waiting(&mut batches, &[5]);
         assert_eq!(batches.forget(&id(5)), None);

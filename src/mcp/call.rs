@@ -1,4 +1,4 @@
-//! One call: made on a thread of its own, cancelled and reported on from here.
+//! Makes one call on a thread of its own; handles its cancellation and progress.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,21 +27,21 @@ use crate::request;
 use crate::tools::read::Read;
 use crate::tools::{Tool as _, ToolEntry};
 
-/// Bytes of payload where a request wants no bound or a higher one. A structured answer holds its
-/// payload twice, once escaped twice; source code then stays under the bound of a message.
+/// Largest payload in bytes, also for requests that want more. A structured result holds its payload twice, once
+/// escaped twice; with this limit, source code still fits into a message.
 const STRUCTURED_BYTES_MAX: u64 = 1_700_000;
-/// The same where the answer is text alone.
+/// Largest payload of a text result, in bytes.
 const TEXT_BYTES_MAX: u64 = 3_400_000;
 
 /// Time between two notifications of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What is called.
+/// Tool that is called.
 #[derive(Clone, Copy)]
 pub enum Target {
-    /// A tool of lbx's own.
+    /// Tool of lbx.
     Native(&'static ToolEntry),
-    /// A tool of a model family.
+    /// Tool of a model family.
     Foreign(&'static Dialect, &'static DialectTool),
 }
 
@@ -51,20 +51,19 @@ pub struct ToolCall {
     pub target: Target,
     /// Its arguments.
     pub arguments: Map<String, Value>,
-    /// The workspace's root, from which paths count; opened anew for each call, since a folder may
-    /// be replaced while the server runs.
+    /// Workspace root, from which paths start; each call opens it again, since a folder may be replaced while the
+    /// server runs.
     pub root: ChosenRoot,
-    /// The session.
+    /// Session and other options.
     pub options: Options,
-    /// The form of the result.
+    /// Form of the result.
     pub results: Results,
-    /// Asks a person before each change.
+    /// Callback that asks a person before each change.
     pub ask: Option<Arc<Ask>>,
 }
 
 impl ToolCall {
-    /// Makes the call. It is waited for even when nobody wants its result any more: a call that
-    /// was cancelled stops at its next check.
+    /// Makes the call. Waits for its end even if it is cancelled: a cancelled call stops at its next check.
     pub async fn run(self, context: &RequestContext<RoleServer>) -> CallToolResult {
         let (control, mut news) = control_for(context);
         let results = self.results;
@@ -100,7 +99,7 @@ impl ToolCall {
         }
     }
 
-    /// The result of a model family's tool.
+    /// Returns the result of a model family's tool.
     fn foreign(self, dialect: &Dialect, tool: &DialectTool, control: Control) -> CallToolResult {
         let Self { arguments, root, options, results, ask, .. } = self;
         let request = Value::Object(arguments);
@@ -125,7 +124,7 @@ impl ToolCall {
         result
     }
 
-    /// What the call gives.
+    /// Makes the call and returns its result.
     fn called(self, tool: &'static ToolEntry, control: Control) -> Result<CallResult, Error> {
         let Self { arguments, root, options, results, ask, .. } = self;
         let mut request = Value::Object(arguments);
@@ -151,7 +150,7 @@ impl ToolCall {
     }
 }
 
-/// The workspace of a call: that of the sandbox which the call names, else the server's own.
+/// Returns the workspace of a call: that of the sandbox that the call names, else the server's own.
 fn workspace_of(options: &Options, root: &ChosenRoot) -> Result<Workspace, Error> {
     let opened = match &options.sandbox {
         Some(name) => Workspace::open(Path::new(&sandboxes::find(name)?.1.root)),
@@ -160,9 +159,9 @@ fn workspace_of(options: &Options, root: &ChosenRoot) -> Result<Workspace, Error
     Ok(opened?.keeping(&options.kept))
 }
 
-/// Has a text result number its lines, which edits name by their numbers: no field says where it begins.
+/// Adds line numbers to a text result, so that edits can name lines: no field says where the text begins.
 fn number_lines(request: &mut Value) {
-    /// Fields beside which a text has no lines of its own, or that say it already.
+    /// Fields with which a text has no line numbers, or that set them already.
     const OTHERS: [&str; 4] = ["line_numbers", "binary", "cell", "page"];
     let Some(fields) = request.as_object_mut() else { return };
     if !fields.keys().any(|name| OTHERS.contains(&request::snake_case(name).as_str())) {
@@ -170,9 +169,9 @@ fn number_lines(request: &mut Value) {
     }
 }
 
-/// Gives a request that asks for an answer of any size the greatest that a message can hold.
+/// Replaces an unlimited size in a request by the largest that a message can hold.
 fn bound_payload(request: &mut Value, results: Results) {
-    // An image is sent once, whatever the form.
+    // An image is sent once, in either form.
     let wants_image = request.get("binary").is_some_and(|form| !form.is_null());
     let most = match results {
         Results::Json if !wants_image => STRUCTURED_BYTES_MAX,
@@ -186,10 +185,10 @@ fn bound_payload(request: &mut Value, results: Results) {
     }
 }
 
-/// How far a call is, and a line about it.
+/// Progress of a call, and a line about it.
 type News = (Progress, String);
 
-/// What the call listens to, and where its progress arrives, if the client wants any.
+/// Returns the control of a call, and the receiver of its progress if the client wants any.
 fn control_for(context: &RequestContext<RoleServer>) -> (Control, watch::Receiver<News>) {
     let (sender, news) = watch::channel((Progress { done: 0, total: None }, String::new()));
     if context.meta.get_progress_token().is_none() {
@@ -201,18 +200,18 @@ fn control_for(context: &RequestContext<RoleServer>) -> (Control, watch::Receive
     (Control::default().reporting_to(Arc::new(report)), news)
 }
 
-/// Tells the client how far its call is.
+/// Reports progress to the client.
 struct Teller<'a> {
-    /// The call.
+    /// Call.
     context: &'a RequestContext<RoleServer>,
-    /// What was told so far.
+    /// Progress sent so far.
     count: Count,
-    /// When the next notification may go out.
+    /// Time of the next notification at the earliest.
     next: Instant,
 }
 
 impl Teller<'_> {
-    /// Tells, where that is news, and not too often.
+    /// Sends progress if it is new, and not too often.
     async fn tell(&mut self, (progress, line): News) {
         let Some(token) = self.context.meta.get_progress_token() else {
             return;
@@ -221,38 +220,37 @@ impl Teller<'_> {
         if progress.done > self.count.told && Instant::now() >= self.next {
             self.count.told = progress.done;
             self.next = Instant::now() + PROGRESS_INTERVAL;
-            // A client that cannot be told has gone, and the transport knows.
+            // If sending fails, the client is gone, and the transport knows.
             let _ = self.context.peer.notify_progress(notification(token, progress, line)).await;
         }
     }
 }
 
-/// How far a call is in all of its parts, each of which counts from the start: the numbers that a client
-/// is told must grow.
+/// Sums the progress of a call over its parts, each of which counts from 0: the numbers that a client gets must grow.
 #[derive(Debug, Default)]
 struct Count {
-    /// What the parts that are over had come to.
+    /// Sum of the parts that have ended.
     before: u64,
-    /// How far the part that runs is.
+    /// Progress of the current part.
     now: u64,
-    /// What was told last.
+    /// Last number sent.
     told: u64,
 }
 
 impl Count {
-    /// How far the whole is, when a part is at `progress`.
+    /// Returns the total progress when a part is at `progress`.
     fn add(&mut self, progress: Progress) -> Progress {
         if progress.done <= self.now / 2 {
             self.before += std::mem::take(&mut self.now);
         }
-        // Reports of several threads may come out of order.
+        // Reports of several threads may arrive out of order.
         self.now = self.now.max(progress.done);
         let total = progress.total.map(|total| self.before + total);
         Progress { done: self.before + self.now, total }
     }
 }
 
-/// How far a call is, for the client.
+/// Returns a progress notification.
 #[expect(clippy::cast_precision_loss, reason = "JSON has no other numbers, and no file count is that large")]
 fn notification(
     token: rmcp::model::ProgressToken,

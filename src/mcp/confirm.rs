@@ -1,8 +1,8 @@
-//! `--confirm`: the person at the client agrees to each change, or nothing is changed.
+//! `--confirm`: no change is made unless the person at the client agrees to it.
 //!
-//! Up to revision 2025-11-25 the server asks by a request of its own, and the call waits. In the stateless
-//! revision there are none: the call answers with the question (`input_required`), and the client repeats it
-//! with what the person said.
+//! Up to revision 2025-11-25 the server asks by a request of its own, and the call waits. The stateless revision has no
+//! such requests: the response of the call is the question (`input_required`), and the client repeats the call with the
+//! person's answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,17 +25,17 @@ use crate::control::cancelled as cancelled_call;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
-/// How long a person may take.
+/// Time that a person has to answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(600);
-/// Questions that wait for a person at once. Each holds a thread, which other calls must not lack.
+/// Largest number of open questions. Each takes a thread, which other calls must not lack.
 pub const QUESTIONS_MAX: usize = 16;
-/// The name of the one question in an answer that puts it.
+/// Name of the only question in a response.
 const QUESTION: &str = "consent";
-/// Why a change is refused at a client without a way to ask.
+/// Error for a change if the client has no way to ask.
 const CANNOT_ASK: &str =
     "changes need a person's consent, and this client cannot ask for it (elicitation in form mode)";
 
-/// The questions of a server that wait for an answer.
+/// Open questions of a server.
 #[derive(Clone)]
 pub struct Questions(Arc<Semaphore>);
 
@@ -46,10 +46,10 @@ impl Default for Questions {
 }
 
 impl Questions {
-    /// A place for one more question.
+    /// Reserves a place for one more question.
     ///
     /// # Errors
-    /// Where too many wait.
+    /// Fails if too many are open.
     fn place(&self) -> Result<SemaphorePermit<'_>, Error> {
         self.0.try_acquire().map_err(|_| {
             let message =
@@ -62,14 +62,14 @@ impl Questions {
 
 /// The person at the client of one call.
 pub struct Person {
-    /// Asks the person; called on the thread of the call.
+    /// Callback that asks the person; runs on the thread of the call.
     pub ask: Arc<Ask>,
-    /// What the client has to ask first, where only an answer can put the question.
+    /// Question for the response, if the server cannot ask by a request.
     question: Arc<Mutex<Option<InputRequiredResult>>>,
 }
 
 impl Person {
-    /// The person at the client that makes this call.
+    /// Returns the person at the client that makes this call.
     #[must_use]
     pub fn at(
         context: &RequestContext<RoleServer>,
@@ -88,20 +88,20 @@ impl Person {
         Self { ask, question }
     }
 
-    /// The question that the call's answer puts instead of a result, if there is one.
+    /// Returns the question that replaces the result of the call, if there is one.
     #[must_use]
     pub fn question(&self) -> Option<InputRequiredResult> {
         self.question.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Whether a client puts a form to its person: it says so, or names no mode of elicitation at all, as clients
-/// did before there were several.
+/// Returns true if a client shows forms: it says so, or names no mode of elicitation, as clients did when there was
+/// only one.
 fn shows_forms(client: &ClientCapabilities) -> bool {
     client.elicitation.as_ref().is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
 }
 
-/// Asks by a request to the client, and waits for its answer.
+/// Returns a callback that asks by a request to the client, and waits for the answer.
 fn by_request(context: &RequestContext<RoleServer>, questions: Questions) -> Arc<Ask> {
     let (peer, cancelled, runtime) = (context.peer.clone(), context.ct.clone(), Handle::current());
     Arc::new(move |text: &str| {
@@ -121,11 +121,11 @@ fn by_request(context: &RequestContext<RoleServer>, questions: Questions) -> Arc
     })
 }
 
-/// The answer to a question. Once nobody waits for it any more, the client is told so, to take the question
-/// from the screen.
+/// Returns the answer to a question. If the call stops waiting, tells the client, so that it removes the question from
+/// the screen.
 ///
 /// # Errors
-/// Where the client cannot be asked, or nobody answers in time.
+/// Fails if the client cannot be asked, or nobody answers in time.
 async fn answer_to(
     peer: &Peer<RoleServer>,
     question: ServerRequest,
@@ -139,16 +139,16 @@ async fn answer_to(
         () = cancelled.cancelled() => {
             let reason = Some("the call was cancelled".to_owned());
             let dropped = CancelledNotificationParam::new(Some(id), reason.clone());
-            // A client that cannot be told has gone.
+            // If sending fails, the client is gone.
             let _ = peer.notify_cancelled(dropped).await;
             Err(ServiceError::Cancelled { reason })
         }
     }
 }
 
-/// Takes the answer from the call, where it is about this very change; else notes the question. The state
-/// that the client sends back is the hash of the call and of what was shown: an answer about a change that
-/// would come to something else by now is none.
+/// Returns a callback that takes the answer from the call if it is about this exact change; else it stores the
+/// question. The state that the client sends back is the hash of the call and of the shown text: an answer does not
+/// count if the change would have another effect by now.
 fn by_answer(call: &CallToolRequestParams, question: Arc<Mutex<Option<InputRequiredResult>>>) -> Arc<Ask> {
     let answer = call.input_responses.as_ref().and_then(|given| given.get(QUESTION)).cloned();
     let (state, call) = (call.request_state.clone(), json!([call.name, call.arguments]).to_string());
@@ -169,7 +169,7 @@ fn by_answer(call: &CallToolRequestParams, question: Arc<Mutex<Option<InputRequi
     })
 }
 
-/// The question, as a form without fields.
+/// Returns the question, as a form without fields.
 fn form(text: &str) -> ElicitRequest {
     ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
         meta: None,
@@ -178,7 +178,7 @@ fn form(text: &str) -> ElicitRequest {
     })
 }
 
-/// The refusal of a change that nobody agreed to.
+/// Returns the error for a change that nobody agreed to.
 fn denied(message: &str) -> Error {
     Error::new(ErrorKind::CommandDenied, format!("{message}; nothing was changed"))
         .suggest("Ask the person what to do instead.")

@@ -1,4 +1,4 @@
-//! The list of tools in MCP's form.
+//! Declares the tools in MCP's form.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::dialect::{Dialect, DialectTool};
 use crate::request;
 use crate::tools::{Effect, ToolEntry};
 
-/// What `tools/list` answers.
+/// Returns the response to `tools/list`.
 #[must_use]
 pub fn tools(wanted: &Wanted, results: Results) -> Vec<Tool> {
     served().filter(|tool| wanted.has(tool)).map(|tool| declare(tool, results)).collect()
 }
 
-/// What `tools/list` answers where a model family's tools are served.
+/// Returns the response to `tools/list` for a model family's tools.
 #[must_use]
 pub fn foreign_tools(wanted: &Wanted, dialect: &Dialect) -> Vec<Tool> {
     dialect.tools.iter().filter(|tool| wanted.has_foreign(tool)).map(declare_foreign).collect()
 }
 
-/// One tool of a model family.
+/// Declares one tool of a model family.
 fn declare_foreign(tool: &DialectTool) -> Tool {
     let mut schema = object(request::advertised(tool.schema()));
     schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -35,20 +35,20 @@ fn declare_foreign(tool: &DialectTool) -> Tool {
     Tool::new(tool.name, description, Arc::new(schema)).with_annotations(annotations(tool.effect))
 }
 
-/// One tool.
+/// Declares one tool.
 fn declare(tool: &ToolEntry, results: Results) -> Tool {
     // No title: the description begins with it.
     let declared = Tool::new(tool.name, tool.summary(), Arc::new(input_schema(tool)))
         .with_annotations(annotations(tool.effect));
     match results {
         Results::Json => declared.with_raw_output_schema(Arc::new(output_schema(tool))),
-        // A text alone fits no schema. So `init` has it, for clients that choose which tools a model is told of.
+        // Plain text fits no schema. `init` uses this form for clients that choose which tools a model sees.
         Results::Text => declared.with_meta(meta(tool)),
     }
 }
 
-/// Hints for Claude Code: if the model has the tool from the first request, or finds it by which
-/// words, and how long its results may be.
+/// Returns hints for Claude Code: if the model has the tool from the first request, the words by which it finds the
+/// tool, and the maximum length of results.
 fn meta(tool: &ToolEntry) -> MetaObject {
     /// Characters of a result that the client shows whole.
     const RESULT_CHARACTERS_MAX: u32 = 100_000;
@@ -66,8 +66,8 @@ fn meta(tool: &ToolEntry) -> MetaObject {
     MetaObject(meta)
 }
 
-/// What a client may rely on without knowing the tool, as far as it is not what MCP presumes of every
-/// tool: that it writes, destroys, and reaches out into the world.
+/// Returns the hints about a tool that differ from MCP's defaults, by which every tool writes, destroys, and reaches
+/// out into the world.
 fn annotations(effect: Effect) -> ToolAnnotations {
     let closed = ToolAnnotations::new().open_world(false);
     match effect {
@@ -77,10 +77,10 @@ fn annotations(effect: Effect) -> ToolAnnotations {
     }
 }
 
-/// The request's schema: the fields that the tool lists. The server checks requests itself, and says
-/// what is wrong: bounds and patterns that a description states are left out, as are defaults, which strict
-/// function calling of `OpenAI` refuses, and what forbids other names than those listed, since rarer fields
-/// and names that models know are taken too.
+/// Returns the schema of the request, with the fields that the tool lists. The server checks requests itself, and its
+/// errors are clear: so bounds and patterns that a description has are left out. Defaults are left out too, since
+/// strict function calling of `OpenAI` rejects them. Unlisted names are not forbidden, since rarer fields and names
+/// that models know are accepted.
 fn input_schema(tool: &ToolEntry) -> JsonObject {
     let mut schema = request::advertised((tool.request_schema)());
     strip(&mut schema, |keyword, value| match keyword {
@@ -95,13 +95,13 @@ fn input_schema(tool: &ToolEntry) -> JsonObject {
     name_plainly(&mut schema);
     describe_once(&mut schema);
     let mut schema = object(schema);
-    // It says what the tool's own description says.
+    // It repeats the tool's description.
     schema.remove("description");
     schema
 }
 
-/// Keeps the fields that are listed, and of the items of a list those that are listed with its name
-/// before theirs: `edits.new_string`.
+/// Keeps the listed fields; of the items of a list, those that are listed with the list's name in front:
+/// `edits.new_string`.
 fn keep_listed(schema: &mut Value, listed: &[&'static str]) {
     let Some(Value::Object(fields)) = schema.get_mut("properties") else {
         return;
@@ -114,12 +114,12 @@ fn keep_listed(schema: &mut Value, listed: &[&'static str]) {
     }
 }
 
-/// Fields whose name says all that a model must know.
+/// Fields whose name tells a model everything.
 const PLAIN: &str = "path paths content from to recursive ignore_case before after context word multiline limit \
                      command workdir patch old_string new_string replace_all hidden no_ignore reverse literal \
                      line_numbers create_only action stdin background job stop";
 
-/// Leaves out the descriptions that say no more than the field's name.
+/// Removes the descriptions that repeat the field's name.
 fn name_plainly(schema: &mut Value) {
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
     for (_, field) in fields.filter(|(name, _)| PLAIN.split(' ').any(|plain| plain == *name)) {
@@ -129,9 +129,8 @@ fn name_plainly(schema: &mut Value) {
     }
 }
 
-/// The answer's schema: the names of the fields that are always there, in one of its forms. Clients hand
-/// the list to a model that pays for it, and nobody needs more before the answer is there; `schema` has
-/// it all.
+/// Returns the schema of the response: the names of the required fields, in one of its forms. Clients pass the list to
+/// a model that pays for it, and nobody needs more before the response arrives; the tool `schema` has the rest.
 fn output_schema(tool: &ToolEntry) -> JsonObject {
     let schema = (tool.response_schema)();
     let forms = schema.get("anyOf").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![schema]);
@@ -150,12 +149,12 @@ fn output_schema(tool: &ToolEntry) -> JsonObject {
     schema
 }
 
-/// The fields that a form requires.
+/// Returns the fields that a form requires.
 fn required_of(form: &Value) -> Vec<Value> {
     form.get("required").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// Leaves out the descriptions of the fields of a field's items that are fields of the request too.
+/// Removes the descriptions of a field's item fields that are fields of the request as well.
 fn describe_once(schema: &mut Value) {
     let Some(Value::Object(fields)) = schema.get_mut("properties") else {
         return;
@@ -172,7 +171,7 @@ fn describe_once(schema: &mut Value) {
     }
 }
 
-/// Makes each description one line.
+/// Turns each description into one line.
 fn on_one_line(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -186,7 +185,7 @@ fn on_one_line(schema: &mut Value) {
     }
 }
 
-/// Removes keywords from a schema. A property of such a name stays: its value is a schema.
+/// Removes keywords from a schema. A property with such a name is kept: its value is a schema.
 fn strip(schema: &mut Value, is_needless: fn(&str, &Value) -> bool) {
     match schema {
         Value::Object(map) => {
@@ -198,7 +197,7 @@ fn strip(schema: &mut Value, is_needless: fn(&str, &Value) -> bool) {
     }
 }
 
-/// A schema as the object that it always is.
+/// Returns a schema as an object, which it always is.
 fn object(schema: Value) -> JsonObject {
     match schema {
         Value::Object(map) => map,

@@ -1,40 +1,40 @@
-//! The id of a message that is too long to be parsed.
+//! Finds the id of a message that is too long to parse.
 
 use rmcp::model::RequestId;
 
-/// Bytes that an id may have.
+/// Longest id, in bytes.
 const ID_BYTES_MAX: usize = 1024;
 
-/// Looks for the id of a message in pieces of its text, without keeping them.
+/// Finds the id of a message in pieces of its text, without keeping them.
 #[derive(Debug, Default)]
 pub struct IdFinder {
-    /// Objects and lists that are open.
+    /// Number of open objects and lists.
     depth: u32,
-    /// Whether a text is open, and whether a backslash came last in it.
+    /// State of an open string: true if its last character was a backslash; `None` outside.
     text: Option<bool>,
-    /// Whether a name comes next, rather than a value.
+    /// True if a name comes next, not a value.
     is_name: bool,
-    /// Whether the last name of the message's own object was `id`.
+    /// True if the last name in the message's top object was `id`.
     is_id: bool,
-    /// The name or value of the message's own object that is being read.
+    /// Current name or value in the message's top object.
     token: Vec<u8>,
-    /// The id.
+    /// The id, once it is found.
     found: Option<Vec<u8>>,
 }
 
 impl IdFinder {
-    /// Looks at the next piece.
+    /// Reads the next piece.
     pub fn push(&mut self, piece: &[u8]) {
         piece.iter().for_each(|&byte| self.take(byte));
     }
 
-    /// The id, if it was seen.
+    /// Returns the id, if it was found.
     #[must_use]
     pub fn id(&self) -> Option<RequestId> {
         serde_json::from_slice(self.found.as_ref()?).ok()
     }
 
-    /// Looks at one byte.
+    /// Reads one byte.
     fn take(&mut self, byte: u8) {
         if let Some(is_escaped) = self.text {
             self.keep(byte);
@@ -74,14 +74,14 @@ impl IdFinder {
         }
     }
 
-    /// Keeps a byte of the message's own object, as far as it may be an id.
+    /// Keeps a byte of the message's top object if it may belong to an id.
     fn keep(&mut self, byte: u8) {
         if self.depth == 1 && self.token.len() < ID_BYTES_MAX {
             self.token.push(byte);
         }
     }
 
-    /// The value that was being read has ended.
+    /// Handles the end of a value.
     fn end_value(&mut self) {
         if self.depth == 1 {
             if self.is_id && self.found.is_none() {
@@ -97,7 +97,7 @@ impl IdFinder {
 mod tests {
     use super::*;
 
-    /// The id of a message that comes in pieces of `size` bytes.
+    /// Returns the id of a message that arrives in pieces of `size` bytes.
     fn id_of(text: &str, size: usize) -> Option<RequestId> {
         let mut finder = IdFinder::default();
         text.as_bytes().chunks(size).for_each(|piece| finder.push(piece));

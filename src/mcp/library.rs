@@ -1,6 +1,6 @@
-//! What a server offers besides its tools: resources, prompts, and completion of their arguments.
+//! Resources, prompts, and completion of their arguments.
 //!
-//! All of it is made of native calls, so that the gate, the policy and the session are those of the tools.
+//! All of them use native calls, so that the gate, the policy and the session are those of the tools.
 
 use std::path::Path;
 
@@ -20,14 +20,14 @@ use crate::error::{Error, ErrorKind};
 use crate::request::quoted;
 use crate::tools::{diff, log, ls, read, session};
 
-/// What this session has read and changed.
+/// Resource with the files that this session has read and changed.
 const SESSION: &str = "lbx://session";
-/// The snapshots.
+/// Resource with the snapshots.
 const LOG: &str = "lbx://log";
-/// Bytes of a file: twice that, escaped, still fits a message.
+/// Largest file, in bytes: twice that, escaped, still fits a message.
 const FILE_BYTES_MAX: usize = 1_700_000;
 
-/// The resources that are always there.
+/// Returns the resources without arguments.
 #[must_use]
 pub fn resources() -> Vec<Resource> {
     vec![
@@ -40,7 +40,7 @@ pub fn resources() -> Vec<Resource> {
     ]
 }
 
-/// Those that take arguments.
+/// Returns the resources with arguments.
 #[must_use]
 pub fn templates() -> Vec<ResourceTemplate> {
     vec![
@@ -51,7 +51,7 @@ pub fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// The prompts.
+/// Returns the prompts.
 #[must_use]
 pub fn prompts() -> Vec<Prompt> {
     let from = PromptArgument::new("from")
@@ -63,10 +63,10 @@ pub fn prompts() -> Vec<Prompt> {
     ]
 }
 
-/// What a resource holds.
+/// Reads a resource.
 ///
 /// # Errors
-/// Where there is no such resource, or it cannot be read.
+/// Fails if the resource does not exist, or cannot be read.
 pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<ResourceContents, ErrorData> {
     let json =
         |data: Value| ResourceContents::text(data.to_string(), name).with_mime_type("application/json");
@@ -83,7 +83,7 @@ pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<ResourceContents, Err
     .map_err(|error| refused(name, &error))
 }
 
-/// A file of the workspace.
+/// Reads a file of the workspace.
 fn file(lbx: &mut LbxClient<'_>, name: &str, path: &str) -> Result<ResourceContents, Error> {
     let read = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": FILE_BYTES_MAX }));
     match read {
@@ -103,7 +103,7 @@ fn file(lbx: &mut LbxClient<'_>, name: &str, path: &str) -> Result<ResourceConte
     }
 }
 
-/// A file as it was in a snapshot: `rest` is its id and the path.
+/// Reads a file in a snapshot: `rest` is its id and the path.
 fn in_snapshot(lbx: &mut LbxClient<'_>, name: &str, rest: &str) -> Result<ResourceContents, Error> {
     let missing = || Error::new(ErrorKind::NotFound, format!("there is no resource {name}"));
     let (id, path) = rest.split_once('/').ok_or_else(missing)?;
@@ -119,12 +119,12 @@ fn in_snapshot(lbx: &mut LbxClient<'_>, name: &str, rest: &str) -> Result<Resour
     })
 }
 
-/// The refusal of what no message can hold.
+/// Returns the error for a content that does not fit a message.
 fn too_large(name: &str) -> Error {
     Error::new(ErrorKind::TooLarge, format!("{name} is too large for a message; read it in parts with read"))
 }
 
-/// An error as the protocol has it.
+/// Returns an error in the protocol's form.
 fn refused(name: &str, error: &Error) -> ErrorData {
     let data = Some(json!({ "uri": quoted(name), "kind": error.kind().name() }));
     match error.kind() {
@@ -134,10 +134,10 @@ fn refused(name: &str, error: &Error) -> ErrorData {
     }
 }
 
-/// The text of a prompt.
+/// Returns the text of a prompt.
 ///
 /// # Errors
-/// Where there is no such prompt.
+/// Fails if the prompt does not exist.
 pub fn prompt(lbx: &mut LbxClient<'_>, name: &str, from: Option<&str>) -> Result<GetPromptResult, ErrorData> {
     let text = match name {
         "review" => {
@@ -161,7 +161,7 @@ pub fn prompt(lbx: &mut LbxClient<'_>, name: &str, from: Option<&str>) -> Result
     Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
 }
 
-/// Whether there is such a prompt or resource, with such an argument.
+/// Returns true if there is such a prompt or resource, with such an argument.
 #[must_use]
 pub fn takes(reference: &Reference, argument: &str) -> bool {
     let (prompt, uri) = (reference.as_prompt_name(), reference.as_resource_uri());
@@ -173,7 +173,7 @@ pub fn takes(reference: &Reference, argument: &str) -> bool {
         })
 }
 
-/// What an argument of a resource may be, where `begun` is what it begins with.
+/// Returns the values of a resource's argument that begin with `begun`.
 #[must_use]
 pub fn completions(lbx: &mut LbxClient<'_>, argument: &str, begun: &str) -> CompletionInfo {
     let mut values = match argument {
@@ -189,7 +189,7 @@ pub fn completions(lbx: &mut LbxClient<'_>, argument: &str, begun: &str) -> Comp
     info
 }
 
-/// Paths of the workspace that begin so; folders end in a slash.
+/// Returns the workspace paths with a prefix; folders end in a slash.
 fn paths(lbx: &mut LbxClient<'_>, begun: &str) -> Vec<String> {
     let (folder, name) = begun.rsplit_once('/').map_or((".", begun), |(folder, name)| (folder, name));
     let asked = json!({ "path": folder, "hidden": name.starts_with('.'), "limit": 0, "max_bytes": 0 });
@@ -202,7 +202,7 @@ fn paths(lbx: &mut LbxClient<'_>, begun: &str) -> Vec<String> {
     entries.iter().filter_map(path).filter(|path| path.starts_with(begun)).collect()
 }
 
-/// Ids of snapshots that begin so, the newest first.
+/// Returns the ids of snapshots with a prefix, newest first.
 fn snapshots(lbx: &mut LbxClient<'_>, begun: &str) -> Vec<String> {
     let Ok(data) = lbx.call::<log::Log>(json!({ "limit": 1000, "max_bytes": 0 })) else { return Vec::new() };
     let list = data.get("snapshots").and_then(Value::as_array).cloned().unwrap_or_default();

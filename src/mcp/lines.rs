@@ -5,42 +5,42 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::id::IdFinder;
 
-/// Bytes read from the stream at once, as many as a pipe holds.
+/// Bytes per read of the stream: the size of a pipe.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What comes next.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A line, without its ending.
+    /// Line without its end.
     Whole(Vec<u8>),
-    /// A line that was longer than allowed, and is gone but for the id of its message.
+    /// Line that was longer than allowed; only the id of its message is kept.
     TooLong(Option<RequestId>),
-    /// Nothing more.
+    /// End of the stream.
     End,
 }
 
 /// Splits a stream into lines of at most `bytes_max` bytes.
 pub struct Lines<R> {
-    /// The stream.
+    /// Stream.
     reader: BufReader<R>,
-    /// Most bytes of a line.
+    /// Maximum bytes of a line.
     bytes_max: usize,
-    /// The line so far.
+    /// Line so far.
     line: Vec<u8>,
-    /// Looks for the id in a line that is longer than allowed, of which nothing else is kept.
+    /// Finder of the id in a line that is longer than allowed, of which nothing else is kept.
     too_long: Option<IdFinder>,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// The lines of `reader`.
+    /// Creates a splitter for `reader`.
     pub fn new(reader: R, bytes_max: usize) -> Self {
         let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
         Self { reader, bytes_max, line: Vec::new(), too_long: None }
     }
 
-    /// The next line. A last one without an ending counts, and an error ends the stream.
+    /// Returns the next line. A last line without an end counts, and an error ends the stream.
     ///
-    /// May be dropped while it waits: nothing read is lost.
+    /// Cancel safe: no bytes are lost if the future is dropped.
     pub async fn next(&mut self) -> Line {
         loop {
             let available = self.reader.fill_buf().await.unwrap_or_default();
@@ -67,7 +67,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Hands the line over and begins another.
+    /// Returns the line and begins another.
     fn finish(&mut self) -> Line {
         let line = std::mem::take(&mut self.line);
         match self.too_long.take() {

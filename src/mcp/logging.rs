@@ -1,4 +1,4 @@
-//! What a client is told of the calls, where it has asked for that.
+//! Log messages sent to the MCP client, if it asked for them.
 #![expect(deprecated, reason = "the newest revision has no logging; clients of the others have")]
 
 use std::sync::Mutex;
@@ -9,17 +9,17 @@ use rmcp::model::{CallToolResult, LoggingLevel, LoggingMessageNotificationParam}
 use rmcp::service::RequestContext;
 use serde_json::json;
 
-/// The least severe messages that the client wants; none until it says so.
+/// The lowest severity that the client wants; no messages until it sets one.
 #[derive(Default)]
 pub struct Logging(Mutex<Option<LoggingLevel>>);
 
 impl Logging {
-    /// Notes what the client wants.
+    /// Sets the lowest severity.
     pub fn set(&self, level: LoggingLevel) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// Tells of a call that has ended.
+    /// Logs a call that has ended.
     pub async fn tell(&self, context: &RequestContext<RoleServer>, tool: &str, result: &CallToolResult) {
         let is_error = result.is_error == Some(true);
         let level = if is_error { LoggingLevel::Warning } else { LoggingLevel::Debug };
@@ -29,12 +29,12 @@ impl Logging {
         }
         let data = json!({ "tool": tool, "ok": !is_error });
         let message = LoggingMessageNotificationParam::new(level, data);
-        // A client that cannot be told has gone, and the transport knows.
+        // If sending fails, the client is gone, and the transport knows.
         let _ = context.peer.notify_logging_message(message).await;
     }
 }
 
-/// How severe a message is.
+/// Returns the severity of a level as a number.
 fn severity(level: LoggingLevel) -> u8 {
     match level {
         LoggingLevel::Debug => 0,

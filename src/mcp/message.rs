@@ -1,8 +1,7 @@
-//! From a line to a JSON-RPC message, or to the error that answers it.
+//! Turns a line into a JSON-RPC message, or into the error that answers it.
 //!
-//! The library drops what it cannot parse, and the client then waits for its time limit; here
-//! every line that is no message is answered. A key that comes twice is seen only here, where the
-//! text still exists.
+//! The library drops lines that it cannot parse, and the client then waits for its time limit; this module answers
+//! every invalid line. Only here, where the text still exists, a duplicate key can be found.
 
 use std::sync::Arc;
 
@@ -16,25 +15,25 @@ use crate::error::Error;
 use crate::request;
 use crate::text::content::UTF8_BOM;
 
-/// What is wrong with a call's JSON that no parsed value shows; travels with the request.
+/// An error in a call's JSON that the parsed value does not show; attached to the request.
 #[derive(Clone)]
 pub struct Flaw(pub Arc<Error>);
 
-/// What a line holds.
+/// Content of a line.
 #[derive(Debug, Serialize)]
 pub enum Parsed {
-    /// A message.
+    /// One message.
     One(Box<ClientJsonRpcMessage>),
-    /// Several, each with the error that answers it where it is none.
+    /// Several messages, each with the error that answers it if it is invalid.
     Batch(Vec<Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>>>),
 }
 
 /// Parses a line.
 ///
 /// # Errors
-/// The answer to the line: -32700 where it is not JSON, -32600 where the JSON is not a message.
+/// Returns the response to the line: -32700 if it is not JSON, -32600 if the JSON is not a message.
 pub fn parse(line: &[u8]) -> Result<Parsed, Box<ServerJsonRpcMessage>> {
-    // Some clients begin their stream as they begin a file.
+    // Some clients begin their stream with a byte order mark.
     let line = line.strip_prefix(UTF8_BOM).unwrap_or(line);
     match request::read_json(line) {
         Ok(Value::Array(list)) if !list.is_empty() => {
@@ -53,33 +52,33 @@ pub fn parse(line: &[u8]) -> Result<Parsed, Box<ServerJsonRpcMessage>> {
     }
 }
 
-/// A message that comes alone.
+/// Returns a message that came alone.
 fn one(message: ClientJsonRpcMessage) -> Parsed {
     Parsed::One(Box::new(message))
 }
 
-/// The answer to a line that was longer than allowed.
+/// Returns the response to a line that was longer than allowed.
 #[must_use]
 pub fn too_long(bytes_max: usize, id: Option<RequestId>) -> Box<ServerJsonRpcMessage> {
     let message = format!("the message has more than {bytes_max} bytes");
     refusal(ErrorData::invalid_request(message, None), id)
 }
 
-/// The answer to a batch that is not taken.
+/// Returns the response to a rejected batch.
 #[must_use]
 pub fn no_batch(why: &str) -> Box<ServerJsonRpcMessage> {
     refusal(ErrorData::invalid_request(format!("{why}: send each message by itself"), None), None)
 }
 
-/// The answer to a request whose id another one has that is not answered yet: two answers with one id could
-/// not be told apart.
+/// Returns the response to a request with the id of an unanswered one: two responses with one id could not be told
+/// apart.
 #[must_use]
 pub fn id_in_use(id: RequestId) -> Box<ServerJsonRpcMessage> {
     let message = format!("the id {id} belongs to a request that is not answered yet");
     refusal(ErrorData::invalid_request(message, None), Some(id))
 }
 
-/// The message in a JSON value; `flaw` is what its text did wrong.
+/// Returns the message in a JSON value; `flaw` is the error in its text.
 fn message_of(
     mut value: Value,
     flaw: Option<Error>,
@@ -95,7 +94,7 @@ fn message_of(
     }
     let is_odd = value.get("params").is_some_and(|params| !params.is_object() && !params.is_null());
     if is_odd && id.is_none() && value.get("method").is_some() {
-        // A notification gets no answer, whatever it holds.
+        // A notification gets no response, whatever its content.
         if let Some(message) = value.as_object_mut() {
             message.remove("params");
         }
@@ -119,7 +118,7 @@ fn message_of(
     Ok(message)
 }
 
-/// The id of a message; `None` where it has none, as in a notification.
+/// Returns the id of a message; `None` if it has no id, as a notification.
 fn id_of(value: &Value) -> Result<Option<RequestId>, Box<ServerJsonRpcMessage>> {
     let Some(id) = value.get("id") else {
         return Ok(None);
@@ -130,7 +129,7 @@ fn id_of(value: &Value) -> Result<Option<RequestId>, Box<ServerJsonRpcMessage>> 
     })
 }
 
-/// An error as a message.
+/// Returns an error as a message.
 fn refusal(error: ErrorData, id: Option<RequestId>) -> Box<ServerJsonRpcMessage> {
     Box::new(ServerJsonRpcMessage::error(error, id))
 }

@@ -1,7 +1,7 @@
-//! From the fields of a message to the library's type for its method.
+//! Turns the fields of a message into the library's type for its method.
 //!
-//! The library finds the type by trying one after the other, and has the reader of each compiled several times
-//! for that. Here the method names it, and a call's arguments move into it without a copy.
+//! The library tries one type after the other, and each parser is compiled several times for that. Here the method
+//! selects the type, and a call's arguments move into it without a copy.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ClientResult, CustomNotification, CustomRequest,
@@ -13,7 +13,7 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The message with these fields; `None` where they make no message.
+/// Returns the message with these fields; `None` if they are not a message.
 #[must_use]
 pub fn message_of(mut fields: JsonObject, id: Option<RequestId>) -> Option<ClientJsonRpcMessage> {
     match (fields.remove("method"), id, fields.remove("result"), fields.remove("error")) {
@@ -31,21 +31,21 @@ pub fn message_of(mut fields: JsonObject, id: Option<RequestId>) -> Option<Clien
 
 /// The parameters of a message.
 struct Params {
-    /// All but `_meta`.
+    /// Fields except `_meta`.
     fields: Option<JsonObject>,
-    /// What `_meta` holds.
+    /// Content of `_meta`.
     meta: Option<JsonObject>,
 }
 
 impl Params {
-    /// Takes those of a message; `None` where they or their `_meta` are not an object.
+    /// Takes the parameters of a message; returns `None` if they or their `_meta` are not an object.
     fn of(message: &mut JsonObject) -> Option<Self> {
         let mut fields = object(message.remove("params")).ok()?;
         let meta = object(fields.as_mut().and_then(|fields| fields.remove("_meta"))).ok()?;
         Some(Self { fields, meta })
     }
 
-    /// Makes arguments that come as text the object that the text holds: models encode them twice now and then.
+    /// Parses arguments that are JSON in a string: models sometimes encode them twice.
     fn read_arguments(&mut self) {
         if let Some(arguments) = self.fields.as_mut().and_then(|fields| fields.get_mut("arguments"))
             && let Some(Ok(object @ Value::Object(_))) = arguments.as_str().map(serde_json::from_str)
@@ -54,13 +54,13 @@ impl Params {
         }
     }
 
-    /// All but `_meta`, as the type of a method.
+    /// Returns the fields except `_meta`, as the type of a method.
     fn read<P: DeserializeOwned>(&mut self) -> Option<P> {
         serde_json::from_value(Value::Object(self.fields.take()?)).ok()
     }
 }
 
-/// An object that may be missing or null; the error is what there is else.
+/// Returns an object that may be missing or null; the error is any other value.
 fn object(value: Option<Value>) -> Result<Option<JsonObject>, Value> {
     match value {
         None | Some(Value::Null) => Ok(None),
@@ -69,7 +69,7 @@ fn object(value: Option<Value>) -> Result<Option<JsonObject>, Value> {
     }
 }
 
-/// A request; one whose parameters do not fit is for the handler of unknown methods, which says what is wanted.
+/// Returns a request; one with invalid parameters goes to the handler of unknown methods, which names the valid ones.
 fn request_of(method: String, mut params: Params) -> ClientRequest {
     let known = known_request(&method, &mut params);
     let mut request = known.unwrap_or_else(|| {
@@ -81,13 +81,13 @@ fn request_of(method: String, mut params: Params) -> ClientRequest {
     request
 }
 
-/// A request whose method the library knows and whose parameters fit it.
+/// Returns a request with a known method and valid parameters.
 fn known_request(method: &str, params: &mut Params) -> Option<ClientRequest> {
     Some(match method {
         "ping" => ClientRequest::PingRequest(RequestNoParam::default()),
         "initialize" => ClientRequest::InitializeRequest(with_params(params)?),
         "server/discover" => {
-            // Its parameters have no fields but `_meta`.
+            // Its parameters have no fields except `_meta`.
             params.fields.as_ref()?;
             ClientRequest::DiscoverRequest(Request::new(DiscoverRequestParams {}))
         }
@@ -116,13 +116,13 @@ fn known_request(method: &str, params: &mut Params) -> Option<ClientRequest> {
     })
 }
 
-/// A request that must have parameters.
+/// Returns a request that must have parameters.
 fn with_params<M: Default, P: DeserializeOwned>(params: &mut Params) -> Option<Request<M, P>> {
     params.read().map(Request::new)
 }
 
-/// A request for a page of a list: the first one without a cursor. A cursor that is not a string is an error,
-/// which rmcp by itself would take for none.
+/// Returns a request for a page of a list; without a cursor, for the first page. A cursor that is not a string is an
+/// error, which rmcp would take for a missing one.
 fn of_page<M: Default, P: DeserializeOwned>(params: &mut Params) -> Option<RequestOptionalParam<M, P>> {
     let page = match params.fields {
         Some(_) => Some(params.read()?),
@@ -131,7 +131,7 @@ fn of_page<M: Default, P: DeserializeOwned>(params: &mut Params) -> Option<Reque
     Some(RequestOptionalParam { method: M::default(), params: page, extensions: Extensions::default() })
 }
 
-/// A notification.
+/// Returns a notification.
 fn notification_of(method: String, mut params: Params) -> ClientNotification {
     let known = known_notification(&method, &mut params);
     let mut notification = known.unwrap_or_else(|| {
@@ -146,7 +146,7 @@ fn notification_of(method: String, mut params: Params) -> ClientNotification {
     notification
 }
 
-/// A notification whose method the library knows and whose parameters fit it.
+/// Returns a notification with a known method and valid parameters.
 fn known_notification(method: &str, params: &mut Params) -> Option<ClientNotification> {
     Some(match method {
         "notifications/cancelled" => {
@@ -166,7 +166,7 @@ fn known_notification(method: &str, params: &mut Params) -> Option<ClientNotific
     })
 }
 
-/// The result of a request that this server makes: for the client's roots, or for a person's answer.
+/// Returns the result of a request that this server makes: for the client's roots, or for a person's answer.
 #[expect(deprecated, reason = "the newest revision has no roots; clients of the others have")]
 fn result_of(value: Value) -> ClientResult {
     if let Ok(roots) = rmcp::model::ListRootsResult::deserialize(&value) {
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// The messages that a method and its parameters make in every form that the parameters may have.
+    /// Returns the messages of a method in all forms that its parameters may have.
     fn messages() -> Vec<Value> {
         let methods = [
             "ping",
@@ -263,7 +263,7 @@ mod tests {
         messages
     }
 
-    /// Whether both are of one kind, and of one method's type.
+    /// Returns true if both messages are of one kind, and of one method's type.
     fn are_alike(one: &ClientJsonRpcMessage, other: &ClientJsonRpcMessage) -> bool {
         match (one, other) {
             (JsonRpcMessage::Request(one), JsonRpcMessage::Request(other)) => {
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// A message without what an unknown method is called with: nobody reads it.
+    /// Returns a message without the fields that an unknown method gets: nobody reads them.
     fn as_read(message: &ClientJsonRpcMessage) -> Value {
         let mut value = serde_json::to_value(message).unwrap();
         let is_custom = match message {
@@ -292,7 +292,7 @@ mod tests {
         value
     }
 
-    /// Whether it asks for a page of a list.
+    /// Returns true if a message asks for a page of a list.
     fn is_list(message: &Value) -> bool {
         message["method"].as_str().is_some_and(|method| method.ends_with("/list"))
     }

@@ -1,8 +1,8 @@
 //! `lbx mcp`: the tools over MCP, on stdin and stdout.
 //!
-//! Nothing is declared here: `declare` turns the one list of tools into MCP's form, `server`
-//! answers a client's requests, `call` makes one call and `answer` gives its result. The
-//! messages themselves come and go through `transport`, by way of `lines` and `message`.
+//! No tool is declared here: `declare` turns the list of tools into MCP's form, `server` answers a client's requests,
+//! `call` makes one call and `answer` returns its result. `transport` reads and writes the messages, with `lines` and
+//! `message`.
 
 mod answer;
 mod batch;
@@ -40,32 +40,31 @@ use server::{OWN_SESSION, Server, ToolSet};
 use transport::{Connection, Stdio};
 use wanted::Wanted;
 
-/// Calls carried out at once; more wait their turn. Two more threads serve stdin and stdout where
-/// these are no pipes.
+/// Largest number of calls at once; more wait. Two more threads serve stdin and stdout if these are not pipes.
 const THREADS_MAX: usize = 16 + 2;
-/// How long the last answers may take to be written.
+/// Time in which the last responses must be written.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long calls that do not heed their cancellation are waited for.
+/// Time to wait for calls that ignore their cancellation.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Serves until stdin ends.
 ///
 /// # Errors
-/// Where there is no such workspace, session, sandbox, dialect or tool, or the system's.
+/// Fails if the workspace, session, sandbox, dialect or tool does not exist, or returns the OS error.
 pub fn run(options: &Options, settings: &Settings) -> Result<(), Error> {
     let waiting = if settings.confirm { confirm::QUESTIONS_MAX } else { 0 };
     serve_on_runtime(server(options, settings)?, THREADS_MAX + waiting)
 }
 
-/// A server whose workspace and session are fixed, for the whole life of the process.
+/// Returns a server whose workspace and session are fixed for the life of the process.
 fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     let is_named = options.workspace.is_some() || options.sandbox.is_some();
-    // The client may name a root: where it does not, each call says so.
+    // The client may name a root: if it does not, each call fails with that.
     let own = if is_named { options.open_workspace()?.root().to_owned() } else { implied_root()? };
     let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
-    // Only a call names a session whose history it wants to see alone.
+    // Only a call names a session to see just its history.
     let session = Some(session.as_str().to_owned());
-    // The server's own workspace is that of its sandbox; only a call names another.
+    // The server's own workspace belongs to its sandbox; only a call names another.
     let options = Options {
         session,
         sandbox: None,
@@ -81,7 +80,7 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     Ok(Server::new(root, options, settings, tools))
 }
 
-/// A session that no other process has.
+/// Returns a session that no other process has.
 fn own_session() -> Result<SessionId, Error> {
     let mut random = [0_u8; 8];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
@@ -89,7 +88,7 @@ fn own_session() -> Result<SessionId, Error> {
     format!("{OWN_SESSION}{:016x}", u64::from_ne_bytes(random)).parse()
 }
 
-/// Serves on a runtime of its own, with at most so many threads for calls.
+/// Serves on a new runtime, with at most `threads_max` threads for calls.
 fn serve_on_runtime(server: Server, threads_max: usize) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -102,7 +101,7 @@ fn serve_on_runtime(server: Server, threads_max: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Serves until the client goes.
+/// Serves until the client is gone.
 async fn serve(server: Server) {
     let (reader, writer) = rmcp::transport::stdio_pipes();
     let closing = CancellationToken::new();
@@ -110,7 +109,7 @@ async fn serve(server: Server) {
     let (outbox, writing) = transport::outbox(writer, closing.clone());
     let is_open = Arc::new(AtomicBool::new(false));
     let connection = Connection { outbox, is_open: is_open.clone(), closing: closing.clone() };
-    // What ends the service, a client gone or a handshake refused, has been answered already.
+    // The end of the service, by a lost client or a failed handshake, has been answered already.
     let transport = Stdio::new(reader, connection, server.accesses());
     if let Ok(service) = server.serve_with_ct(transport, closing).await {
         is_open.store(true, Ordering::Relaxed);
@@ -119,8 +118,8 @@ async fn serve(server: Server) {
     let _ = tokio::time::timeout(FLUSH_TIME_MAX, writing).await;
 }
 
-/// Ends the service at SIGTERM and SIGINT as at the end of stdin: calls are cancelled, and what they ran
-/// is ended. Without it the signals end the process at once, which leaves nothing behind either.
+/// Ends the service on SIGTERM and SIGINT as at the end of stdin: calls are cancelled, and their processes are killed.
+/// Without this, the signals end the process at once, which leaves nothing behind either.
 fn close_at_signals(closing: &CancellationToken) {
     let Ok((sender, mut receiver)) = tokio::net::UnixStream::pair() else { return };
     let Ok(sender) = sender.into_std() else { return };

@@ -1,8 +1,8 @@
-//! Requests that wait for their turn: as many, and as large, as the memory may hold.
+//! Queues requests, as many and as large as memory allows.
 //!
-//! A client may send faster than requests are carried out, or read slower than they are answered. Beyond
-//! the bounds nothing more is read, and the client waits at its end of the pipe. A ping or a cancellation
-//! does not wait: it overtakes the requests that do.
+//! A client may send faster than lbx handles requests, or read slower than lbx responds. Beyond the limits, lbx reads
+//! nothing more, and the client waits at its end of the pipe. A ping or a cancellation does not wait: it overtakes the
+//! queued requests.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,47 +14,47 @@ use tokio::sync::Notify;
 
 use super::turn::{AccessByTool, Turn};
 
-/// Calls that the service has at once, running or waiting for a thread.
+/// Largest number of calls in the service, running or waiting for a thread.
 const RUNNING_MAX: usize = 32;
-/// Bytes of their messages. A single call may have more.
+/// Total bytes of their messages. A single call may have more.
 const RUNNING_BYTES_MAX: usize = 32 << 20;
-/// Calls that are held back behind these.
+/// Largest number of calls queued behind these.
 const HELD_MAX: usize = 64;
-/// Bytes of their messages.
+/// Total bytes of their messages.
 const HELD_BYTES_MAX: usize = 8 << 20;
-/// Requests that do not wait and are not answered yet: beyond it nothing more is read.
+/// Largest number of unanswered requests that bypass the queue: beyond it, lbx reads nothing more.
 const AT_ONCE_MAX: usize = 256;
-/// Bytes of messages that the client has not taken: beyond it no further request begins.
+/// Bytes of messages that the client has not read: beyond it, no further request begins.
 const UNSENT_BYTES_MAX: usize = 8 << 20;
-/// Bytes that such a message takes beside its text: a task of its own waits with it.
+/// Bytes of such a message in addition to its text: it has its own task, which waits with it.
 const UNSENT_MESSAGE_BYTES: usize = 4 << 10;
 
-/// The calls of a client.
+/// Calls of a client.
 pub struct Queue {
-    /// Those that wait.
+    /// Queued calls.
     held: VecDeque<Held>,
-    /// What the tools do.
+    /// Effects of the tools.
     accesses: AccessByTool,
-    /// Those that the service has.
+    /// Calls in the service.
     running: Arc<Running>,
-    /// The ids of calls that the service has and has not answered.
+    /// Ids of unanswered calls in the service.
     unanswered: HashSet<RequestId>,
-    /// Those of requests that did not wait and are not answered yet.
+    /// Ids of unanswered requests that bypassed the queue.
     at_once: HashSet<RequestId>,
 }
 
-/// A call that waits.
+/// A queued call.
 struct Held {
     /// Its message.
     message: ClientJsonRpcMessage,
-    /// Bytes of it.
+    /// Bytes of the message.
     bytes: usize,
-    /// What it waits for besides room.
+    /// Its ordering rule.
     turn: Turn,
 }
 
 impl Held {
-    /// The id of the request.
+    /// Returns the id of the request.
     fn id(&self) -> Option<&RequestId> {
         match &self.message {
             JsonRpcMessage::Request(request) => Some(&request.id),
@@ -63,36 +63,36 @@ impl Held {
     }
 }
 
-/// The calls that the service has.
+/// The calls in the service.
 #[derive(Default)]
 struct Running {
-    /// How many, and the bytes of their messages.
+    /// Their number, and the bytes of their messages.
     load: Mutex<Load>,
-    /// Told when one has ended, or the client has taken a message.
+    /// Signal that a call has ended, or that the client has read a message.
     ended: Notify,
 }
 
-/// Calls and the bytes of their messages.
+/// Calls, and the bytes of messages.
 #[derive(Default)]
 struct Load {
-    /// The turn of each.
+    /// Ordering rule of each call.
     turns: Vec<Arc<Turn>>,
-    /// Bytes.
+    /// Bytes of the calls' messages.
     bytes: usize,
-    /// Bytes of messages to the client that it has not taken.
+    /// Bytes of messages that the client has not read.
     unsent: usize,
 }
 
 impl Running {
-    /// What there is now.
+    /// Locks and returns the current load.
     fn load(&self) -> MutexGuard<'_, Load> {
         self.load.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Travels with a message to the client until that takes it.
+/// Counts a message until the client has read it.
 pub struct Unsent {
-    /// The calls beside which it waits.
+    /// Load in which it counts.
     running: Arc<Running>,
     /// Its bytes.
     bytes: usize,
@@ -108,13 +108,13 @@ impl Drop for Unsent {
     }
 }
 
-/// Travels with a call; the call has ended when it is dropped.
+/// Counts a call until drop, when the call has ended.
 struct Ticket {
-    /// The calls among which it is.
+    /// Load in which it counts.
     running: Arc<Running>,
-    /// Bytes of its message.
+    /// Bytes of the call's message.
     bytes: usize,
-    /// Its turn.
+    /// Ordering rule of the call.
     turn: Arc<Turn>,
 }
 
@@ -130,20 +130,20 @@ impl Drop for Ticket {
 }
 
 impl Queue {
-    /// A queue for tools that do this.
+    /// Creates a queue for tools with these effects.
     #[must_use]
     pub fn new(accesses: AccessByTool) -> Self {
         let (unanswered, at_once) = (HashSet::new(), HashSet::new());
         Self { held: VecDeque::new(), accesses, running: Arc::default(), unanswered, at_once }
     }
 
-    /// Whether nothing waits.
+    /// Returns true if no call is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Whether another message may be read.
+    /// Returns true if another message may be read.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
@@ -153,7 +153,7 @@ impl Queue {
             && self.running.load().unsent < UNSENT_BYTES_MAX
     }
 
-    /// Notes that the request of that id is answered.
+    /// Marks a request as answered.
     pub fn answered(&mut self, id: &RequestId) {
         self.unanswered.remove(id);
         if self.at_once.remove(id) {
@@ -161,7 +161,7 @@ impl Queue {
         }
     }
 
-    /// Notes a message to the client of so many bytes, until what is answered is dropped.
+    /// Counts a message of `bytes` bytes to the client until the returned value is dropped.
     #[must_use]
     pub fn unsent(&self, bytes: usize) -> Unsent {
         let bytes = bytes + UNSENT_MESSAGE_BYTES;
@@ -169,26 +169,26 @@ impl Queue {
         Unsent { running: self.running.clone(), bytes }
     }
 
-    /// Whether the client has yet to take a message.
+    /// Returns true if the client has messages to read.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.running.load().unsent > 0
     }
 
-    /// Forgets what waits: nobody reads the answers.
+    /// Drops the queued calls: nobody reads their responses.
     pub fn clear(&mut self) {
         self.held.clear();
     }
 
-    /// Waits until a call has ended, or the client has taken a message.
+    /// Waits until a call has ended, or the client has read a message.
     pub async fn freed(&self) {
         self.running.ended.notified().await;
     }
 
-    /// Takes a message of so many bytes; gives back what need not wait.
+    /// Queues a message of `bytes` bytes; returns it if it need not wait.
     ///
     /// # Errors
-    /// The id of a request, where it is that of another one that is not answered yet.
+    /// Returns the id of a request if an unanswered request has the same one.
     pub fn take(
         &mut self,
         message: ClientJsonRpcMessage,
@@ -216,14 +216,14 @@ impl Queue {
         Ok(Some(message))
     }
 
-    /// Whether a request of that id waits, or is not answered yet.
+    /// Returns true if a request with that id is queued or unanswered.
     #[must_use]
     pub fn is_in_use(&self, id: &RequestId) -> bool {
         let waits = || self.held.iter().any(|held| held.id() == Some(id));
         self.unanswered.contains(id) || self.at_once.contains(id) || waits()
     }
 
-    /// Forgets a call that was cancelled while it waited: nobody wants its result, and none is sent.
+    /// Drops a call that was cancelled in the queue: it gets no response.
     fn forget(&mut self, cancelled: Option<&RequestId>) {
         if let Some(id) = cancelled {
             self.at_once.remove(id);
@@ -232,7 +232,7 @@ impl Queue {
         self.held.retain(|held| held.id() != cancelled);
     }
 
-    /// The next call, if the service may have it: the first whose turn it is.
+    /// Returns the next call if the service has room: the first one whose turn it is.
     #[must_use]
     pub fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         let mut load = self.running.load();
@@ -255,7 +255,7 @@ impl Queue {
         Some(message)
     }
 
-    /// Whether the call at `at` waits for none of those that run, or came before it.
+    /// Returns true if the call at `at` need not wait for any running or earlier call.
     fn is_its_turn(&self, at: usize, running: &[Arc<Turn>]) -> bool {
         let Some(call) = self.held.get(at) else { return false };
         let before = self.held.iter().take(at).map(|held| &held.turn);
@@ -263,7 +263,7 @@ impl Queue {
     }
 }
 
-/// Whether a request costs nothing to answer, and begins or keeps up the connection.
+/// Returns true if a request is answered without cost, and begins or keeps up the connection.
 const fn is_answered_at_once(request: &ClientRequest) -> bool {
     matches!(request, ClientRequest::PingRequest(_) | ClientRequest::InitializeRequest(_))
 }

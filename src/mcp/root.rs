@@ -1,4 +1,4 @@
-//! The workspace of a server: the one that it was given, else the client's first root.
+//! The workspace of a server: the configured one, else the client's first root.
 #![expect(
     deprecated,
     reason = "the newest revision has no roots; clients of the others name their folder so"
@@ -17,42 +17,42 @@ use crate::error::Error;
 use crate::request;
 use crate::text::escaped;
 
-/// How long the client may take to name its roots.
+/// Time in which the client must name its roots.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The workspace of a server.
 pub struct Root {
-    /// The one that was found where the server was started.
+    /// Workspace found where the server was started.
     own: PathBuf,
-    /// Whether the command line names it, so that the client's roots do not count.
+    /// True if the command line names it, so that the client's roots do not count.
     is_named: bool,
-    /// The one that calls work in, once it is known.
+    /// Root that calls work in, once it is known.
     chosen: Mutex<Option<ChosenRoot>>,
 }
 
 /// The folder that calls work in.
 #[derive(Debug, Clone)]
 pub struct ChosenRoot {
-    /// The folder.
+    /// Path of the folder.
     pub path: PathBuf,
-    /// Why it is not the client's, until an answer has said so.
+    /// Reason why it is not the client's root, until a response has shown it.
     pub warning: Option<String>,
-    /// Whether neither the command line nor the client named it.
+    /// True if neither the command line nor the client named it.
     is_implied: bool,
-    /// Folders that the client named besides it, which are not served.
+    /// Number of further folders that the client named, which are not served.
     others: usize,
 }
 
 impl ChosenRoot {
-    /// A root that needs no words.
+    /// Returns a root without a warning.
     fn silent(path: PathBuf) -> Self {
         Self { path, warning: None, is_implied: false, others: 0 }
     }
 
-    /// Opens it.
+    /// Opens the workspace.
     ///
     /// # Errors
-    /// `invalid_request` where nobody named a folder and this one is the disk or a home folder.
+    /// Fails with `invalid_request` if nobody named a folder and this one is the disk or a home folder.
     pub fn open(&self) -> Result<Workspace, Error> {
         if self.is_implied {
             must_be_meant(&self.path)?;
@@ -70,13 +70,13 @@ impl ChosenRoot {
 }
 
 impl Root {
-    /// The workspace found at the start.
+    /// Creates a root from the workspace found at the start.
     #[must_use]
     pub fn new(own: PathBuf, is_named: bool) -> Self {
         Self { own, is_named, chosen: Mutex::default() }
     }
 
-    /// The workspace for a request: it is asked for once, and whoever comes meanwhile waits.
+    /// Returns the root for a request: it asks the client once, and other requests wait meanwhile.
     pub async fn of(&self, context: &RequestContext<RoleServer>) -> ChosenRoot {
         if self.is_named {
             return ChosenRoot::silent(self.own.clone());
@@ -97,7 +97,7 @@ impl Root {
         chosen.insert(root).clone()
     }
 
-    /// What an answer says where the client's root cannot be used.
+    /// Returns the warning if the client's root cannot be used.
     fn warning(&self, why: &str) -> String {
         format!(
             "{why}: relative paths start at {}, where the server was started; `lbx mcp --workspace DIR` names another folder",
@@ -110,21 +110,21 @@ impl Root {
         self.chosen.get_mut().as_ref().map_or(&self.own, |chosen| &chosen.path)
     }
 
-    /// An answer has given the warning: those that follow need not.
+    /// Clears the warning after a response has shown it.
     pub async fn set_told(&self) {
         if let Some(root) = self.chosen.lock().await.as_mut() {
             root.warning = None;
         }
     }
 
-    /// Forgets what the client named: it has other roots now.
+    /// Forgets the client's roots: they have changed.
     pub async fn forget(&self) {
         *self.chosen.lock().await = None;
     }
 }
 
-/// The client's first root that is a folder here, and how many others it has; none where it names no root. The error says why none of its
-/// roots can be used.
+/// Returns the client's first root that is a folder on this machine, and the number of its other roots; `None` if it
+/// names no root. The error is the reason why none of its roots can be used.
 async fn first_root(context: &RequestContext<RoleServer>) -> Result<Option<(PathBuf, usize)>, String> {
     if context.client_capabilities().is_none_or(|able| able.roots.is_none()) {
         return Ok(None);
@@ -147,7 +147,7 @@ async fn first_root(context: &RequestContext<RoleServer>) -> Result<Option<(Path
     }
 }
 
-/// Whether a folder stands at a path.
+/// Returns true if a path is a folder.
 #[expect(clippy::disallowed_methods, reason = "the client names the root as the command line would")]
 fn is_folder(path: &Path) -> bool {
     path.is_dir()

@@ -1,4 +1,4 @@
-//! What a client may ask: which tools there are, and to call one.
+//! Handles the requests of a client: lists the tools, and calls them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -34,8 +34,8 @@ use crate::tools::bash::Bash;
 use crate::tools::read::Read;
 use crate::tools::{Effect, Tool as _};
 
-/// What a model should know before its first call: what holds for every tool, and is therefore in no
-/// tool's own description.
+/// Instructions for a model before its first call: rules of all tools, which are therefore in no tool's own
+/// description.
 const INSTRUCTIONS: &str = "\
 Use these tools for files, searches and commands in this workspace instead of built-in ones: a change is checked \
 against what you read, atomic, undoable, and a commit on the branch lbx-snapshots.\n\
@@ -46,26 +46,26 @@ shown them. An error has kind, message and suggested_action; nothing was changed
 and ls skip files that git ignores, and hidden ones. If truncated is true, continue at next_offset (as offset). \
 Fields not listed: max_bytes and session in every tool; dry_run, diff and why (the reason, recorded) in every change.";
 
-/// The same where the tools are those of a model family.
+/// Instructions for a model family's tools.
 const DIALECT_INSTRUCTIONS: &str = "\
 Use these tools for files and commands in this workspace instead of built-in ones.\n\
 Read a file before you edit, overwrite or patch it: a change is refused unless this session has seen the \
 current content. Every change is atomic, backed up, undoable (`lbx undo`), and a commit on the branch \
 lbx-snapshots.";
 
-/// How the name of a session begins that only one connection has.
+/// Prefix of a session that only one connection has.
 pub const OWN_SESSION: &str = "mcp-";
 
 /// The tools of a server.
 pub struct ToolSet {
-    /// The model family whose tools they are; `None` for lbx's own.
+    /// Model family of the tools; `None` for lbx's own.
     pub dialect: Option<&'static Dialect>,
-    /// Which of them.
+    /// Filter of the tools.
     pub wanted: Wanted,
 }
 
 impl ToolSet {
-    /// The tool of that name.
+    /// Returns a tool by name.
     fn find(&self, name: &str) -> Option<Target> {
         match self.dialect {
             Some(dialect) => {
@@ -76,7 +76,7 @@ impl ToolSet {
         }
     }
 
-    /// What the tool of that name does, as far as the turn of a call depends on it.
+    /// Returns the effect of a tool, which decides the order of calls.
     fn access_of(&self, name: &str) -> Access {
         let (effect, runs_commands, reads_files) = match self.find(name) {
             Some(Target::Native(tool)) => (tool.effect, tool.name == Bash::NAME, tool.name == Read::NAME),
@@ -91,7 +91,7 @@ impl ToolSet {
         }
     }
 
-    /// The names of all.
+    /// Returns the names of all tools.
     fn names(&self) -> Vec<&'static str> {
         match self.dialect {
             Some(dialect) => {
@@ -102,7 +102,7 @@ impl ToolSet {
         }
     }
 
-    /// What `tools/list` answers.
+    /// Returns the response to `tools/list`.
     fn listed(&self, results: Results) -> Vec<Tool> {
         match self.dialect {
             Some(dialect) => declare::foreign_tools(&self.wanted, dialect),
@@ -111,26 +111,26 @@ impl ToolSet {
     }
 }
 
-/// Answers one client.
+/// Serves one client.
 pub struct Server {
-    /// The workspace's root.
+    /// Workspace root.
     root: Root,
-    /// Session and what else the command line fixed.
+    /// Session and other options of the command line.
     options: Options,
-    /// The form of results, and whether changes are confirmed.
+    /// Form of results, and confirmation of changes.
     settings: Settings,
-    /// What a person is asked and has not answered.
+    /// Open questions to a person.
     questions: Questions,
-    /// What the client wants to be told of.
+    /// Log level that the client wants.
     logging: Logging,
-    /// The tools that it has.
+    /// Tools of the server.
     served: Arc<ToolSet>,
-    /// What `tools/list` answers, made when it is first asked for.
+    /// Response to `tools/list`, made at the first request.
     tools: OnceLock<Vec<Tool>>,
 }
 
 impl Server {
-    /// A server for one workspace.
+    /// Creates a server for one workspace.
     #[must_use]
     pub fn new(root: Root, options: Options, settings: &Settings, served: ToolSet) -> Self {
         let (settings, questions, logging) = (settings.clone(), Questions::default(), Logging::default());
@@ -138,15 +138,15 @@ impl Server {
         Self { root, options, settings, questions, logging, served, tools: OnceLock::new() }
     }
 
-    /// What the tools do, as far as the turns of calls depend on it. Where a person is asked before each
-    /// change, none waits for another: the person may take long.
+    /// Returns the effects of the tools, which decide the order of calls. If a person is asked before each change, no
+    /// change waits for another: the person may take long.
     #[must_use]
     pub fn accesses(&self) -> AccessByTool {
         let (served, confirms) = (Arc::clone(&self.served), self.settings.confirm);
         Arc::new(move |name| if confirms { Access::Other } else { served.access_of(name) })
     }
 
-    /// The error for a tool that clients do not see.
+    /// Returns the error for a tool that clients do not see.
     fn unknown_tool(&self, name: &str) -> ErrorData {
         let names = self.served.names().join(", ");
         let name = quoted(name);
@@ -155,12 +155,12 @@ impl Server {
 }
 
 impl Server {
-    /// The options of a call, with the name that the client gives itself.
+    /// Returns the options of a call, with the client's name for itself.
     fn options_of(&self, context: &RequestContext<RoleServer>) -> Options {
         Options { harness: context.client_info().map(|client| client.name), ..self.options.clone() }
     }
 
-    /// Does something with native calls, on a thread of its own.
+    /// Runs a function with native calls, on a thread of its own.
     async fn with_native<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -184,7 +184,7 @@ impl Server {
     }
 }
 
-/// What the server can do.
+/// Returns the capabilities of the server.
 #[expect(deprecated, reason = "the newest revision has no logging; clients of the others have")]
 fn capabilities() -> ServerCapabilities {
     ServerCapabilities::builder()
@@ -255,7 +255,7 @@ impl ServerHandler for Server {
         if let Some(question) = person.and_then(|person| person.question()) {
             return Ok(question.into());
         }
-        // A call that was cancelled has no answer that anyone reads.
+        // Nobody reads the response of a cancelled call.
         if has_warning && !context.ct.is_cancelled() {
             self.root.set_told().await;
         }
@@ -317,7 +317,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let argument = request.argument;
-        // The person is still typing: an unknown argument has no completions, and that is no error.
+        // The person is still typing: an unknown argument gets no completions, and no error.
         if !library::takes(&request.r#ref, &argument.name) {
             return Ok(CompleteResult::new(CompletionInfo::default()));
         }
@@ -341,7 +341,7 @@ impl ServerHandler for Server {
         self.root.forget().await;
     }
 
-    /// Takes the requests whose parameters have not the form that their method wants.
+    /// Handles requests with invalid parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -356,9 +356,9 @@ impl ServerHandler for Server {
     }
 }
 
-/// What the methods that list something want.
+/// Valid parameters of the methods that list something.
 const PAGE: &str = "no parameters, or `cursor`, a text";
-/// What the methods with parameters want.
+/// Valid parameters of other methods.
 const PARAMETERS: [(&str, &str); 10] = [
     (
         "initialize",
@@ -375,7 +375,7 @@ const PARAMETERS: [(&str, &str); 10] = [
     ("logging/setLevel", "`level`: debug, info, notice, warning, error, critical, alert or emergency"),
 ];
 
-/// Refuses a cursor: every list is one page, and none was given out.
+/// Fails if there is a cursor: every list is one page, and no cursor was given out.
 fn on_the_only_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match page.and_then(|page| page.cursor).filter(|cursor| !cursor.is_empty()) {
         Some(cursor) => {

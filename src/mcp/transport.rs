@@ -1,8 +1,7 @@
-//! JSON-RPC messages, a line each, on two streams.
+//! JSON-RPC messages on two streams, one per line.
 //!
-//! The library's own transport leaves lines that it cannot parse unanswered, and its service ends
-//! at a notification that comes before the handshake; this one answers the first and drops the
-//! second.
+//! The library's own transport does not answer lines that it cannot parse, and its service ends at a notification
+//! before the handshake; this one answers the former and drops the latter.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -27,23 +26,23 @@ use super::message::{self, Parsed};
 use super::queue::Queue;
 use super::turn::AccessByTool;
 
-/// Bytes of one message from the client: 10 MB of text fit into it where most of it is escaped.
+/// Largest message from the client, in bytes: fits 10 MB of text even if most of it is escaped.
 const LINE_BYTES_MAX: usize = 64 << 20;
-/// Messages that wait to be written; whoever has another one waits.
+/// Largest number of messages that wait to be written; further senders wait.
 const OUTBOX_MESSAGES_MAX: usize = 16;
-/// How long running calls may go on after the client has closed its end, so that requests piped in
-/// all at once are answered too.
+/// Time that running calls have after the client has closed its end, so that requests piped in all at once are answered
+/// too.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long a client that has closed its end may take none of the messages for it.
+/// Time for which a client that has closed its end may read none of its messages.
 const STALL_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What a transport shares with the server's main task.
+/// State that a transport shares with the server's main task.
 pub struct Connection {
-    /// Where messages for the client go.
+    /// Queue of messages to the client.
     pub outbox: mpsc::Sender<Vec<u8>>,
-    /// Set when the handshake is over.
+    /// True after the handshake.
     pub is_open: Arc<AtomicBool>,
-    /// Cancelled when calls should stop.
+    /// Token that is cancelled to stop the calls.
     pub closing: CancellationToken,
 }
 
@@ -51,24 +50,24 @@ pub struct Connection {
 pub struct Stdio<R> {
     /// Lines from the client.
     lines: Lines<R>,
-    /// The rest of the server.
+    /// Shared state.
     connection: Connection,
-    /// Answers that the service knows nothing of, until they are in the outbox: to lines that were no message.
+    /// Responses to invalid lines, which the service does not know, until they are in the outbox.
     refusals: VecDeque<Vec<u8>>,
-    /// Calls that wait for their turn.
+    /// Queued calls.
     queue: Queue,
     /// Messages of a batch that need not wait.
     ready: VecDeque<ClientJsonRpcMessage>,
-    /// Batches that are not answered yet.
+    /// Unanswered batches.
     batches: Batches,
-    /// Whether the revision that was settled on has batches.
+    /// True if the agreed revision has batches.
     has_batches: bool,
-    /// Whether the client has closed its end.
+    /// True if the client has closed its end.
     is_at_end: bool,
 }
 
 impl<R: AsyncRead + Unpin> Stdio<R> {
-    /// A transport that reads from `reader`.
+    /// Creates a transport that reads from `reader`.
     pub fn new(reader: R, connection: Connection, accesses: AccessByTool) -> Self {
         Self {
             lines: Lines::new(reader, LINE_BYTES_MAX),
@@ -82,12 +81,12 @@ impl<R: AsyncRead + Unpin> Stdio<R> {
         }
     }
 
-    /// Whether the service can take a message now: before the handshake only requests.
+    /// Returns true if the service can take a message now: before the handshake, only requests.
     fn is_wanted(&self, message: &ClientJsonRpcMessage) -> bool {
         self.connection.is_open.load(Ordering::Relaxed) || matches!(message, ClientJsonRpcMessage::Request(_))
     }
 
-    /// Takes what a line held: gives back a message that need not wait, and keeps the answer to what is none.
+    /// Handles the content of a line: returns a message that need not wait, and stores the responses to invalid ones.
     fn take(&mut self, parsed: Parsed, bytes: usize) -> Option<ClientJsonRpcMessage> {
         match parsed {
             Parsed::One(message) => match self.take_message(*message, bytes) {
@@ -105,10 +104,10 @@ impl<R: AsyncRead + Unpin> Stdio<R> {
         }
     }
 
-    /// Takes a message; gives it back where it need not wait.
+    /// Queues a message; returns it if it need not wait.
     ///
     /// # Errors
-    /// The answer to one that is not taken.
+    /// Returns the response to a rejected message.
     fn take_message(
         &mut self,
         message: ClientJsonRpcMessage,
@@ -118,13 +117,13 @@ impl<R: AsyncRead + Unpin> Stdio<R> {
             return Ok(None);
         }
         if let Some(id) = cancelled(&message) {
-            // Its batch may have waited for nothing else.
+            // It may complete its batch.
             self.refusals.extend(self.batches.forget(id));
         }
         self.queue.take(message, bytes).map_err(message::id_in_use)
     }
 
-    /// Takes the messages of a batch; gives the line that answers them where nothing is waited for.
+    /// Queues the messages of a batch; returns the line that answers it if it has no requests.
     fn take_batch(
         &mut self,
         messages: Vec<Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>>>,
@@ -150,12 +149,12 @@ impl<R: AsyncRead + Unpin> Stdio<R> {
                 Err(refusal) => errors.extend(line_of(&refusal)),
             }
         }
-        // One that the same batch has cancelled is gone.
+        // A request that the same batch cancelled is not waited for.
         waiting.retain(|id| self.queue.is_in_use(id));
         self.batches.begin(waiting, errors)
     }
 
-    /// Takes what was read; answers the message that is due at once.
+    /// Handles a line; returns the message that is due at once.
     fn take_line(&mut self, line: Line) -> Option<ClientJsonRpcMessage> {
         let (parsed, bytes) = match line {
             Line::Whole(line) if line.trim_ascii().is_empty() => return None,
@@ -175,7 +174,7 @@ impl<R: AsyncRead + Unpin> Stdio<R> {
         }
     }
 
-    /// Lets the running calls end by themselves, then asks them to.
+    /// Lets the running calls end by themselves for a while, then cancels them.
     fn close_soon(&self) {
         let closing = self.connection.closing.clone();
         tokio::spawn(async move {
@@ -220,7 +219,7 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
         }
     }
 
-    // May be dropped at each `await`: what is read or refused by then stays in `self`.
+    // Cancel safe at each `await`: all messages and responses so far are in `self`.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             while !self.refusals.is_empty() {
@@ -254,7 +253,7 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
                 () = self.queue.freed(), if waits => continue,
                 line = self.lines.next(), if !self.is_at_end && has_room => line,
                 () = tokio::time::sleep(STALL_TIME_MAX), if waits => {
-                    // Nobody is there to read what still waits.
+                    // Nobody reads the waiting messages.
                     if self.queue.has_unsent() && (self.is_at_end || has_hung_up()) {
                         self.queue.clear();
                         self.is_at_end = true;
@@ -273,7 +272,7 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
     }
 }
 
-/// Whether the client has closed its end of stdin, though there may be more to read from it.
+/// Returns true if the client has closed its end of stdin, even if unread bytes are left.
 fn has_hung_up() -> bool {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::RDHUP)];
@@ -282,7 +281,7 @@ fn has_hung_up() -> bool {
         && polled.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR))
 }
 
-/// The id of a request.
+/// Returns the id of a request.
 fn request_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(&request.id),
@@ -290,7 +289,7 @@ fn request_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// The id of the request that a message cancels.
+/// Returns the id of the request that a message cancels.
 fn cancelled(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     match message {
         JsonRpcMessage::Notification(told) => match &told.notification {
@@ -301,15 +300,14 @@ fn cancelled(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// A message as a line.
+/// Returns a message as a line.
 fn line_of(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Starts to write messages in the order in which they come. Where the client takes no more,
-/// `closing` is cancelled.
+/// Starts to write messages in the order in which they arrive. Cancels `closing` if the client reads no more.
 pub fn outbox(
     writer: impl AsyncWrite + Unpin + Send + 'static,
     closing: CancellationToken,
@@ -323,7 +321,7 @@ pub fn outbox(
     (sender, writing)
 }
 
-/// Writes messages until nobody can send another.
+/// Writes messages until all senders are gone.
 async fn write(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
     while let Some(message) = messages.recv().await {
         writer.write_all(&message).await?;

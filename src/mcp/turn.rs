@@ -1,49 +1,49 @@
-//! Whose turn it is: calls that come together take effect in the order in which they came.
+//! Order of calls: calls that arrive together take effect in the order in which they arrived.
 //!
-//! A client may send a read of a file and an edit of it, or two edits, without waiting for the first answer. Changes
-//! are made one after the other anyway, under the workspace's lock; here they are in the order of the requests, and
-//! reads, searches and commands wait for the changes before them: a name says little of what a call reaches, which
-//! may lie behind a link or in a folder that moves. A change waits for the reads before it. Nothing waits for a
-//! search or a command, which may take long.
+//! A client may send a read of a file and an edit of it, or two edits, without waiting for the first response. The
+//! workspace's lock runs changes one by one; this module also keeps them in the order of the requests. Reads, searches
+//! and commands wait for earlier changes, whatever their paths: a path shows little of what a call reaches, which may
+//! be behind a link or in a folder that moves. A change waits for earlier reads. Nothing waits for a search or a
+//! command, which may take long.
 
 use std::sync::Arc;
 
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage};
 
-/// What a tool does, as far as its turn depends on it.
+/// Effect of a tool that matters for the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// It reads files that the call names.
+    /// Reads files that the call names.
     Reads,
-    /// It changes files.
+    /// Changes files.
     Changes,
-    /// Anything else: searches, and commands, which may run for long.
+    /// Any other effect: searches, and commands, which may run for long.
     Other,
 }
 
-/// What the tool of a name does.
+/// Function from a tool's name to its effect.
 pub type AccessByTool = Arc<dyn Fn(&str) -> Access + Send + Sync>;
 
-/// What a call waits for, and what waits for it.
+/// Ordering rule: the calls that a call waits for, and that wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It waits for nothing: it is no call of a tool here.
+    /// Waits for nothing: not a tool call in this workspace.
     Any,
-    /// It reads files.
+    /// Reads files.
     Read,
-    /// It changes files.
+    /// Changes files.
     Change,
-    /// It searches, or runs a command.
+    /// Searches, or runs a command.
     Search,
 }
 
 impl Turn {
-    /// That of a message.
+    /// Returns the ordering rule for a message.
     #[must_use]
     pub fn of(message: &ClientJsonRpcMessage, accesses: &AccessByTool) -> Self {
         let JsonRpcMessage::Request(request) = message else { return Self::Any };
         let ClientRequest::CallToolRequest(call) = &request.request else { return Self::Any };
-        // What is in a container is changed there, which may take long.
+        // Files in a container are changed there, which may take long.
         let named = call.params.arguments.as_ref().and_then(|fields| fields.get("sandbox"));
         if named.is_some_and(|name| name.as_str() != Some("")) {
             return Self::Any;
@@ -55,7 +55,7 @@ impl Turn {
         }
     }
 
-    /// Whether a call that came earlier must have ended.
+    /// Returns true if this call must wait for the end of an earlier one.
     #[must_use]
     pub const fn waits_for(self, earlier: Self) -> bool {
         matches!(
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// The turn of a call; the tool's name says what it does.
+    /// Returns the ordering rule of a call; the tool's name is its effect.
     fn turn(tool: &str, arguments: &Value) -> Turn {
         let accesses: AccessByTool = Arc::new(|name| match name {
             "read" => Access::Reads,

@@ -1,13 +1,13 @@
-//! Names of resources.
+//! URIs of resources.
 
 use std::path::PathBuf;
 
-/// What stands before a path in the workspace.
+/// Prefix of a path in the workspace.
 pub const FILE: &str = "lbx://file/";
-/// What stands before a snapshot and a path in it.
+/// Prefix of a snapshot and a path in it.
 pub const SNAPSHOT: &str = "lbx://snapshot/";
 
-/// A part of a URI as it was meant.
+/// Decodes a part of a URI.
 #[must_use]
 pub fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -22,7 +22,7 @@ pub fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// The path of a `file:` URI on this machine.
+/// Returns the path of a `file:` URI on this machine.
 #[must_use]
 pub fn file_path(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;

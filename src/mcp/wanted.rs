@@ -1,40 +1,40 @@
-//! Which tools clients may see, and which of them a server has (`--tools`).
+//! Filters the tools: those that clients may see, and those of one server (`--tools`).
 
 use crate::catalog::{self, TOOLS};
 use crate::dialect::{Dialect, DialectTool};
 use crate::error::Error;
 use crate::tools::{Effect, ToolEntry};
 
-/// The tools that clients may see.
+/// Returns the tools that clients may see.
 pub fn served() -> impl Iterator<Item = &'static ToolEntry> {
     TOOLS.iter().filter(|tool| tool.served)
 }
 
-/// The tool of that name or alias, where clients see it.
+/// Returns a tool by name or alias, if clients see it.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ToolEntry> {
     catalog::find(name).filter(|tool| tool.served)
 }
 
-/// Which tools a server has.
+/// Filter for the tools of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Wanted {
     /// Every tool.
     #[default]
     All,
-    /// The few that most work needs; of a model family all.
+    /// The few tools that most work needs; all tools of a model family.
     Core,
-    /// Those that change nothing.
+    /// Tools that change nothing.
     ReadOnly,
-    /// Those named.
+    /// Tools with these names.
     Named(Vec<String>),
 }
 
 impl Wanted {
-    /// The tools of that description: `all`, `core`, `read-only`, or names with commas between.
+    /// Parses a filter: `all`, `core`, `read-only`, or names separated by commas.
     ///
     /// # Errors
-    /// `invalid_request` where a name is none that this server could have.
+    /// Fails with `invalid_request` if this server cannot have a tool of that name.
     pub fn parse(text: &str, dialect: Option<&Dialect>) -> Result<Self, Error> {
         match text {
             "all" => return Ok(Self::All),
@@ -58,7 +58,7 @@ impl Wanted {
         Ok(Self::Named(names.into_iter().map(str::to_owned).collect()))
     }
 
-    /// Whether the server has this tool.
+    /// Returns true if the server has this tool.
     #[must_use]
     pub fn has(&self, tool: &ToolEntry) -> bool {
         match self {
@@ -69,7 +69,7 @@ impl Wanted {
         }
     }
 
-    /// Whether the server has this tool of a model family.
+    /// Returns true if the server has this tool of a model family.
     #[must_use]
     pub fn has_foreign(&self, tool: &DialectTool) -> bool {
         match self {

@@ -77,7 +77,7 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// Returns true if an earlier call added a piece, for which it tests the texts.
+    /// Returns true if an earlier call added the piece that the closure finds in a text.
     pub fn added(&self, stands: impl Fn(&str) -> bool) -> bool {
         self.puts.iter().any(|put| !stands(&put.before) && stands(&put.after))
     }

@@ -82,9 +82,9 @@ pub struct Totals {
     pub developer: usize,
     /// Files with a net change
     pub files: usize,
-    /// Lines added in total
+    /// Lines added in the end
     pub insertions: usize,
-    /// Lines removed in total
+    /// Lines removed in the end
     pub deletions: usize,
 }
 
