@@ -110,7 +110,7 @@ const STACK_PART: u64 = 4;
 /// Bytes for the shell's own name and the additions of the kernel.
 const OTHER_BYTES: usize = 4096;
 
-/// Returns what is wrong with an environment that is too large for the OS to start a program. `stack_bytes` is the
+/// Returns the reason why an environment is too large for the OS to start a program. `stack_bytes` is the
 /// limit of the stack, `None` for no limit.
 #[must_use]
 pub fn size_fault(

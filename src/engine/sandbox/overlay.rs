@@ -222,7 +222,7 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let lower_folder = match (&folder.lower, &lower) {
         (Some(parent), Some(stat)) if fs::is_folder(stat) => {
             match fs::open_at(parent.as_fd(), name, fs::FOLDER) {
-                // Its mode may be changed, but not its entries: nobody has seen them.
+                // Its mode may have changed, but not its entries: nobody could read them.
                 Err(Errno::ACCESS) if fs::names_in(&opened)?.is_empty() => None,
                 folder => Some(Rc::new(folder?)),
             }

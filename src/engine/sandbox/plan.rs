@@ -106,7 +106,7 @@ pub struct Limits {
 }
 
 impl SandboxPlan {
-    /// Time between TERM and KILL.
+    /// Returns the time between TERM and KILL.
     #[must_use]
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)

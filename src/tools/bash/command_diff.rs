@@ -183,7 +183,7 @@ impl Theirs {
         theirs
     }
 
-    /// Returns true if others moved something to or from a path.
+    /// Returns true if others moved a path or a folder above it, from there or to there.
     fn moved(&self, path: &WorkspacePath) -> bool {
         self.moved.iter().any(|moved| path.is_within(moved))
     }

@@ -178,7 +178,7 @@ impl Ports {
     }
 }
 
-/// Returns what is wrong with an entry of a list.
+/// Returns the fault of an invalid entry of a list.
 #[must_use]
 pub fn fault(entry: &str) -> Option<&'static str> {
     if Entry::parse(entry).is_some() {
