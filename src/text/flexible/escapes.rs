@@ -1,8 +1,8 @@
 //! Escapes that belong to JSON and were sent twice: `\n`, `\t`, `\"`.
 //!
-//! Either the whole text is such a JSON text, on one line and without a bare quote, or only its
-//! quotes are escaped; else each escape stands for what the file has in its place (`letters`). The new
-//! text is read in the same way, and only where that is beyond doubt.
+//! Either the whole text is the inside of a JSON string, on one line and without a bare quote, or only its quotes are
+//! escaped. Otherwise each escape matches either its letters or its meaning, as the file has it (`letters`). The new
+//! text is read in the same way, but only if that is beyond doubt.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ enum Way {
     Quotes,
 }
 
-/// Where `old` stands once it is read without escapes.
+/// Returns the places of `old` in the text, read without escapes.
 pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let Some((_, plain)) = unescaped(text, old) else {
         return letter_places(text, old, work);
@@ -30,10 +30,10 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
         .collect()
 }
 
-/// `new` without escapes, read as `old` was.
+/// Returns `new` without escapes, read as `old` was.
 ///
 /// # Errors
-/// Where its escapes may be meant as they stand.
+/// Fails if its escapes may be meant literally.
 pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     match unescaped(text, old) {
         Some((Way::Whole, plain)) => whole_new(&plain, new),
@@ -42,7 +42,7 @@ pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Re
     }
 }
 
-/// `old` without escapes, in the first way in which it stands in the text.
+/// Returns `old` without escapes, in the first reading that the text contains.
 fn unescaped(text: &[u8], old: &[u8]) -> Option<(Way, Vec<u8>)> {
     let has_any = [&b"\\n"[..], b"\\t", b"\\\"", b"\\r\\n"].iter().any(|kind| contains(old, kind));
     let whole = || json_text(old).filter(|_| has_any).map(|plain| (Way::Whole, plain));
@@ -54,27 +54,28 @@ fn unescaped(text: &[u8], old: &[u8]) -> Option<(Way, Vec<u8>)> {
     whole().filter(stands).or_else(|| quotes().filter(stands))
 }
 
-/// Returns true if a part stands in a text.
+/// Returns true if a text contains a part.
 fn contains(text: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(text, part).is_some()
 }
 
-/// A text that is the inside of a JSON text; CR LF in it counts as LF.
+/// Reads a text as the inside of a JSON string; CR LF in it counts as LF.
 fn json_text(escaped: &[u8]) -> Option<Vec<u8>> {
     let quoted = [b"\"", escaped, b"\""].concat();
     let text: String = serde_json::from_slice(&quoted).ok()?;
     Some(text.replace("\r\n", "\n").into_bytes())
 }
 
-/// The new text where the old one was all escaped.
+/// Returns the new text for an old text that was all escaped.
 fn whole_new(old_plain: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let doubt = |what: &str| Unfit(format!("its escapes may be meant as they stand: {what}"));
     if !new.contains(&b'\\') {
         return Ok(new.to_vec());
     }
-    let plain = json_text(new)
-        .ok_or_else(|| doubt("next to them it has line breaks or quotes that old_string does not have"))?;
-    // A line break inside a text of the program's own looks just so.
+    let plain = json_text(new).ok_or_else(|| {
+        doubt("it has line breaks or quotes of its own beside them, which old_string has not")
+    })?;
+    // An escape inside a string of the program looks the same.
     if plain.contains(&b'\n') && !old_plain.contains(&b'\n') {
         return Err(doubt("old_string has no escaped line break"));
     }
@@ -87,7 +88,7 @@ fn whole_new(old_plain: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     Ok(plain)
 }
 
-/// A text with bare quotes for `\"` and `\'`.
+/// Returns a text with bare quotes for `\"` and `\'`.
 fn without_quote_escapes(text: &[u8]) -> Cow<'_, [u8]> {
     if !contains(text, b"\\\"") && !contains(text, b"\\'") {
         return Cow::Borrowed(text);
@@ -111,16 +112,16 @@ enum Token {
     Escape(Escape),
 }
 
-/// An escape.
+/// An escape sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Escape {
     /// Its letters.
     letters: &'static [u8],
-    /// What it stands for.
+    /// Byte that it means.
     meaning: u8,
 }
 
-/// The escapes that are known, a longer one before those it begins with.
+/// Known escapes; a longer one comes before its own prefix.
 const ESCAPES: [Escape; 5] = [
     Escape { letters: b"\\r\\n", meaning: b'\n' },
     Escape { letters: b"\\n", meaning: b'\n' },
@@ -132,13 +133,13 @@ const ESCAPES: [Escape; 5] = [
 /// How an escape is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// As what it stands for.
+    /// As the byte that it means.
     Meant,
     /// As its letters.
     Letters,
 }
 
-/// A text as tokens.
+/// Splits a text into tokens.
 fn tokens(text: &[u8]) -> Vec<Token> {
     let mut tokens = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -153,8 +154,7 @@ fn tokens(text: &[u8]) -> Vec<Token> {
     tokens
 }
 
-/// Where `old` stands, each of its escapes read as the file has it, and at least one as what it stands
-/// for.
+/// Returns the places of `old`, with each escape read as the file has it and at least one read as its meaning.
 pub fn letter_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let tokens = tokens(old);
     let has_any = tokens.iter().any(|token| matches!(token, Token::Escape(escape) if is_layout(*escape)));
@@ -172,12 +172,12 @@ pub fn letter_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> 
     memchr::memmem::find_iter(text, &needle).filter_map(place).take(PLACES_MAX).collect()
 }
 
-/// Returns true if an escape stands for a line break or a tab.
+/// Returns true if an escape means a line break or a tab.
 const fn is_layout(escape: Escape) -> bool {
     matches!(escape.meaning, b'\n' | b'\t')
 }
 
-/// The escape that a token is.
+/// Returns the escape of a token.
 fn escape_of(token: &Token) -> Option<Escape> {
     match token {
         Token::Escape(escape) => Some(*escape),
@@ -185,7 +185,7 @@ fn escape_of(token: &Token) -> Option<Escape> {
     }
 }
 
-/// The longest run of bytes between escapes, and at which token it begins.
+/// Returns the longest run of bytes between escapes, and the index of its first token.
 fn longest_plain(tokens: &[Token]) -> Option<(usize, Vec<u8>)> {
     let mut longest = 0..0;
     let mut start = 0;
@@ -203,7 +203,7 @@ fn longest_plain(tokens: &[Token]) -> Option<(usize, Vec<u8>)> {
     (!longest.is_empty()).then(|| (longest.start, bytes.collect()))
 }
 
-/// Where `tokens` begin, if they end right before `end`.
+/// Returns the start of `tokens` if they end at `end`.
 fn matched_before(text: &[u8], end: usize, tokens: &[Token], work: &Work) -> Option<usize> {
     let mut end = end;
     for token in tokens.iter().rev() {
@@ -219,7 +219,7 @@ fn matched_before(text: &[u8], end: usize, tokens: &[Token], work: &Work) -> Opt
     Some(end)
 }
 
-/// Where `tokens` end, if they stand right at `start`, and how each escape is read there.
+/// Returns the end of `tokens` if they begin at `start`, and how each escape is read there.
 fn matched(text: &[u8], start: usize, tokens: &[Token], work: &Work) -> Option<(usize, Vec<Reading>)> {
     let mut rest = text.get(start..)?;
     let mut readings = Vec::new();
@@ -237,10 +237,10 @@ fn matched(text: &[u8], start: usize, tokens: &[Token], work: &Work) -> Option<(
     Some((text.len() - rest.len(), readings))
 }
 
-/// `new`, its escapes read as those of `old` are at the place.
+/// Returns `new`, with its escapes read as those of `old` are at the place.
 ///
 /// # Errors
-/// Where one may be meant as it stands, or not.
+/// Fails if an escape can be read in two ways.
 pub fn letters_new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let (old, new) = (tokens(old), tokens(new));
     let work = Work::new();
@@ -287,16 +287,16 @@ pub fn letters_new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8
     Ok(plain)
 }
 
-/// What the text looked for tells of how its writer escaped.
+/// How the writer of the old text escaped.
 struct EscapeReadings {
-    /// How each kind of escape is read there, where always in one way.
+    /// Reading of each kind of escape; `None` if it varies.
     readings: Vec<(u8, Option<Reading>)>,
-    /// True if the lexer reads all of its layout rightly.
+    /// True if the lexer predicts all layout escapes.
     is_lexed_rightly: bool,
 }
 
 impl EscapeReadings {
-    /// That of `old`, whose escapes are read so.
+    /// Derives the readings from `old`, whose escapes are read as in `readings`.
     fn of(old: &[Token], readings: &[Reading]) -> Self {
         let guessed = lexed(old);
         let mut known: Vec<(u8, Option<Reading>)> = Vec::new();
@@ -313,8 +313,7 @@ impl EscapeReadings {
         Self { readings: known, is_lexed_rightly }
     }
 
-    /// How an escape of the new text is read, of which the lexer says this; `None` where that is in
-    /// doubt.
+    /// Returns the reading of an escape in the new text, given the lexer's guess; `None` if in doubt.
     fn reading(&self, escape: Escape, guess: Option<Reading>) -> Option<Reading> {
         let known = self.readings.iter().find(|(meaning, _)| *meaning == escape.meaning);
         if !is_layout(escape) {
@@ -323,9 +322,9 @@ impl EscapeReadings {
         }
         let guess = guess.filter(|_| self.is_lexed_rightly)?;
         match (known, guess) {
-            // Letters in a quoted text are the program's own, as everywhere.
+            // Letters in a quoted string belong to the program, as everywhere.
             (_, Reading::Letters) => Some(Reading::Letters),
-            // A tab that begins a line is meant where other layout is.
+            // A tab at the start of a line is meant if other layout is.
             (Some(_), Reading::Meant) => Some(Reading::Meant),
             (None, Reading::Meant) if escape.meaning == b'\t' => Some(Reading::Meant),
             (None, Reading::Meant) => None,
@@ -333,8 +332,8 @@ impl EscapeReadings {
     }
 }
 
-/// How a lexer reads each escape: as letters inside a quoted text of its line, else as what it stands
-/// for; `None` where that is in doubt.
+/// Returns how a lexer reads each escape: as letters inside a quoted string of its line, else as its meaning; `None` if
+/// in doubt.
 fn lexed(tokens: &[Token]) -> Vec<Option<Reading>> {
     let mut readings = Vec::new();
     let mut line = Line::default();
@@ -355,27 +354,27 @@ fn lexed(tokens: &[Token]) -> Vec<Option<Reading>> {
     readings
 }
 
-/// What of a line has been read.
+/// State of the part of a line that was read.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
     /// Quotes so far.
     double: usize,
     /// Backticks so far.
     back: usize,
-    /// Apostrophes so far that stand not between letters.
+    /// Apostrophes so far that are not between letters.
     single: usize,
-    /// The byte before.
+    /// Previous byte.
     before: u8,
-    /// True if it has a quote that may not begin or end a quoted text: in `'"'`, `\"` or `"""`.
+    /// True if it has a quote that may not begin or end a quoted string: in `'"'`, `\"` or `"""`.
     is_odd: bool,
-    /// Quotes right before.
+    /// Length of the run of quotes that ends here.
     row: usize,
     /// True if the last apostrophe begins what may be a lifetime or a label.
     is_name: bool,
 }
 
 impl Line {
-    /// Takes the next byte.
+    /// Reads the next byte.
     fn take(&mut self, byte: u8) {
         self.row = if byte == b'"' { self.row + 1 } else { 0 };
         self.is_odd |= self.row == 3 || (byte == b'"' && matches!(self.before, b'\'' | b'\\'));
@@ -387,7 +386,7 @@ impl Line {
                 self.is_name = true;
             }
             _ if !byte.is_ascii_alphanumeric() && byte != b'_' && self.is_name && self.before != b'\'' => {
-                // `'a` and no closing one: what follows is no quoted text.
+                // `'a` without a closing apostrophe begins no quoted string.
                 self.single -= usize::from(self.single % 2 == 1);
                 self.is_name = false;
             }
@@ -396,20 +395,20 @@ impl Line {
         self.before = byte;
     }
 
-    /// How an escape here is read, before these tokens.
+    /// Returns the reading of an escape here, before the tokens of `after`.
     fn reading(self, after: &[Token]) -> Option<Reading> {
         if self.back % 2 == 1 || self.is_odd {
             return None;
         }
         if self.single % 2 == 1 && self.double.is_multiple_of(2) {
-            // The closing one right after it leaves no doubt.
+            // A closing apostrophe right after it leaves no doubt.
             let is_closed = after.first() == Some(&Token::Byte(b'\''));
             return is_closed.then_some(Reading::Letters);
         }
         if self.double.is_multiple_of(2) {
             return Some(Reading::Meant);
         }
-        // The quoted text must end before the next line break, and all others with it.
+        // The quoted string must end before the next line break, and all others with it.
         let ends = |token: &Token| match token {
             Token::Byte(byte) => *byte == b'\n',
             Token::Escape(escape) => escape.meaning == b'\n',
@@ -424,7 +423,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    /// The text after an edit.
+    /// Returns the text after an edit.
     fn edit(text: &str, old: &str, new: &str) -> Result<String, Unfit> {
         let found = places(text.as_bytes(), old.as_bytes(), &Work::new());
         let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
@@ -451,7 +450,7 @@ mod tests {
             ),
             ("say(\"a\")\nx\n", "say(\\\"a\\\")\nx", "say(\\\"b\\\")\ny", "say(\"b\")\ny\n"),
             ("a\nb\n", r"a\nb", "c", "c\n"),
-            // Bare quotes, and a line break of the program's own in them.
+            // Bare quotes that enclose a line break of the program.
             (
                 "if a {\n\tb(\"c\\n\");\n}\n",
                 "if a {\\n\\tb(\"c\\n\");\\n}",
@@ -479,11 +478,11 @@ mod tests {
     fn escapes_that_may_be_meant_are_a_doubt() {
         assert!(edit("f(\"a\")\n", r#"f(\"a\")"#, r#"f(\"a\n\")"#).is_err());
         assert!(edit("a\nb\n", r"a\nb", "a\n\\nb").is_err());
-        // A text over several lines, whose escapes no lexer of one line can tell apart.
+        // A string over several lines: a lexer of one line cannot read its escapes.
         assert!(
             edit("a = \"\"\"x\ny\"\"\"\n", "a = \"\"\"x\\ny\"\"\"", "a = \"\"\"x\\nz\\ny\"\"\"").is_err()
         );
-        // An apostrophe leaves it open what the escape after it is.
+        // After an apostrophe, the next escape can be read in two ways.
         assert!(edit("f(\"a\")\ng()\n", "f(\"a\")\\ng()", "f(\"a\", ' b\\n c')\\ng()").is_err());
         assert_eq!(places(b"a\\nb\n", b"a\\nc", &Work::new()), []);
         assert_eq!(places(b"say \"hi\"", b"no \\\"hi\\\"", &Work::new()), []);
