@@ -1,8 +1,8 @@
-//! The same shift of all lines, or tabs against spaces.
+//! Text whose lines are all shifted, or that has tabs for spaces.
 //!
-//! One rule must lead from the indentation looked for to the file's, for all lines that are not
-//! blank, so that no line moves into another block. The first line may be an exception, where it is
-//! given without its indentation, or with the right one while the others are shifted.
+//! One rule must map the indentation of the old text to that of the file, for all lines that are not blank. So no line
+//! moves into another block. The first line may be an exception: it may have no indentation, or the right one while the
+//! others are shifted.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::place::{
 };
 use crate::text::checked::slice;
 
-/// Where `old` stands, indented otherwise.
+/// Returns the places of `old` with another indentation.
 pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
@@ -23,19 +23,19 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     candidates.into_iter().filter_map(|place| fitting(text, place, &wanted)).take(PLACES_MAX).collect()
 }
 
-/// Which lines follow the rule.
+/// Lines that follow the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
     /// All.
     AsOthers,
-    /// All but the first, which is given without its indentation and begins after it in the file.
+    /// All but the first, which has no indentation and begins after it in the file.
     Inside,
-    /// All but the first, whose indentation is the file's.
+    /// All but the first, which has the indentation of the file.
     Right,
 }
 
-/// The place, where its indentation follows one rule; it begins after the first line's own where
-/// the text looked for does.
+/// Returns the place if its indentation follows one rule. It begins after the indentation of the first line if the old
+/// text does.
 fn fitting(text: &[u8], mut place: MatchedLines, wanted: &[&[u8]]) -> Option<MatchedLines> {
     if mapping(text, &place, wanted, 0).is_some() {
         return Some(place);
@@ -53,7 +53,7 @@ fn fitting(text: &[u8], mut place: MatchedLines, wanted: &[&[u8]]) -> Option<Mat
     Some(place)
 }
 
-/// How a place that was found follows one rule; there may be two that say the same of its lines.
+/// Returns the rules that a place follows; two may agree on its lines.
 fn rules(text: &[u8], place: &MatchedLines, wanted: &[&[u8]]) -> Vec<(First, Mapping)> {
     let of_others = |first: First| Some((first, mapping(text, place, wanted, 1)?));
     if place.range.start > super::place::line_start(text, place.range.start) {
@@ -64,13 +64,13 @@ fn rules(text: &[u8], place: &MatchedLines, wanted: &[&[u8]]) -> Vec<(First, Map
             !trimmed(wanted).is_empty() && indent(at(text, line)) == indent(wanted)
         });
     let of_all = mapping(text, place, wanted, 0).map(|mapping| (First::AsOthers, mapping));
-    // Where one blank is put before or taken from all lines, nothing is left to doubt.
+    // If all lines gain or lose one and the same prefix, there is no doubt.
     let is_shift = of_all.as_ref().is_some_and(|(_, mapping)| mapping.is_shift());
     let right = if is_right && !is_shift { of_others(First::Right) } else { None };
     of_all.into_iter().chain(right).collect()
 }
 
-/// The rule of the lines from `skipped` on.
+/// Returns the rule of the lines from index `skipped` on.
 fn mapping(text: &[u8], place: &MatchedLines, wanted: &[&[u8]], skipped: usize) -> Option<Mapping> {
     let found = place.lines.iter().map(|line| line.as_ref().map_or(&b""[..], |line| at(text, line)));
     let pairs: Vec<(&[u8], &[u8])> = wanted
@@ -83,10 +83,10 @@ fn mapping(text: &[u8], place: &MatchedLines, wanted: &[&[u8]], skipped: usize) 
     Mapping::of(&pairs)
 }
 
-/// `new` with the file's indentation.
+/// Returns `new` with the indentation of the file.
 ///
 /// # Errors
-/// Where a line has one that the rule says nothing of.
+/// Fails if the rule does not cover the indentation of a line.
 pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let ((wanted, _), (new_lines, _)) = (split(old), split(new));
     let texts: Vec<&[u8]> =
@@ -113,11 +113,11 @@ pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Re
         }
         let mut indents = rules.iter().map(|(_, mapping)| mapping.indent_of(line.text));
         let indent = indents.next().flatten().ok_or_else(unfit)?;
-        // Two rules that lead to two indentations leave it open which is meant.
+        // Two rules with two results: either may be meant.
         if indents.any(|other| other.is_some_and(|other| other != indent)) {
             return Err(unfit());
         }
-        // A line that would end the block in which the first one stands was hardly meant to.
+        // A line that ends the block of the first line is hardly meant to.
         if first == First::Right && indent.len() < first_indent.len() && own.len() >= first_indent.len() {
             return Err(unfit());
         }
@@ -126,54 +126,53 @@ pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Re
     compose(text, place, old, new, rewrite)
 }
 
-/// The widths that a level of spaces may have where nothing else tells.
+/// Widths of a level of spaces that are tried if the text does not show one.
 const UNITS: [usize; 4] = [2, 3, 4, 8];
 
-/// How the indentation of a text becomes that of the file.
+/// Map from the indentation of a text to that of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// The file's indentation for each that the text looked for has.
+    /// Indentation in the file for each one in the old text.
     known: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// How to find any other.
+    /// Rule for all others.
     rule: Rule,
 }
 
-/// An indentation of one text, and the same line's of the other.
+/// Indentation of a line in one text and in the other.
 type Pair<'a> = (&'a Vec<u8>, &'a Vec<u8>);
 
-/// What all lines have in common.
+/// Relation that holds for all lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Rule {
-    /// The file has this before the text's own.
+    /// The file has this prefix before the indentation of the text.
     Deeper(Vec<u8>),
-    /// The text has this before the file's own.
+    /// The text has this prefix before the indentation of the file.
     Shallower(Vec<u8>),
-    /// A tab of the file is so many spaces of the text.
+    /// A tab of the file is this many spaces of the text.
     ToTabs(usize),
-    /// A tab of the text is so many spaces of the file.
+    /// A tab of the text is this many spaces of the file.
     FromTabs(usize),
-    /// Levels of another width and perhaps another depth.
+    /// Levels have another width and perhaps another depth.
     Levels(Levels),
 }
 
 /// A straight line through two pairs of widths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Levels {
-    /// A width in the text.
+    /// Width in the text.
     from: usize,
-    /// The same in the file.
+    /// Matching width in the file.
     to: usize,
-    /// So much more in the text
+    /// Step in the text.
     step_from: usize,
-    /// is so much more in the file.
+    /// Matching step in the file.
     step_to: usize,
-    /// The file's blank.
+    /// Indentation character of the file.
     blank: u8,
 }
 
 impl Mapping {
-    /// The mapping that holds for all pairs of lines, the text's and the file's; `None` where there
-    /// is no one rule for all of them.
+    /// Returns the mapping that holds for all pairs of lines (text, file); `None` if no single rule does.
     pub fn of(pairs: &[(&[u8], &[u8])]) -> Option<Self> {
         if pairs.is_empty() {
             return None;
@@ -194,13 +193,12 @@ impl Mapping {
         Some(Self { known, rule })
     }
 
-    /// Returns true if the same blanks stand before every line, on one side or the other.
+    /// Returns true if one side has the same prefix before every line.
     pub const fn is_shift(&self) -> bool {
         matches!(self.rule, Rule::Deeper(_) | Rule::Shallower(_))
     }
 
-    /// Takes the text's whole indentation, in `texts`, into account where the lines looked for do
-    /// not tell how wide a level is.
+    /// Uses the indentation of all of `texts` if the old lines do not show how wide a level is.
     pub fn widened(self, texts: &[&[u8]]) -> Self {
         let Rule::Deeper(before) = &self.rule else { return self };
         let is_plain = self.known.keys().all(Vec::is_empty);
@@ -214,7 +212,7 @@ impl Mapping {
         self
     }
 
-    /// The file's indentation for a line; `None` where there is none that is beyond doubt.
+    /// Returns the indentation in the file for a line; `None` if in doubt.
     pub fn indent_of(&self, line: &[u8]) -> Option<Vec<u8>> {
         let from = indent(line);
         if let Some(known) = self.known.get(from) {
@@ -223,7 +221,7 @@ impl Mapping {
         match &self.rule {
             Rule::Deeper(before) => {
                 let whole = [before.as_slice(), from].concat();
-                // Tabs and spaces are not mixed where the lines looked for have no such mixture.
+                // Do not mix tabs and spaces unless the old lines do.
                 let is_mixed = |indent: &[u8]| indent.contains(&b' ') && indent.contains(&b'\t');
                 let may_mix = self.known.values().any(|known| is_mixed(known));
                 (!is_mixed(&whole) || may_mix).then_some(whole)
@@ -240,7 +238,7 @@ impl Mapping {
 }
 
 impl Levels {
-    /// The file's indentation for one of the text.
+    /// Returns the indentation in the file for one of the text.
     fn indent_of(self, from: &[u8]) -> Option<Vec<u8>> {
         is_uniform(from).then_some(())?;
         let more = from.len().checked_sub(self.from);
@@ -252,7 +250,7 @@ impl Levels {
     }
 }
 
-/// The width of an indentation that is all spaces.
+/// Returns the width of an indentation that is all spaces.
 fn spaces(indent: &[u8]) -> Option<usize> {
     indent.iter().all(|&byte| byte == b' ').then_some(indent.len())
 }
@@ -262,33 +260,33 @@ fn is_uniform(indent: &[u8]) -> bool {
     indent.windows(2).all(|pair| matches!(pair, [one, other] if one == other))
 }
 
-/// An indentation with spaces for its tabs.
+/// Returns an indentation with spaces for its tabs.
 fn expanded(indent: &[u8], unit: usize) -> Vec<u8> {
     let width = indent.iter().map(|&byte| if byte == b'\t' { unit } else { 1 }).sum();
     vec![b' '; width]
 }
 
-/// The greatest number that divides both; 0 divides into nothing.
+/// Returns the greatest number that divides both; 0 is a multiple of every number.
 fn greatest_common_divisor(one: usize, other: usize) -> usize {
     if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
-/// Returns the blanks that each second indentation has before the first one, if they are always the same.
+/// Returns the prefix that each second indentation has before the first one, if it is always the same.
 fn shift<'a>(mut pairs: impl Iterator<Item = Pair<'a>> + Clone) -> Option<Vec<u8>> {
     let (inner, outer) = pairs.clone().next()?;
     let before = outer.strip_suffix(inner.as_slice())?;
     pairs.all(|(inner, outer)| outer.strip_suffix(inner.as_slice()) == Some(before)).then(|| before.to_vec())
 }
 
-/// Returns the width of a tab with which each second indentation is as wide as the first one, which is all
-/// spaces; spaces after tabs align, in both.
+/// Returns the tab width that makes each second indentation as wide as the first one, which is all spaces. Spaces after
+/// tabs only align, in both.
 fn tab_width<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> Option<usize> {
     let pairs: Vec<Pair<'_>> = pairs.collect();
     pairs.iter().all(|(plain, _)| spaces(plain).is_some()).then_some(())?;
     (1..=8).find(|&unit| pairs.iter().all(|(plain, tabs)| expanded(tabs, unit).len() == plain.len()))
 }
 
-/// The rule that levels have another width, which at least two depths must tell.
+/// Returns a rule for levels of another width; at least two depths must show it.
 fn levels(known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Rule> {
     let kinds = |indents: &mut dyn Iterator<Item = &Vec<u8>>| {
         let all: Vec<u8> = indents.flatten().copied().collect();
@@ -301,7 +299,7 @@ fn levels(known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Rule> {
     let [(from, to), (next_from, next_to), ..] = *widths.as_slice() else { return None };
     let step_from = next_from.checked_sub(from).filter(|&step| step > 0)?;
     let step_to = next_to.checked_sub(to).filter(|&step| step > 0)?;
-    // Each width must be some whole levels deep.
+    // Each width must be a whole number of levels.
     (from.is_multiple_of(step_from) && to.is_multiple_of(step_to)).then_some(())?;
     let holds = |&(one, other): &(usize, usize)| {
         Some((one - from) * step_to) == other.checked_sub(to).map(|more| more * step_from)
@@ -389,7 +387,7 @@ mod tests {
         assert_eq!(map(&[("a", "a"), ("\tb", "  b")], "\t\tc"), some("    "));
         assert_eq!(map(&[("    a", "  a"), ("        b", "    b")], "            c"), some("      "));
         assert_eq!(map(&[("a", "\ta"), ("  b", "\t\tb")], "    c"), some("\t\t\t"));
-        // Lines that move by different amounts are another nesting.
+        // Lines that move by different amounts have another nesting.
         assert_eq!(map(&[("    a", "        a"), ("        b", "        b")], "c"), None);
         assert_eq!(map(&[("    a", "    a"), ("    b", "        b")], "c"), None);
     }

@@ -1,9 +1,8 @@
-//! Text found although it differs from the file in a way that never matters to its writer.
+//! Finds text that differs from the file only in ways that its writer never means.
 //!
-//! The classes of such differences are tiers, tried in a fixed order, each a pure function over a
-//! text whose lines end in LF. Two texts are of one class or they are not: nothing is measured. The
-//! first tier that finds the text anywhere decides; whoever asks changes something only where that
-//! is one place alone.
+//! The classes of such differences are tiers, tried in a fixed order. Each is a pure function over a text whose lines
+//! end in LF. Two texts are of one class or they are not: no similarity is measured. The first tier with a match
+//! decides; the caller edits the file only if that match is the only one.
 
 mod escapes;
 mod indentation;
@@ -20,28 +19,28 @@ use serde::Serialize;
 pub(in crate::text) use pasted::on_keyboard;
 pub use place::{PLACES_MAX, Unfit};
 
-/// How much of two texts is compared, in bytes; more takes too long.
+/// Bytes of the two texts that are compared at most; more takes too long.
 const WORK_MAX: usize = 200_000_000;
-/// What comparing two lines counts for beside their bytes.
+/// Cost of comparing two lines, in addition to their bytes.
 const LINE_WORK: usize = 16;
 
-/// What a search may still cost. It is counted in bytes, so that what is found depends on no clock.
+/// Work that a search may still do, in bytes and not in time, so that the result is deterministic.
 struct Work(Cell<usize>);
 
 impl Work {
-    /// That of a search which begins.
+    /// Returns the budget of a new search.
     const fn new() -> Self {
         Self(Cell::new(WORK_MAX))
     }
 
-    /// Takes away what comparing a line costs; `None` where nothing is left.
+    /// Deducts the cost of comparing a line; `None` if the budget is used up.
     fn line(&self, line: &[u8]) -> Option<()> {
         let left = self.0.get().checked_sub(line.len() + LINE_WORK);
         self.0.set(left.unwrap_or(0));
         left.map(|_| ())
     }
 
-    /// Returns true if nothing is left, so that places may have been missed.
+    /// Returns true if the budget is used up, so that matches may be missing.
     fn is_done(&self) -> bool {
         self.0.get() == 0
     }
@@ -53,20 +52,20 @@ impl Work {
 pub enum Tier {
     /// Blanks at the ends of lines.
     TrailingWhitespace,
-    /// The same shift of all lines, or tabs against spaces.
+    /// All lines shifted alike, or tabs for spaces.
     Indentation,
     /// Typographic quotes, dashes and spaces.
     Typographic,
     /// The prefixes of a numbered listing.
     LineNumbers,
-    /// Escapes that a JSON text would have: `\n`, `\t`, `\"`.
+    /// Escapes of a JSON string: `\n`, `\t`, `\"`.
     Escapes,
     /// Blank lines, and the first or last line break.
     BlankLines,
 }
 
 impl Tier {
-    /// All of them, in the order in which they are tried.
+    /// All tiers, in the order in which they are tried.
     pub const ALL: [Self; 6] = [
         Self::TrailingWhitespace,
         Self::Indentation,
@@ -76,7 +75,7 @@ impl Tier {
         Self::BlankLines,
     ];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,7 +88,7 @@ impl Tier {
         }
     }
 
-    /// What differs, for a sentence.
+    /// Returns the difference, as part of a sentence.
     #[must_use]
     pub const fn difference(self) -> &'static str {
         match self {
@@ -103,20 +102,20 @@ impl Tier {
     }
 }
 
-/// What a tier found: at least one place.
+/// Matches of a tier: at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TierMatch {
     /// The tier.
     pub tier: Tier,
     /// The places, ascending; at most [`PLACES_MAX`].
     pub ranges: Vec<Range<usize>>,
-    /// What stands in the only place afterwards; `Err` where the new text does not fit there.
+    /// Replacement for the only place; `Err` if the new text does not fit there.
     pub new_text: Result<Vec<u8>, Unfit>,
 }
 
-/// Looks for `old` in `text`, both with LF alone as line ending, within a range of its bytes.
+/// Looks for `old` in `text`, both with LF line endings, within a range of its bytes.
 ///
-/// The first tier that finds it anywhere answers, with what `new` becomes in the file's own form.
+/// Returns the result of the first tier with a match, with `new` in the form of the file.
 #[must_use]
 pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Option<TierMatch> {
     let inside = |place: &Range<usize>| within.start <= place.start && place.end <= within.end;
@@ -127,7 +126,7 @@ pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Optio
         first.map(|tier| (tier, true)).into_iter().chain(Tier::ALL.map(|tier| (tier, false)))
     {
         let mut places = tier.places(text, old, &work);
-        // Where places may have been missed, nothing is known to be the only one.
+        // Matches may be missing, so no match is known to be the only one.
         if work.is_done() {
             return None;
         }
@@ -144,7 +143,7 @@ pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Optio
             }
             (fitted, _) => fitted.map(|(_, new_text)| new_text),
         };
-        // Where it does not fit without its edge, the edge may be a blank line of the file.
+        // If it does not fit without its edge, the edge may be a blank line of the file.
         if is_extra && (new_text.is_err() || ranges.len() > 1) {
             continue;
         }
@@ -154,7 +153,7 @@ pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Optio
 }
 
 impl Tier {
-    /// Where the tier finds `old`.
+    /// Returns the places where the tier finds `old`.
     fn places(self, text: &[u8], old: &[u8], work: &Work) -> Vec<place::MatchedLines> {
         match self {
             Self::TrailingWhitespace => whitespace::trailing_places(text, old, work),
@@ -166,7 +165,7 @@ impl Tier {
         }
     }
 
-    /// What is replaced at a place, and what `new` becomes there.
+    /// Returns the range to replace at a place, and the form of `new` there.
     fn fitted(
         self,
         text: &[u8],
@@ -186,7 +185,7 @@ impl Tier {
     }
 }
 
-/// Why a new text is not made where lbx itself has erred.
+/// Reason shown for a bug of lbx itself.
 const OUT_OF_RANGE: &str = "a computed range lies outside the text";
 
 impl From<super::checked::Fault> for Unfit {
@@ -197,7 +196,7 @@ impl From<super::checked::Fault> for Unfit {
 
 #[cfg(test)]
 mod tests {
-    //! Real edits of real files, damaged as models damage them: how many land, and that none lands wrongly.
+    //! Real edits of real files, damaged as models damage them: most must land, and none wrongly.
 
     use crate::random::Random;
     use std::path::Path;
@@ -207,7 +206,7 @@ mod tests {
     /// Edits that are damaged in each way.
     const EDITS: usize = 250;
 
-    /// An edit: text looked for and what comes there.
+    /// An old text and its replacement.
     #[derive(Debug, Clone, PartialEq, Eq)]
     struct Edit {
         /// The text looked for.
@@ -216,8 +215,8 @@ mod tests {
         new: String,
     }
 
-    /// The sources that are edited: some in each of several languages, and long ones. They are kept apart
-    /// from lbx's own, with which the rates would change.
+    /// Returns the sources to edit: some in each of several languages, and long ones. They are copies: the sources of
+    /// lbx change, and the rates with them.
     fn sources() -> Vec<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/edit");
         let files = |name: &str| {
@@ -229,7 +228,7 @@ mod tests {
         files("languages").chain(files("corpus")).collect()
     }
 
-    /// An edit of some lines of a text, in which they stand once: a word changed, a line added or removed.
+    /// Returns an edit of some lines that occur once in a text: a word changed, a line added or removed.
     fn edit(random: &mut Random, text: &str) -> Option<Edit> {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let first = random.below(lines.len());
@@ -268,7 +267,7 @@ mod tests {
         (old != new && !new.is_empty() && text.matches(&old).count() == 1).then_some(Edit { old, new })
     }
 
-    /// What the edit makes of a text; `None` where it is refused.
+    /// Returns a text after the edit; `None` if it is refused.
     fn applied(text: &str, edit: &Edit) -> Option<String> {
         let (body, old, new) = (text.as_bytes(), edit.old.as_bytes(), edit.new.as_bytes());
         let places = replace::places(body, old, false);
@@ -285,7 +284,7 @@ mod tests {
         Some(String::from_utf8(replaced.body.into_vec()).unwrap())
     }
 
-    /// How many of the edits that a damage touches land, and those that land wrongly.
+    /// Returns how many edits were damaged, how many of these landed, and which landed wrongly.
     fn rate(seed: u64, damage: impl Fn(&mut Random, &Edit) -> Option<Edit>) -> (usize, usize, Vec<String>) {
         let sources = sources();
         let mut random = Random::new(seed);
@@ -296,7 +295,7 @@ mod tests {
             let Some(damaged) = damage(&mut random, &edit).filter(|damaged| damaged.old != edit.old) else {
                 continue;
             };
-            // What stands there exactly is meant exactly.
+            // An exact match is meant literally.
             if text.contains(&damaged.old) {
                 continue;
             }
@@ -314,7 +313,7 @@ mod tests {
         (tried, landed, wrong)
     }
 
-    /// Checks that at least so many in a hundred land, and none wrongly.
+    /// Checks that at least `percent` of the edits land, and none wrongly.
     #[track_caller]
     fn must_land(name: &str, percent: usize, damage: impl Fn(&mut Random, &Edit) -> Option<Edit>) {
         let (tried, landed, wrong) = rate(0x9e37_79b9_7f4a_7c15, damage);
@@ -323,12 +322,12 @@ mod tests {
         assert!(landed * 100 >= percent * tried, "{name}: {landed} of {tried} landed");
     }
 
-    /// The same damage of both texts.
+    /// Applies a damage to both texts.
     fn both(edit: &Edit, damage: impl Fn(&str) -> String) -> Edit {
         Edit { old: damage(&edit.old), new: damage(&edit.new) }
     }
 
-    /// Layout as letters, quotes and all else as they are.
+    /// Returns a text with its layout as letters; quotes and all else are unchanged.
     fn as_letters(text: &str) -> String {
         text.replace('\t', "\\t").replace('\n', "\\n")
     }
@@ -341,7 +340,7 @@ mod tests {
         must_land("tabs as letters", 85, |_, edit| Some(both(edit, |text| text.replace('\t', "\\t"))));
     }
 
-    /// A text whose lines from the second on are a level deeper, or shallower.
+    /// Returns a text with all lines but the first one level deeper, or shallower.
     fn shifted(text: &str, unit: &str, is_deeper: bool) -> Option<String> {
         let mut lines = text.split_inclusive('\n');
         let first = lines.next()?.to_owned();
@@ -389,7 +388,7 @@ mod tests {
     fn blank_lines_lost_or_added_inside_land() {
         must_land("a blank line lost", 90, |_, edit| {
             let lost = |text: &str| text.replacen("\n\n", "\n", 1);
-            // The same one is lost in both texts, and stands between the same lines.
+            // Both texts must lose the same blank line, between the same lines.
             let until = edit.old.find("\n\n")? + 2;
             let end = edit.old[until..].find('\n')? + until;
             (edit.new.get(..end) == edit.old.get(..end)).then(|| both(edit, lost))

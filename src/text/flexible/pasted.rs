@@ -1,9 +1,8 @@
 //! Traces of copying: the line numbers of a listing, and typographic quotes, dashes and spaces.
 //!
-//! Known prefixes are those of this program's `line_numbers`, of `cat -n`, and of other tools' listings: a
-//! number that counts up line by line, after blanks or an `L`, before a tab, `→`, `|`, `│` or `:`.
-//! Whole lines of the file must follow the prefixes. A text of one line alone says little, so its number must
-//! be right too.
+//! Known prefixes are those of `line_numbers` in lbx, of `cat -n`, and of the listings of other tools: a number that
+//! counts up line by line, after blanks or an `L`, before a tab, `→`, `|`, `│` or `:`. Whole lines of the file must
+//! follow the prefixes. A single line proves little, so its number must be right too.
 
 use std::ops::Range;
 
@@ -12,25 +11,25 @@ use super::place::{
     MatchedLines, NewLine, PLACES_MAX, Unfit, compose, longest, split, trimmed_end, whole_lines,
 };
 
-/// What may stand after a number.
+/// Separators that may follow a number.
 const SEPARATORS: [&str; 5] = ["\t", "→", "|", "│", ":"];
 
 /// How the lines of a listing begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Form {
-    /// What stands after each number.
+    /// Text after each number.
     separator: &'static str,
     /// True if a blank after it belongs to it.
     has_blank: bool,
 }
 
-/// Where the lines of the listing `old` stand.
+/// Returns the places of the lines of the listing `old`.
 pub fn numbered_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (lines, has_final_break) = split(old);
     forms(&lines).into_iter().flat_map(|form| places_of(form, text, &lines, has_final_break, work)).collect()
 }
 
-/// Where the lines stand, read in one form.
+/// Returns the places of the lines, read in one form.
 fn places_of(
     form: Form,
     text: &[u8],
@@ -54,10 +53,10 @@ fn places_of(
     places
 }
 
-/// `new` without such prefixes.
+/// Returns `new` without such prefixes.
 ///
 /// # Errors
-/// Where some of its new lines have one and some have none.
+/// Fails if only some of its new lines have one.
 pub fn numbered_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let (old_lines, has_final_break) = split(old);
     let used =
@@ -79,7 +78,7 @@ pub fn numbered_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) 
     compose(text, place, old, new, rewrite)
 }
 
-/// The forms in which all lines can be read, their numbers counting up by one.
+/// Returns the forms in which all lines can be read, with numbers that count up by one.
 fn forms(lines: &[&[u8]]) -> Vec<Form> {
     let all = SEPARATORS
         .into_iter()
@@ -97,14 +96,14 @@ fn forms(lines: &[&[u8]]) -> Vec<Form> {
 }
 
 impl Form {
-    /// The number before a line, and the line.
+    /// Returns the number before a line, and the line.
     fn read(self, line: &[u8]) -> Option<(u64, &[u8])> {
         let line = line.trim_ascii_start();
         let line = line.strip_prefix(b"L").unwrap_or(line);
         let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let number = std::str::from_utf8(line.get(..digits)?).ok()?.parse().ok()?;
         let rest = line.get(digits..)?;
-        // `12 | text` has a blank before the separator too.
+        // `12 | text` also has a blank before the separator.
         let rest = if self.has_blank { rest.strip_prefix(b" ").unwrap_or(rest) } else { rest };
         let rest = rest.strip_prefix(self.separator.as_bytes())?;
         match (self.has_blank, rest) {
@@ -114,7 +113,7 @@ impl Form {
     }
 }
 
-/// Where `old` stands but for such characters.
+/// Returns the places of `old`, ignoring typography.
 pub fn typographic_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let Some(fragment) = longest_plain(old) else {
         return Vec::new();
@@ -135,16 +134,16 @@ pub fn typographic_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLi
     memchr::memmem::find_iter(text, needle).filter_map(place).take(PLACES_MAX).collect()
 }
 
-/// `new` with the file's own characters in all that the edit keeps: whole lines, and in a changed
-/// line what stands before and after the change.
+/// Returns `new` with the characters of the file in all that the edit keeps: whole lines, and in a changed line the
+/// text before and after the change.
 ///
 /// # Errors
-/// Where the place is none of the text.
+/// Fails if the place lies outside the text.
 pub fn typographic_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     compose(text, place, old, new, |line: &NewLine<'_>| Ok(rewritten(line)))
 }
 
-/// A changed line with the file's characters before and after the change.
+/// Returns a changed line with the characters of the file before and after the change.
 fn rewritten(line: &NewLine<'_>) -> Vec<u8> {
     let given = || line.text.to_vec();
     let Some((old, found)) = line.replaces else { return given() };
@@ -167,7 +166,7 @@ fn rewritten(line: &NewLine<'_>) -> Vec<u8> {
     kept_head.chain(changed).chain(kept_tail).collect::<String>().into_bytes()
 }
 
-/// What a character is on a keyboard; `None` where it is nothing but itself.
+/// Returns the keyboard character for a typographic one; `None` for all others.
 pub(in crate::text) const fn on_keyboard(character: char) -> Option<char> {
     Some(match character {
         '\u{2018}'..='\u{201b}' => '\'',
@@ -178,12 +177,12 @@ pub(in crate::text) const fn on_keyboard(character: char) -> Option<char> {
     })
 }
 
-/// Returns true if a character of the text looked for may be another one in the file.
+/// Returns true if a character of the old text may differ in the file.
 fn may_differ(character: char) -> bool {
     matches!(character, '\'' | '"' | '-' | ' ') || on_keyboard(character).is_some()
 }
 
-/// The longest part in which no character may be another one.
+/// Returns the longest part without such characters.
 fn longest_plain(old: &[u8]) -> Option<Range<usize>> {
     let text = std::str::from_utf8(old).ok()?;
     let parts = text.split(may_differ).filter(|part| !part.is_empty());
@@ -192,12 +191,12 @@ fn longest_plain(old: &[u8]) -> Option<Range<usize>> {
     Some(start..start + longest.len())
 }
 
-/// Returns true if two characters are the same but for typography.
+/// Returns true if two characters are equal except for typography.
 fn same(one: char, other: char) -> bool {
     one == other || on_keyboard(one).unwrap_or(one) == on_keyboard(other).unwrap_or(other)
 }
 
-/// Where `wanted` begins, if it stands right before `end`.
+/// Returns the start of `wanted` if it ends at `end`.
 fn matched_before(text: &[u8], end: usize, wanted: &[u8], work: &Work) -> Option<usize> {
     let wanted = std::str::from_utf8(wanted).ok()?;
     let mut start = end;
@@ -213,7 +212,7 @@ fn matched_before(text: &[u8], end: usize, wanted: &[u8], work: &Work) -> Option
     Some(start)
 }
 
-/// Where `wanted` ends, if it stands right at `start`.
+/// Returns the end of `wanted` if it begins at `start`.
 fn matched_after(text: &[u8], start: usize, wanted: &[u8], work: &Work) -> Option<usize> {
     let wanted = std::str::from_utf8(wanted).ok()?;
     let mut end = start;
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn numbers_that_may_be_text_are_left_alone() {
-        // Not counting up; the wrong number for a line alone; only a part of the file's line.
+        // Not counting up; the wrong number for a single line; only a part of the line.
         for old in ["1: a\n3: b", "7: a", "1: a", "1\tb"] {
             assert_eq!(numbered_places(b"x\n10: a\n  b\n", old.as_bytes(), &Work::new()), [], "{old:?}");
         }

@@ -1,4 +1,4 @@
-//! A place that a tier found, and a new text made to fit it line by line.
+//! A place that a tier found, and a new text that is made to fit it line by line.
 
 use std::ops::Range;
 
@@ -8,117 +8,116 @@ use super::Work;
 use crate::text::checked::{item, items, peek, slice};
 use crate::text::line_diff;
 
-/// Places that are looked for; more are as ambiguous as these.
+/// Places that are collected at most; more would be just as ambiguous.
 pub const PLACES_MAX: usize = 1000;
 
-/// Where a text stands.
+/// Place of a text in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchedLines {
-    /// Its bytes.
+    /// Range in bytes.
     pub range: Range<usize>,
-    /// For each line of the text looked for, the file's, with its ending where it is inside;
-    /// `None` for a blank line that the file has not.
+    /// Line of the file for each line of the old text, with its ending unless it is the last; `None` for a blank line
+    /// that is not in the file.
     pub lines: Vec<Option<Range<usize>>>,
-    /// For each line of the text looked for, blank lines that the file alone has after it.
+    /// Blank lines that only the file has, after each line of the old text.
     pub gaps: Vec<Range<usize>>,
 }
 
 impl MatchedLines {
-    /// A place whose lines are those of the text looked for, one for one.
+    /// Returns a place whose lines match those of the old text one to one.
     pub fn of(lines: Vec<Range<usize>>) -> Option<Self> {
         let range = lines.first()?.start..lines.last()?.end;
         let gaps = lines.iter().map(|line| line.end..line.end).collect();
         Some(Self { range, lines: lines.into_iter().map(Some).collect(), gaps })
     }
 
-    /// A place whose lines are not told apart.
+    /// Returns a place that is treated as one line.
     pub fn whole(range: Range<usize>) -> Self {
         let gap = range.end..range.end;
         Self { gaps: Vec::from([gap]), lines: vec![Some(range.clone())], range }
     }
 }
 
-/// Why a new text does not fit a place that was found.
+/// Reason why a new text does not fit a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit(pub String);
 
-/// A new line, and what it replaces where that is one line too.
+/// A new line, and the line that it replaces if that is a single one.
 pub struct NewLine<'a> {
-    /// Its index in the new text.
+    /// Index in the new text.
     pub index: usize,
-    /// Its text, without the ending.
+    /// Text without the ending.
     pub text: &'a [u8],
-    /// The line that was looked for, and the file's.
+    /// The old line, and that of the file.
     pub replaces: Option<(&'a [u8], &'a [u8])>,
 }
 
-/// The lines of a text without their endings, and whether the last one has one.
+/// Returns the lines of a text without their endings, and whether the last one has an ending.
 pub fn split(text: &[u8]) -> (Vec<&[u8]>, bool) {
     let lines = text.split_inclusive(|&byte| byte == b'\n');
     (lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line)).collect(), text.ends_with(b"\n"))
 }
 
-/// The bytes of `range`, to compare and count them.
+/// Returns the bytes of `range`, to compare and count them.
 pub fn at<'a>(text: &'a [u8], range: &Range<usize>) -> &'a [u8] {
     peek(text, range.clone())
 }
 
-/// The start of the line in which `offset` lies.
+/// Returns the start of the line that contains `offset`.
 pub fn line_start(text: &[u8], offset: usize) -> usize {
     memchr::memrchr(b'\n', at(text, &(0..offset))).map_or(0, |newline| newline + 1)
 }
 
-/// The end of the line in which `offset` lies, before its ending.
+/// Returns the end of the line that contains `offset`, before its ending.
 pub fn line_end(text: &[u8], offset: usize) -> usize {
     memchr::memchr(b'\n', at(text, &(offset..text.len()))).map_or(text.len(), |length| offset + length)
 }
 
-/// The line that begins at `start`, without its ending; `None` at the end of the text.
+/// Returns the line that begins at `start`, without its ending; `None` at the end of the text.
 pub fn line_from(text: &[u8], start: usize) -> Option<Range<usize>> {
     (start < text.len()).then(|| start..line_end(text, start))
 }
 
-/// The line before the one that begins at `start`, without its ending.
+/// Returns the line before the one that begins at `start`, without its ending.
 pub fn line_before(text: &[u8], start: usize) -> Option<Range<usize>> {
     let end = start.checked_sub(1)?;
     Some(line_start(text, end)..end)
 }
 
-/// The range of a line with its ending, where it has one.
+/// Returns the range of a line with its ending, if it has one.
 pub fn with_ending(text: &[u8], line: &Range<usize>) -> Range<usize> {
     line.start..(line.end + usize::from(text.get(line.end) == Some(&b'\n')))
 }
 
-/// A line without the blanks at its end.
+/// Returns a line without the blanks at its end.
 pub fn trimmed_end(line: &[u8]) -> &[u8] {
     let blanks = line.iter().rev().take_while(|&&byte| is_blank(byte)).count();
     peek(line, ..line.len() - blanks)
 }
 
-/// The blanks at the start of a line.
+/// Returns the blanks at the start of a line.
 pub fn indent(line: &[u8]) -> &[u8] {
     let blanks = line.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
     peek(line, ..blanks)
 }
 
-/// A line without the blanks at both ends.
+/// Returns a line without the blanks at both ends.
 pub fn trimmed(line: &[u8]) -> &[u8] {
     trimmed_end(peek(line, indent(line).len()..))
 }
 
-/// Returns true if a byte is a blank within a line. A CR alone is none: it may be text.
+/// Returns true for a blank within a line. A CR alone is not one: it may be text.
 fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// The index of the longest line, blanks aside, which then is the quickest to find; `None` where
-/// all are blank.
+/// Returns the index of the longest line without its blanks, which is the quickest to find; `None` if all are blank.
 pub fn longest(lines: &[&[u8]]) -> Option<usize> {
     let lengths = lines.iter().map(|line| trimmed(line).len()).enumerate();
     lengths.rev().max_by_key(|&(_, length)| length).filter(|&(_, length)| length > 0).map(|(index, _)| index)
 }
 
-/// Every line of `text` that is `wanted`, blanks at both ends aside, without its ending.
+/// Returns every line of `text` that equals `wanted`, ignoring blanks at both ends, without its ending.
 pub fn lines_like<'a>(text: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
     let wanted = trimmed(wanted);
     let finder = memchr::memmem::Finder::new(wanted).into_owned();
@@ -138,8 +137,8 @@ pub fn lines_like<'a>(text: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = 
     })
 }
 
-/// Where lines stand one after the other, each whole: the line found for the `anchor`, and all
-/// round it by `same(wanted, found)`.
+/// Returns the places where all lines match one after the other, each whole: first the line of `anchor`, then the lines
+/// around it by `same(wanted, found)`.
 pub fn whole_lines(
     text: &[u8],
     wanted: &[&[u8]],
@@ -185,20 +184,19 @@ pub fn whole_lines(
     lines_like(text, anchor_line).filter_map(place).take(PLACES_MAX).collect()
 }
 
-/// `new` as it is given, where it stands for what was looked for: lines that the edit keeps keep
-/// the file's bytes.
+/// Returns `new` as given, except that lines which the edit keeps have the bytes of the file.
 ///
 /// # Errors
-/// Where the place is none of the text.
+/// Fails if the place lies outside the text.
 pub fn as_given(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     compose(text, place, old, new, |line: &NewLine<'_>| Ok(line.text.to_vec()))
 }
 
-/// `new` made to fit a place: lines that stand in `old` too are the file's, the others what
-/// `rewrite` makes of them.
+/// Returns `new` made to fit a place: lines that are in `old` too are copied from the file, and `rewrite` makes the
+/// others.
 ///
 /// # Errors
-/// As `rewrite`.
+/// Returns the errors of `rewrite`.
 pub fn compose(
     text: &[u8],
     place: &MatchedLines,
@@ -222,7 +220,7 @@ pub fn compose(
         for (nth, index) in op.new_range().enumerate() {
             let old_index = op.old_range().start + nth;
             let line = *item(&new_lines, index)?;
-            // Blank lines that the new text has here itself are not added once more.
+            // Do not add blank lines that the new text already has here.
             let own_blanks = || {
                 let more =
                     blanks_around(&new_lines, index).saturating_sub(blanks_around(&old_lines, old_index));
@@ -252,65 +250,64 @@ pub fn compose(
         }
     }
     let mut bytes = composed.bytes;
-    // The file's last line may have no break where the text looked for had one.
+    // The last line of the file may have no ending, although the old text has one.
     if old_breaks && !slice(text, place.range.clone())?.ends_with(b"\n") && bytes.ends_with(b"\n") {
         bytes.pop();
     }
     Ok(bytes)
 }
 
-/// How many blank lines stand after the last line before, or at, an index that is not blank.
+/// Counts the blank lines from the previous line that is not blank, or around an index.
 fn blanks_around(lines: &[&[u8]], index: usize) -> usize {
     let is_blank = |at: &usize| lines.get(*at).is_some_and(|line| trimmed(line).is_empty());
     let before = (0..=index).rev().take_while(is_blank).count();
     before + (index + 1..lines.len()).take_while(is_blank).count()
 }
 
-/// How many blank lines there are from an index on.
+/// Counts the blank lines from an index on.
 fn blanks_from(lines: &[&[u8]], index: usize) -> usize {
     lines.iter().skip(index).take_while(|line| trimmed(line).is_empty()).count()
 }
 
-/// How many blank lines the new text has after a line that the one looked for has not.
+/// Blank lines that the new text has after a line and the old text has not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnBlanks {
     /// Between lines that stay.
     Here(usize),
-    /// Before lines that go: they may have come together from two places.
+    /// Before lines that are removed: they may come from two places.
     Elsewhere(usize),
 }
 
-/// A text in the making.
+/// A text under construction.
 struct Composed<'a> {
     /// The file's text.
     text: &'a [u8],
-    /// Where it is changed.
+    /// Place of the change.
     place: &'a MatchedLines,
-    /// True if the new text has more blank lines than the one looked for.
+    /// True if the new text has more blank lines than the old one.
     brings_blanks: bool,
     /// The new text so far.
     bytes: Vec<u8>,
 }
 
 impl<'a> Composed<'a> {
-    /// The file's line for a line that was looked for, without its ending; `None` for a blank line
-    /// that the file does not have.
+    /// Returns the line of the file for an old line, without its ending; `None` for a blank line that is not in the
+    /// file.
     fn line(&self, old_index: usize) -> Result<Option<&'a [u8]>, Unfit> {
         let Some(range) = item(&self.place.lines, old_index)?.as_ref() else { return Ok(None) };
         let line = slice(self.text, range.clone())?;
         Ok(Some(line.strip_suffix(b"\n").unwrap_or(line)))
     }
 
-    /// Refuses lines that come or go where the file has blank lines which the text looked for has
-    /// not: on which side of these they are meant cannot be told, unless they bring blank lines
-    /// themselves.
+    /// Refuses to add or remove lines next to blank lines that only the file has: they could be meant on either side,
+    /// unless they bring blank lines themselves.
     fn must_have_no_gap(&self, op: &DiffOp, new_lines: &[&[u8]], is_end: bool) -> Result<(), Unfit> {
         let (old, new) = (op.old_range(), items(new_lines, op.new_range())?);
         let first_is_blank = new.first().is_some_and(|line| trimmed(line).is_empty());
         let beside = match old.end.checked_sub(1) {
-            // What is removed takes those along that stand inside it.
+            // A removal takes the blank lines inside it along.
             Some(last) if new.is_empty() && !is_end => last..old.end,
-            // Those that the new text brings are those that stand there.
+            // The blank lines of the new text are those of the file.
             _ if first_is_blank => old,
             _ => old.start.saturating_sub(1)..old.end,
         };
@@ -331,7 +328,7 @@ impl<'a> Composed<'a> {
         }
     }
 
-    /// Adds the blank lines that the file alone has after a line, but for those that the new text has.
+    /// Adds the blank lines that only the file has after a line, except those that the new text already has.
     fn gap(&mut self, old_index: usize, own: OwnBlanks) -> Result<(), Unfit> {
         let gap = slice(self.text, item(&self.place.gaps, old_index)?.clone())?;
         let but_for = match own {

@@ -1,13 +1,11 @@
 //! Blank lines and blanks at the ends of lines.
 //!
-//! All lines that are not blank must stand in the same order, each whole, blanks at its end aside.
-//! Blank lines before the first of them and after the last one, and the indentation of a line that is
-//! not there, are the edges of the text looked for: they are not lines of the file, and what the new text
-//! has there as well is not added to it.
+//! All lines that are not blank must match in order, each whole, ignoring blanks at its end. The edges of the old text
+//! are its blank lines before the first and after the last of these, and a final indentation without a line. They are
+//! not lines of the file, and are not added from the new text either.
 //!
-//! Where only blanks at the ends of lines differ, the first line may be the end of a line of the file, and the
-//! last one the start of one, just as in an exact match. Blanks at the very end of the text stand for the end of
-//! a line.
+//! If only blanks at the ends of lines differ, the first line may match the end of a line of the file, and the last one
+//! the start of a line, as in an exact match. Blanks at the very end of the text mean the end of a line.
 
 use std::ops::Range;
 
@@ -18,7 +16,7 @@ use super::place::{
 };
 use crate::text::checked::{items, peek, slice};
 
-/// Where `old` stands but for blank lines.
+/// Returns the places of `old`, ignoring blank lines.
 pub fn blank_line_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
@@ -33,16 +31,15 @@ pub fn blank_line_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLin
     if found.is_empty() && !work.is_done() { without_edges(text, old) } else { found }
 }
 
-/// Returns true if `old` ends in the indentation of a line that is not there, and stands exactly without it:
-/// then
-/// it was not shifted as a whole.
+/// Returns true if `old` ends in an indentation without a line, and matches exactly without it: then it was not shifted
+/// as a whole.
 pub fn only_dangles(text: &[u8], old: &[u8]) -> bool {
     let (lines, has_final_break) = split(old);
     let is_indentation = |line: &&[u8]| !line.is_empty() && trimmed(line).is_empty();
     !has_final_break && lines.last().is_some_and(is_indentation) && !without_edges(text, old).is_empty()
 }
 
-/// Where `old` stands exactly but for its edges: a line that it begins or ends in may be a part of one.
+/// Returns the exact places of `old` without its edges: it may begin or end within a line.
 fn without_edges(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     let (lines, _) = split(old);
     let Edges { head, tail } = Edges::of(&lines);
@@ -57,7 +54,7 @@ fn without_edges(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     whole.map(|range| place_of(text, range, head, tail)).take(PLACES_MAX).collect()
 }
 
-/// The place of lines that stand in `range`, with nothing for the edges.
+/// Returns the place of the lines in `range`, with no lines for the edges.
 fn place_of(text: &[u8], range: Range<usize>, head: usize, tail: usize) -> MatchedLines {
     let mut start = range.start;
     let lines = at(text, &range).split_inclusive(|&byte| byte == b'\n').map(|line| {
@@ -72,7 +69,7 @@ fn place_of(text: &[u8], range: Range<usize>, head: usize, tail: usize) -> Match
     MatchedLines { range, lines, gaps }
 }
 
-/// How many blank lines a text begins and ends with; one that is only the indentation of a line counts.
+/// Number of blank lines at both ends of a text; a final indentation without a line counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Edges {
     /// Before the first line that is not blank.
@@ -82,7 +79,7 @@ struct Edges {
 }
 
 impl Edges {
-    /// Those of some lines; of blank ones all are the head.
+    /// Counts the edges of some lines; if all are blank, they are all the head.
     fn of(lines: &[&[u8]]) -> Self {
         let is_blank = |line: &&&[u8]| trimmed(line).is_empty();
         let head = lines.iter().take_while(is_blank).count();
@@ -91,10 +88,10 @@ impl Edges {
     }
 }
 
-/// What is replaced at a place, and what `new` becomes there.
+/// Returns the range to replace at a place, and the form of `new` there.
 ///
 /// # Errors
-/// Where the new text takes away blank lines of the edges, and the file has some of them.
+/// Fails if the new text removes blank lines of the edges, and the file has some of them.
 pub fn fitted(
     text: &[u8],
     place: &MatchedLines,
@@ -105,12 +102,12 @@ pub fn fitted(
     let (old_edges, new_edges) = (Edges::of(&old_lines), Edges::of(&new_lines));
     let is_spread = place.gaps.iter().any(|gap| !gap.is_empty());
     if is_spread && old_breaks != new_breaks && !new_lines.is_empty() {
-        // The last lines are no pair: the new text may have left the blank lines before them out.
+        // The last lines are not a pair: the new text may omit the blank lines before them.
         let why = "only one of old_string and new_string ends in a line break, and the file has blank lines that old_string has not";
         return Err(Unfit(why.to_owned()));
     }
     if old_edges == (Edges { head: 0, tail: 0 }) {
-        // A blank line that the file does not have may be among those that the new text ends in.
+        // The blank lines at the end of the new text may include one that is not in the file.
         if new_edges.tail > 0 && place.lines.iter().any(Option::is_none) {
             let why = "it ends in blank lines, and old_string has blank lines that the file does not have";
             return Err(Unfit(why.to_owned()));
@@ -122,32 +119,32 @@ pub fn fitted(
     fitted_between_edges(text, place, &old, &new)
 }
 
-/// A text looked for, or its new text, with its edges.
+/// An old or a new text with its edges.
 struct Sides<'a> {
     /// Its lines.
     lines: &'a [&'a [u8]],
-    /// How many of them are edges.
+    /// Number of them that are edges.
     edges: Edges,
     /// True if the last one ends in a break.
     breaks: bool,
 }
 
 impl Sides<'_> {
-    /// The lines between the edges, as one text.
+    /// Returns the lines between the edges, as one text.
     fn core(&self) -> Result<Vec<u8>, Unfit> {
         let core = items(self.lines, self.edges.head..self.lines.len() - self.edges.tail)?;
         let is_broken = !core.is_empty() && (self.edges.tail > 0 || self.breaks);
         Ok([core.join(&b'\n').as_slice(), if is_broken { b"\n" } else { b"" }].concat())
     }
 
-    /// Blank lines at the end: the indentation of a line that is not there is none.
+    /// Counts the blank lines at the end; an indentation without a line is not one.
     fn blanks(&self) -> usize {
         let Self { lines, edges, breaks } = *self;
         edges.tail - usize::from(edges.tail > 0 && !breaks && lines.len() > edges.head)
     }
 }
 
-/// The same where the text looked for has blank lines at its edges.
+/// Returns the range and the form of `new` if the old text has blank lines at its edges.
 fn fitted_between_edges(
     text: &[u8],
     place: &MatchedLines,
@@ -163,7 +160,7 @@ fn fitted_between_edges(
     let bare = at(text, &(first..last)).strip_suffix(b"\n").map_or(last, |body| first + body.len());
     let broken = with_ending(text, &(first..bare));
     must_keep_blanks(text, first, broken.end, old, new)?;
-    // Nobody means to join lines who looks for whole ones and gives one without its break.
+    // Nobody who looks for whole lines and omits a final line break means to join lines.
     let gives_break = new_core.is_empty() || new_core.ends_with(b"\n") || old.edges.tail == 0;
     let takes_break = old_core.ends_with(b"\n") && gives_break;
     let range = if takes_break { broken } else { first..bare };
@@ -187,8 +184,8 @@ fn fitted_between_edges(
     Ok((range, fitted))
 }
 
-/// Refuses a new text that takes away blank lines of the edges, where the file has some of them before `first`
-/// or from `end` on.
+/// Refuses a new text that removes blank lines of the edges, if the file has some of them before `first` or from `end`
+/// on.
 fn must_keep_blanks(
     text: &[u8],
     first: usize,
@@ -207,7 +204,7 @@ fn must_keep_blanks(
     Ok(())
 }
 
-/// Direction of a search from the anchor on.
+/// Direction of a search from the anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     /// Towards the start of the file.
@@ -222,16 +219,16 @@ struct Search<'a> {
     text: &'a [u8],
     /// The lines looked for.
     wanted: &'a [&'a [u8]],
-    /// Which of them was found.
+    /// Index of the line that was found.
     anchor: usize,
     /// True if the last of them ends in a break.
     has_final_break: bool,
-    /// What the search may still cost.
+    /// Remaining budget of the search.
     work: &'a Work,
 }
 
 impl Search<'_> {
-    /// The place round a line that may be the anchor.
+    /// Returns the place around a line that may be the anchor.
     fn place(&self, anchor: &Range<usize>) -> Option<MatchedLines> {
         self.is_same(self.anchor, anchor).then_some(())?;
         let has_text = |index: &usize| !self.is_blank(*index);
@@ -254,20 +251,20 @@ impl Search<'_> {
         Some(MatchedLines { range, lines, gaps })
     }
 
-    /// Returns true if a line of the file is the one looked for.
+    /// Returns true if a line of the file matches an old line.
     fn is_same(&self, index: usize, found: &Range<usize>) -> bool {
         self.wanted.get(index).is_some_and(|wanted| {
             self.work.line(wanted).is_some() && trimmed_end(wanted) == trimmed_end(at(self.text, found))
         })
     }
 
-    /// Returns true if a line looked for is blank.
+    /// Returns true if an old line is blank.
     fn is_blank(&self, index: usize) -> bool {
         self.wanted.get(index).is_some_and(|wanted| trimmed_end(wanted).is_empty())
     }
 
-    /// Returns the lines found for those of `indices`, from the line that begins or ends at `offset` on: upwards,
-    /// or downwards. They are in the order of the file.
+    /// Returns the lines found for `indices`, upwards or downwards from the line that begins or ends at `offset`. They
+    /// are in the order of the file.
     fn beside(
         &self,
         mut offset: usize,
@@ -294,7 +291,7 @@ impl Search<'_> {
                 passed.push(next);
             };
             self.is_same(index, &found).then_some(())?;
-            // The blank lines of both sides are paired from the line before them.
+            // Pair the blank lines of both sides from the line before them.
             if is_up {
                 passed.reverse();
             }
@@ -313,8 +310,7 @@ impl Search<'_> {
         Some(lines)
     }
 
-    /// What stands in the file between each line found and the next one: blank lines that were not
-    /// looked for.
+    /// Returns the text of the file between each line found and the next: blank lines that only the file has.
     fn gaps(lines: &[Option<Range<usize>>]) -> Vec<Range<usize>> {
         let mut next: Option<usize> = None;
         let mut gaps: Vec<Range<usize>> = Vec::with_capacity(lines.len());
@@ -328,7 +324,7 @@ impl Search<'_> {
     }
 }
 
-/// Where `old` stands but for such blanks.
+/// Returns the places of `old`, ignoring blanks at the ends of lines.
 pub fn trailing_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
@@ -343,7 +339,7 @@ pub fn trailing_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines
 }
 
 impl Search<'_> {
-    /// The place round a hit of the anchor's text.
+    /// Returns the place around a hit of the text of the anchor.
     fn trailing_place(&self, hit: usize, length: usize) -> Option<MatchedLines> {
         let start = line_start(self.text, hit);
         if self.anchor > 0 && hit != start {
@@ -374,7 +370,7 @@ impl Search<'_> {
         MatchedLines::of(lines)
     }
 
-    /// The end of line `index` of the place, whose text ends at `offset`.
+    /// Returns the end of line `index` of the place, whose text ends at `offset`.
     fn end_of(&self, index: usize, offset: usize) -> Option<usize> {
         let is_last = index + 1 == self.wanted.len();
         let end = line_end(self.text, offset);
@@ -408,7 +404,7 @@ mod tests {
             ("a\nb\nc\n", "b\n    ", "B\n\n", "a\nB\n\nc\n"),
             ("a\n\nb\n\nc\n", "a\nb\n\nc", "c", "c\n"),
             ("a\nb\nc\n", "b\n    ", "B\n\n    ", "a\nB\n\nc\n"),
-            // Edges leave no blank line in the file.
+            // Edges add no blank line to the file.
             ("a\nb\nc\n", "b\n    ", "B\n    ", "a\nB\nc\n"),
             ("a\nb\nc\n", "b\n    ", "B\n", "a\nB\nc\n"),
             ("a\nb\nc\n", "b\n    ", "B", "a\nB\nc\n"),
@@ -427,10 +423,10 @@ mod tests {
             changed.splice(range, fitted);
             assert_eq!(String::from_utf8(changed).unwrap(), after, "{old:?}");
         }
-        // Nor whether the new text leaves out blank lines before a last line that it does not pair.
+        // It is refused if the new text may omit blank lines before an unpaired last line.
         let place = blank_line_places(b"a\n\nb", b"a\nb", &Work::new()).remove(0);
         assert!(fitted(b"a\n\nb", &place, b"a\nb", b"a\nx\n").is_err());
-        // On which side of a blank line that it does not know a new line is meant, nobody can tell.
+        // The new line could be meant on either side of a blank line that `old` does not have.
         let place = blank_line_places(b"a\n\nb\n", b"a\nb", &Work::new()).remove(0);
         assert!(fitted(b"a\n\nb\n", &place, b"a\nb", b"a\nx\nb").is_err());
         assert_eq!(blank_line_places(b"ab\n", b"\na\n\n", &Work::new()), []);
