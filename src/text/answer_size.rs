@@ -1,17 +1,17 @@
-//! How much room texts take in an answer, where JSON escapes them.
+//! Size of texts in an answer, including what JSON adds to escape them.
 //!
-//! An answer is bounded by the bytes of its texts. Shells of harnesses cut at 30,000 characters of what is
-//! printed, though, and JSON may write a byte as six: what it adds is bounded as well.
+//! An answer is bounded by the bytes of its texts. But shells of harnesses cut their output at 30,000 characters, and
+//! JSON may write a byte as six. So the bytes that JSON adds are bounded as well.
 
-/// What JSON may add before a text counts as longer than asked for: this part of the bound,
+/// JSON may add this part of the bound before a text counts as longer than requested,
 const ESCAPES_PART: usize = 6;
-/// or this many bytes. 24,576 bytes then stay, with all that is said beside them, below the 30,000 characters
-/// at which shells of harnesses cut.
+/// or this many bytes. Then 24,576 bytes, with the rest of the answer, stay below the 30,000 characters at which shells
+/// of harnesses cut.
 const ESCAPES_BYTES: usize = 4000;
-/// Bytes of U+FFFD, which stands for what is no UTF-8.
+/// Bytes of U+FFFD, which replaces invalid UTF-8.
 const REPLACEMENT_BYTES: usize = 3;
 
-/// How long texts are.
+/// Size of texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextSize {
     /// Their own bytes.
@@ -21,37 +21,37 @@ pub struct TextSize {
 }
 
 impl TextSize {
-    /// The size of a text, whose bytes need not be UTF-8.
+    /// Returns the size of a text, which need not be UTF-8.
     #[must_use]
     pub fn of(text: &[u8]) -> Self {
         Self { bytes: text.len(), growth: growth_of(text) }
     }
 
-    /// The size of what is said in so many bytes, none of which JSON escapes.
+    /// Returns the size of `bytes` bytes, none of which JSON escapes.
     #[must_use]
     pub const fn plain(bytes: usize) -> Self {
         Self { bytes, growth: 0 }
     }
 
-    /// The same with a text more.
+    /// Returns the size with one more text.
     #[must_use]
     pub fn with(self, text: &str) -> Self {
         self.and(Self::of(text.as_bytes()))
     }
 
-    /// The bytes that they take in an answer.
+    /// Returns the bytes that they take in an answer.
     #[must_use]
     pub const fn in_answer(self) -> usize {
         self.bytes.saturating_add(self.growth)
     }
 
-    /// Bytes of it that have no room.
+    /// Returns the bytes that exceed the room.
     #[must_use]
     pub const fn beyond(self, room: AnswerRoom) -> usize {
         self.bytes.saturating_sub(room.bytes)
     }
 
-    /// The size of two texts.
+    /// Returns the size of two texts.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         let bytes = self.bytes.saturating_add(other.bytes);
@@ -59,7 +59,7 @@ impl TextSize {
     }
 }
 
-/// Room for texts: for their own bytes, and for what JSON makes of them.
+/// Room for texts: for their own bytes, and for their bytes in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerRoom {
     /// Their own bytes.
@@ -69,7 +69,7 @@ pub struct AnswerRoom {
 }
 
 impl AnswerRoom {
-    /// Room for texts of at most `bound` bytes; 0 is no bound.
+    /// Returns room for texts of at most `bound` bytes; 0 means no bound.
     #[must_use]
     pub const fn new(bound: usize) -> Self {
         if bound == 0 {
@@ -80,13 +80,13 @@ impl AnswerRoom {
         Self { bytes: bound, in_answer: bound.saturating_add(escapes) }
     }
 
-    /// Returns true if texts of that size have room.
+    /// Returns true if texts of that size fit.
     #[must_use]
     pub const fn holds(self, size: TextSize) -> bool {
         size.bytes <= self.bytes && size.bytes.saturating_add(size.growth) <= self.in_answer
     }
 
-    /// The bytes that texts may have; `usize::MAX` for no bound.
+    /// Returns the bytes that texts may have; `usize::MAX` means no bound.
     #[must_use]
     pub const fn bytes(self) -> usize {
         self.bytes
@@ -98,7 +98,7 @@ impl AnswerRoom {
         self.bytes < usize::MAX
     }
 
-    /// The part of it that has room for texts of so many bytes.
+    /// Returns a part of the room, for texts of `bytes` bytes.
     #[must_use]
     pub fn part(self, bytes: usize) -> Self {
         if !self.is_bounded() {
@@ -108,37 +108,37 @@ impl AnswerRoom {
         Self { bytes, in_answer: usize::try_from(in_answer).unwrap_or(usize::MAX) }
     }
 
-    /// The same for texts of at most `bytes` bytes.
+    /// Returns the room, limited to texts of `bytes` bytes.
     #[must_use]
     pub fn at_most(self, bytes: usize) -> Self {
         Self { bytes: self.bytes.min(bytes), ..self }
     }
 
-    /// The same, or room for one byte where there is none: what is cut there still says how it goes on.
+    /// Returns the room, with space for at least one byte: a text that is cut there still says how to continue.
     #[must_use]
     pub fn or_a_byte(self) -> Self {
         Self { bytes: self.bytes.max(1), in_answer: self.in_answer.max(1) }
     }
 
-    /// Returns true if a text of `bytes` bytes, to which the answer adds `growth`, has room.
+    /// Returns true if a text of `bytes` bytes fits, to which the answer adds `growth`.
     #[must_use]
     pub const fn takes(self, bytes: usize, growth: usize) -> bool {
         self.holds(TextSize { bytes, growth })
     }
 
-    /// Returns true if nothing has room.
+    /// Returns true if nothing fits.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.bytes == 0 || self.in_answer == 0
     }
 
-    /// Half of the room.
+    /// Returns half of the room.
     #[must_use]
     pub const fn half(self) -> Self {
         Self { bytes: self.bytes / 2, in_answer: self.in_answer / 2 }
     }
 
-    /// What is left of it beside texts of that size.
+    /// Returns the room that is left after texts of that size.
     #[must_use]
     pub const fn beside(self, size: TextSize) -> Self {
         if !self.is_bounded() {
@@ -150,27 +150,27 @@ impl AnswerRoom {
         }
     }
 
-    /// How many bytes of a text have room, counted from its start: whole characters, at least one.
+    /// Returns how many bytes at the start of a text fit: whole characters, at least one.
     #[must_use]
     pub fn prefix_of(self, text: &[u8]) -> usize {
         prefix_within(text, self.bytes, self.in_answer)
     }
 
-    /// The same of a text whose last character may be cut.
+    /// Returns how many bytes at the start of a text fit; its last character may be cut.
     #[must_use]
     pub fn start_of(self, text: &[u8]) -> usize {
         self.length_of(text, text.iter())
     }
 
-    /// The same, counted from its end.
+    /// Returns how many bytes at the end of a text fit; its first character may be cut.
     #[must_use]
     pub fn end_of(self, text: &[u8]) -> usize {
         self.length_of(text, text.iter().rev())
     }
 
-    /// How many of these bytes of a text have room.
+    /// Returns how many of these bytes of a text fit.
     fn length_of<'a>(self, text: &[u8], bytes: impl Iterator<Item = &'a u8>) -> usize {
-        /// What a text that was cut out of a longer one may begin and end with.
+        /// Invalid pieces that cutting a text can leave at its ends.
         const PARTS_MAX: usize = 4;
         let invalid = text.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty());
         let is_utf8 = invalid.take(PARTS_MAX + 1).count() <= PARTS_MAX;
@@ -187,8 +187,8 @@ impl AnswerRoom {
     }
 }
 
-/// The length of the longest start of a text that has at most `length_max` bytes, and at most
-/// `cost_max` in an answer: whole characters, at least one.
+/// Returns the length of the longest start of a text that has at most `length_max` bytes, and at most `cost_max` in an
+/// answer: whole characters, at least one.
 #[must_use]
 pub fn prefix_within(text: &[u8], length_max: usize, cost_max: usize) -> usize {
     let (mut length, mut cost) = (0, 0);
@@ -216,8 +216,7 @@ pub fn prefix_within(text: &[u8], length_max: usize, cost_max: usize) -> usize {
     length
 }
 
-/// Bytes that an answer adds to a text: what JSON escapes, and the characters that stand for bytes
-/// which are no UTF-8.
+/// Returns the bytes that an answer adds to a text: JSON escapes, and replacements for invalid UTF-8.
 #[must_use]
 pub fn growth_of(text: &[u8]) -> usize {
     let escapes = escapes_of(text);
@@ -231,17 +230,17 @@ pub fn growth_of(text: &[u8]) -> usize {
     escapes + text.utf8_chunks().map(|chunk| replaced(chunk.invalid())).sum::<usize>()
 }
 
-/// Bytes that JSON adds to a text.
+/// Returns the bytes that JSON adds to a text.
 fn escapes_of(text: &[u8]) -> usize {
     text.iter().map(|&byte| usize::from(escape_of(byte))).sum()
 }
 
-/// Bytes that JSON adds to a byte of a text.
+/// Returns the bytes that JSON adds to a byte of a text.
 fn escape_of(byte: u8) -> u8 {
     ESCAPES.get(usize::from(byte)).copied().unwrap_or_default()
 }
 
-/// Bytes that JSON adds to each byte: one where it is written as `\n` or `\"`, five as `\u0001`.
+/// Bytes that JSON adds to each byte: one for `\n` or `\"`, five for `\u0001`.
 #[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
 const ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
@@ -270,7 +269,7 @@ mod tests {
         assert_eq!(growth_of(&[1; 1000]), 5000);
         assert_eq!(growth_of(b"\xff\""), 3);
         assert_eq!(growth_of("a\n\"é\u{1}".as_bytes()), 7);
-        // Each of these bytes is shown as a character of three.
+        // Each invalid byte is shown as a character of three.
         assert_eq!(growth_of(b"\xe9\xe8 \xff"), 6);
         assert_eq!(growth_of(b"\xe2\x82"), 1);
     }

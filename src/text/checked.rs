@@ -1,34 +1,33 @@
-//! The two doors to the bytes of a range.
+//! The only two ways to get the bytes of a range.
 //!
-//! What is written goes through [`slice()`], [`item`] and [`items`]: a wrong offset must not become missing
-//! bytes, so a range outside its text is a fault of lbx itself, and then nothing is written. What is only
-//! compared, counted or shown may go through [`peek`] and [`peek_str`], for which there is nothing
-//! outside a text. No other code below `text/` takes a part of a text and goes on without it: a test
-//! here reads the sources.
+//! Bytes that are written come from [`slice()`], [`item`] and [`items`]: a wrong offset must not drop bytes, so a range
+//! outside its text is a bug of lbx, and then nothing is written. Bytes that are only compared, counted or shown may
+//! come from [`peek`] and [`peek_str`], which return nothing for such a range. No other code below `text/` slices a
+//! text and ignores a failure: a test here reads the sources.
 
 use std::ops::RangeBounds;
 use std::slice::SliceIndex;
 
 use crate::error::{Error, ErrorKind};
 
-/// Why a new text is not made.
+/// Reason why a new text was not built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// A range lies outside its text.
     OutOfRange,
-    /// The text would be larger than it may be.
+    /// The text would exceed its size limit.
     TooLarge {
-        /// Its size.
+        /// Size of the text.
         bytes: usize,
-        /// The largest size allowed.
+        /// Size limit.
         bytes_max: usize,
     },
 }
 
-/// The bytes of `range`.
+/// Returns the bytes of `range`.
 ///
 /// # Errors
-/// [`Fault::OutOfRange`] where the text does not have them all.
+/// Fails with [`Fault::OutOfRange`] if the range lies outside the text.
 pub fn slice<R>(text: &[u8], range: R) -> Result<&[u8], Fault>
 where
     R: RangeBounds<usize> + SliceIndex<[u8], Output = [u8]>,
@@ -36,24 +35,23 @@ where
     text.get(range).ok_or(Fault::OutOfRange)
 }
 
-/// One of several items.
+/// Returns an item.
 ///
 /// # Errors
-/// [`Fault::OutOfRange`] where there are fewer.
+/// Fails with [`Fault::OutOfRange`] if there are fewer items.
 pub fn item<T>(items: &[T], index: usize) -> Result<&T, Fault> {
     items.get(index).ok_or(Fault::OutOfRange)
 }
 
-/// Some of several items.
+/// Returns a range of items.
 ///
 /// # Errors
-/// [`Fault::OutOfRange`] where there are fewer.
+/// Fails with [`Fault::OutOfRange`] if there are fewer items.
 pub fn items<T>(items: &[T], range: std::ops::Range<usize>) -> Result<&[T], Fault> {
     items.get(range).ok_or(Fault::OutOfRange)
 }
 
-/// Some of several items, to compare, count or show them, never to write them; none where the range
-/// lies outside.
+/// Returns a range of items to compare, count or show, never to write. It is empty if the range lies outside.
 pub fn peek<T, R>(items: &[T], range: R) -> &[T]
 where
     R: SliceIndex<[T], Output = [T]>,
@@ -61,7 +59,7 @@ where
     items.get(range).unwrap_or_default()
 }
 
-/// The same of a text of characters.
+/// Returns a range of a string to compare, count or show, never to write.
 pub fn peek_str<R>(text: &str, range: R) -> &str
 where
     R: SliceIndex<str, Output = str>,
@@ -69,16 +67,16 @@ where
     text.get(range).unwrap_or_default()
 }
 
-/// Checks the size of a text before it is made.
+/// Checks the size of a text before it is built.
 ///
 /// # Errors
-/// [`Fault::TooLarge`].
+/// Fails with [`Fault::TooLarge`].
 pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), Fault> {
     if bytes > bytes_max { Err(Fault::TooLarge { bytes, bytes_max }) } else { Ok(()) }
 }
 
 impl Fault {
-    /// The error for the file at `shown`.
+    /// Returns the error for the file at `shown`.
     #[must_use]
     pub fn error(self, shown: &str) -> Error {
         match self {
@@ -103,7 +101,7 @@ impl Fault {
 mod tests {
     use super::*;
 
-    /// Every source file below a folder, but this one, tests aside.
+    /// Returns every source file below a folder except this one, without tests.
     fn sources(folder: &std::path::Path) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -124,7 +122,7 @@ mod tests {
     fn a_part_of_a_text_is_taken_by_one_of_the_doors() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/text");
         for (file, code) in sources(&folder) {
-            // `.get(a..b)`, and at once an empty text where there is none.
+            // `.get(a..b)` whose failure turns into an empty text.
             for (at, _) in code.match_indices(".get(") {
                 let rest = &code[at + ".get(".len()..];
                 let mut depth = 1;

@@ -1,4 +1,4 @@
-//! From bytes to text and back, without losing a byte.
+//! Conversion of bytes to text and back, without losing a byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,12 +16,12 @@ pub const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 pub const UTF16LE_BOM: &[u8] = b"\xff\xfe";
 /// The UTF-16 byte-order mark, big endian.
 pub const UTF16BE_BOM: &[u8] = b"\xfe\xff";
-/// The UTF-32 byte-order mark, little endian, which begins like that of UTF-16.
+/// The UTF-32 byte-order mark, little endian; it begins like that of UTF-16.
 const UTF32LE_BOM: &[u8] = b"\xff\xfe\0\0";
-/// How far a file is searched for a NUL byte, as git does (`buffer_is_binary`).
+/// Bytes that are searched for a NUL, as in git (`buffer_is_binary`).
 pub const BINARY_CHECK_BYTES: usize = 8000;
 
-/// How the bytes of a file stand for text.
+/// How the bytes of a file encode text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Encoding {
     /// UTF-8, with or without a byte-order mark.
@@ -39,7 +39,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Encoding {
     }
 }
 
-/// What the first bytes of a file say of its encoding.
+/// Encoding that the first bytes of a file indicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// UTF-8 with a byte-order mark of 3 bytes.
@@ -60,12 +60,12 @@ pub enum Start {
     Utf16(bool),
     /// UTF-32, which is not supported.
     Utf32,
-    /// Nothing.
+    /// No byte-order mark.
     Plain,
 }
 
 impl Start {
-    /// Looks at the first bytes; 4 suffice.
+    /// Reads the first bytes; 4 are enough.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.starts_with(UTF8_BOM) {
@@ -81,7 +81,7 @@ impl Start {
         }
     }
 
-    /// Bytes of the byte-order mark.
+    /// Returns the length of the byte-order mark in bytes.
     #[must_use]
     pub const fn bom_bytes(self) -> usize {
         match self {
@@ -92,28 +92,28 @@ impl Start {
     }
 }
 
-/// What is wrong with a file that begins as UTF-16 does and has an odd number of bytes.
+/// Error for a file that begins as UTF-16 does and has an odd number of bytes.
 const HALF_UNIT: &str = "begins with the byte-order mark of UTF-16 but has an odd number of bytes";
-/// What is wrong with one that has half a pair of surrogates.
+/// Error for a UTF-16 file with half a pair of surrogates.
 const LONE_SURROGATE: &str = "begins with the byte-order mark of UTF-16 but has a lone surrogate";
 
-/// Why a file could not be taken as text, in words that follow its name.
+/// Reason why a file cannot be read as text, in words that follow its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported(pub &'static str);
 
-/// A whole file as text: the body is UTF-8, or the raw bytes where it is not text we know.
+/// A whole file as text. The body is UTF-8, or the raw bytes if the encoding is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// How the file's bytes stand for the body.
+    /// Encoding of the file.
     pub encoding: Encoding,
-    /// True if the file begins with a byte-order mark; it is not in the body.
+    /// True if the file begins with a byte-order mark, which is not in the body.
     pub bom: bool,
-    /// The text.
+    /// Text without the byte-order mark.
     pub body: Vec<u8>,
 }
 
 impl Content {
-    /// How many bytes the file would have, were `body` its text.
+    /// Returns the size that the file would have with the text `body`, in bytes.
     #[must_use]
     pub fn bytes_of(&self, body: &[u8]) -> usize {
         encoded_bytes(self.encoding, self.bom, body)
@@ -122,16 +122,16 @@ impl Content {
     /// Decodes a whole file.
     ///
     /// # Errors
-    /// Where the bytes claim an encoding from which they could not be restored: UTF-32, or UTF-16
-    /// with half a unit or a lone surrogate.
+    /// Fails if the bytes claim an encoding that cannot be restored: UTF-32, or UTF-16 with half a unit or a lone
+    /// surrogate.
     pub fn decode(bytes: Vec<u8>) -> Result<Self, Unsupported> {
         let View { encoding, bom, body } = View::of(&bytes)?;
-        // A text that is the whole file is not copied.
+        // Do not copy a text that is the whole file.
         let copied = (body.len() < bytes.len() || matches!(body, Cow::Owned(_))).then(|| body.into_owned());
         Ok(Self { encoding, bom, body: copied.unwrap_or(bytes) })
     }
 
-    /// The file's bytes; those that [`Self::decode`] took, where the body is unchanged.
+    /// Returns the bytes of the file; they equal the input of [`Self::decode`] if the body is unchanged.
     #[must_use]
     pub fn encode(self) -> Vec<u8> {
         match self.encoding {
@@ -142,28 +142,28 @@ impl Content {
         }
     }
 
-    /// How many bytes the file would have, were `body` added to its text.
+    /// Returns the size that the file would have with `body` added to its text, in bytes.
     #[must_use]
     pub fn bytes_with(&self, body: &[u8]) -> usize {
         let Self { encoding, bom, .. } = *self;
         encoded_bytes(encoding, bom, &self.body).saturating_add(encoded_bytes(encoding, false, body))
     }
 
-    /// The style of the body's line endings.
+    /// Returns the style of the line endings in the body.
     #[must_use]
     pub fn line_ending(&self) -> LineEnding {
         LineEnding::of(&self.body)
     }
 }
 
-/// The same of bytes that someone else holds; they are copied only where they must be decoded.
+/// A whole file as text, with borrowed bytes, which are copied only to decode them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View<'a> {
-    /// How the file's bytes stand for the body.
+    /// Encoding of the file.
     pub encoding: Encoding,
-    /// True if the file begins with a byte-order mark; it is not in the body.
+    /// True if the file begins with a byte-order mark, which is not in the body.
     pub bom: bool,
-    /// The text.
+    /// Text without the byte-order mark.
     pub body: Cow<'a, [u8]>,
 }
 
@@ -171,13 +171,13 @@ impl<'a> View<'a> {
     /// Decodes a whole file, as [`Content::decode`] does.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`Content::decode`] does.
     pub fn of(bytes: &'a [u8]) -> Result<Self, Unsupported> {
         let start = Start::of(bytes);
         match start {
             Start::Utf32 => Err(Unsupported("is UTF-32")),
             Start::Utf16(big_endian) => {
-                // The mark is there: `Start` has seen it.
+                // The mark is there: `Start` found it.
                 let (_, units) = bytes.split_at(start.bom_bytes());
                 let body = Cow::Owned(utf16_to_utf8(units, big_endian)?);
                 let encoding = if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le };
@@ -193,7 +193,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The file's bytes, were `body` its text.
+    /// Returns the bytes of the file with the text `body`.
     #[must_use]
     pub fn encode(&self, body: Buffer) -> Buffer {
         match self.encoding {
@@ -202,14 +202,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many bytes the file would have, were `body` its text.
+    /// Returns the size that the file would have with the text `body`, in bytes.
     #[must_use]
     pub fn bytes_of(&self, body: &[u8]) -> usize {
         encoded_bytes(self.encoding, self.bom, body)
     }
 
-    /// A range of the body as it stands on disk: encoded, and with the byte-order mark where it
-    /// begins the file.
+    /// Returns a range of the body as it is on disk: encoded, and with the byte-order mark if it begins the file.
     #[must_use]
     pub fn on_disk(&self, range: &Range<usize>) -> Cow<'_, [u8]> {
         let part = peek(&self.body, range.clone());
@@ -228,7 +227,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// How many bytes a text has on disk; the byte-order mark of UTF-16 counts always.
+/// Returns the size of a text on disk in bytes; it always includes the byte-order mark of UTF-16.
 fn encoded_bytes(encoding: Encoding, bom: bool, body: &[u8]) -> usize {
     match encoding {
         Encoding::Utf8 if bom => UTF8_BOM.len().saturating_add(body.len()),
@@ -243,13 +242,13 @@ fn encoded_bytes(encoding: Encoding, bom: bool, body: &[u8]) -> usize {
     }
 }
 
-/// Returns true if `bytes` are UTF-8. Most files are ASCII, which takes a simpler look.
+/// Returns true if `bytes` are UTF-8. Most files are ASCII, which is faster to check.
 fn is_utf8(bytes: &[u8]) -> bool {
     bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
 }
 
-/// Returns true if the first bytes of a file are those of a binary: a NUL within the first 8,000, and no
-/// byte-order mark of UTF-16.
+/// Returns true if the first bytes of a file look binary: a NUL within the first 8,000, and no byte-order mark of
+/// UTF-16.
 #[must_use]
 pub fn looks_binary(start: &[u8]) -> bool {
     if matches!(Start::of(start), Start::Utf16(_) | Start::Utf32) {
@@ -259,7 +258,7 @@ pub fn looks_binary(start: &[u8]) -> bool {
     memchr::memchr(0, checked).is_some() || is_known_binary(checked)
 }
 
-/// Returns true if the first bytes are those of a well-known kind of binary, which may come without a NUL.
+/// Returns true if the first bytes are those of a well-known binary format, which may have no NUL.
 fn is_known_binary(start: &[u8]) -> bool {
     infer::get(start).is_some_and(|kind| {
         !matches!(kind.matcher_type(), infer::MatcherType::Text | infer::MatcherType::Custom)
@@ -267,7 +266,7 @@ fn is_known_binary(start: &[u8]) -> bool {
     })
 }
 
-/// The MIME type that the first bytes of a file speak for.
+/// Returns the MIME type that the first bytes of a file indicate.
 #[must_use]
 pub fn mime_of(start: &[u8]) -> &'static str {
     infer::get(start).map_or("application/octet-stream", |kind| kind.mime_type())
@@ -276,7 +275,7 @@ pub fn mime_of(start: &[u8]) -> &'static str {
 /// Decodes UTF-16 without its byte-order mark.
 ///
 /// # Errors
-/// Half a unit at the end, or a lone surrogate.
+/// Fails on half a unit at the end, or a lone surrogate.
 pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, Unsupported> {
     if !bytes.len().is_multiple_of(2) {
         return Err(Unsupported(HALF_UNIT));
@@ -303,11 +302,11 @@ fn utf8_to_utf16(text: &[u8], big_endian: bool) -> Vec<u8> {
     bytes
 }
 
-/// Turns pieces into text.
+/// Decodes a text that arrives in pieces.
 pub enum Decoder {
-    /// UTF-8 or raw bytes; whether there was a byte-order mark.
+    /// UTF-8 or raw bytes; true if there was a byte-order mark.
     Plain(Utf8Check, bool),
-    /// UTF-16, whether big endian, and the start of a character that is not whole yet.
+    /// UTF-16; true for big endian, and the start of an incomplete character.
     Utf16(bool, Vec<u8>),
 }
 
@@ -318,10 +317,10 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// That of a text which begins so.
+    /// Returns the decoder for a text that begins with `start`.
     ///
     /// # Errors
-    /// Where it is UTF-32.
+    /// Fails for UTF-32.
     pub fn of(start: Start) -> Result<Self, Unsupported> {
         Ok(match start {
             Start::Utf32 => return Err(Unsupported("is UTF-32")),
@@ -331,10 +330,10 @@ impl Decoder {
         })
     }
 
-    /// The text of the next piece, as far as its characters are whole.
+    /// Returns the text of the next piece, up to its last whole character.
     ///
     /// # Errors
-    /// Where it does not keep the encoding that it claims.
+    /// Fails if the piece breaks the encoding that the text claims.
     pub fn text_of<'p>(&mut self, piece: &'p [u8]) -> Result<Cow<'p, [u8]>, Unsupported> {
         match self {
             Self::Utf16(big_endian, pending) => {
@@ -351,10 +350,10 @@ impl Decoder {
         }
     }
 
-    /// The encoding, and whether there was a byte-order mark.
+    /// Returns the encoding, and whether there was a byte-order mark.
     ///
     /// # Errors
-    /// Where the text ends within a character.
+    /// Fails if the text ends within a character.
     pub fn finish(self) -> Result<(Encoding, bool), Unsupported> {
         match self {
             Self::Plain(check, bom) => {
@@ -369,17 +368,17 @@ impl Decoder {
     }
 }
 
-/// Tells whether a text that comes in pieces is UTF-8.
+/// Checks whether a text that arrives in pieces is UTF-8.
 #[derive(Default)]
 pub struct Utf8Check {
-    /// The start of a character whose rest is in the next piece.
+    /// Start of a character that continues in the next piece.
     pending: Vec<u8>,
-    /// True if something was no UTF-8.
+    /// True if some bytes were not UTF-8.
     is_broken: bool,
 }
 
 impl Utf8Check {
-    /// Takes the next piece.
+    /// Checks the next piece.
     pub fn push(&mut self, mut piece: &[u8]) {
         while !self.pending.is_empty() && !self.is_broken {
             let Some((&first, rest)) = piece.split_first() else {
@@ -407,7 +406,7 @@ impl Utf8Check {
     }
 }
 
-/// How many bytes at the start are whole characters of UTF-16, so far as can be told.
+/// Returns how many bytes at the start are whole UTF-16 characters, as far as is known.
 fn whole_units(bytes: &[u8], big_endian: bool) -> usize {
     let even = bytes.len() & !1;
     let high_byte = if big_endian { even.checked_sub(2) } else { even.checked_sub(1) };

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// `1 file`, `2 files`, `0 entries`: a count with its noun, which is given in the singular.
+/// Returns a count with its noun, given in the singular: `1 file`, `2 files`, `0 entries`.
 ///
 /// The last word takes the plural by the regular rules of English.
 #[must_use]

@@ -1,5 +1,4 @@
-//! Diffs: short ones for answers, and whole ones in git's form, byte for byte, so that `git apply` and `patch`
-//! take them.
+//! Diffs: short ones for answers, and complete ones in the exact format of git, for `git apply` and `patch`.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -14,14 +13,14 @@ use crate::text::line_diff::LINES_MAX;
 use crate::text::patch::binary;
 use crate::text::{escaped, line_diff, lines};
 
-/// Unchanged lines shown round a change.
+/// Unchanged lines shown around a change.
 const CONTEXT_LINES: usize = 3;
-/// Unchanged lines shown where the diff is meant to be small.
+/// Unchanged lines shown around a change if the diff should be small.
 const CONTEXT_LINES_SMALL: usize = 1;
 /// Diffs of at most this many bytes are small.
 const SMALL_BYTES: usize = 1000;
 
-/// How many lines two texts differ in.
+/// Number of lines in which two texts differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Lines only in the new text.
@@ -30,7 +29,7 @@ pub struct Counts {
     pub removed: u64,
 }
 
-/// The lines added and removed from `old` to `new`, an ending included in its line.
+/// Counts the lines added and removed from `old` to `new`; an ending is part of its line.
 #[must_use]
 pub fn counts(old: &[u8], new: &[u8]) -> Counts {
     let (old, new) = middle(old, new);
@@ -49,22 +48,22 @@ pub fn counts(old: &[u8], new: &[u8]) -> Counts {
     counts
 }
 
-/// The parts of two texts between the lines that both begin and end with.
+/// Returns the parts of two texts between their common first and last lines.
 fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     let same = lines::common_start(old, new);
     let start = old.get(..same).and_then(|head| memchr::memrchr(b'\n', head)).map_or(0, |at| at + 1);
     let (old, new) = (peek(old, start..), peek(new, start..));
     let same = lines::common_end(old, new);
     let tail = peek(old, old.len() - same..);
-    // The first line of the common tail may have begun differently.
+    // The first line of the common tail may begin differently.
     let kept = memchr::memchr(b'\n', tail).map_or(0, |at| tail.len() - at - 1);
     (peek(old, ..old.len() - kept), peek(new, ..new.len() - kept))
 }
 
-/// A unified diff of at most `bytes_max` bytes, cut at a whole line and saying what was left out.
+/// Returns a unified diff of at most `bytes_max` bytes, cut at a whole line and with a note on what was omitted.
 ///
-/// `old_name` and `new_name` stand in its header as they are; bytes that are not UTF-8 are shown
-/// lossily, so that it is for reading only.
+/// Its header has `old_name` and `new_name` as they are. Bytes that are not UTF-8 are shown lossily, so it is for
+/// reading only.
 #[must_use]
 pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max: usize) -> String {
     let mut text = format!("--- {}\n+++ {}\n", escaped::name(old_name), escaped::name(new_name));
@@ -114,13 +113,13 @@ fn hunk_header(group: &[DiffOp]) -> String {
 
 /// A diff for an answer.
 struct Bounded {
-    /// What has room.
+    /// Text that fits.
     text: String,
-    /// How long that is.
+    /// Size of the text.
     size: TextSize,
-    /// Room for it.
+    /// Limit of the size.
     room: AnswerRoom,
-    /// Lines after it.
+    /// Number of lines that were omitted.
     left_out: usize,
 }
 
@@ -128,7 +127,7 @@ impl Bounded {
     /// Adds lines of a hunk.
     fn push_lines(&mut self, sign: char, lines: &[&[u8]]) {
         for line in lines {
-            // A line that cannot fit is not looked at any closer.
+            // Skip a line that cannot fit before its size is computed.
             if self.left_out > 0 || !self.room.holds(self.size.and(TextSize::plain(line.len() / 4))) {
                 self.left_out += 1;
                 continue;
@@ -142,7 +141,7 @@ impl Bounded {
         }
     }
 
-    /// Adds a line where it still fits and nothing was left out before it; counts it otherwise.
+    /// Adds a line if it still fits and no line was omitted before it; otherwise counts it.
     fn push(&mut self, line: &str) {
         let size = self.size.with(line);
         if self.left_out == 0 && self.room.holds(size) {
@@ -154,11 +153,11 @@ impl Bounded {
     }
 }
 
-/// How long a diff may be searched for before it becomes a coarser one.
+/// Time after which a diff gets coarser.
 const TIME: Duration = Duration::from_millis(500);
 /// Digits of an object id.
 const ID_DIGITS: usize = 10;
-/// A NUL within so many bytes makes a file binary, as git has it.
+/// A NUL within this many bytes makes a file binary, as in git.
 const BINARY_PROBE_BYTES: usize = 8000;
 /// Largest file whose lines are compared, in bytes.
 const BYTES_MAX: usize = 16 << 20;
@@ -166,13 +165,13 @@ const BYTES_MAX: usize = 16 << 20;
 /// A file on one side of a diff.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// Its path.
+    /// Path of the file.
     pub path: &'a [u8],
-    /// Its mode, as git writes it.
+    /// Mode, as git writes it.
     pub mode: &'a str,
-    /// The id of its content, in hex.
+    /// Object id of the content, in hex.
     pub id: &'a str,
-    /// Its content.
+    /// Content of the file.
     pub bytes: &'a [u8],
 }
 
@@ -183,18 +182,18 @@ pub struct FileDiff<'a> {
     pub old: Option<Side<'a>>,
     /// The new side; `None` for a deleted file.
     pub new: Option<Side<'a>>,
-    /// How much of the two is the same, in hundredths, where the file has another path now.
+    /// Similarity of the two in percent, if the path changed.
     pub similarity: Option<usize>,
-    /// True if the content of a binary file is written, and not just that it differs.
+    /// True if the content of a binary file is written, not only that it differs.
     pub binary: bool,
 }
 
-/// What a file's diff amounts to.
+/// Size of a diff of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amount {
-    /// Lines added; `None` where lines were not compared.
+    /// Lines added; `None` if lines were not compared.
     pub insertions: Option<usize>,
-    /// Lines removed; likewise.
+    /// Lines removed; `None` if lines were not compared.
     pub deletions: Option<usize>,
 }
 
@@ -204,7 +203,7 @@ impl FileDiff<'_> {
         let (old, new) = (bytes_of(self.old), bytes_of(self.new));
         let is_large = old.len().max(new.len()) > BYTES_MAX;
         let is_text = old == new || !(is_large || is_binary(old) || is_binary(new));
-        // Git takes a binary content only where the ids are whole.
+        // Git accepts binary content only with complete ids.
         let header = self.header(if self.binary && !is_text { usize::MAX } else { ID_DIGITS });
         out.extend_from_slice(&header);
         if old == new {
@@ -227,13 +226,13 @@ impl FileDiff<'_> {
         for (sign, name) in [(b"--- ", &old_name), (b"+++ ", &new_name)] {
             out.extend_from_slice(sign);
             out.extend_from_slice(name);
-            // A tab ends a name in which a reader might end too early.
+            // After a name with blanks, git writes a tab to mark its end.
             out.extend_from_slice(if name.contains(&b' ') { b"\t\n" } else { b"\n" });
         }
         write_hunks(out, old, new)
     }
 
-    /// The lines before `---`, with ids of so many digits.
+    /// Returns the lines before `---`, with ids of `id_digits` digits.
     fn header(&self, id_digits: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let (Some(first), Some(second)) = (self.old.or(self.new), self.new.or(self.old)) else {
@@ -272,7 +271,7 @@ impl FileDiff<'_> {
     }
 }
 
-/// The content of a side; nothing where there is none.
+/// Returns the content of a side; empty for no side.
 fn bytes_of(side: Option<Side<'_>>) -> &[u8] {
     side.map_or(&[], |side| side.bytes)
 }
@@ -282,12 +281,12 @@ fn is_binary(bytes: &[u8]) -> bool {
     bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes).contains(&0)
 }
 
-/// The lines of a text as git has them: a line feed ends each.
+/// Returns the lines of a text as git counts them: a line feed ends each.
 fn lines_of(text: &[u8]) -> Vec<&[u8]> {
     lines::at_line_feeds(text).collect()
 }
 
-/// The operations of each hunk between two texts; none is empty.
+/// Returns the operations of each hunk between two texts; none is empty.
 fn groups(old: &[&[u8]], new: &[&[u8]]) -> Vec<Vec<DiffOp>> {
     let ops = line_diff::of_lines(old, new, Some(Instant::now() + TIME));
     let mut groups = group_diff_ops(ops, CONTEXT_LINES);
@@ -295,16 +294,16 @@ fn groups(old: &[&[u8]], new: &[&[u8]]) -> Vec<Vec<DiffOp>> {
     groups
 }
 
-/// Returns true if a diff of two contents has hunks, and not only that they differ.
+/// Returns true if a diff of two contents has hunks, and not only a note that they differ.
 #[must_use]
 pub fn has_hunks(old: &[u8], new: &[u8]) -> bool {
     old.len().max(new.len()) <= BYTES_MAX && !is_binary(old) && !is_binary(new)
 }
 
-/// `new` without the change of one hunk, by its number from 1 in the diff from `old`.
+/// Returns `new` without the change of one hunk, given by its number in the diff from `old`, from 1.
 ///
 /// # Errors
-/// How many hunks the diff has, where it has none of that number.
+/// Returns the number of hunks if there is no such hunk.
 pub fn without_hunk(old: &[u8], new: &[u8], number: usize) -> Result<Vec<u8>, usize> {
     if !has_hunks(old, new) {
         return Err(0);
@@ -354,7 +353,7 @@ fn write_lines(out: &mut Vec<u8>, sign: u8, lines: &[&[u8]]) {
     }
 }
 
-/// A path with its prefix; in quotes, as git writes them, where it could be misread.
+/// Returns a path with its prefix, in quotes as git writes them if it could be misread.
 fn quoted<'a>(prefix: &str, path: &'a [u8]) -> Cow<'a, [u8]> {
     let is_text = std::str::from_utf8(path).is_ok_and(|path| !path.contains(escaped::is_active));
     let is_odd =

@@ -1,4 +1,4 @@
-//! Text as people see it: names that cannot speak to a terminal, blanks and look-alikes made visible, and
+//! Text that is safe and clear to show: names that cannot control a terminal, visible blanks and look-alikes, and
 //! characters that nobody types.
 
 use std::borrow::Cow;
@@ -7,16 +7,15 @@ use std::fmt::Write as _;
 use crate::text::checked::peek_str;
 use crate::text::lines::LineEnding;
 
-/// Returns true if a character does something to a terminal or to the order of what it shows, instead of
-/// being
-/// shown: controls, line separators, and the marks that turn the direction of text.
+/// Returns true if a character controls a terminal or the order of the text instead of being shown: controls, line
+/// separators, and direction marks.
 #[must_use]
 pub fn is_active(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A name as it is; or, if it holds an active character, in double quotes with the escapes of git and C.
+/// Returns a name unchanged, or in double quotes with the escapes of git and C if it has an active character.
 #[must_use]
 pub fn name(name: &str) -> Cow<'_, str> {
     if !name.contains(is_active) {
@@ -33,19 +32,19 @@ pub fn name(name: &str) -> Cow<'_, str> {
     Cow::Owned(quoted)
 }
 
-/// A message on one line, with its active characters escaped in place.
+/// Returns a message on one line, with its active characters escaped in place.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, is_active)
 }
 
-/// The same for a text of several lines.
+/// Returns a text of several lines with its active characters escaped in place, except line feeds and tabs.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |character| is_active(character) && !matches!(character, '\n' | '\t'))
 }
 
-/// A text with some of its characters escaped.
+/// Returns a text with some of its characters escaped.
 fn escaped(text: &str, is_odd: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&is_odd) {
         return Cow::Borrowed(text);
@@ -57,7 +56,7 @@ fn escaped(text: &str, is_odd: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Adds a character, escaped if it is active: by its letter, else by the octal numbers of its bytes.
+/// Adds a character; an active one is escaped by its letter, else by the octal numbers of its bytes.
 fn push(character: char, out: &mut String) {
     let letter = match character {
         '\u{7}' => 'a',
@@ -80,40 +79,40 @@ fn push(character: char, out: &mut String) {
     out.extend(['\\', letter]);
 }
 
-/// Stands for a tab.
+/// Sign for a tab.
 const TAB: &str = "→";
-/// Stands for a blank at the end of a line.
+/// Sign for a blank at the end of a line.
 const TRAILING_BLANK: &str = "·";
-/// Stands for a carriage return.
+/// Sign for a carriage return.
 const CARRIAGE_RETURN: &str = "␍";
 
-/// Characters of a path that a warning names whole.
+/// Longest path that a warning shows in full, in characters.
 const PATH_CHARACTERS_MAX: usize = 120;
 
-/// Characters that are easily mistaken for ASCII and are neither blank nor control.
+/// Characters that are easily mistaken for ASCII and are neither blanks nor controls.
 const LOOK_ALIKES: [char; 16] = [
     '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2018}', '\u{2019}',
     '\u{201a}', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2026}', '\u{2032}', '\u{2212}', '\u{00b4}',
 ];
 
-/// A line, with its ending, as it can be seen.
+/// Returns a line and its ending with invisible characters made visible.
 ///
-/// A tab is `→`, a blank before the line's end `·`, a carriage return `␍`; no-break and other odd
-/// blanks, invisible and control characters, typographic quotes and dashes are their number, such as
-/// `‹U+00A0›`, and bytes that are no UTF-8 theirs, such as `‹0xE9›`. The line feed stays.
+/// A tab becomes `→`, a blank at the end of the line `·`, a carriage return `␍`. No-break and other odd blanks,
+/// invisible and control characters, typographic quotes and dashes become their number, such as `‹U+00A0›`, and bytes
+/// that are not UTF-8 theirs, such as `‹0xE9›`. The line feed stays.
 #[must_use]
 pub fn visible(line: &[u8]) -> String {
     marked(line, |character| is_unseen(character) || LOOK_ALIKES.contains(&character))
 }
 
-/// The same, but characters that are seen and look like others stay as they are.
+/// Returns a line as [`visible`] does, but with look-alikes unchanged.
 #[must_use]
 pub fn visible_blanks(line: &[u8]) -> String {
     marked(line, is_unseen)
 }
 
-/// A line of a program's output in which a terminal finds no orders: control characters, save for
-/// tabs and the line's ending, and those that change the direction of text are their number.
+/// Returns a line of output that cannot control a terminal: control characters become their number, except tabs and the
+/// line ending, and so do characters that change the direction of text.
 #[must_use]
 pub fn visible_controls(line: &str) -> String {
     let body = line.trim_end_matches(['\r', '\n']);
@@ -131,7 +130,7 @@ pub fn visible_controls(line: &str) -> String {
     seen
 }
 
-/// A path as a warning names it in passing: of a very long one its start and its end.
+/// Returns a path for a warning; a very long one is shortened to its start and end.
 #[must_use]
 pub fn short_path(path: &str) -> Cow<'_, str> {
     let length = path.chars().count();
@@ -144,10 +143,10 @@ pub fn short_path(path: &str) -> Cow<'_, str> {
     Cow::Owned(start.chain(std::iter::once('…')).chain(end).collect())
 }
 
-/// A line with its blanks, and the characters that are odd, marked.
+/// Returns a line with its blanks and odd characters marked.
 fn marked(line: &[u8], is_odd: impl Fn(char) -> bool) -> String {
     let body = line.strip_suffix(b"\n").unwrap_or(line);
-    // Where CR alone ends the lines, they are still to be seen as lines.
+    // If CR alone ends the lines, still show them as lines.
     let feed = if line.ends_with(b"\n") || line.ends_with(b"\r") { "\n" } else { "" };
     let without_cr = body.strip_suffix(b"\r").unwrap_or(body);
     let kept =
@@ -172,7 +171,7 @@ fn marked(line: &[u8], is_odd: impl Fn(char) -> bool) -> String {
     seen
 }
 
-/// Shows one character.
+/// Adds one character, made visible.
 fn show(character: char, is_odd: bool, seen: &mut String) {
     match character {
         '\t' => seen.push_str(TAB),
@@ -185,7 +184,7 @@ fn show(character: char, is_odd: bool, seen: &mut String) {
     }
 }
 
-/// Returns true if a character is not seen, or not for the blank that it is.
+/// Returns true if a character is invisible, or is a blank other than the space.
 fn is_unseen(character: char) -> bool {
     let is_format = matches!(
         character,
@@ -200,16 +199,15 @@ fn is_unseen(character: char) -> bool {
 pub struct OddCharacter {
     /// The character.
     pub character: char,
-    /// Its first line, from 1.
+    /// First line that has it, from 1.
     pub line: usize,
 }
 
-/// The characters that nobody types and that `new` has and `old` lacks, each with its first line; at most
-/// `count_max`.
+/// Returns the characters that nobody types and that only `new` has, each with its first line; at most `count_max`.
 #[must_use]
 pub fn odd_characters(old: &[u8], new: &[u8], count_max: usize) -> Vec<OddCharacter> {
     let mut found: Vec<OddCharacter> = Vec::new();
-    // Nearly every text is plain, and that takes one look at its bytes.
+    // Nearly every text is plain, which one pass over its bytes shows.
     if !new.iter().any(|byte| *byte >= 0x80 || is_odd(char::from(*byte))) {
         return found;
     }
@@ -228,21 +226,20 @@ pub fn odd_characters(old: &[u8], new: &[u8], count_max: usize) -> Vec<OddCharac
     found
 }
 
-/// Returns true if a text has a character.
+/// Returns true if a text contains a character.
 fn has(text: &[u8], character: char) -> bool {
     let mut bytes = [0; 4];
     memchr::memmem::find(text, character.encode_utf8(&mut bytes).as_bytes()).is_some()
 }
 
-/// Returns true if nobody types a character: controls other than tab, line feed, form feed and carriage
-/// return, and characters
-/// that have no width or change the direction of text.
+/// Returns true if nobody types a character: controls except tab, line feed, form feed and carriage return, and
+/// characters that have no width or change the direction of text.
 const fn is_odd(character: char) -> bool {
     matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}')
         || matches!(character, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// What is to be said of the line endings of a new text, after the name of its file.
+/// Returns a warning about the line endings of a new text, to follow the name of its file.
 #[must_use]
 pub fn odd_line_endings(old: Option<&[u8]>, new: &[u8]) -> Option<&'static str> {
     let first = new.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -1,39 +1,39 @@
-//! Every place at which one text stands in another, in linear time whatever they are.
+//! All occurrences of one text in another, in linear time for any input.
 
 use memchr::memmem::Finder;
 
-/// The starts at which a needle stands in a text, ascending; places may overlap.
+/// Iterator over the offsets of a needle in a text, ascending; occurrences may overlap.
 ///
-/// A search that begins anew after each place takes as long as the needle is long for each of them.
-/// Where two places overlap the needle repeats itself, and the search goes on by what the end of the
-/// needle has in common with its start (Knuth, Morris and Pratt).
+/// A search that restarts after each occurrence takes the length of the needle for each. If two occurrences overlap,
+/// the needle repeats itself, and the search continues from what the end of the needle has in common with its start
+/// (Knuth, Morris and Pratt).
 pub struct Occurrences<'a> {
     /// The text.
     text: &'a [u8],
-    /// What is looked for.
+    /// Text to find.
     needle: &'a [u8],
-    /// Finds it.
+    /// Finder for the needle.
     finder: Finder<'a>,
-    /// Where the search goes on.
+    /// Offset at which the search continues.
     from: usize,
-    /// The last place.
+    /// Offset of the last occurrence.
     last: Option<usize>,
-    /// For each length of a beginning of the needle the longest shorter one that it ends in; made
-    /// only where places overlap.
+    /// Length of the longest border of each prefix of the needle: a shorter prefix that also ends it. Computed only if
+    /// occurrences overlap.
     borders: Vec<u32>,
-    /// How much of the needle stands before `from`, while places may overlap.
+    /// Bytes of the needle that match before `from`, while occurrences may overlap.
     matched: usize,
 }
 
 impl<'a> Occurrences<'a> {
-    /// Those of `needle`; an empty one stands nowhere.
+    /// Returns the occurrences of `needle`; an empty needle has none.
     #[must_use]
     pub fn of(text: &'a [u8], needle: &'a [u8]) -> Self {
         let finder = Finder::new(needle);
         Self { text, needle, finder, from: 0, last: None, borders: Vec::new(), matched: 0 }
     }
 
-    /// The next place after one that another overlaps; `None` where the repetition ends.
+    /// Returns the next occurrence that may overlap the last; `None` at the end of the repetition.
     fn overlapping(&mut self) -> Option<usize> {
         while self.matched > 0 {
             let byte = self.text.get(self.from)?;
@@ -79,12 +79,12 @@ impl Iterator for Occurrences<'_> {
     }
 }
 
-/// The longest proper beginning of the needle that its first `length` bytes end in.
+/// Returns the border of the first `length` bytes of the needle.
 fn border(borders: &[u32], length: usize) -> usize {
     length.checked_sub(1).and_then(|at| borders.get(at)).map_or(0, |&border| border as usize)
 }
 
-/// The same for each length.
+/// Returns the border of each prefix of the needle.
 fn borders(needle: &[u8]) -> Vec<u32> {
     let mut borders: Vec<u32> = Vec::with_capacity(needle.len());
     let mut matched = 0;

@@ -1,5 +1,5 @@
-//! Small changes to JSON with comments, as editors keep their settings in: what is not changed stays byte
-//! for byte, comments and trailing commas included.
+//! Small changes to JSON with comments, the format of editor settings. All other bytes stay, comments and trailing
+//! commas included.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,45 +8,45 @@ use serde_json::Value;
 
 use super::checked::{peek, peek_str};
 
-/// The blanks of JSON, RFC 8259, section 2; any other one belongs to what stands beside it.
+/// Blanks of JSON (RFC 8259, section 2); any other blank belongs to the text next to it.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
-/// Nesting that is followed.
+/// Deepest nesting that is read.
 const DEPTH_MAX: usize = 128;
 
-/// Why a text could not be changed.
+/// Reason why a text could not be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault(pub String);
 
-/// A member of an object, or an item of a list, by bytes.
+/// A member of an object, or an item of a list, by byte offsets.
 #[derive(Debug, Clone)]
 struct Member {
-    /// The name; empty for an item.
+    /// Name; empty for an item.
     name: String,
-    /// Where it begins: its name, or its value.
+    /// Start of its name, or of its value for an item.
     start: usize,
-    /// Where its value begins.
+    /// Start of its value.
     value: usize,
-    /// Where its value ends.
+    /// End of its value.
     end: usize,
-    /// Where the comma behind it ends.
+    /// End of the comma after it.
     comma: Option<usize>,
 }
 
 /// An object or a list.
 #[derive(Debug)]
 struct Container {
-    /// Where it begins.
+    /// Offset of its opening bracket.
     start: usize,
-    /// Where its closing bracket stands.
+    /// Offset of its closing bracket.
     close: usize,
-    /// What it holds.
+    /// Its members or items.
     members: Vec<Member>,
 }
 
-/// The text with `value` at `path`, where each name leads into an object; objects on the way are made.
+/// Returns the text with `value` at `path`, whose names each lead into an object; missing objects are created.
 ///
 /// # Errors
-/// Where the text is not JSON with comments, or something else than an object is on the way.
+/// Fails if the text is not JSON with comments, or if the path leads through a value that is not an object.
 pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
     let text = if is_blank(text) { "{}\n" } else { text };
     let (first, rest) = path.split_first().ok_or_else(|| Fault("no name is given".to_owned()))?;
@@ -77,10 +77,10 @@ pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
     }
 }
 
-/// The text with `item` added to the list at `path`, unless an item of it holds `sign`.
+/// Returns the text with `item` added to the list at `path`, unless an item of it contains `sign`.
 ///
 /// # Errors
-/// As [`set`], and where something else than a list is there.
+/// Fails as [`set`] does, and if the value there is not a list.
 pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<String, Fault> {
     match find(text, path)? {
         None => set(text, path, &Value::Array(vec![item.clone()])),
@@ -96,10 +96,10 @@ pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<S
     }
 }
 
-/// The text without what is at `path`, and without the objects on the way that are empty then.
+/// Returns the text without the value at `path`, and without objects on the path that become empty.
 ///
 /// # Errors
-/// Where the text is not JSON with comments.
+/// Fails if the text is not JSON with comments.
 pub fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
     if find(text, path)?.is_none() {
         return Ok(text.to_owned());
@@ -119,10 +119,10 @@ pub fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
     at.map_or_else(|| Ok(text.to_owned()), |at| without_member(text, &parent, at))
 }
 
-/// The text without the items of the list at `path` that hold `sign`; a list that is empty then goes, too.
+/// Returns the text without the items of the list at `path` that contain `sign`; an empty list is removed, too.
 ///
 /// # Errors
-/// Where the text is not JSON with comments.
+/// Fails if the text is not JSON with comments.
 pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fault> {
     let mut text = text.to_owned();
     loop {
@@ -137,10 +137,10 @@ pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fau
     }
 }
 
-/// The value at `path`; of an object with comments in it no more than that it is there.
+/// Returns the value at `path`. An object with comments becomes an empty list: only its presence is known.
 ///
 /// # Errors
-/// Where the text is not JSON with comments.
+/// Fails if the text is not JSON with comments.
 pub fn get(text: &str, path: &[&str]) -> Result<Option<Value>, Fault> {
     let Some(member) = find(text, path)? else { return Ok(None) };
     if let Some(value) = plain(text, member.value, member.end) {
@@ -151,28 +151,28 @@ pub fn get(text: &str, path: &[&str]) -> Result<Option<Value>, Fault> {
     Ok(Some(values.collect()))
 }
 
-/// Where the value at `path` stands, by bytes.
+/// Returns the byte range of the value at `path`.
 ///
 /// # Errors
-/// Where the text is not JSON with comments.
+/// Fails if the text is not JSON with comments.
 pub fn span(text: &str, path: &[&str]) -> Result<Option<Range<usize>>, Fault> {
     Ok(find(text, path)?.map(|member| member.value..member.end))
 }
 
-/// Where the items of the list at `path` stand, by bytes; `None` where there is no list.
+/// Returns the byte ranges of the items of the list at `path`; `None` if there is no list.
 ///
 /// # Errors
-/// Where the text is not JSON with comments.
+/// Fails if the text is not JSON with comments.
 pub fn items(text: &str, path: &[&str]) -> Result<Option<Vec<Range<usize>>>, Fault> {
     let Some(member) = find(text, path)? else { return Ok(None) };
     let Ok(list) = container_at(text, member.value, b'[') else { return Ok(None) };
     Ok(Some(list.members.iter().map(|item| item.value..item.end).collect()))
 }
 
-/// The text with `item`, which is JSON already, as item `at` of the list at `path`, from 0.
+/// Returns the text with `item`, which is JSON, inserted at index `at` of the list at `path`.
 ///
 /// # Errors
-/// Where there is no such list.
+/// Fails if there is no such list.
 pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<String, Fault> {
     let member = find(text, path)?.ok_or_else(|| Fault("there is no list to insert into".to_owned()))?;
     let list = container_at(text, member.value, b'[')?;
@@ -194,27 +194,27 @@ pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<S
     spliced(text, list.start + 1, list.close, &between)
 }
 
-/// The text without item `at` of the list at `path`, from 0.
+/// Returns the text without item `at` of the list at `path`, from 0.
 ///
 /// # Errors
-/// Where the text is not JSON with comments.
+/// Fails if the text is not JSON with comments.
 pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, Fault> {
     let Some(member) = find(text, path)? else { return Ok(text.to_owned()) };
     without_member(text, &container_at(text, member.value, b'[')?, at)
 }
 
-/// Returns true if an object holds nothing, and no comment stands beside it.
+/// Returns true if the text is an object without members and comments.
 #[must_use]
 pub fn is_empty(text: &str) -> bool {
     text.chars().filter(|character| !BLANKS.contains(character)).eq(['{', '}']) || is_blank(text)
 }
 
-/// Returns true if a text is no more than blanks.
+/// Returns true if a text has only blanks.
 fn is_blank(text: &str) -> bool {
     text.trim_matches(BLANKS).is_empty()
 }
 
-/// What stands at a path.
+/// Returns the member at a path.
 fn find(text: &str, path: &[&str]) -> Result<Option<Member>, Fault> {
     if is_blank(text) {
         return Ok(None);
@@ -232,7 +232,7 @@ fn find(text: &str, path: &[&str]) -> Result<Option<Member>, Fault> {
     Ok(None)
 }
 
-/// The object that the whole text is.
+/// Returns the object that the whole text is.
 fn top(text: &str) -> Result<Container, Fault> {
     let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
     if text.starts_with('\u{feff}') {
@@ -244,31 +244,31 @@ fn top(text: &str) -> Result<Container, Fault> {
     if scanner.at < scanner.bytes.len() { Err(scanner.fault("more follows the object")) } else { Ok(found) }
 }
 
-/// The object or list that begins there.
+/// Returns the object or list that begins at `at`.
 fn container_at(text: &str, at: usize, open: u8) -> Result<Container, Fault> {
     let mut scanner = Scanner { bytes: text.as_bytes(), at };
     scanner.container(open, 0)
 }
 
-/// A value as JSON without comments; `None` where it has some.
+/// Parses a value as plain JSON; `None` if it has comments.
 fn plain(text: &str, start: usize, end: usize) -> Option<Value> {
     serde_json::from_str(text.get(start..end)?).ok()
 }
 
-/// A text with a part replaced.
+/// Returns a text with a part replaced.
 fn spliced(text: &str, start: usize, end: usize, new: &str) -> Result<String, Fault> {
     let outside = || Fault("a place outside the text was meant".to_owned());
     let (before, after) = (text.get(..start).ok_or_else(outside)?, text.get(end..).ok_or_else(outside)?);
     Ok(format!("{before}{}{after}", with_endings_of(text, new)))
 }
 
-/// New text with the line endings of the text that it becomes a part of.
+/// Returns new text with the line endings of the text that it is inserted into.
 fn with_endings_of<'n>(text: &str, new: &'n str) -> Cow<'n, str> {
     let is_crlf = text.split_once('\n').is_some_and(|(first, _)| first.ends_with('\r'));
     if is_crlf { Cow::Owned(new.replace("\r\n", "\n").replace('\n', "\r\n")) } else { Cow::Borrowed(new) }
 }
 
-/// The blanks at the beginning of the line in which a byte stands.
+/// Returns the blanks at the start of the line that contains a byte.
 #[must_use]
 pub fn indent_at(text: &str, at: usize) -> String {
     let before = peek_str(text, ..at);
@@ -276,12 +276,12 @@ pub fn indent_at(text: &str, at: usize) -> String {
     line.chars().take_while(|character| BLANKS.contains(character)).collect()
 }
 
-/// A value over several lines, in a line that begins with `indent`.
+/// Formats a value over several lines, for a line that begins with `indent`.
 fn pretty(value: &Value, indent: &str) -> String {
     format!("{value:#}").replace('\n', &format!("\n{indent}"))
 }
 
-/// The text with one more member at the end of a container.
+/// Returns the text with one more member at the end of a container.
 fn with_member(
     text: &str,
     container: &Container,
@@ -303,7 +303,7 @@ fn with_member(
         _ => format!("{outer}  "),
     };
     let name = name.map(|name| format!("{}: ", Value::from(name))).unwrap_or_default();
-    // In a file with trailing commas the new last member has one, too.
+    // In a file with trailing commas, the new last member has one, too.
     let comma = if container.members.last().is_some_and(|last| last.comma.is_some()) { "," } else { "" };
     let member = format!("\n{indent}{name}{}{comma}", pretty(value, &indent));
     let body_end = peek_str(text, ..container.close).trim_end_matches(BLANKS).len();
@@ -321,7 +321,7 @@ fn with_member(
     }
 }
 
-/// The text with one more member behind the last one of a container that takes one line.
+/// Returns the text with one more member at the end of a container on one line.
 fn with_inline(text: &str, last: &Member, name: Option<&str>, value: &Value) -> Result<String, Fault> {
     let name = name.map(|name| format!("{}: ", Value::from(name))).unwrap_or_default();
     match last.comma {
@@ -330,17 +330,17 @@ fn with_inline(text: &str, last: &Member, name: Option<&str>, value: &Value) -> 
     }
 }
 
-/// The text without a member, its comma and its line.
+/// Returns the text without a member, its comma and its line.
 fn without_member(text: &str, container: &Container, at: usize) -> Result<String, Fault> {
     let Some(member) = container.members.get(at) else { return Ok(text.to_owned()) };
     let previous = at.checked_sub(1).and_then(|before| container.members.get(before));
     let is_last = at + 1 == container.members.len();
     let end = member.comma.unwrap_or(member.end);
-    // The blanks before it go with it, up to what stands before.
+    // Also remove the blanks before it.
     let before = peek_str(text, ..member.start).trim_end_matches(BLANKS).len();
     let without = spliced(text, before, end, "")?;
     match previous.and_then(|previous| previous.comma) {
-        // The last one had no comma behind it, and so has the one that is the last now.
+        // The last member had no comma, so the new last member must have none.
         Some(comma) if is_last && member.comma.is_none() => spliced(&without, comma - 1, comma, ""),
         _ => Ok(without),
     }
@@ -355,18 +355,18 @@ struct Scanner<'t> {
 }
 
 impl Scanner<'_> {
-    /// The next byte.
+    /// Returns the next byte.
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    /// What is wrong, with its line.
+    /// Returns a fault with the line of the error.
     fn fault(&self, what: &str) -> Fault {
         let before = peek(self.bytes, ..self.at);
         Fault(format!("line {}: {what}", 1 + memchr::memchr_iter(b'\n', before).count()))
     }
 
-    /// Goes past blanks and comments.
+    /// Skips blanks and comments.
     fn skip(&mut self) -> Result<(), Fault> {
         loop {
             match (self.peek(), self.bytes.get(self.at + 1)) {
@@ -386,7 +386,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Goes past a text; answers what it says.
+    /// Skips a string and returns its value.
     fn text(&mut self) -> Result<String, Fault> {
         let start = self.at;
         self.at += 1;
@@ -403,7 +403,7 @@ impl Scanner<'_> {
         serde_json::from_slice(raw).map_err(|_| self.fault("a text is not valid"))
     }
 
-    /// Goes past a value.
+    /// Skips a value.
     fn value(&mut self, depth: usize) -> Result<(), Fault> {
         match self.peek() {
             Some(b'"') => self.text().map(drop),
@@ -420,7 +420,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Goes past an object or a list.
+    /// Skips an object or a list and returns it.
     fn container(&mut self, open: u8, depth: usize) -> Result<Container, Fault> {
         let (what, close) = if open == b'{' { ("an object", b'}') } else { ("a list", b']') };
         if self.peek() != Some(open) {
@@ -446,7 +446,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Goes past a member or an item, and the comma behind it.
+    /// Skips a member or an item, and the comma after it, and returns it.
     fn member(&mut self, open: u8, depth: usize) -> Result<Member, Fault> {
         let start = self.at;
         let mut name = String::new();

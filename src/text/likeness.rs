@@ -1,17 +1,17 @@
-//! How alike two short texts are, and which names are most like a given one.
+//! Similarity of short texts, and the names that are most similar to a given one.
 
 use std::cmp::Ordering;
 
 use crate::text::line_diff;
 
-/// Returns how alike two texts are, character by character: 0 for nothing in common to 1 for the same.
+/// Returns the similarity of two texts by their characters, from 0 (nothing in common) to 1 (equal).
 #[must_use]
 pub fn ratio(one: &str, other: &str) -> f32 {
     ratio_of(&characters(one), &characters(other))
 }
 
-/// The `most` candidates that are most like a name, the nearest first; each at least `least` alike, 0
-/// to 1. Of equally near ones the first by name comes first.
+/// Returns the `most` candidates that are most similar to a name, each at least `least` (0 to 1), best first. Ties are
+/// sorted by name.
 #[must_use]
 pub fn nearest<'a>(name: &str, candidates: &[&'a str], most: usize, least: f32) -> Vec<&'a str> {
     let name = characters(name);
@@ -19,7 +19,7 @@ pub fn nearest<'a>(name: &str, candidates: &[&'a str], most: usize, least: f32) 
     let mut near: Vec<(f32, &str)> = Vec::new();
     for &candidate in candidates {
         let candidate_name = characters(candidate);
-        // Most candidates differ too much in length, or in their letters alone.
+        // Most candidates differ too much in their length or their letters.
         let can_share = name.len().min(candidate_name.len());
         if share(can_share, &name, &candidate_name) < least
             || share(common(&letters, &sorted(&candidate_name)), &name, &candidate_name) < least
@@ -36,24 +36,24 @@ pub fn nearest<'a>(name: &str, candidates: &[&'a str], most: usize, least: f32) 
     near.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// [`ratio`] of characters.
+/// Returns the [`ratio`] of two lists of characters.
 fn ratio_of(one: &[u32], other: &[u32]) -> f32 {
     similar::diff_ratio(&line_diff::of_numbers(one, other, None), one.len(), other.len())
 }
 
-/// The characters of a text as numbers.
+/// Returns the characters of a text as numbers.
 fn characters(text: &str) -> Vec<u32> {
     text.chars().map(u32::from).collect()
 }
 
-/// The same in the order of their numbers.
+/// Returns the characters sorted by number.
 fn sorted(characters: &[u32]) -> Vec<u32> {
     let mut sorted = characters.to_vec();
     sorted.sort_unstable();
     sorted
 }
 
-/// How many characters two sorted lists have in common.
+/// Counts the characters that two sorted lists have in common.
 fn common(one: &[u32], other: &[u32]) -> usize {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
     let mut count = 0;
@@ -71,7 +71,7 @@ fn common(one: &[u32], other: &[u32]) -> usize {
     count
 }
 
-/// The ratio of two texts of which so many characters are the same.
+/// Returns the ratio of two texts with `same` characters in common.
 #[expect(clippy::cast_precision_loss, reason = "names are short")]
 fn share(same: usize, one: &[u32], other: &[u32]) -> f32 {
     match one.len() + other.len() {
@@ -84,7 +84,7 @@ fn share(same: usize, one: &[u32], other: &[u32]) -> f32 {
 mod tests {
     use super::*;
 
-    /// As the library finds them, by its own copies.
+    /// The results equal those of the library, computed on its own copies.
     #[test]
     fn the_nearest_names_are_those_of_the_library() {
         let names =

@@ -1,9 +1,9 @@
-//! Which lines two texts have in common, in nearly linear time.
+//! Line diff in nearly linear time.
 //!
-//! Lines are told apart by numbers. What both texts begin and end with is taken off; then the lines
-//! that stand once on each side, in the longest order that both have (patience), cut the rest into
-//! blocks, and so on in these. Only blocks without such a line are compared as Myers does; large ones
-//! within a deadline. The rest of the work is counted, so that its bound depends on no clock.
+//! Lines are compared by numbers. Common lines at both ends are removed first. Then the lines that occur once on each
+//! side, in the longest order that both share (patience), cut the rest into blocks, and so on within these. Only blocks
+//! without such a line are compared by the algorithm of Myers, large ones within a deadline. The rest of the work is
+//! counted, so its bound depends on no clock.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -14,42 +14,41 @@ use similar::algorithms::{Capture, Compact, Replace, myers};
 
 use crate::text::checked::peek;
 
-/// Time for the blocks that no line cuts.
+/// Time limit for the blocks that no line cuts.
 const TIME: Duration = Duration::from_millis(300);
-/// Lines of two texts that are compared; of more, what lies between the common ends counts as
-/// replaced.
+/// Lines of two texts that are compared; beyond this, all between the common ends counts as replaced.
 pub const LINES_MAX: usize = 1 << 20;
-/// How often each line may be looked at.
+/// Limit of the average number of visits per line.
 const LOOKS_MAX: usize = 64;
-/// Pairs of lines that are compared without a deadline, in blocks of at most [`SMALL_PAIRS`].
+/// Pairs of lines compared without a deadline, in blocks of at most [`SMALL_PAIRS`].
 const PAIRS_MAX: usize = 1 << 25;
-/// Pairs of lines of a small block.
+/// Pairs of lines in a small block.
 const SMALL_PAIRS: usize = 1 << 16;
 
 /// The differences between two lists of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineDiff {
-    /// What is kept, removed and added, in order, without gaps.
+    /// Lines kept, removed and added, in order, without gaps.
     pub ops: Vec<DiffOp>,
-    /// True if there was no time to find all that they have in common, or they have too many lines.
+    /// True if common lines may be missing, for lack of time or because there are too many lines.
     pub is_coarse: bool,
 }
 
-/// A line's number, and its index.
+/// Number of a line, and its index.
 type Numbered = (u32, usize);
 
-/// Lines of both texts that are the same.
+/// A run of equal lines in both texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
-    /// The first of them in the old text.
+    /// First line of the run in the old text.
     old: usize,
-    /// The same in the new text.
+    /// First line of the run in the new text.
     new: usize,
-    /// How many.
+    /// Number of lines.
     len: usize,
 }
 
-/// Compares two lists of lines, as they are given: endings count where the lines have them.
+/// Compares two lists of lines as they are given; an ending that is part of a line counts.
 #[must_use]
 pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
@@ -66,7 +65,7 @@ pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     search.runs.push(Run { old: 0, new: 0, len: head });
     let old_middle = peek(old_rest, ..old_rest.len() - tail);
     let new_middle = peek(new_rest, ..new_rest.len() - tail);
-    // One line of each is another line, or it would be part of an end.
+    // A single line on each side must differ, or it would be part of an end.
     let is_apart = old_middle.is_empty() || new_middle.is_empty() || old_middle.len() + new_middle.len() == 2;
     if old_middle.len() + new_middle.len() > LINES_MAX {
         search.is_coarse = true;
@@ -79,33 +78,33 @@ pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     LineDiff { ops: ops(&search.runs, old.len(), new.len()), is_coarse: search.is_coarse }
 }
 
-/// A comparison under way.
+/// State of a comparison.
 struct Search {
-    /// What was found so far, in any order.
+    /// Runs found so far, in any order.
     runs: Vec<Run>,
-    /// How many lines may still be looked at.
+    /// Lines that may still be visited.
     looks_left: usize,
-    /// How many pairs of lines may still be compared without a deadline.
+    /// Pairs of lines that may still be compared without a deadline.
     pairs_left: usize,
-    /// When the comparison of large blocks must end.
+    /// Deadline for the comparison of large blocks.
     until: Instant,
-    /// True if it had to.
+    /// True if common lines may be missing.
     is_coarse: bool,
 }
 
-/// How often a line stands in a block of each text, and where last.
+/// Number of occurrences of a line in a block of each text, and the last index.
 #[derive(Debug, Clone, Copy, Default)]
 struct LineOccurrences {
-    /// In the old text; 2 stands for more.
+    /// Count in the old text; 2 means 2 or more.
     old: u8,
-    /// In the new text.
+    /// Count in the new text.
     new: u8,
-    /// Its index in the new text.
+    /// Index in the new text.
     at: usize,
 }
 
 impl Search {
-    /// Compares lines of which the first is line `offset` of both texts.
+    /// Compares lines; the first is line `offset` of both texts.
     fn compare(&mut self, old: &[u32], new: &[u32], offset: usize) {
         let mut seen = vec![LineOccurrences::default(); old.len()];
         let mut open = vec![(0..old.len(), 0..new.len())];
@@ -134,7 +133,7 @@ impl Search {
         }
     }
 
-    /// Takes off what two blocks begin and end with.
+    /// Removes the common lines at both ends of two blocks.
     fn take_ends(
         &mut self,
         old: &[u32],
@@ -157,7 +156,7 @@ impl Search {
         self.runs.push(Run { old: old_block.end + offset, new: new_block.end + offset, len: tail });
     }
 
-    /// Compares two blocks that have no line which stands once in each.
+    /// Compares two blocks without a line that occurs once in each.
     fn compare_closely(
         &mut self,
         old: &[u32],
@@ -194,7 +193,7 @@ impl Search {
     }
 }
 
-/// The lines, with their indices, that two blocks have in common.
+/// Returns the lines, with their indices, that two blocks have in common.
 fn in_both(mut old: Vec<Numbered>, mut new: Vec<Numbered>) -> (Vec<Numbered>, Vec<Numbered>) {
     let of_old: HashSet<u32> = old.iter().map(|line| line.0).collect();
     new.retain(|line| of_old.contains(&line.0));
@@ -203,7 +202,7 @@ fn in_both(mut old: Vec<Numbered>, mut new: Vec<Numbered>) -> (Vec<Numbered>, Ve
     (old, new)
 }
 
-/// The lines that stand once in each of two blocks, in the longest order that both have.
+/// Returns the lines that occur once in each of two blocks, in the longest order that both share.
 fn anchors(
     old: &[u32],
     new: &[u32],
@@ -242,11 +241,10 @@ fn anchors(
     longest_ascending(&pairs)
 }
 
-/// The longest choice of pairs whose second numbers ascend; their first ones do.
+/// Returns the longest choice of pairs whose second numbers ascend; the first ones already do.
 fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let second = |index: usize| pairs.get(index).map_or(usize::MAX, |pair| pair.1);
-    // For each length the pair in which a choice so long ends earliest, and before each pair the one
-    // that it follows.
+    // For each length, the pair in which a choice of that length ends earliest; and for each pair, the one before it.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (index, pair) in pairs.iter().enumerate() {
@@ -267,7 +265,7 @@ fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     chosen
 }
 
-/// The differences between which these runs stand.
+/// Returns the differences between these runs.
 fn ops(runs: &[Run], old_len: usize, new_len: usize) -> Vec<DiffOp> {
     let mut ops: Vec<DiffOp> = Vec::new();
     let (mut old_at, mut new_at) = (0, 0);
@@ -293,11 +291,11 @@ fn ops(runs: &[Run], old_len: usize, new_len: usize) -> Vec<DiffOp> {
     ops
 }
 
-/// The number of a line that the old text does not have.
+/// Number of a line that is not in the old text.
 pub const ABSENT: u32 = u32::MAX;
 
-/// The differences between two lists of numbers, in order and without gaps. What is not compared at
-/// `until` counts as replaced.
+/// Returns the differences between two lists of numbers, in order and without gaps. All that is not compared by `until`
+/// counts as replaced.
 #[must_use]
 pub fn of_numbers(old: &[u32], new: &[u32], until: Option<Instant>) -> Vec<DiffOp> {
     let mut found = Compact::new(Replace::new(Capture::new()), old, new);
@@ -305,14 +303,14 @@ pub fn of_numbers(old: &[u32], new: &[u32], until: Option<Instant>) -> Vec<DiffO
     found.into_inner().into_inner().into_ops()
 }
 
-/// The differences between two lists of lines, as [`of_numbers`] has them.
+/// Returns the differences between two lists of lines, as [`of_numbers`] does.
 #[must_use]
 pub fn of_lines(old: &[&[u8]], new: &[&[u8]], until: Option<Instant>) -> Vec<DiffOp> {
     let (old, new) = numbered(old, new);
     of_numbers(&old, &new, until)
 }
 
-/// The lines as numbers, equal ones with the same.
+/// Numbers the lines; equal lines get the same number.
 #[must_use]
 pub fn numbered(old: &[&[u8]], new: &[&[u8]]) -> (Vec<u32>, Vec<u32>) {
     let mut numbers: HashMap<&[u8], u32> = HashMap::with_capacity(old.len());
@@ -331,7 +329,7 @@ pub fn numbered(old: &[&[u8]], new: &[&[u8]]) -> (Vec<u32>, Vec<u32>) {
 mod tests {
     use super::*;
 
-    /// Numbers that look random.
+    /// Returns a generator of pseudo-random numbers.
     fn random(seed: u64) -> impl FnMut(usize) -> usize {
         let mut seed = seed;
         move |below| {
@@ -342,7 +340,7 @@ mod tests {
         }
     }
 
-    /// The new lines, made from the old ones by the differences.
+    /// Builds the new lines from the old ones and the differences.
     fn applied<'a>(ops: &[DiffOp], old: &[&'a [u8]], new: &[&'a [u8]]) -> Vec<&'a [u8]> {
         let mut made = Vec::new();
         let (mut old_at, mut new_at) = (0, 0);
@@ -384,7 +382,7 @@ mod tests {
         let diff = diff(&old, &new);
         assert!(!diff.is_coarse);
         assert_eq!(applied(&diff.ops, &old, &new), new);
-        // The longest common order of so many lines is about twice their square root.
+        // The longest common order of this many lines is about twice their square root.
         let kept: usize = diff
             .ops
             .iter()

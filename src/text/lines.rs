@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::checked::peek;
 
-/// How the lines of a file end.
+/// Line endings of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LineEnding {
@@ -25,7 +25,7 @@ pub enum LineEnding {
 }
 
 impl LineEnding {
-    /// The style of all of `text`.
+    /// Returns the style of all of `text`.
     #[must_use]
     pub fn of(text: &[u8]) -> Self {
         let mut endings = Endings::default();
@@ -33,7 +33,7 @@ impl LineEnding {
         endings.style()
     }
 
-    /// The byte at which a file of this style is cut into lines.
+    /// Returns the byte after which a file of this style is cut into lines.
     #[must_use]
     pub const fn terminator(self) -> u8 {
         match self {
@@ -42,7 +42,7 @@ impl LineEnding {
         }
     }
 
-    /// The bytes of a uniform style; `None` for `mixed` and `none`.
+    /// Returns the bytes of a uniform style; `None` for `mixed` and `none`.
     #[must_use]
     pub const fn bytes(self) -> Option<&'static [u8]> {
         match self {
@@ -54,7 +54,7 @@ impl LineEnding {
     }
 }
 
-/// Counts of the line endings in a text that comes in pieces.
+/// Counts of the line endings in a text that arrives in pieces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Endings {
     /// LF without CR before it.
@@ -63,12 +63,12 @@ pub struct Endings {
     pub crlf: u64,
     /// CR without LF after it.
     pub cr: u64,
-    /// True if the last piece ended in CR, counted in `cr` until an LF follows.
+    /// True if the last piece ended in CR, which counts in `cr` until an LF follows.
     after_cr: bool,
 }
 
 impl Endings {
-    /// Counts those of the next piece.
+    /// Counts the line endings of the next piece.
     pub fn count(&mut self, piece: &[u8]) {
         if self.after_cr && piece.first() == Some(&b'\n') {
             self.cr -= 1;
@@ -91,7 +91,7 @@ impl Endings {
         }
     }
 
-    /// The style that the counts speak for.
+    /// Returns the style that the counts indicate.
     #[must_use]
     pub const fn style(&self) -> LineEnding {
         match (self.lf > 0, self.crlf > 0, self.cr > 0) {
@@ -104,13 +104,13 @@ impl Endings {
     }
 }
 
-/// The lines of `text`, each with its ending. A last line without an ending counts; an empty text
-/// has none. CR alone ends a line only where the text has no LF at all.
+/// Returns the lines of `text`, each with its ending. A last line without an ending counts; an empty text has no lines.
+/// CR alone ends a line only if the text has no LF at all.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     cut_after(text, terminator(text))
 }
 
-/// All of [`lines`], in a list that has room for them from the start.
+/// Returns all of [`lines`] in a list, allocated once.
 #[must_use]
 pub fn all(text: &[u8]) -> Vec<&[u8]> {
     let mut all = Vec::with_capacity(usize::try_from(count(text)).unwrap_or(0));
@@ -118,12 +118,12 @@ pub fn all(text: &[u8]) -> Vec<&[u8]> {
     all
 }
 
-/// The lines of `text`, cut after each LF alone, as patches have them.
+/// Returns the lines of `text`, cut only after each LF, as in patches.
 pub fn at_line_feeds(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     cut_after(text, b'\n')
 }
 
-/// The pieces of `text`, each up to the next `terminator`.
+/// Returns the pieces of `text`, each up to and including the next `terminator`.
 fn cut_after(text: &[u8], terminator: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -134,15 +134,15 @@ fn cut_after(text: &[u8], terminator: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The byte at which `text` is cut into lines: LF, or CR where there is no LF. It is found with the
-/// first line, where [`LineEnding::of`] would look through all of them.
+/// Returns the byte after which `text` is cut into lines: LF, or CR if there is no LF. It usually reads only the first
+/// line, whereas [`LineEnding::of`] reads them all.
 #[must_use]
 pub fn terminator(text: &[u8]) -> u8 {
     let is_cr = memchr::memchr(b'\n', text).is_none() && memchr::memchr(b'\r', text).is_some();
     if is_cr { b'\r' } else { b'\n' }
 }
 
-/// How many lines [`lines`] gives.
+/// Returns the number of lines that [`lines`] returns.
 #[must_use]
 pub fn count(text: &[u8]) -> u64 {
     let terminator = terminator(text);
@@ -150,23 +150,23 @@ pub fn count(text: &[u8]) -> u64 {
     ended + u64::from(text.last().is_some_and(|&last| last != terminator))
 }
 
-/// A line without its ending.
+/// Returns a line without its ending.
 #[must_use]
 pub fn without_ending(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The ending of a line; empty where it has none.
+/// Returns the ending of a line, which may be empty.
 #[must_use]
 pub fn ending_of(line: &[u8]) -> &[u8] {
     peek(line, without_ending(line).len()..)
 }
 
-/// Bytes compared at once, of what is left less and less.
+/// Sizes of the chunks that are compared, from coarse to fine.
 const CHUNKS_BYTES: [usize; 3] = [4096, 32, 1];
 
-/// How many bytes two texts have in common at their start.
+/// Returns how many bytes two texts have in common at their start.
 #[must_use]
 pub fn common_start(one: &[u8], other: &[u8]) -> usize {
     let mut same = 0;
@@ -177,7 +177,7 @@ pub fn common_start(one: &[u8], other: &[u8]) -> usize {
     same
 }
 
-/// How many bytes two texts have in common at their end.
+/// Returns how many bytes two texts have in common at their end.
 #[must_use]
 pub fn common_end(one: &[u8], other: &[u8]) -> usize {
     let mut same = 0;
@@ -189,20 +189,20 @@ pub fn common_end(one: &[u8], other: &[u8]) -> usize {
     same
 }
 
-/// The lines that two texts have in common, and all that they have.
+/// Number of lines that two texts have in common, and of all their lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Common {
-    /// Whole lines at their start.
+    /// Whole common lines at the start.
     pub head: u64,
-    /// Whole lines at their end, after these.
+    /// Whole common lines at the end, after those.
     pub tail: u64,
-    /// All lines of the one.
+    /// All lines of the first text.
     pub one: u64,
-    /// All lines of the other.
+    /// All lines of the second text.
     pub other: u64,
 }
 
-/// What lines two texts have in common at their start, and then at their end.
+/// Counts the lines that two texts have in common at their start, and then at their end.
 #[must_use]
 pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
     let ending = terminator(one);
@@ -238,7 +238,7 @@ pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
     Common { head, tail, one: head + between(one) + tail, other: head + between(other) + tail }
 }
 
-/// `text` with every LF, CR LF and (where there is no LF at all) CR turned into `ending`.
+/// Returns `text` with every LF, CR LF and (if there is no LF at all) CR replaced by `ending`.
 #[must_use]
 pub fn with_ending(text: &[u8], ending: &[u8]) -> Vec<u8> {
     let mut converted = Vec::with_capacity(text.len() + text.len() / 16);
@@ -252,12 +252,12 @@ pub fn with_ending(text: &[u8], ending: &[u8]) -> Vec<u8> {
     converted
 }
 
-/// Lines of a text, from 1, both ends included.
+/// A range of lines, from 1, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineSpan {
-    /// The first.
+    /// First line.
     pub first: u64,
-    /// The last.
+    /// Last line.
     pub last: u64,
 }
 
@@ -271,9 +271,9 @@ impl fmt::Display for LineSpan {
     }
 }
 
-/// The bytes of some lines, with their endings; lines past the end of the text have none.
+/// Returns the byte range of some lines, with their endings; lines after the end of the text add nothing.
 ///
-/// `None` where not even the first line is there. In an empty text there is no line.
+/// Returns `None` if the first line does not exist. An empty text has no lines.
 #[must_use]
 pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
     let terminator = terminator(body);
@@ -290,8 +290,8 @@ pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// A text for whole lines: it ends as the last of the lines `old` does. An empty one stays empty,
-/// which takes the lines away.
+/// Returns a text for whole lines, with the final ending of the lines `old`. An empty text stays empty, which removes
+/// the lines.
 #[must_use]
 pub fn ending_like<'a>(new: &'a [u8], old: &[u8], style: LineEnding) -> std::borrow::Cow<'a, [u8]> {
     let (old_ends, new_ends) = (ends(old, style), ends(new, style) || new.ends_with(b"\n"));
@@ -310,15 +310,15 @@ fn ends(text: &[u8], style: LineEnding) -> bool {
     text.last() == Some(&style.terminator())
 }
 
-/// Columns to the next tab stop.
+/// Columns from one tab stop to the next.
 const TAB_COLUMNS: usize = 8;
 
-/// The first and the last line of the block that encloses line `at`, as indices of `lines`.
+/// Returns the first and the last line of the block that encloses line `at`, as indices of `lines`.
 ///
-/// The block is the nearest line above that is indented less (a header such as `fn f() {` or `if x:`)
-/// with all that is indented more below it, the line that closes it, and the comments and attributes
-/// right above it. A line with more indented ones below it is itself such a header. Outside of all
-/// blocks it is the paragraph round the line. Blank lines count as part of what they stand in.
+/// The block is the nearest line above that is indented less (a header such as `fn f() {` or `if x:`) with all that is
+/// indented more below it, the line that closes it, and the comments and attributes right above it. A line with more
+/// indented ones below it is itself such a header. Outside of all blocks, it is the paragraph that contains the line. A
+/// blank line is part of the block that contains it.
 #[must_use]
 pub fn enclosing_block(lines: &[&[u8]], at: usize) -> (usize, usize) {
     let Some(at) = nearest_text(lines, at) else {
@@ -338,7 +338,7 @@ pub fn enclosing_block(lines: &[&[u8]], at: usize) -> (usize, usize) {
     }
 }
 
-/// The line itself, or where it is blank the next one with text, else the one before.
+/// Returns the line itself, or if it is blank the next one with text, else the one before.
 fn nearest_text(lines: &[&[u8]], at: usize) -> Option<usize> {
     let has_text = |&line: &usize| indent_at(lines, line).is_some();
     (at..lines.len()).find(has_text).or_else(|| (0..at.min(lines.len())).rev().find(has_text))
@@ -350,7 +350,7 @@ fn is_header(lines: &[&[u8]], at: usize, own: usize) -> bool {
     next.is_some_and(|next| next > own)
 }
 
-/// A header with what belongs to it.
+/// Returns the block of a header.
 fn block_of(lines: &[&[u8]], header: usize) -> (usize, usize) {
     let own = indent_at(lines, header).unwrap_or_default();
     let mut end = header;
@@ -372,7 +372,7 @@ fn block_of(lines: &[&[u8]], header: usize) -> (usize, usize) {
     (above.last().unwrap_or(header), end)
 }
 
-/// The lines round `at` up to the next blank ones.
+/// Returns the lines around `at` up to the next blank ones.
 fn paragraph(lines: &[&[u8]], at: usize) -> (usize, usize) {
     let start = (0..at).rev().take_while(|&line| indent_at(lines, line).is_some()).last();
     let end = (at..lines.len()).take_while(|&line| indent_at(lines, line).is_some()).last();
@@ -392,18 +392,18 @@ fn closes(line: &[u8]) -> bool {
         })
 }
 
-/// Returns true if a line is a comment, an attribute or a decorator of what comes next.
+/// Returns true if a line is a comment, an attribute or a decorator of the next item.
 fn belongs_below(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     [&b"//"[..], b"#", b"/*", b"*", b"@", b"--", b";;"].iter().any(|start| text.starts_with(start))
 }
 
-/// Columns before the text of line `at`; `None` where it is blank or is not there.
+/// Returns the columns before the text of line `at`; `None` if it is blank or missing.
 fn indent_at(lines: &[&[u8]], at: usize) -> Option<usize> {
     lines.get(at).and_then(|line| columns(line))
 }
 
-/// Columns before the text of a line; `None` where it is blank.
+/// Returns the columns before the text of a line; `None` if it is blank.
 fn columns(line: &[u8]) -> Option<usize> {
     let mut columns = 0;
     for byte in without_ending(line) {
@@ -512,7 +512,7 @@ mod tests {
         }
     }
 
-    /// The block round a line, both from 1.
+    /// Returns the block around a line, both from 1.
     fn around(text: &str, line: usize) -> (usize, usize) {
         let lines: Vec<&[u8]> = text.as_bytes().split_inclusive(|&byte| byte == b'\n').collect();
         let (first, last) = enclosing_block(&lines, line - 1);
