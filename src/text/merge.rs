@@ -1,4 +1,4 @@
-//! Two changes of one text, together: a three-way merge by lines.
+//! Three-way merge by lines: combines two changes of one text.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use crate::text::checked::peek;
 use crate::text::line_diff::LineDiff;
 use crate::text::{line_diff, lines};
 
-/// Why two changes are not merged.
+/// Reason why two changes cannot be merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflict {
-    /// Both touch the same lines, or lines that touch each other.
+    /// Both change the same lines, or adjacent ones.
     SameLines,
-    /// The texts have too much in them to be compared in time.
+    /// The texts are too large to be compared in time.
     TooMuch,
 }
 
-/// What becomes of a change that both sides made in the same place.
+/// Policy for a change that both sides made in the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alike {
-    /// It is made once.
+    /// It is applied once.
     Once,
     /// It is a conflict: each may have been meant in addition to the other.
     Conflict,
 }
 
-/// One side's change: lines of the base, and the lines that it has in their place.
+/// One change of a side: lines of the base, and the lines that replace them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SideChange {
     /// Lines of the base.
@@ -38,16 +38,16 @@ struct SideChange {
 }
 
 impl SideChange {
-    /// Returns true if two changes touch: they share lines, or nothing stands between them.
+    /// Returns true if two changes touch: they share lines, or have none between them.
     fn touches(&self, other: &Self) -> bool {
         self.base.start <= other.base.end && other.base.start <= self.base.end
     }
 }
 
-/// `base` with the changes of both `one` and `other`.
+/// Returns `base` with the changes of both `one` and `other`.
 ///
 /// # Errors
-/// [`Conflict`], where they cannot be told apart.
+/// Fails with a [`Conflict`] if the changes touch, or if the texts are too large.
 pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<u8>, Conflict> {
     if [base, one, other].iter().map(|text| lines::count(text)).sum::<u64>() > 2 * line_diff::LINES_MAX as u64
     {
@@ -85,31 +85,31 @@ pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<
     Ok(merged)
 }
 
-/// A place in which two changes of one text overlap: lines of the base, and of each side in their place.
+/// A place where two changes of one text overlap: lines of the base, and the lines of each side that replace them.
 struct Overlap {
     /// Lines of the base.
     base: Range<usize>,
-    /// Lines of the one side.
+    /// Lines of the first side.
     one: Range<usize>,
-    /// Lines of the other side.
+    /// Lines of the second side.
     other: Range<usize>,
 }
 
-/// What the sides of a merge are called where it shows a conflict.
+/// Names of the texts in a conflict.
 #[derive(Debug, Clone, Copy)]
 pub struct Labels<'a> {
-    /// The text that both changed.
+    /// Name of the text that both changed.
     pub base: &'a str,
-    /// The one side.
+    /// Name of the first side.
     pub one: &'a str,
-    /// The other side.
+    /// Name of the second side.
     pub other: &'a str,
 }
 
-/// The places in which `one` and `other` overlap, in the form of `git merge-file --diff3`, with the
-/// line of `one` before each; at most `bytes_max` bytes, cut at a whole line.
+/// Returns the overlaps of `one` and `other` in the format of `git merge-file --diff3`, each after the number of its
+/// first line in `one`; at most `bytes_max` bytes, cut at a whole line.
 ///
-/// Bytes that are not UTF-8 are shown lossily: this is for reading.
+/// Bytes that are not UTF-8 are shown lossily, so it is for reading only.
 #[must_use]
 pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, bytes_max: usize) -> String {
     let split = |text| lines::all(text);
@@ -139,7 +139,7 @@ fn show(text: &mut String, lines: &[&[u8]], range: Range<usize>) {
     }
 }
 
-/// The whole lines at the beginning of `text` that fit into `bytes_max` bytes, and that more were left out.
+/// Returns the whole lines at the start of `text` that fit into `bytes_max` bytes, and a note if some were cut.
 fn cut(text: String, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text;
@@ -154,7 +154,7 @@ fn cut(text: String, bytes_max: usize) -> String {
     kept + "... more was left out\n"
 }
 
-/// Where the changes of two sides overlap.
+/// Returns the overlaps of the changes of two sides.
 fn overlaps(ones: &[SideChange], others: &[SideChange], sides: (&[&[u8]], &[&[u8]])) -> Vec<Overlap> {
     let mut found = Vec::new();
     let (mut ones_left, mut others_left) = (ones, others);
@@ -168,7 +168,7 @@ fn overlaps(ones: &[SideChange], others: &[SideChange], sides: (&[&[u8]], &[&[u8
             *left = peek(left, 1..);
             continue;
         }
-        // What touches any change of the group belongs to it.
+        // A change that touches any change of the group joins it.
         let mut group = SideChange { base: theirs.base.clone(), new: 0..0 };
         let (mut mine_count, mut their_count) = (0, 0);
         loop {
@@ -195,7 +195,7 @@ fn overlaps(ones: &[SideChange], others: &[SideChange], sides: (&[&[u8]], &[&[u8
     found
 }
 
-/// The lines that a side has in place of lines of the base, given its changes there.
+/// Returns the lines of a side that replace lines of the base, given its changes there.
 fn lines_of(changes: &[SideChange], base: &Range<usize>) -> Range<usize> {
     let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return 0..0 };
     let before = first.base.start - base.start;
@@ -203,16 +203,16 @@ fn lines_of(changes: &[SideChange], base: &Range<usize>) -> Range<usize> {
     first.new.start - before..last.new.end + after
 }
 
-/// Adds some of several lines.
+/// Adds a range of lines.
 fn push(text: &mut Vec<u8>, lines: &[&[u8]], range: Range<usize>) -> Result<(), Conflict> {
-    // The changes of each side are in order, and touch none of the other's.
+    // The changes of each side are in order, and do not touch those of the other.
     for line in lines.get(range).ok_or(Conflict::SameLines)? {
         text.extend_from_slice(line);
     }
     Ok(())
 }
 
-/// One side's changes in order.
+/// Returns the changes of one side in order.
 fn changes(base: &[&[u8]], new: &[&[u8]]) -> Result<Vec<SideChange>, Conflict> {
     let LineDiff { ops, is_coarse } = line_diff::diff(base, new);
     if is_coarse {
@@ -223,7 +223,7 @@ fn changes(base: &[&[u8]], new: &[&[u8]]) -> Result<Vec<SideChange>, Conflict> {
 }
 
 impl Conflict {
-    /// The refusal of a merge into the file at `shown`.
+    /// Returns the error for a merge into the file at `shown`.
     #[must_use]
     pub fn error(self, shown: &str) -> Error {
         match self {
@@ -240,11 +240,11 @@ impl Conflict {
     }
 }
 
-/// Longest time for one comparison; what is then still open counts as changed.
+/// Time limit for one comparison; all that is not compared by then counts as changed.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
-/// What `theirs` would be without the change that made `mine` of `base`: that change is taken back
-/// wherever others left its lines as they were. Where they changed them, theirs counts.
+/// Undoes a change, from `base` to `mine`, in `theirs`: each hunk is reverted unless others changed its lines since. In
+/// that case their lines stay.
 #[must_use]
 pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
     let split = |text| lines::all(text);
@@ -254,7 +254,7 @@ pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
     let (mut taken_back, mut others) = (taken_back.iter().peekable(), others.iter().peekable());
     let mut at = 0;
     loop {
-        // What others changed first ends before what is taken back begins, or reaches into it.
+        // Take the change that ends first; skip a hunk that overlaps a change of others.
         let own = match (taken_back.peek(), others.peek()) {
             (None, None) => break,
             (Some(_), None) => true,
@@ -268,7 +268,7 @@ pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
         let (next, text) = if own { (taken_back.next(), &base) } else { (others.next(), &theirs) };
         let Some(piece) = next else { break };
         if piece.base.start < at {
-            // It reached into another that was kept.
+            // It overlaps one that was already kept.
             continue;
         }
         carried.extend(mine.get(at..piece.base.start).into_iter().flatten());
@@ -279,12 +279,12 @@ pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
     carried.concat()
 }
 
-/// Returns true if two changes of one text touch the same lines, or insert at the same place.
+/// Returns true if two changes of one text share lines, or insert at the same place.
 fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
     one == other || (one.start < other.end && other.start < one.end)
 }
 
-/// Where two texts differ, in order.
+/// Returns the differences of two texts, in order.
 fn pieces(old: &[&[u8]], new: &[&[u8]]) -> Vec<SideChange> {
     let until = Instant::now() + TIME_MAX;
     line_diff::of_lines(old, new, Some(until))
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(merge(base, new, new, Alike::Conflict), Err(Conflict::SameLines));
     }
 
-    /// Some of the lines changed, removed, or followed by new ones; no line twice.
+    /// Returns the lines with some changed, removed, or followed by new ones; no line twice.
     fn changed(random: &mut Random, base: &[String], side: char) -> String {
         let mut text = String::new();
         for (number, line) in base.iter().enumerate() {
@@ -373,7 +373,7 @@ mod tests {
                     assert_eq!(ours, theirs, "{one:?} {other:?}");
                     merged += 1;
                 }
-                // Ours may refuse what stands close together; it never merges what diffy would not.
+                // Our merge may refuse changes close together, but never merges what diffy refuses.
                 (Ok(_), Err(_)) => panic!("merged a conflict: {one:?} {other:?}"),
                 (Err(_), _) => conflicts += 1,
             }
@@ -386,7 +386,7 @@ mod tests {
         for (base, mine, theirs, wanted) in [
             ("1\n2\n3\n4\n", "1\nB\n3\n4\n", "1\nB\n3\nD\n", "1\n2\n3\nD\n"),
             ("1\n2\n3\n", "1\nB\n3\n", "1\nB\n3\n", "1\n2\n3\n"),
-            // Lines that others changed again are theirs.
+            // Lines that others changed as well stay.
             ("1\n2\n3\n", "1\nB\n3\n", "1\nC\n3\n", "1\nC\n3\n"),
             ("1\n2\n3\n", "1\nB\n3\n", "1\n2\n3\n", "1\n2\n3\n"),
             ("1\n3\n", "1\n2\n3\n", "0\n1\n2\n3\n4\n", "0\n1\n3\n4\n"),

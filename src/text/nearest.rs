@@ -1,8 +1,8 @@
-//! Where a text that was not found nearly stands, and what differs there.
+//! The region most similar to a text that was not found, and how it differs.
 //!
-//! Lines that are the same, blanks at their ends aside, say where the text should stand; rare ones
-//! first, and only so many that the work stays in proportion to the file. Where they say too little, the
-//! letters of its longest lines decide. The region then is as long as what stands there: from the first
+//! Equal lines, ignoring blanks at their ends, vote for the place of the text: rare ones first, and only so many that
+//! the work stays proportional to the file. If they are not enough, the characters of its longest lines decide. The
+//! region extends from the first line that agrees to the last one, and beyond these as far as lines are similar.
 //! line that agrees to the last one, and beyond these as far as lines are alike.
 
 use std::collections::HashMap;
@@ -14,34 +14,34 @@ use crate::text::checked::{peek, peek_str};
 use crate::text::lines::common_start;
 use crate::text::{escaped, likeness, line_diff, lines, omission};
 
-/// Pairs of bytes in the candidates that are compared character by character; the first one always is.
+/// Pairs of bytes in the candidates that are compared by characters; the first candidate is always compared.
 const PAIRS_MAX: usize = 100_000_000;
-/// Lines of such a place that are compared.
+/// Lines of a region that are compared by characters.
 const REGION_LINES_MAX: usize = 30;
-/// Lines on either side of where a text should stand in which it may begin and end.
+/// Lines by which a region may begin or end before or after the expected place.
 const SLACK_LINES: usize = 10;
-/// Characters shown of a line, and compared.
+/// Characters of a line that are shown and compared.
 const LINE_CHARACTERS_MAX: usize = 160;
-/// What stands in a difference where the file ends without the line ending that was looked for.
+/// Line in a difference that marks a missing final line ending.
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
-/// The region that is most like a text.
+/// Region most similar to a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearest {
-    /// Its first line, from 1.
+    /// First line, from 1.
     pub start_line: u64,
-    /// Its last line.
+    /// Last line.
     pub end_line: u64,
-    /// How alike it is, 0 to 1.
+    /// Similarity, 0 to 1.
     pub ratio: f32,
-    /// Where it first differs: a line of the file and a column of it, in bytes from 1.
+    /// First difference: a line of the file and a column in it, in bytes from 1.
     pub first_difference: (u64, usize),
-    /// What differs: wanted lines after `-`, the file's after `+`, with tabs (`→`), carriage
-    /// returns (`␍`) and trailing blanks (`·`) made visible.
+    /// Differing lines: wanted ones after `-`, those of the file after `+`, with tabs (`→`), carriage returns (`␍`) and
+    /// trailing blanks (`·`) made visible.
     pub difference: String,
 }
 
-/// The region of `body` most like `wanted`, if any is worth showing.
+/// Returns the region of `body` most similar to `wanted`, if one is similar enough to show.
 #[must_use]
 pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
     let (file, wanted_lines) = (Lines::of(body), Lines::of(wanted));
@@ -52,7 +52,7 @@ pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
     compared(&file, &wanted_lines, region)
 }
 
-/// The region of `body` from line `first` to line `last`, compared with `wanted`.
+/// Returns the region of `body` from line `first` to line `last`, compared with `wanted`.
 #[must_use]
 pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<Nearest> {
     let index = |line: u64| usize::try_from(line).ok();
@@ -61,14 +61,14 @@ pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<Nea
 
 /// The lines of a text.
 struct Lines<'a> {
-    /// Each without its ending: matching is blind to that.
+    /// Lines without their endings, which matching ignores.
     bare: Vec<&'a [u8]>,
     /// True if the last one has an ending.
     is_ended: bool,
 }
 
 impl<'a> Lines<'a> {
-    /// The lines of a text.
+    /// Splits a text into lines.
     fn of(text: &'a [u8]) -> Self {
         let terminator = lines::terminator(text);
         let bare = text.split_inclusive(|&byte| byte == terminator).map(|line| {
@@ -83,13 +83,13 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A region, compared with what was wanted.
+/// Compares a region with the wanted text.
 fn compared(file: &Lines<'_>, wanted: &Lines<'_>, lines: Range<usize>) -> Option<Nearest> {
     let start = lines.start;
     let region = file.bare.get(lines.clone())?;
     let ops = line_diff::diff(&wanted.bare, region).ops;
     let mut difference = difference(&wanted.bare, region, ops.clone());
-    // The end of the file is a difference that no line shows.
+    // No line shows that the final line ending is missing.
     if wanted.is_ended && !file.is_ended && lines.end == file.bare.len() {
         difference.push_str(NO_NEWLINE);
     }
@@ -108,7 +108,7 @@ fn compared(file: &Lines<'_>, wanted: &Lines<'_>, lines: Range<usize>) -> Option
     })
 }
 
-/// How much of both texts is the same, by lines, 0 to 1.
+/// Returns the share of lines that both texts have in common, 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "a share of so many lines need not be exact")]
 fn share_kept(ops: &[DiffOp], lines: usize) -> f32 {
     let kept: usize =
@@ -116,36 +116,35 @@ fn share_kept(ops: &[DiffOp], lines: usize) -> f32 {
     2.0 * kept as f32 / lines.max(1) as f32
 }
 
-/// Where a region that begins at line `start`, from 0, first differs from what was wanted.
+/// Returns the first difference of a region that begins at line `start`, from 0, from the wanted text.
 fn first_difference(wanted: &[&[u8]], region: &[&[u8]], start: usize) -> (u64, usize) {
     let same = wanted.iter().zip(region).take_while(|(one, other)| one == other).count();
     let (index, column) = match (wanted.get(same), region.get(same)) {
         (Some(one), Some(other)) => (same, common_start(one, other) + 1),
-        // All of the region is as it was wanted: what is missing would come after it.
+        // All of the region agrees: the missing lines would follow it.
         _ => (region.len().saturating_sub(1), region.last().map_or(0, |last| last.len()) + 1),
     };
     ((start + index) as u64 + 1, column)
 }
 
-/// Lines of the file that are compared character by character.
+/// Lines of the file that are compared by characters.
 const CLOSE_LOOKS_MAX: usize = 200;
-/// Lines of the text looked for that vote for a place.
+/// Lines of the old text that vote for a place.
 const VOTING_LINES_MAX: usize = 2000;
-/// Votes that are counted.
+/// Votes that are counted at most.
 const VOTES_MAX: usize = 500_000;
-/// What the vote of a line weighs that stands once in both texts.
+/// Weight of the vote of a line that occurs once in both texts.
 const WEIGHT: usize = 1 << 20;
-/// The longest lines of the text looked for, for each of which the most similar one is looked for.
+/// Number of the longest lines of the old text whose most similar lines are searched.
 const LONGEST_LINES: usize = 3;
-/// Places with as many votes that are compared character by character.
+/// Places with equal votes that are compared by characters.
 const STARTS_MAX: usize = 50;
-/// How alike a line must be to be worth showing, 0 to 1.
+/// Minimum similarity of a region that is shown, 0 to 1.
 const RATIO_MIN: f32 = 0.5;
 
-/// The first line of the region most like `wanted`.
+/// Returns the first line of the region most similar to `wanted`.
 ///
-/// Lines that agree vote for where the others should stand. Where few do, or for several places, the
-/// characters decide.
+/// Equal lines vote for the place. If few lines vote, or they vote for several places, the characters decide.
 pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
     let (votes, mut starts) = by_votes(file, wanted);
     let voters = wanted.iter().filter(|line| may_vote(line)).count();
@@ -171,16 +170,16 @@ pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
         .map(|(_, start)| start)
 }
 
-/// Returns true if a line tells anything of where it stands.
+/// Returns true if a line has a letter, a digit or a byte that is not ASCII, so that it says something about its place.
 pub(super) fn may_vote(line: &[u8]) -> bool {
     line.iter().any(u8::is_ascii_alphanumeric) || !line.is_ascii()
 }
 
-/// The starts for which the most lines of `wanted` stand where they should, blanks at both ends
-/// aside, and how many these are.
+/// Returns the starts at which most lines of `wanted` match, ignoring blanks at both ends, and the number of these
+/// lines.
 ///
-/// Each line votes for as many starts as it stands in places of both texts; those that vote for the
-/// fewest come first, until there are [`VOTES_MAX`] votes.
+/// Each line votes for one start per pair of its occurrences in both texts. The lines with the fewest votes go first,
+/// until there are [`VOTES_MAX`] votes.
 fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> (usize, Vec<usize>) {
     let mut voters: HashMap<&[u8], (Vec<usize>, usize)> = HashMap::new();
     for (offset, line) in wanted.iter().enumerate().take(VOTING_LINES_MAX) {
@@ -220,17 +219,17 @@ fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> (usize, Vec<usize>) {
     (most, heaviest(&votes, SLACK_LINES.min(wanted.len())))
 }
 
-/// The votes for one start.
+/// Votes for one start.
 #[derive(Debug, Clone, Copy, Default)]
 struct Votes {
-    /// How many lines.
+    /// Number of lines.
     count: usize,
-    /// How much they say: a line that is rare in both texts says more.
+    /// Total weight: a line that is rare in both texts weighs more.
     weight: usize,
 }
 
-/// Of starts in order, those that have about the most votes, with those of the starts near them: lines that
-/// are missing or too many move the votes of the lines behind them.
+/// Returns the starts with about the most votes, in order. Votes for nearby starts are added: missing or extra lines
+/// shift the votes of the lines after them.
 fn heaviest(votes: &[(usize, Votes)], slack: usize) -> Vec<usize> {
     let (mut sum, mut from, mut to) = (0, 0, 0);
     let weight_at = |at: usize| votes.get(at).map(|(start, votes)| (*start, votes.weight));
@@ -253,7 +252,7 @@ fn heaviest(votes: &[(usize, Votes)], slack: usize) -> Vec<usize> {
     pooled.into_iter().map(|(.., start)| start).collect()
 }
 
-/// The starts at which the longest lines of `wanted` have their most similar lines.
+/// Returns the starts at which the longest lines of `wanted` meet their most similar lines.
 fn by_likeness(file: &[&[u8]], wanted: &[&[u8]]) -> Vec<usize> {
     let mut longest: Vec<(usize, &[u8])> =
         wanted.iter().take(VOTING_LINES_MAX).map(|line| line.trim_ascii()).enumerate().collect();
@@ -265,7 +264,7 @@ fn by_likeness(file: &[&[u8]], wanted: &[&[u8]]) -> Vec<usize> {
     starts
 }
 
-/// The line of the file most like a line, if any is worth showing.
+/// Returns the line of the file most similar to a line, if it is similar enough to show.
 fn most_similar(file: &[&[u8]], line: &[u8]) -> Option<usize> {
     let counts = letter_counts(line);
     let mut candidates: Vec<(u32, usize)> = Vec::with_capacity(2 * CLOSE_LOOKS_MAX);
@@ -290,7 +289,7 @@ fn most_similar(file: &[&[u8]], line: &[u8]) -> Option<usize> {
         .map(|(_, number)| number)
 }
 
-/// How often each byte, folded to 64 classes, occurs in the first characters of a line.
+/// Counts each byte, folded to 64 classes, in the first characters of a line.
 fn letter_counts(line: &[u8]) -> [u8; 64] {
     let mut counts = [0_u8; 64];
     for byte in line.iter().take(LINE_CHARACTERS_MAX) {
@@ -301,24 +300,24 @@ fn letter_counts(line: &[u8]) -> [u8; 64] {
     counts
 }
 
-/// How many letters two lines do not share.
+/// Returns how many letters two lines do not share.
 fn distance(one: &[u8; 64], other: &[u8; 64]) -> u32 {
     one.iter().zip(other).map(|(mine, theirs)| u32::from(mine.abs_diff(*theirs))).sum()
 }
 
-/// Lines from such a start on that are compared closely where none agrees.
+/// Lines after such a start that are compared by characters if no line agrees.
 const CLOSE_LINES: usize = 20;
-/// Lines of a text with a part left out that it may span.
+/// Longest region, in lines, for a text with an omitted part.
 const ELIDED_LINES_MAX: usize = 2000;
-/// Places of the text before the part left out that are looked at.
+/// Places of the text before an omitted part that are checked.
 const ELIDED_PLACES_MAX: usize = 100;
-/// Bytes that the text before and after a part left out must have.
+/// Minimum bytes of the text before and after an omitted part.
 const ELIDED_BYTES_MIN: usize = 4;
-/// How alike two lines must be to be taken for one another beside lines that agree, 0 to 1.
+/// Minimum similarity of two lines next to equal ones, 0 to 1.
 const BESIDE_RATIO_MIN: f32 = 0.4;
 
-/// The lines that `wanted` stands for, where it should begin at line `start`: from the first that
-/// agrees to the last one, and beside these as many as are alike.
+/// Returns the lines that `wanted` matches if it begins at line `start`: from the first equal line to the last one, and
+/// adjacent ones as long as they are similar.
 pub(super) fn as_long_as_there(file: &[&[u8]], wanted: &[&[u8]], start: usize) -> Range<usize> {
     let own: Vec<&[u8]> = wanted.iter().map(|line| line.trim_ascii()).collect();
     let there = |at: usize| file.get(at).map(|line| line.trim_ascii());
@@ -359,7 +358,7 @@ pub(super) fn as_long_as_there(file: &[&[u8]], wanted: &[&[u8]], start: usize) -
     with_moved_lines(file, &own, top - before..bottom + after)
 }
 
-/// A region with the lines beside it that are wanted as well, only in another order.
+/// Extends a region by adjacent lines that are also wanted, only in another order.
 fn with_moved_lines(file: &[&[u8]], own: &[&[u8]], region: Range<usize>) -> Range<usize> {
     let mut missing: HashMap<&[u8], usize> = HashMap::new();
     for line in own.iter().filter(|line| may_vote(line)) {
@@ -383,14 +382,14 @@ fn with_moved_lines(file: &[&[u8]], own: &[&[u8]], region: Range<usize>) -> Rang
     start..end
 }
 
-/// Returns true if one line may stand for the other.
+/// Returns true if two lines are similar enough to match.
 fn are_alike(one: &[u8], other: &[u8]) -> bool {
     let (one, other) = (text_of(one), text_of(other));
     one == other
         || (!one.is_empty() && !other.is_empty() && likeness::ratio(&one, &other) >= BESIDE_RATIO_MIN)
 }
 
-/// The lines of a text out of whose middle something is left, by what it begins and ends with.
+/// Returns the lines that match a text with an omitted middle, by its start and its end.
 pub(super) fn elided(body: &[u8], wanted: &[u8], file: &[&[u8]]) -> Option<Range<usize>> {
     let (head, tail) = omission::around_ellipsis(wanted)?;
     let first = lines::lines(head).map(<[u8]>::trim_ascii).find(|line| !line.is_empty())?;
@@ -400,7 +399,7 @@ pub(super) fn elided(body: &[u8], wanted: &[u8], file: &[&[u8]]) -> Option<Range
     {
         return None;
     }
-    // The whole of the head says more than its first line, but holds line endings.
+    // The whole head is more specific than its first line, but it contains line endings.
     let whole = head.trim_ascii();
     let needle = if memchr::memmem::find(body, whole).is_some() { whole } else { first };
     let mut starts = Vec::with_capacity(file.len());
@@ -425,28 +424,28 @@ pub(super) fn elided(body: &[u8], wanted: &[u8], file: &[&[u8]]) -> Option<Range
     best
 }
 
-/// Lines shown of a difference.
+/// Lines of a difference that are shown.
 const LINES_SHOWN_MAX: usize = 12;
-/// Bytes of a line that are looked at to show so many characters.
+/// Bytes of a line that are read to show its first characters.
 const LINE_BYTES_MAX: usize = 8 * LINE_CHARACTERS_MAX;
 
-/// The first characters of a line, for comparing.
+/// Returns the first characters of a line, to compare them.
 pub(super) fn text_of(line: &[u8]) -> String {
     String::from_utf8_lossy(shortened(line)).chars().take(LINE_CHARACTERS_MAX).collect()
 }
 
-/// A line, or as much of it as is shown at most.
+/// Returns as much of a line as is shown at most.
 pub(super) fn shortened(line: &[u8]) -> &[u8] {
     line.get(..LINE_BYTES_MAX).unwrap_or(line)
 }
 
-/// Lines as a reader sees them, one after the other.
+/// Returns lines as a reader sees them, one after the other.
 pub(super) fn visible_lines(lines: &[&[u8]]) -> String {
     lines.iter().map(|line| visible(line) + "\n").collect()
 }
 
-/// A line with its tabs, carriage returns, trailing and odd blanks, what is never seen, and bytes that
-/// are no text made visible; the CR of CR LF is none of these, since matching is blind to it.
+/// Returns a line with tabs, carriage returns, trailing and odd blanks, invisible characters and invalid bytes made
+/// visible. The CR of CR LF is not shown, since matching ignores it.
 #[must_use]
 pub fn visible(line: &[u8]) -> String {
     let body = line.strip_suffix(b"\n").map_or(line, |body| body.strip_suffix(b"\r").unwrap_or(body));
@@ -460,7 +459,7 @@ pub fn visible(line: &[u8]) -> String {
     }
 }
 
-/// The lines that differ, with one unchanged line round each.
+/// Returns the lines that differ, with one unchanged line around each.
 pub(super) fn difference(wanted: &[&[u8]], region: &[&[u8]], ops: Vec<DiffOp>) -> String {
     let groups = group_diff_ops(ops, 1);
     let changes = groups.iter().flatten().flat_map(|op| {
@@ -524,13 +523,13 @@ mod tests {
             let near = nearest(body.as_bytes(), wanted.as_bytes()).unwrap();
             (near.start_line, near.end_line)
         };
-        // A line is missing in the text looked for; three are in it that the file does not have.
+        // The old text lacks a line; then it has three that are not in the file.
         assert_eq!(near(lines(10, 20).concat().replace("statement_number_13();\n", "")), (10, 20));
         assert_eq!(near(lines(10, 12).concat() + "invented\nby\nsomeone\n"), (10, 12));
         let mut wanted = lines(10, 20);
         wanted.insert(4, "invented();\nby();\n".to_owned());
         assert_eq!(near(wanted.concat()), (10, 20));
-        // What is left out of the middle is no difference of the ends.
+        // An omitted middle is not a difference.
         assert_eq!(near("statement_number_5();\n...\nstatement_number_30();\n".to_owned()), (5, 30));
         assert_eq!(near("statement_number_5();\n  …\nstatement_number_7();\n".to_owned()), (5, 7));
     }
@@ -547,7 +546,7 @@ mod tests {
     fn line_endings_alone_are_no_difference() {
         let near = nearest(b"one\rtwo\rthree\r", b"one\ntwx\nthree\n").unwrap();
         assert_eq!((near.difference.as_str(), near.first_difference), (" one\n-twx\n+two\n three\n", (2, 3)));
-        // But the lack of one is.
+        // But a missing line ending is.
         let near = nearest(b"one\ntwo", b"two\n").unwrap();
         assert_eq!(
             (near.difference.as_str(), near.first_difference),

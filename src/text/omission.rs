@@ -1,15 +1,15 @@
-//! Lines that stand for text left out, such as `// ... existing code ...`.
+//! Lines that mark omitted text, such as `// ... existing code ...`.
 
-/// What a line says of the text that it stands for.
+/// How certain a marker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Marker {
-    /// It may be a marker, where one is expected: dots alone, or words between dots.
+    /// It may be a marker if one is expected: only dots, or words between dots.
     Possible,
-    /// It says that something is left out, which no program or text would say of itself.
+    /// It says that something is omitted, as no program or text would.
     Certain,
 }
 
-/// Comments with an end, the longer ones before those that they begin with.
+/// Comments with an end; a longer one comes before its own prefix.
 const ENCLOSED: [(&str, &str); 14] = [
     ("<!--", "-->"),
     ("<%--", "--%>"),
@@ -26,14 +26,14 @@ const ENCLOSED: [(&str, &str); 14] = [
     ("@*", "*@"),
     ("\"\"\"", "\"\"\""),
 ];
-/// What begins a comment up to the end of the line.
+/// Starts of a comment up to the end of the line.
 const OPENERS: [&str; 15] =
     ["//", "#", "--", ";", "%", "*", "'", "\"", "!", "::", "REM ", "rem ", "dnl ", ".\\\"", "\\ "];
 /// Words in a marker at most.
 const WORDS_MAX: usize = 12;
-/// Words of its own that a marker with dots at one end may have beside those of [`VOCABULARY`].
+/// Words that are not in [`VOCABULARY`], at most, in a marker with dots at one end.
 const OWN_WORDS_MAX: usize = 2;
-/// One of these says that something is left out.
+/// Words that say that something is omitted; a marker needs one of them.
 const KEYS: [&str; 14] = [
     "existing",
     "unchanged",
@@ -50,7 +50,7 @@ const KEYS: [&str; 14] = [
     "as before",
     "stays the same",
 ];
-/// The words that such a marker is made of.
+/// Words of such a marker.
 const VOCABULARY: &str = " a above all and are as attributes before below body brevity change changes class \
     code component config configuration content contents data definitions document elided entries etc \
     existing fields file for from function functions handlers here html implementation implementations \
@@ -59,7 +59,7 @@ const VOCABULARY: &str = " a above all and are as attributes before below body b
     settings shown snipped stay stays struct test tests text that the their this to types unaltered \
     unchanged unmodified up variables with ";
 
-/// What kind of marker a line is, if it is nothing but one.
+/// Returns how certain a marker is, if the line contains nothing else.
 #[must_use]
 pub fn marker(line: &[u8]) -> Option<Marker> {
     let line = std::str::from_utf8(line).ok()?.trim();
@@ -84,13 +84,13 @@ pub fn marker(line: &[u8]) -> Option<Marker> {
     }
 }
 
-/// What kind of marker the words beside the dots make.
+/// Returns how certain a marker with these words is.
 fn worded(words: &str, has_both_dots: bool, is_comment: bool, is_bracketed: bool) -> Option<Marker> {
     let lower = words.to_lowercase();
     let list: Vec<&str> =
         lower.split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '-' | '`')).collect();
     let list: Vec<&str> = list.into_iter().filter(|word| !word.is_empty()).collect();
-    // A sentence or code has other characters beside words.
+    // A sentence or code has other characters between its words.
     let is_prose = lower.chars().all(|letter| letter.is_alphanumeric() || " _-`'/,&:()".contains(letter));
     if list.is_empty() || list.len() > WORDS_MAX || !is_prose {
         return None;
@@ -112,7 +112,7 @@ fn worded(words: &str, has_both_dots: bool, is_comment: bool, is_bracketed: bool
     }
 }
 
-/// Returns true if the first or the last words say that something is left out, as no sentence would.
+/// Returns true if the first or the last words say that something is omitted, as no sentence would.
 fn says_so_at_an_end(words: &[&str]) -> bool {
     let first = words.iter().find(|word| !matches!(**word, "the" | "all" | "other" | "and" | "keep"));
     let begins = first.is_some_and(|word| matches!(*word, "rest" | "existing" | "remaining"));
@@ -125,7 +125,7 @@ fn says_so_at_an_end(words: &[&str]) -> bool {
     begins || ends
 }
 
-/// What stands inside a comment that is the whole line.
+/// Returns the text inside a comment that is the whole line.
 fn uncommented(line: &str) -> Option<&str> {
     let enclosed =
         ENCLOSED.iter().find_map(|(open, close)| line.strip_prefix(open)?.strip_suffix(close)).map(str::trim);
@@ -137,7 +137,7 @@ fn uncommented(line: &str) -> Option<&str> {
     enclosed.or_else(to_the_end)
 }
 
-/// What stands inside a pair of brackets.
+/// Returns the text inside a pair of brackets.
 fn unbracketed(text: &str) -> Option<&str> {
     [('(', ')'), ('[', ']'), ('<', '>'), ('{', '}')]
         .into_iter()
@@ -145,7 +145,7 @@ fn unbracketed(text: &str) -> Option<&str> {
         .map(str::trim)
 }
 
-/// A text without the dots at one of its ends, and whether there were any.
+/// Returns a text without the dots at one of its ends, and whether it had any.
 fn without_dots<'a>(
     text: &'a str,
     strip: fn(&'a str, &'static str) -> Option<&'a str>,
@@ -164,8 +164,7 @@ fn without_dots<'a>(
     (trim(rest), found)
 }
 
-/// What stands before and after the part that a text leaves out of its middle, shown by `...` or `…`;
-/// `None` where it leaves out none there.
+/// Returns the text before and after an omitted middle, marked by `...` or `…`; `None` if nothing is omitted there.
 #[must_use]
 pub fn around_ellipsis(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let find = |mark: &[u8]| {
@@ -175,7 +174,7 @@ pub fn around_ellipsis(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = marks.iter().flatten().map(|mark| mark.0).min()?;
     let end = marks.iter().flatten().map(|mark| mark.1).max()?;
     let (head, tail) = (text.get(..start)?, text.get(end..)?);
-    // The signs of a comment before the dots are not the file's.
+    // Comment signs before the dots are not in the file.
     let head_line = head.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let is_comment = head.get(head_line..)?.iter().all(|byte| !byte.is_ascii_alphanumeric());
     let head = if is_comment { head.get(..head_line)? } else { head };
@@ -184,8 +183,7 @@ pub fn around_ellipsis(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (!head.trim_ascii().is_empty() && !tail.trim_ascii().is_empty()).then_some((head, tail))
 }
 
-/// The first line of `new` that stands for text left out, which `old` has not: its number, from 1,
-/// and its text.
+/// Returns the first line of `new` that marks omitted text and is not in `old`: its number, from 1, and its text.
 #[must_use]
 pub fn first_omission<'a>(new: &'a [u8], old: &[u8]) -> Option<(usize, &'a [u8])> {
     let is_known = |marker: &[u8]| {

@@ -1,8 +1,7 @@
-//! Replacing text exactly, blind to line endings alone.
+//! Exact replacement of text, ignoring only line endings.
 //!
-//! LF in the text looked for meets CR LF in the file and the other way round, and in a file whose
-//! lines all end in CR alone it meets that. Everything else must agree byte for byte. The new text
-//! takes the endings of the lines it replaces; no other byte changes.
+//! LF in the old text matches CR LF in the file and vice versa, and CR in a file with only CR endings. Everything else
+//! must match byte for byte. The new text takes the endings of the lines that it replaces; no other byte changes.
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
@@ -16,15 +15,14 @@ use crate::text::find::Occurrences;
 use crate::text::lines::LineEnding;
 use crate::text::{line_diff, lines};
 
-/// From so many places on a text is written piece by piece: their pieces would take more memory than
-/// the text.
+/// Number of places from which a text is written directly: its pieces would take more memory than the text.
 const PIECES_MAX: usize = 1 << 14;
 
-/// A text whose line endings are all LF, and the way back to the original.
+/// A text with LF line endings only, and a map to the original.
 pub struct Flat<'a> {
-    /// The flattened text.
+    /// Flattened text.
     pub text: Cow<'a, [u8]>,
-    /// Where in it an LF stands for CR LF, ascending.
+    /// Offsets in it at which an LF replaces CR LF, ascending.
     pairs: Vec<usize>,
 }
 
@@ -42,7 +40,7 @@ impl<'a> Flat<'a> {
         let mut text = Vec::with_capacity(body.len());
         let mut pairs = Vec::new();
         let mut rest = body;
-        // Each CR before an LF is left out.
+        // Omit each CR before an LF.
         while let Some((head, tail)) =
             memchr::memmem::find(rest, b"\r\n").and_then(|at| rest.split_at_checked(at))
         {
@@ -54,19 +52,19 @@ impl<'a> Flat<'a> {
         Self { text: Cow::Owned(text), pairs }
     }
 
-    /// The original offset of a flattened one; that of the CR where an LF stands for CR LF.
+    /// Returns the original offset of a flattened one; that of the CR if an LF replaces CR LF.
     #[must_use]
     pub fn original(&self, offset: usize) -> usize {
         offset + self.pairs.partition_point(|&pair| pair < offset)
     }
 
-    /// The flattened offset of an original one.
+    /// Returns the flattened offset of an original one.
     #[must_use]
     pub fn flattened(&self, offset: usize) -> usize {
         let (mut low, mut high) = (0, self.pairs.len());
         while low < high {
             let middle = usize::midpoint(low, high);
-            // Before this pair stand as many others, each with a byte more.
+            // Each pair before this one adds one byte.
             let is_before = self.pairs.get(middle).is_some_and(|pair| pair + middle < offset);
             (low, high) = if is_before { (middle + 1, high) } else { (low, middle) };
         }
@@ -74,8 +72,8 @@ impl<'a> Flat<'a> {
     }
 }
 
-/// The text looked for, or to be put there, with its line endings flattened as those of the file
-/// `body` are: CR alone is an ending only in a file that has no other.
+/// Flattens the line endings of an old or a new text as in the file `body`: CR alone is an ending only in a file that
+/// has no other.
 #[must_use]
 pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
     if memchr::memchr(b'\r', needle).is_none() {
@@ -88,28 +86,27 @@ pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
     Cow::Owned(flat.text.into_owned())
 }
 
-/// Returns true if two texts differ in nothing but their line endings.
+/// Returns true if two texts differ only in their line endings.
 #[must_use]
 pub fn same_but_for_endings(one: &[u8], other: &[u8]) -> bool {
     Flat::of(one).text == Flat::of(other).text
 }
 
-/// Every place in `body` where `needle` stands, as ranges of its bytes. Places may overlap.
+/// Returns every place of `needle` in `body`, as byte ranges. Places may overlap.
 ///
-/// With `word`, only places that are not part of a longer word: letters, digits and `_` of any
-/// script, as for `grep -w`.
+/// With `word`, it skips places inside a longer word: letters, digits and `_` of any script, as for `grep -w`.
 #[must_use]
 pub fn places(body: &[u8], needle: &[u8], word: bool) -> Vec<Range<usize>> {
     places_in(&Flat::of(body), &flat_needle(needle, body), word)
 }
 
-/// The same of flattened texts.
+/// Returns every place of `needle` in a flattened text.
 #[must_use]
 pub fn places_in(flat: &Flat<'_>, needle: &[u8], word: bool) -> Vec<Range<usize>> {
     each_place(flat, needle, word).collect()
 }
 
-/// The same, one by one.
+/// Iterates over the places of `needle` in a flattened text.
 pub fn each_place<'t>(
     flat: &'t Flat<'_>,
     needle: &'t [u8],
@@ -120,13 +117,13 @@ pub fn each_place<'t>(
     wanted.map(|place| flat.original(place.start)..flat.original(place.end))
 }
 
-/// The places that can be replaced together: each begins after the one before ends.
+/// Returns the places that can be replaced together: each begins after the end of the last one.
 #[must_use]
 pub fn without_overlaps(places: &[Range<usize>]) -> Vec<Range<usize>> {
     apart(places.iter().cloned()).collect()
 }
 
-/// The same, one by one.
+/// Iterates over the places that can be replaced together.
 pub fn apart(places: impl Iterator<Item = Range<usize>>) -> impl Iterator<Item = Range<usize>> {
     let mut end = 0;
     places.filter(move |place| {
@@ -145,25 +142,25 @@ fn is_word(text: &[u8], range: Range<usize>) -> bool {
     !before.is_some_and(is_word_character) && !after.is_some_and(is_word_character)
 }
 
-/// Returns true if a character belongs to a word.
+/// Returns true for a word character.
 fn is_word_character(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// The first character of a text, if it is UTF-8 there.
+/// Returns the first character of a text, if it is UTF-8 there.
 fn first_character(text: &[u8]) -> Option<char> {
     let start = text.get(..text.len().min(4))?;
     start.utf8_chunks().next()?.valid().chars().next()
 }
 
-/// The last character of a text, if it is UTF-8 there.
+/// Returns the last character of a text, if it is UTF-8 there.
 fn last_character(text: &[u8]) -> Option<char> {
     let end = text.get(text.len().saturating_sub(4)..)?;
     let last = end.utf8_chunks().last()?;
     if last.invalid().is_empty() { last.valid().chars().next_back() } else { None }
 }
 
-/// The lines, from 1, of the first `listed_max` ranges, which ascend: the first and the last of each.
+/// Returns the first and last lines, from 1, of the first `listed_max` ranges, which ascend.
 #[must_use]
 pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> Vec<(u64, u64)> {
     let terminator = lines::terminator(body);
@@ -180,19 +177,19 @@ pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> V
     listed
 }
 
-/// What a replacement did.
+/// Result of a replacement.
 #[derive(Debug)]
 pub struct Replaced {
     /// The new text.
     pub body: Buffer,
-    /// Where the replacements stand in it.
+    /// Ranges of the replacements in the new text.
     pub ranges: Vec<Range<usize>>,
 }
 
-/// `body` with `new` at each of `places`, which ascend and do not overlap.
+/// Returns `body` with `new` at each of `places`, which ascend and do not overlap.
 ///
 /// # Errors
-/// As [`replace_each`].
+/// Fails as [`replace_each`] does.
 pub fn replace(
     body: &[u8],
     places: &[Range<usize>],
@@ -202,11 +199,10 @@ pub fn replace(
     replace_each(body, places.iter().map(|place| (place.clone(), new)), bytes_max)
 }
 
-/// `body` with a text of its own at each place; the places ascend and do not overlap.
+/// Returns `body` with a separate text at each place; the places ascend and do not overlap.
 ///
 /// # Errors
-/// Where the text would be larger than `bytes_max`, before it is made, and where a place is none of
-/// `body`.
+/// Fails if the text would exceed `bytes_max`, before it is built, or if a place lies outside `body`.
 pub fn replace_each<'a>(
     body: &'a [u8],
     changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
@@ -215,10 +211,10 @@ pub fn replace_each<'a>(
     replace_each_as(body, changes, || LineEnding::None, bytes_max)
 }
 
-/// The same; where `body` has no line ending, new lines get the `usual` one.
+/// Replaces as [`replace_each`] does; if `body` has no line ending, new lines get the `usual` one.
 ///
 /// # Errors
-/// As [`replace_each`].
+/// Fails as [`replace_each`] does.
 pub fn replace_each_as<'a>(
     body: &'a [u8],
     changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
@@ -239,11 +235,11 @@ pub fn replace_each_as<'a>(
             None => with_endings_of(new, body, &place, &style)?,
             Some((wider, ended)) => {
                 let ended = with_endings_of(&ended, body, &wider, &style)?.into_owned();
-                // The ending that comes last stands there already, or takes its place.
+                // The final ending is already there, or replaces the one that is.
                 let start = length + kept.len();
                 length = start + ended.len();
                 must_fit(length, bytes_max)?;
-                // An ending that stays is no part of what is replaced.
+                // An ending that stays is not part of the replacement.
                 let there = slice(body, place.end..wider.end)?;
                 let stays = ending_of(&ended).is_some_and(|ending| ending == there);
                 ranges.push(start..if stays { length - there.len() } else { length });
@@ -280,9 +276,9 @@ fn joined(pieces: &[Cow<'_, [u8]>]) -> Buffer {
 /// A place and its new text.
 type Ended = (Range<usize>, Vec<u8>);
 
-/// A place that ends before a line ending, and its new text, both with that ending: in a file whose
-/// endings differ the line that then comes last may have another one. `None` where that cannot be, or
-/// the next place begins at `next`, too early.
+/// Extends a place that ends before a line ending, and its new text, by that ending: in a file with mixed endings, the
+/// new last line may have another one. Returns `None` if that is impossible, or if the next place begins too early, at
+/// `next`.
 fn with_final_ending(
     new: &[u8],
     body: &[u8],
@@ -303,22 +299,22 @@ fn with_final_ending(
     Ok((wider.end <= next).then(|| (wider, [new, b"\n"].concat())))
 }
 
-/// What replacing any number of places did.
+/// Result of replacing any number of places.
 #[derive(Debug)]
 pub struct ReplacedAll {
     /// The new text.
     pub body: Buffer,
-    /// Where the first replacements stand in it.
+    /// Ranges of the first replacements in the new text.
     pub first: Vec<Range<usize>>,
-    /// How many there are.
+    /// Number of replacements.
     pub count: usize,
 }
 
-/// `body` with `new` at every place that `places` gives, however many: they are gone through twice
-/// and not kept. Answers the first `listed_max` of the replacements.
+/// Returns `body` with `new` at every place of `places`, and the first `listed_max` replacements. It goes through the
+/// places twice and does not store them, so there may be any number.
 ///
 /// # Errors
-/// As [`replace_each`].
+/// Fails as [`replace_each`] does.
 pub fn replace_all<I: Iterator<Item = Range<usize>>>(
     body: &[u8],
     places: impl Fn() -> I,
@@ -357,9 +353,8 @@ pub fn replace_all<I: Iterator<Item = Range<usize>>>(
     Ok(ReplacedAll { body: text.into(), first, count })
 }
 
-/// `new` with the line endings of what stands at `place`: lines that it has in common with the old
-/// text keep their endings, a line in the place of another takes that one's, any other that of the
-/// line before it, or of the nearest.
+/// Returns `new` with the line endings of the text at `place`. A line that the old text has too keeps its ending. A
+/// line that replaces another takes its ending. Any other takes that of the line before it, or of the nearest.
 fn with_endings_of<'a>(
     new: &'a [u8],
     body: &[u8],
@@ -369,7 +364,7 @@ fn with_endings_of<'a>(
     if memchr::memchr2(b'\n', b'\r', new).is_none() {
         return Ok(Cow::Borrowed(new));
     }
-    // Found only now: of a large file that is a pass through all of it.
+    // Computed only now: it takes a pass over the whole file.
     let style = **style;
     if style == LineEnding::None || (style == LineEnding::Lf && memchr::memchr(b'\r', new).is_none()) {
         return Ok(Cow::Borrowed(new));
@@ -393,8 +388,8 @@ fn with_endings_of<'a>(
     Ok(Cow::Owned(converted))
 }
 
-/// The ending of each new line in the place of an old text whose endings differ; `near` is that of
-/// the line beside it.
+/// Returns the ending of each new line that replaces an old text with mixed endings; `near` is the ending of the line
+/// next to it.
 fn endings_for(new: &[&[u8]], old: &[u8], near: &'static [u8]) -> Vec<&'static [u8]> {
     let old: Vec<&[u8]> = old.split_inclusive(|&byte| byte == b'\n').collect();
     let endings: Vec<&'static [u8]> = old.iter().filter_map(|line| ending_of(line)).collect();
@@ -410,10 +405,10 @@ fn endings_for(new: &[&[u8]], old: &[u8], near: &'static [u8]) -> Vec<&'static [
             if replaced.is_empty() { before.or_else(|| own(replaced.start)) } else { own(replaced.end - 1) };
         for nth in 0..op.new_range().len() {
             let paired = (nth < replaced.len()).then(|| own(replaced.start + nth)).flatten();
-            // A line that is kept has its own ending, where it has one.
+            // A kept line has its own ending, if any.
             let is_kept = matches!(op, DiffOp::Equal { .. });
             let is_last = chosen.len() + 1 == new.len();
-            // What comes last ends as what was last did.
+            // The last line ends as the old last line did.
             let chosen_one = if is_kept {
                 paired
             } else if is_last {
@@ -427,17 +422,17 @@ fn endings_for(new: &[&[u8]], old: &[u8], near: &'static [u8]) -> Vec<&'static [
     chosen
 }
 
-/// A line without LF or CR LF.
+/// Returns a line without LF or CR LF.
 fn bare(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r\n").or_else(|| line.strip_suffix(b"\n")).unwrap_or(line)
 }
 
-/// The ending of a line; `None` where it has none.
+/// Returns the ending of a line; `None` if it has none.
 fn ending_of(line: &[u8]) -> Option<&'static [u8]> {
     if line.ends_with(b"\r\n") { Some(b"\r\n") } else { line.ends_with(b"\n").then_some(b"\n") }
 }
 
-/// The ending whose LF is at `at`.
+/// Returns the ending whose LF is at `at`.
 fn ending_at(text: &[u8], at: usize) -> &'static [u8] {
     match at.checked_sub(1).and_then(|before| text.get(before)) {
         Some(b'\r') => b"\r\n",
@@ -445,50 +440,50 @@ fn ending_at(text: &[u8], at: usize) -> &'static [u8] {
     }
 }
 
-/// The ending of the line at `offset`, else of the nearest line before it.
+/// Returns the ending of the line at `offset`, else of the nearest line before it.
 fn ending_near(body: &[u8], offset: usize) -> Result<&'static [u8], Fault> {
     let after = memchr::memchr(b'\n', slice(body, offset..)?).map(|at| offset + at);
     let before = memchr::memrchr(b'\n', slice(body, ..offset)?);
     Ok(after.or(before).map_or(b"\n", |at| ending_at(body, at)))
 }
 
-/// A part of the text.
+/// A piece of the text.
 #[derive(Debug, Clone, Copy)]
 struct Piece<'a> {
     /// Its bytes.
     text: &'a [u8],
-    /// Where it begins in the text as it is now.
+    /// Start in the current text.
     start: usize,
-    /// Where it began in the old text, or the first byte that it replaces.
+    /// Start in the old text, or the first byte of it that the piece replaces.
     origin: usize,
-    /// True if it is of the old text.
+    /// True if it belongs to the old text.
     is_old: bool,
 }
 
 impl Piece<'_> {
-    /// Where it ends in the text as it is now.
+    /// Returns its end in the current text.
     const fn end(&self) -> usize {
         self.start + self.text.len()
     }
 }
 
-/// The text.
+/// A text with replacements, stored as pieces.
 #[derive(Debug)]
 pub struct Pieces<'a> {
-    /// Its parts in order.
+    /// Pieces in order.
     pieces: Vec<Piece<'a>>,
     /// Its length.
     length: usize,
 }
 
 impl<'a> Pieces<'a> {
-    /// A text in which nothing is replaced.
+    /// Returns a text in which nothing is replaced.
     #[must_use]
     pub fn of(text: &'a [u8]) -> Self {
         Self { pieces: vec![Piece { text, start: 0, origin: 0, is_old: true }], length: text.len() }
     }
 
-    /// Its length.
+    /// Returns its length.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.length
@@ -500,10 +495,10 @@ impl<'a> Pieces<'a> {
         self.length == 0
     }
 
-    /// Puts `new` in the place of a range of the text as it is now, which is not empty.
+    /// Replaces a range of the current text, which is not empty, by `new`.
     ///
     /// # Errors
-    /// Where the range lies outside.
+    /// Fails if the range lies outside the text.
     pub fn replace(&mut self, place: &Range<usize>, new: &'a [u8]) -> Result<(), Fault> {
         let first = self.pieces.partition_point(|piece| piece.end() <= place.start);
         let last = self.pieces.partition_point(|piece| piece.start < place.end);
@@ -534,7 +529,7 @@ impl<'a> Pieces<'a> {
         Ok(())
     }
 
-    /// Where a range of the old text begins now; `None` where some of it was replaced.
+    /// Returns the current start of a range of the old text; `None` if part of it was replaced.
     #[must_use]
     pub fn place_of(&self, old: &Range<usize>) -> Option<usize> {
         let at = self.pieces.partition_point(|piece| piece.origin <= old.start);
@@ -543,7 +538,7 @@ impl<'a> Pieces<'a> {
         (piece.is_old && offset + old.len() <= piece.text.len()).then_some(piece.start + offset)
     }
 
-    /// The bytes of a range, or as many of them as there are.
+    /// Returns the bytes of a range, or as many of them as exist.
     #[must_use]
     pub fn window(&self, range: &Range<usize>) -> Vec<u8> {
         let first = self.pieces.partition_point(|piece| piece.end() <= range.start);
@@ -556,7 +551,7 @@ impl<'a> Pieces<'a> {
         window
     }
 
-    /// All of it.
+    /// Returns the whole text.
     #[must_use]
     pub fn whole(&self) -> Vec<u8> {
         let mut whole = Vec::with_capacity(self.length);
@@ -599,7 +594,7 @@ mod tests {
             ("a\nb\n", "b", "b\rB", "a\nb\rB\n"),
             ("a\r\nb\r\n", "b", "b\rB\nc", "a\r\nb\rB\r\nc\r\n"),
             ("tail\n", "tail\n", "", ""),
-            // Of several kinds each line keeps its own, wherever it then stands.
+            // With mixed endings, each line keeps its own, wherever it moves.
             ("a\r\nb\nc\r\nd\n", "a\nb\nc\n", "a\nx\nb\nc\n", "a\r\nx\r\nb\nc\r\nd\n"),
             ("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "b\nc\nd\n", "b\nc\r\nd\n"),
             ("a\nb\r\nc\n", "a\nb\nc", "a\nB\nc", "a\nB\r\nc\n"),
@@ -712,7 +707,7 @@ mod tests {
                 let range = start..start + random(10);
                 assert_eq!(pieces.window(&range), text[start..range.end.min(text.len())]);
             }
-            // The bytes of the old text are all different, and the new ones are none of them.
+            // The bytes of the old text are all distinct, and not in the new texts.
             for start in 0..old.len() {
                 let range = start..old.len().min(start + 1 + random(4));
                 let found = text.windows(range.len()).position(|part| *part == old[range.clone()]);

@@ -1,8 +1,8 @@
-//! Commands that come as a list of words.
+//! Commands given as a list of words.
 
 /// Shells whose `-c` takes a command.
 const SHELLS: [&str; 4] = ["bash", "sh", "zsh", "dash"];
-/// Bytes that no shell reads as anything but themselves, letters and digits aside.
+/// Bytes besides letters and digits that every shell reads literally.
 const PLAIN: &[u8] = b"_-./=:,@%+";
 
 /// Joins words into one text that a shell splits into the same words.

@@ -1,91 +1,91 @@
-//! Some lines out of a text that comes in pieces, with what the whole of it is like.
+//! Some lines of a text that arrives in pieces, and facts about the whole text.
 //!
-//! Memory holds the slice alone, however large the text.
+//! Memory holds only the slice, however large the text is.
 
 use crate::text::answer_size::{AnswerRoom, growth_of, prefix_within};
 use crate::text::checked::peek;
 use crate::text::content::{Decoder, Encoding, Start, Unsupported};
 use crate::text::lines::{Endings, LineEnding};
 
-/// Which lines are wanted.
+/// Lines to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceBounds {
-    /// The first line, from 0.
+    /// First line, from 0.
     pub offset: u64,
-    /// How many lines; `u64::MAX` for all.
+    /// Number of lines; `u64::MAX` for all.
     pub lines_max: u64,
-    /// Bytes to leave out at the start of the first line.
+    /// Bytes to omit at the start of the first line.
     pub skip_bytes: usize,
-    /// Room for all of it.
+    /// Room for the slice.
     pub room: AnswerRoom,
-    /// True if a first line that is longer than the bound is clipped, as any other, for the lines
-    /// after it; else it is cut where the bound is, and ends the slice.
+    /// True if a first line that exceeds the bound is clipped, as any other, so that the lines after it follow.
+    /// Otherwise it is cut at the bound and ends the slice.
     pub clips_first: bool,
 }
 
-/// A line of which only the start is kept, since it alone is longer than the bound.
+/// A line that exceeds the bound by itself, so that only its start is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clipped {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: u64,
     /// Bytes of it that are kept.
     pub kept: usize,
-    /// Bytes in all of it, without its ending.
+    /// Bytes of the whole line, without its ending.
     pub length: u64,
 }
 
-/// A part that was wanted.
+/// A requested part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
-    /// The lines wanted, with their endings: UTF-8, or raw bytes where the text is none.
+    /// Lines of the part, with their endings: UTF-8, or raw bytes if the text is not text.
     pub bytes: Vec<u8>,
-    /// Lines in it up to their end, clipped ones included.
+    /// Number of complete lines, including clipped ones.
     pub ended_lines: u64,
-    /// Those that are clipped, in order; each keeps its line ending.
+    /// Clipped lines, in order; each keeps its line ending.
     pub clipped: Vec<Clipped>,
-    /// Where a cut fell inside its last line: bytes of that line before the cut.
+    /// Bytes of the last line before the cut, if it was cut.
     pub cut_at: Option<usize>,
-    /// True if it ends because of the bound on bytes.
+    /// True if the bound on bytes ended the slice.
     pub stopped: bool,
-    /// True if the first line has fewer bytes than were to be left out of it.
+    /// True if the first line is shorter than the bytes to omit from it.
     pub skipped_all: bool,
 }
 
-/// What the whole text is like, and the parts of it that were wanted, in the order asked for.
+/// Facts about the whole text, and the requested parts in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sliced {
-    /// The parts.
+    /// Requested parts.
     pub parts: Vec<Slice>,
-    /// Lines in the whole text.
+    /// Number of lines in the whole text.
     pub total_lines: u64,
-    /// How the text is encoded.
+    /// Encoding of the text.
     pub encoding: Encoding,
     /// True if it begins with a byte-order mark.
     pub bom: bool,
-    /// How its lines end.
+    /// Style of its line endings.
     pub line_ending: LineEnding,
 }
 
-/// Takes a text piece by piece.
+/// Cuts parts out of a text that arrives in pieces.
 pub struct Slicer {
-    /// What turns the pieces into text; `None` before the first piece.
+    /// Decoder of the pieces; `None` before the first piece.
     decoder: Option<Decoder>,
-    /// The first bytes, until there are enough to tell the encoding.
+    /// First bytes, until there are enough to detect the encoding.
     start: Vec<u8>,
-    /// What keeps the parts.
+    /// Cutter of each part.
     cutters: Vec<Cutter>,
-    /// The byte that ends a line.
+    /// Byte that ends a line.
     terminator: u8,
-    /// Lines ended so far.
+    /// Number of lines ended so far.
     ended: u64,
-    /// True if text has come since the last end of a line.
+    /// True if text has arrived since the last end of a line.
     in_line: bool,
-    /// The line endings so far.
+    /// Line endings so far.
     endings: Endings,
 }
 
 impl Slicer {
-    /// A slicer for lines that end in `terminator`: LF, or CR for a text that has no LF at all.
+    /// Creates a slicer for lines that end in `terminator`: LF, or CR for a text that has no LF at all.
     #[must_use]
     pub fn new(wanted: &[SliceBounds], terminator: u8) -> Self {
         let cutters = wanted.iter().map(|&wanted| Cutter::new(wanted, terminator)).collect();
@@ -93,30 +93,30 @@ impl Slicer {
         Self { decoder: None, start: Vec::new(), cutters, terminator, ended: 0, in_line: false, endings }
     }
 
-    /// Takes the next piece.
+    /// Adds the next piece.
     ///
     /// # Errors
-    /// Where the text claims an encoding that it does not keep.
+    /// Fails if the text breaks the encoding that it claims.
     pub fn push(&mut self, piece: &[u8]) -> Result<(), Unsupported> {
         if self.decoder.is_some() {
             return self.decode(piece);
         }
         self.start.extend_from_slice(piece);
-        // Four bytes tell every byte-order mark from the others.
+        // Four bytes distinguish all byte-order marks.
         if self.start.len() >= 4 { self.begin() } else { Ok(()) }
     }
 
-    /// The parts, once all pieces have come.
+    /// Returns the parts, after the last piece.
     ///
     /// # Errors
-    /// As [`Self::push`].
+    /// Fails as [`Self::push`] does.
     pub fn finish(mut self) -> Result<Sliced, Unsupported> {
         if self.decoder.is_none() {
             self.begin()?;
         }
         let decoder = self.decoder.unwrap_or_default();
         let (encoding, bom) = decoder.finish()?;
-        // Only now is it known that the mark belongs to no UTF-8 text, and so is the text's own.
+        // Only now is it known that the text is not UTF-8, so the mark is part of the text.
         let has_own_mark = encoding == Encoding::Bytes && self.start.starts_with(super::content::UTF8_BOM);
         let parts = self.cutters.into_iter().map(|cutter| {
             let (mut slice, wanted) = cutter.finish();
@@ -134,7 +134,7 @@ impl Slicer {
         })
     }
 
-    /// Tells the encoding and takes the first bytes.
+    /// Detects the encoding and adds the first bytes.
     fn begin(&mut self) -> Result<(), Unsupported> {
         let start = Start::of(&self.start);
         self.decoder = Some(Decoder::of(start)?);
@@ -151,7 +151,7 @@ impl Slicer {
         Ok(())
     }
 
-    /// Counts the lines of a text and hands it to whoever wants some of them.
+    /// Counts the lines of a text and passes it to the cutters that need it.
     fn cut(&mut self, text: &[u8]) {
         let Some(last) = text.last() else {
             return;
@@ -159,7 +159,7 @@ impl Slicer {
         self.endings.count(text);
         let ended = memchr::memchr_iter(self.terminator, text).count() as u64;
         for cutter in &mut self.cutters {
-            // What lies before the first line wanted is counted, and not looked at.
+            // Lines before the first requested one are only counted.
             if cutter.ended.saturating_add(ended) < cutter.wanted.offset {
                 cutter.ended += ended;
             } else {
@@ -171,52 +171,49 @@ impl Slicer {
     }
 }
 
-/// Bytes in a line that is clipped, at least: a shorter one ends the slice instead, and begins the
-/// next one.
+/// Minimum length of a clipped line, in bytes. A shorter one ends the slice instead, and begins the next one.
 const LONG_LINE_BYTES: usize = 2000;
-/// What is kept of a clipped line: this part of the bound,
+/// Divisor of the bound for the kept part of a clipped line,
 const CLIPPED_PART: usize = 8;
-/// and this many bytes at most.
+/// and its maximum in bytes.
 const CLIPPED_BYTES_MAX: usize = 2000;
 
-/// Cuts text into lines and keeps those wanted.
+/// Cuts text into lines and keeps the requested ones.
 struct Cutter {
-    /// Which lines to keep.
+    /// Lines to keep.
     wanted: SliceBounds,
-    /// The byte that ends a line.
+    /// Byte that ends a line.
     terminator: u8,
-    /// Lines ended so far, up to those wanted.
+    /// Lines ended so far, up to the requested ones.
     ended: u64,
-    /// The lines kept so far.
+    /// Lines kept so far.
     kept: Vec<u8>,
-    /// Where in `kept` the line begins that has not ended.
+    /// Start in `kept` of the current line, which has not ended.
     line_start: usize,
-    /// Lines kept up to their end.
+    /// Number of complete kept lines.
     ended_lines: u64,
-    /// Bytes still to be left out of the first line.
+    /// Bytes still to omit from the first line.
     to_skip: usize,
-    /// Lines of which the start alone is kept.
+    /// Lines of which only the start is kept.
     clipped: Vec<Clipped>,
-    /// Whether the line that has not ended is one of these, and then whether what came of it so far
-    /// ends in CR.
+    /// Set if the current line is one of these; true if the text of it so far ends in CR.
     clipping: Option<bool>,
-    /// Where a cut fell inside a line.
+    /// Bytes of the last line before the cut.
     cut_at: Option<usize>,
     /// True if the bound on bytes was reached.
     stopped: bool,
-    /// True if more was to be left out of the first line than there is.
+    /// True if the first line is shorter than the bytes to omit from it.
     skipped_all: bool,
-    /// What the answer adds to the lines kept up to their end.
+    /// Bytes that the answer adds to the complete kept lines.
     growth: usize,
-    /// What it adds to the line that has not ended, up to `counted`: a line may come in very many
-    /// pieces.
+    /// Bytes that the answer adds to the current line, up to `counted`: a line may arrive in very many pieces.
     pending_growth: usize,
-    /// Where in `kept` that count stands.
+    /// Offset in `kept` up to which these are counted.
     counted: usize,
 }
 
 impl Cutter {
-    /// A cutter at the start of the text.
+    /// Creates a cutter at the start of the text.
     fn new(wanted: SliceBounds, terminator: u8) -> Self {
         Self {
             wanted,
@@ -237,7 +234,7 @@ impl Cutter {
         }
     }
 
-    /// Takes the next piece of text.
+    /// Adds the next piece of text.
     fn push(&mut self, mut piece: &[u8]) {
         while !piece.is_empty() {
             if self.is_past() {
@@ -253,12 +250,12 @@ impl Cutter {
         }
     }
 
-    /// Returns true if no further line is wanted.
+    /// Returns true if no further line is needed.
     fn is_past(&self) -> bool {
         self.stopped || self.ended >= self.wanted.offset.saturating_add(self.wanted.lines_max)
     }
 
-    /// Keeps a line, or as much of it as has come.
+    /// Keeps a line, or as much of it as has arrived.
     fn keep(&mut self, line: &[u8], is_whole: bool) {
         if let Some(after_cr) = self.clipping {
             self.pass_over(line, is_whole, after_cr);
@@ -278,12 +275,12 @@ impl Cutter {
         }
     }
 
-    /// As much of the line that has not ended as has come.
+    /// Returns as much of the current line as has arrived.
     fn pending(&self) -> &[u8] {
         peek(&self.kept, self.line_start..)
     }
 
-    /// Returns true if what is kept is more than was asked for.
+    /// Returns true if the kept text exceeds the bound.
     fn is_over(&mut self, is_whole: bool) -> bool {
         if !self.wanted.room.is_bounded() {
             return false;
@@ -292,7 +289,7 @@ impl Cutter {
         !self.wanted.room.takes(self.kept.len(), self.growth + self.pending_growth)
     }
 
-    /// Counts what the answer adds to what has come since the last count.
+    /// Counts the bytes that the answer adds to the text since the last count.
     fn count_growth(&mut self, is_whole: bool) {
         let new = peek(&self.kept, self.counted..);
         let new = if is_whole { new } else { whole_characters(new) };
@@ -301,7 +298,7 @@ impl Cutter {
         self.counted += length;
     }
 
-    /// Notes the end of a kept line.
+    /// Records the end of a kept line.
     fn end_line(&mut self) {
         if self.wanted.room.is_bounded() {
             self.count_growth(true);
@@ -312,8 +309,7 @@ impl Cutter {
         self.ended_lines += 1;
     }
 
-    /// Keeps what the bound allows of the line that is too much: its start where it is a very long
-    /// one, else nothing.
+    /// Keeps as much as the bound allows of the line that exceeds it: its start if it is very long, else nothing.
     fn bound_line(&mut self, is_whole: bool) {
         if self.line_start == 0 && !self.wanted.clips_first {
             self.stop();
@@ -322,10 +318,10 @@ impl Cutter {
         } else if is_whole {
             self.stop();
         }
-        // Else what is still to come of the line will tell.
+        // Otherwise the rest of the line decides.
     }
 
-    /// Keeps the start of a very long line, and goes on after it.
+    /// Keeps the start of a very long line, and continues after it.
     fn clip(&mut self, is_whole: bool) {
         /// Bytes of the longest line ending.
         const ENDING_BYTES: usize = 2;
@@ -342,7 +338,7 @@ impl Cutter {
         self.pass_over(&rest, is_whole, false);
     }
 
-    /// Passes over what is not kept of a clipped line, up to its ending.
+    /// Skips the rest of a clipped line, but keeps its ending.
     fn pass_over(&mut self, rest: &[u8], is_whole: bool, after_cr: bool) {
         let mut ending: &[u8] = &[];
         if is_whole {
@@ -356,7 +352,7 @@ impl Cutter {
             };
         }
         if let Some(clipped) = self.clipped.last_mut() {
-            // What came before may have ended in the CR of a CR LF.
+            // The previous piece may have ended in the CR of a CR LF.
             clipped.length = (clipped.length + rest.len() as u64).saturating_sub(ending.len() as u64);
         }
         self.kept.extend_from_slice(ending);
@@ -368,7 +364,7 @@ impl Cutter {
         }
     }
 
-    /// Ends the slice before the line that is too much, or inside it where it is the first.
+    /// Ends the slice before the line that exceeds the bound, or inside it if it is the first.
     fn stop(&mut self) {
         self.stopped = true;
         if self.line_start > 0 {
@@ -380,10 +376,10 @@ impl Cutter {
         self.cut_at = Some(self.wanted.skip_bytes + self.kept.len());
     }
 
-    /// The slice, and what was wanted.
+    /// Returns the slice, and the request.
     fn finish(mut self) -> (Slice, SliceBounds) {
         if !self.stopped && self.line_start < self.kept.len() {
-            // The last line may have been waited for.
+            // The last line may have been incomplete.
             if self.clipping.is_none() && self.is_over(true) { self.stop() } else { self.end_line() }
         }
         let slice = Slice {
@@ -398,26 +394,25 @@ impl Cutter {
     }
 }
 
-/// Returns true if a line, its ending included, is too long for an answer of its own, and by far too long
-/// for one beside others.
+/// Returns true if a line, with its ending, is too long for an answer by itself, and so long that it is clipped.
 #[must_use]
 pub fn is_very_long(line: &[u8], room: AnswerRoom) -> bool {
     is_long(line.len(), growth_of(line), room)
 }
 
-/// The same of a line of `length` bytes, to which the answer adds `growth`.
+/// Returns true if a line of `length` bytes is very long, given that the answer adds `growth`.
 const fn is_long(length: usize, growth: usize, room: AnswerRoom) -> bool {
     length > LONG_LINE_BYTES && !room.takes(length, growth)
 }
 
-/// Bytes kept at the start of a very long line that is clipped: whole characters, at least one.
+/// Returns the bytes to keep of a very long line that is clipped: whole characters, at least one.
 #[must_use]
 pub fn clipped_bytes(line: &[u8], room: AnswerRoom) -> usize {
     let most = (room.bytes() / CLIPPED_PART).min(CLIPPED_BYTES_MAX);
     prefix_within(line, most, most)
 }
 
-/// A text without a character at its end of which only a part is there.
+/// Returns a text without an incomplete character at its end.
 fn whole_characters(text: &[u8]) -> &[u8] {
     /// Bytes of a character after its first.
     const TRAIL_MAX: usize = 3;
@@ -439,14 +434,14 @@ fn whole_characters(text: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// Slices a text that comes in pieces of `size`.
+    /// Slices a text that arrives in pieces of `size`.
     fn slices(text: &[u8], wanted: &[SliceBounds], size: usize) -> Sliced {
         let mut slicer = Slicer::new(wanted, b'\n');
         text.chunks(size).for_each(|piece| slicer.push(piece).unwrap());
         slicer.finish().unwrap()
     }
 
-    /// The same for one part.
+    /// Slices a text for one part.
     fn slice(text: &[u8], wanted: SliceBounds, size: usize) -> Slice {
         slices(text, &[wanted], size).parts.pop().unwrap()
     }
@@ -510,7 +505,7 @@ mod tests {
             assert_eq!((first.clipped, first.cut_at), (vec![of(2), of(4)], None));
             let fills = slice(text.as_bytes(), SliceBounds { offset: 1, ..wanted }, size);
             assert_eq!((fills.clipped, fills.cut_at, fills.stopped), (vec![], Some(800), true));
-            // A line that the next slice holds whole is none of these.
+            // A line that fits into the next slice as a whole is not clipped or cut.
             let long = format!("a\n{}\nb\n", "x".repeat(799));
             let short = slice(long.as_bytes(), wanted, size);
             assert_eq!((short.bytes.as_slice(), short.stopped, short.ended_lines), (&b"a\n"[..], true, 1));

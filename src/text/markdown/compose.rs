@@ -1,8 +1,8 @@
-//! A text with a section put in place, and the blank lines about it as they should be.
+//! Replacement of a section, with correct blank lines around it.
 //!
-//! What is kept: every byte outside the section; inside it the header, the blank lines after it, and
-//! those before the next header. Where there were none to keep, one blank line stands on either
-//! side. Blank lines at both ends of the new text are left out.
+//! It keeps every byte outside the section. Inside, it keeps the header, the blank lines after it, and those before the
+//! next header. If there are none to keep, one blank line is added on either side. Blank lines at both ends of the new
+//! text are dropped.
 
 use std::ops::Range;
 
@@ -13,27 +13,27 @@ use super::outline;
 use super::outline::{Heading, end_of, outline};
 use crate::text::checked::{Fault, must_fit, peek, slice};
 
-/// The new text of a file, and which of its bytes are the new ones.
+/// New text of a file, and the range of its new bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Composed {
-    /// All of it.
+    /// Whole text.
     pub text: Vec<u8>,
-    /// The bytes of the section's new content.
+    /// Range of the new content of the section.
     pub new: Range<usize>,
-    /// Where the old content was, in the old text.
+    /// Range of the old content in the old text.
     pub old: Range<usize>,
-    /// True if the old text holds it all already.
+    /// True if the old text already contains all of it.
     pub already_applied: bool,
 }
 
-/// Why a text cannot be put in place.
+/// Reason why a text cannot be inserted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// It leaves something open (a code fence, a comment), so that these headers would be none.
+    /// It leaves something open (a code fence, a comment) that would hide these headers.
     Swallows(Vec<usize>),
-    /// What stands before is left open, so that the new header would be none.
+    /// The text before it leaves something open that would hide the new header.
     Swallowed,
-    /// The text cannot be made.
+    /// The text cannot be built.
     Fault(Fault),
 }
 
@@ -50,17 +50,17 @@ pub struct Document<'a> {
     pub text: &'a [u8],
     /// Its headers.
     pub headings: &'a [Heading],
-    /// What ends the lines that are added.
+    /// Line ending for added lines.
     pub ending: &'a [u8],
-    /// The byte at which lines are counted.
+    /// Byte that ends a line, for line numbers.
     pub terminator: u8,
-    /// The largest text that may come of it, in bytes.
+    /// Size limit of the new text, in bytes.
     pub bytes_max: usize,
 }
 
 impl Document<'_> {
-    /// The part of a section that is replaced: all after the header, or only what comes before the
-    /// first header below it.
+    /// Returns the part of a section that is replaced: all after the header, or only the text before the first
+    /// subsection.
     #[must_use]
     pub fn body(&self, at: usize, with_subsections: bool) -> Range<usize> {
         let start = self.headings.get(at).map_or(0, |heading| heading.span.end);
@@ -72,16 +72,16 @@ impl Document<'_> {
         start..end.max(start)
     }
 
-    /// The line, from 1, in which a byte of the text is.
+    /// Returns the line, from 1, that contains a byte of the text.
     #[must_use]
     pub fn line_of(&self, at: usize) -> u64 {
         memchr::memchr_iter(self.terminator, peek(self.text, ..at)).count() as u64 + 1
     }
 
-    /// Puts `content` in the place of a section's body.
+    /// Replaces the body of a section by `content`.
     ///
     /// # Errors
-    /// Where a header outside would no longer be one.
+    /// Fails if a header outside would no longer be one.
     pub fn replace(&self, at: usize, with_subsections: bool, content: &[u8]) -> Result<Composed, Refused> {
         let body = self.body(at, with_subsections);
         let parts = parts(self.text, &body);
@@ -94,7 +94,7 @@ impl Document<'_> {
         } else if is_last {
             let first = line_end(self.text, body.start).min(body.end);
             let is_line = matches!(self.text.last(), Some(b'\n' | b'\r'));
-            // Blanks that no line end follows are no blank line.
+            // Blanks without a line end are not a blank line.
             if is_line { (blank(body.start..first)?, blank(first..body.end)?) } else { Default::default() }
         } else {
             (Vec::new(), blank(body.clone())?)
@@ -123,7 +123,7 @@ impl Document<'_> {
             if !after.is_empty() || is_last {
                 return Err(refused);
             }
-            // A blank line ends most of what would go on into the next header.
+            // A blank line ends most blocks that would continue into the next header.
             let tail = [closing.as_slice(), self.ending].concat();
             self.checked(self.put(&body, &head, content, &tail)?, at, &body)
         })
@@ -132,7 +132,7 @@ impl Document<'_> {
     /// Adds `content` at the end of a section.
     ///
     /// # Errors
-    /// As [`Self::replace`].
+    /// Fails as [`Self::replace`] does.
     pub fn append(&self, at: usize, with_subsections: bool, content: &[u8]) -> Result<Composed, Refused> {
         let body = self.body(at, with_subsections);
         let parts = parts(self.text, &body);
@@ -164,10 +164,10 @@ impl Document<'_> {
         })
     }
 
-    /// Adds a section with a header of its own: at the end of the section `under`, else of the text.
+    /// Adds a section with its own header, at the end of the section `under`, else of the text.
     ///
     /// # Errors
-    /// Where the header would be none there, or another would no longer be one.
+    /// Fails if the header would not be one there, or if another would no longer be one.
     pub fn create(
         &self,
         under: Option<usize>,
@@ -208,7 +208,7 @@ impl Document<'_> {
         self.all_stand(&new, &headings, before, &(at..at)).map(|()| new)
     }
 
-    /// The text with `before`, `content` and `after` in place of `old`.
+    /// Returns the text with `before`, `content` and `after` in place of `old`.
     fn put(
         &self,
         old: &Range<usize>,
@@ -226,8 +226,8 @@ impl Document<'_> {
         Ok(Composed { text, new: start..start + content.len(), old: old.clone(), already_applied })
     }
 
-    /// What a section's last line ends in: nothing only where it is the file's last, which had no end
-    /// before, and the text given has none either.
+    /// Returns the ending of the last line of a section. It is empty only for the last line of the file, if it had no
+    /// ending before and the given text has none either.
     fn closing(&self, given: &[u8], is_end: bool) -> Vec<u8> {
         let is_open = self.text.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
         if is_end && is_open && !given.ends_with(b"\n") && !given.ends_with(b"\r") {
@@ -236,14 +236,14 @@ impl Document<'_> {
         self.ending.to_vec()
     }
 
-    /// What ends the line before `at`, where nothing does.
+    /// Returns the ending to add to the line before `at`, if it has none.
     fn line_closed(&self, at: usize) -> Result<Vec<u8>, Fault> {
         let before = slice(self.text, ..at)?;
         let is_open = before.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
         Ok(if is_open { self.ending.to_vec() } else { Vec::new() })
     }
 
-    /// The composed text, where every header outside the section still stands.
+    /// Returns the composed text if every header outside the section is still one.
     fn checked(&self, new: Composed, at: usize, body: &Range<usize>) -> Result<Composed, Refused> {
         let headings = outline(&new.text);
         if !new.already_applied {
@@ -253,8 +253,8 @@ impl Document<'_> {
         Ok(Composed { already_applied, ..new })
     }
 
-    /// Returns true if the new content stands after the header already: it has headers that end the section,
-    /// and what it was to replace is its own beginning.
+    /// Returns true if the new content is already there after the header: it has headers that end the section, and the
+    /// replaced content is its own beginning.
     fn stands(&self, new: &Composed, headings: &[Heading], at: usize) -> Result<bool, Fault> {
         let is_longer = end_of(headings, at, new.text.len()) < new.new.end;
         let content = slice(&new.text, new.new.clone())?.trim_ascii_start();
@@ -263,7 +263,7 @@ impl Document<'_> {
         Ok(is_longer && rest.strip_prefix(content).is_some_and(ends_line))
     }
 
-    /// Checks that the first `before` headers and those after the section stand as they did.
+    /// Checks that the first `before` headers and those after the section are unchanged.
     fn all_stand(
         &self,
         new: &Composed,
@@ -293,7 +293,7 @@ impl Document<'_> {
     }
 }
 
-/// The content without the section's own header, where it begins with that.
+/// Returns the content without the header of the section, if it begins with that.
 #[must_use]
 pub fn without_own_header<'t>(content: &'t [u8], heading: &Heading) -> Option<&'t [u8]> {
     let headings = outline(content);
@@ -303,7 +303,7 @@ pub fn without_own_header<'t>(content: &'t [u8], heading: &Heading) -> Option<&'
     (is_first && is_own).then(|| content.get(first.span.end..)).flatten()
 }
 
-/// The headers in a content that end the section they are put into.
+/// Returns the headers in a content that would end the section.
 #[must_use]
 pub fn headers_that_end(content: &[u8], level: u8, with_subsections: bool) -> Vec<Heading> {
     let mut headings = outline(content);
@@ -311,10 +311,10 @@ pub fn headers_that_end(content: &[u8], level: u8, with_subsections: bool) -> Ve
     headings
 }
 
-/// What ends or begins a part of a text.
+/// Kind of block at an end of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Block {
-    /// A list without blank lines between its items; whether it is numbered.
+    /// A list without blank lines between its items; true if it is numbered.
     TightList(bool),
     /// A table.
     Table,
@@ -322,8 +322,8 @@ enum Block {
     Other,
 }
 
-/// Returns true if a content goes on with what stands before it without a blank line: items of a tight list,
-/// rows of a table.
+/// Returns true if a content continues the block before it without a blank line: items of a tight list, rows of a
+/// table.
 fn goes_on(before: &[u8], content: &[u8]) -> bool {
     let last = blocks(before).pop();
     match last {
@@ -338,7 +338,7 @@ fn goes_on(before: &[u8], content: &[u8]) -> bool {
     }
 }
 
-/// The outermost blocks of a text.
+/// Returns the outermost blocks of a text.
 fn blocks(text: &[u8]) -> Vec<Block> {
     let parsed = outline::parseable(text);
     let mut found: Vec<Block> = Vec::new();
@@ -356,7 +356,7 @@ fn blocks(text: &[u8]) -> Vec<Block> {
                     && matches!(tag, Tag::Paragraph)
                     && let Some(list @ Block::TightList(_)) = found.last_mut()
                 {
-                    // The items of a loose list hold paragraphs.
+                    // The items of a loose list contain paragraphs.
                     *list = Block::Other;
                 }
                 depth += 1;
@@ -369,7 +369,7 @@ fn blocks(text: &[u8]) -> Vec<Block> {
     found
 }
 
-/// Returns true if a tag is that of a block which can stand by itself.
+/// Returns true if a tag begins a block that can be on its own.
 const fn is_block(tag: &Tag<'_>) -> bool {
     matches!(
         tag,
@@ -385,7 +385,7 @@ const fn is_block(tag: &Tag<'_>) -> bool {
     )
 }
 
-/// The end of what [`is_block`] begins.
+/// Returns true if a tag ends a block of [`is_block`].
 const fn ends_block(tag: TagEnd) -> bool {
     matches!(
         tag,
@@ -404,16 +404,16 @@ const fn ends_block(tag: TagEnd) -> bool {
 /// A part of a section: blank lines, content, blank lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Parts {
-    /// Where the content begins.
+    /// Start of the content.
     pub start: usize,
-    /// Where it ends: `start` where there is none.
+    /// End of the content; `start` if it is empty.
     pub end: usize,
 }
 
-/// A text without blank lines at its ends, and without the last line's end.
+/// Returns a text without blank lines at its ends, and without its final line ending.
 ///
 /// # Errors
-/// Where its parts lie outside it.
+/// Fails if its parts lie outside it.
 fn trimmed(text: &[u8]) -> Result<&[u8], Fault> {
     let parts = parts(text, &(0..text.len()));
     let body = slice(text, parts.start..parts.end)?;
@@ -421,7 +421,7 @@ fn trimmed(text: &[u8]) -> Result<&[u8], Fault> {
     Ok(body.strip_suffix(b"\r").unwrap_or(body))
 }
 
-/// The content of a part of a text, without the blank lines at its ends.
+/// Returns the content of a part of a text, without the blank lines at its ends.
 fn parts(text: &[u8], range: &Range<usize>) -> Parts {
     let (mut first, mut last) = (None, range.end);
     let mut at = range.start;
@@ -436,7 +436,7 @@ fn parts(text: &[u8], range: &Range<usize>) -> Parts {
     Parts { start: first.unwrap_or(range.end), end: last }
 }
 
-/// Where the line ends in which `at` is: after LF, CR LF or CR, as CommonMark has it.
+/// Returns the end of the line that contains `at`: after LF, CR LF or CR, as in CommonMark.
 fn line_end(text: &[u8], at: usize) -> usize {
     let rest = peek(text, at..);
     let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
@@ -453,7 +453,7 @@ mod tests {
     use crate::text::lines::LineEnding;
 
     impl Random {
-        /// Some of the parts, one after the other.
+        /// Returns some of the parts, one after the other.
         fn parts(&mut self, parts: &[&[u8]], most: usize) -> Vec<u8> {
             (0..self.below(most)).flat_map(|_| parts[self.below(parts.len())].to_vec()).collect()
         }
@@ -565,7 +565,7 @@ mod tests {
                 continue;
             }
             let at = random.below(headings.len());
-            // As the tool does: line ends first, the own header out.
+            // As in the tool: convert line endings first, then drop the header of the section.
             let content = crate::text::lines::with_ending(&content, ending);
             let Ok(once) = document.replace(at, true, &content) else {
                 continue;

@@ -1,4 +1,4 @@
-//! A header by the name that somebody gives it.
+//! Finds a header by its name.
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -7,31 +7,31 @@ use crate::text::checked::peek_str;
 use crate::text::likeness;
 use crate::text::lines::common_start;
 
-/// What separates the parts of a path of headers.
+/// Separator of the parts of a header path.
 const SEPARATOR: char = '>';
-/// Characters of a title that are compared in search of the nearest.
+/// Characters of a title that are compared to find the nearest.
 const COMPARED_CHARACTERS: usize = 120;
-/// Headers that are compared in search of the nearest.
+/// Headers that are compared to find the nearest.
 const COMPARED_MAX: usize = 2000;
 
-/// A header as somebody names it.
+/// Name of a header, as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    /// Its level, where the name has marks such as `##`.
+    /// Level, if the name has marks such as `##`.
     pub level: Option<u8>,
-    /// Its title as given, on one line.
+    /// Title as given, on one line.
     pub source: String,
-    /// Its title without markup.
+    /// Title without markup.
     title: String,
 }
 
 impl Name {
-    /// A name without marks: all of it is the title.
+    /// Reads a name without marks: all of it is the title.
     fn of_title(text: &str) -> Self {
         Self { level: None, source: on_one_line(text), title: title_of(text) }
     }
 
-    /// A name with marks, where the text is a header itself: `## Title`, or one that is underlined.
+    /// Reads a name with marks, if the text is itself a header: `## Title`, or one that is underlined.
     fn of_header(text: &str) -> Option<Self> {
         let line = format!("{}\n", text.trim());
         match outline(line.as_bytes()).as_slice() {
@@ -42,23 +42,23 @@ impl Name {
         }
     }
 
-    /// The name that a text is: a header where it can be one, else a title.
+    /// Reads a name: a header if it can be one, else a title.
     #[must_use]
     pub fn of(text: &str) -> Self {
         Self::of_header(text).unwrap_or_else(|| Self::of_title(text))
     }
 
-    /// Returns true if a header has this name, as it is written.
+    /// Returns true if a header as written has this name.
     fn is_written(&self, heading: &Heading) -> bool {
         self.has_level(heading) && same(&self.source, &heading.source)
     }
 
-    /// Returns true if a header has this name, as it is shown.
+    /// Returns true if a header as shown has this name.
     fn is_shown(&self, heading: &Heading) -> bool {
         self.has_level(heading) && (same(&self.source, &heading.title) || same(&self.title, &heading.title))
     }
 
-    /// Returns true if a header has this name at all.
+    /// Returns true if a header has this name, as written or as shown.
     fn is(&self, heading: &Heading) -> bool {
         self.is_written(heading) || self.is_shown(heading)
     }
@@ -75,11 +75,10 @@ pub fn same(one: &str, other: &str) -> bool {
     one == other || one.nfc().eq(other.nfc())
 }
 
-/// The headers that a text names: as indices of the outline, in order.
+/// Returns the headers that a text names, as indices of the outline, in order.
 ///
-/// It may be a title, a header with its marks, or a path such as `Top > Sub`. What fits exactly goes
-/// before what fits but for markup, and a whole path before a part of one; more than one header in the
-/// answer means that the name tells them not apart.
+/// The text may be a title, a header with its marks, or a path such as `Top > Sub`. An exact match comes before one
+/// that ignores markup, and a whole path before a partial one. Several results mean that the name is ambiguous.
 #[must_use]
 pub fn find(headings: &[Heading], text: &str, level: Option<u8>) -> Vec<usize> {
     let has_level = |at: &usize| {
@@ -113,13 +112,13 @@ pub fn find(headings: &[Heading], text: &str, level: Option<u8>) -> Vec<usize> {
     Vec::new()
 }
 
-/// The names in a path such as `Top > Sub`; one where it is none.
+/// Returns the names in a path such as `Top > Sub`; a text without a separator is one name.
 #[must_use]
 pub fn path_of(text: &str) -> Vec<Name> {
     split(text).into_iter().map(Name::of).collect()
 }
 
-/// The path above the last name of a path, and that name.
+/// Returns the path above the last name of a path, and that name.
 #[must_use]
 pub fn parent_of(text: &str) -> Option<(String, &str)> {
     let parts = split(text);
@@ -127,7 +126,7 @@ pub fn parent_of(text: &str) -> Option<(String, &str)> {
     (!above.is_empty()).then(|| (above.join(" > "), *last))
 }
 
-/// A text cut at `>` between blanks.
+/// Splits a text at `>` between blanks.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -142,7 +141,7 @@ fn split(text: &str) -> Vec<&str> {
     if parts.iter().any(|part| part.is_empty()) { Vec::new() } else { parts }
 }
 
-/// A header and those it stands under, outermost first.
+/// Returns a header and its ancestors, outermost first.
 fn chain(headings: &[Heading], at: usize) -> Vec<&Heading> {
     let mut chain = Vec::new();
     let mut next = Some(at);
@@ -154,24 +153,24 @@ fn chain(headings: &[Heading], at: usize) -> Vec<&Heading> {
     chain
 }
 
-/// The path of a header, as it can be given.
+/// Returns the path of a header, in the form that [`find`] accepts.
 #[must_use]
 pub fn path_to(headings: &[Heading], at: usize) -> String {
     chain(headings, at).iter().map(|heading| heading.source.as_str()).collect::<Vec<_>>().join(" > ")
 }
 
-/// Returns true if the names are those of the whole chain.
+/// Returns true if the names match the whole chain.
 fn is_whole_path(names: &[Name], chain: &[&Heading]) -> bool {
     names.len() == chain.len() && is_end_of_path(names, chain)
 }
 
-/// Returns true if the names are those of the chain's end.
+/// Returns true if the names match the end of the chain.
 fn is_end_of_path(names: &[Name], chain: &[&Heading]) -> bool {
     names.len() <= chain.len()
         && names.iter().rev().zip(chain.iter().rev()).all(|(name, heading)| name.is(heading))
 }
 
-/// Returns true if the last name is the last of the chain's, and the others are in it in order.
+/// Returns true if the last name matches the last header of the chain, and the others match headers above it in order.
 fn is_among_path(names: &[Name], chain: &[&Heading]) -> bool {
     let (Some((last, names)), Some((heading, above))) = (names.split_last(), chain.split_last()) else {
         return false;
@@ -180,7 +179,7 @@ fn is_among_path(names: &[Name], chain: &[&Heading]) -> bool {
     last.is(heading) && names.iter().all(|name| above.any(|heading| name.is(heading)))
 }
 
-/// All headers, those first whose titles are most like `text`.
+/// Returns all headers, sorted by the similarity of their titles to `text`.
 #[must_use]
 pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     let last = split(text).pop().unwrap_or(text);
@@ -188,7 +187,7 @@ pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     let titles: Vec<String> = headings.iter().map(|heading| comparable(&heading.title)).collect();
     let mut likeness: Vec<(usize, f32)> = (0..titles.len()).map(|at| (at, 0.0)).collect();
     if titles.len() > COMPARED_MAX {
-        // Of very many those are compared that begin alike, and of these the first ones.
+        // Of very many headers, compare the first ones with the longest common start.
         let begins_alike = |at: usize| {
             let same = |title: &String| common_start(wanted.as_bytes(), title.as_bytes());
             std::cmp::Reverse(titles.get(at).map_or(0, same))
@@ -203,13 +202,13 @@ pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     likeness.into_iter().map(|(at, _)| at).collect()
 }
 
-/// A title as far as it is compared, in small letters.
+/// Returns the compared part of a title, in lowercase.
 fn comparable(title: &str) -> String {
     title.chars().take(COMPARED_CHARACTERS).flat_map(char::to_lowercase).collect()
 }
 
-/// Lines, from 1, that look like the header but are none: they stand in a code block, a list, a
-/// quotation or a comment.
+/// Returns the lines, from 1, that look like the header but are not one: they are in a code block, a list, a quotation
+/// or a comment.
 #[must_use]
 pub fn look_alikes(text: &[u8], terminator: u8, header: &str) -> Vec<u64> {
     let wanted = Name::of(header);

@@ -1,8 +1,8 @@
-//! Markdown sections: where one begins and ends, and a text with another in its place.
+//! Markdown sections: their limits, and replacing them.
 //!
-//! A section is a header and all that comes after it up to the next header of its own level or
-//! above. Headers are found by a CommonMark parser ([`outline`]) and by the names people give them
-//! ([`find`]); [`compose`] puts new text in place and looks whether every other header still stands.
+//! A section is a header and all that follows up to the next header of the same or a higher level. A CommonMark parser
+//! finds the headers ([`outline`]), [`find`] looks them up by name, and [`compose`] inserts new text and checks that
+//! every other header is still one.
 
 pub mod compose;
 pub mod find;

@@ -1,4 +1,4 @@
-//! The headers of a Markdown text, as CommonMark has them.
+//! Headers of a Markdown text, according to CommonMark.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,27 +9,26 @@ use pulldown_cmark::{BrokenLink, Event, HeadingLevel, Options, Parser, Tag, TagE
 use crate::text::checked::peek;
 use crate::text::content::UTF8_BOM;
 
-/// What stands for a byte that is no UTF-8 while the text is parsed: one byte, and nothing of
-/// Markdown's.
+/// Byte that replaces an invalid UTF-8 byte for the parser; it has no meaning in Markdown.
 const NO_TEXT: u8 = 0x1a;
 
-/// A header that stands in the text itself, and in no list, quotation or footnote.
+/// A header at the top level of the text, not in a list, quotation or footnote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// From 1, the highest, to 6.
+    /// Level from 1, the highest, to 6.
     pub level: u8,
-    /// Its title as written, markup and all, on one line.
+    /// Title as written, with markup, on one line.
     pub source: String,
-    /// Its title as shown, without markup.
+    /// Title as shown, without markup.
     pub title: String,
-    /// Its lines, as bytes of the text: from the start of the first to the end of the last.
+    /// Byte range of its whole lines.
     pub span: Range<usize>,
-    /// The header that it stands under, as an index of the outline.
+    /// Parent header, as an index of the outline.
     pub parent: Option<usize>,
 }
 
 impl Heading {
-    /// As it could be written in the text: `## Title`.
+    /// Returns the header in the form `## Title`.
     #[must_use]
     pub fn as_written(&self) -> String {
         let marks = "#".repeat(usize::from(self.level));
@@ -37,7 +36,7 @@ impl Heading {
     }
 }
 
-/// The extensions of GitHub's dialect that decide what is a header and what it is called.
+/// Returns the extensions of GitHub Markdown that affect headers and their titles.
 pub(super) fn options() -> Options {
     Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
@@ -46,12 +45,12 @@ pub(super) fn options() -> Options {
         | Options::ENABLE_GFM
 }
 
-/// Parts of a text that is parsed; of more, its tree would take too much memory.
+/// Most parts of a text that is parsed; more would take too much memory.
 pub const PARTS_MAX: usize = 1 << 20;
-/// Parts that a header counts for: its titles are kept as well.
+/// Parts that a header counts for, since its titles are stored as well.
 const HEADER_PARTS: usize = 4;
 
-/// How many parts a text has at most, which its tree grows with: lines, headers and marks.
+/// Returns an upper bound of the parts of a text, which determine the size of its tree: lines, headers and marks.
 #[must_use]
 pub fn parts(text: &[u8]) -> usize {
     let is_mark = |byte: &&u8| {
@@ -66,11 +65,10 @@ pub fn parts(text: &[u8]) -> usize {
     lines.map(of_line).sum()
 }
 
-/// The headers of a text in order.
+/// Returns the headers of a text in order.
 ///
-/// `text` may be any bytes: those that are no UTF-8 count as characters of their own. Front matter
-/// at the start (between lines of `---` or `+++`) is passed over. Cost: one pass, and memory of a few
-/// times the text.
+/// `text` may have any bytes: invalid UTF-8 bytes count as characters. Front matter at the start (between lines of
+/// `---` or `+++`) is skipped. It takes one pass, and memory of a few times the text.
 #[must_use]
 pub fn outline(text: &[u8]) -> Vec<Heading> {
     let start = front_matter(text);
@@ -100,7 +98,7 @@ pub fn outline(text: &[u8]) -> Vec<Heading> {
     headings
 }
 
-/// Where the section of a header ends: at the next one of its level or above, else at `end`.
+/// Returns the end of the section of a header: the next header of the same or a higher level, else `end`.
 #[must_use]
 pub fn end_of(headings: &[Heading], at: usize, end: usize) -> usize {
     let level = headings.get(at).map_or(0, |heading| heading.level);
@@ -108,20 +106,20 @@ pub fn end_of(headings: &[Heading], at: usize, end: usize) -> usize {
     next.map_or(end, |heading| heading.span.start)
 }
 
-/// The title that a header with such a title has: without markup, and on one line.
+/// Returns the shown form of a title: without markup, and on one line.
 #[must_use]
 pub fn title_of(source: &str) -> String {
     let line = format!("# {}\n", on_one_line(source));
     outline(line.as_bytes()).pop().map(|heading| heading.title).unwrap_or_default()
 }
 
-/// A text with each run of blanks and line ends as one space, and none at its ends.
+/// Returns a text with each run of blanks and line ends as one space, and trimmed.
 #[must_use]
 pub fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes of front matter at the start of a text.
+/// Returns the length of the front matter at the start of a text, in bytes.
 #[must_use]
 pub fn front_matter(text: &[u8]) -> usize {
     let start = if text.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
@@ -140,7 +138,7 @@ pub fn front_matter(text: &[u8]) -> usize {
         length += line.len();
         let line = line.trim_ascii_end();
         if number == 0 && line.is_empty() {
-            // A thematic break and a paragraph.
+            // This is a thematic break and a paragraph.
             return start;
         }
         if line == fence || (fence == b"---" && line == b"...") {
@@ -150,7 +148,7 @@ pub fn front_matter(text: &[u8]) -> usize {
     start
 }
 
-/// A text for the parser, byte for byte in the same places.
+/// Returns a text for the parser, with all bytes at the same offsets.
 pub(super) fn parseable(text: &[u8]) -> Cow<'_, str> {
     let has_bare_cr =
         memchr::memchr_iter(b'\r', text).any(|at| text.get(at + 1).is_none_or(|&next| next != b'\n'));
@@ -160,7 +158,7 @@ pub(super) fn parseable(text: &[u8]) -> Cow<'_, str> {
     if has_bare_cr { Cow::Owned(with_line_feeds(valid.to_owned())) } else { Cow::Borrowed(valid) }
 }
 
-/// A text in which each byte that is no UTF-8 is another one.
+/// Returns a text with each invalid UTF-8 byte replaced.
 fn without_invalid(text: &[u8]) -> String {
     let mut valid = String::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
@@ -170,7 +168,7 @@ fn without_invalid(text: &[u8]) -> String {
     valid
 }
 
-/// A text in which each CR alone, which ends a line in CommonMark too, is an LF.
+/// Returns a text with an LF for each CR alone, which ends a line in CommonMark too.
 fn with_line_feeds(text: String) -> String {
     let mut bytes = text.into_bytes();
     for at in 0..bytes.len() {
@@ -181,37 +179,37 @@ fn with_line_feeds(text: String) -> String {
             *byte = b'\n';
         }
     }
-    // ASCII took the place of ASCII.
+    // ASCII replaced ASCII.
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Returns true if a header inside is none of the text itself.
+/// Returns true if a header inside the tag is not at the top level.
 const fn is_container(tag: &Tag<'_>) -> bool {
     matches!(tag, Tag::BlockQuote(_) | Tag::List(_) | Tag::FootnoteDefinition(_))
 }
 
-/// The end of what [`is_container`] begins.
+/// Returns true if a tag ends a container of [`is_container`].
 const fn ends_container(tag: TagEnd) -> bool {
     matches!(tag, TagEnd::BlockQuote(_) | TagEnd::List(_) | TagEnd::FootnoteDefinition)
 }
 
-/// A level as a number.
+/// Returns a level as a number.
 const fn number(level: HeadingLevel) -> u8 {
     level as u8
 }
 
-/// A header whose end has not come yet.
+/// A header that has not ended yet.
 struct Open {
-    /// Its level.
+    /// Level of the header.
     level: u8,
-    /// Its title so far.
+    /// Title so far.
     title: String,
-    /// Its bytes.
+    /// Byte range.
     range: Range<usize>,
 }
 
 impl Open {
-    /// Takes a part of the title.
+    /// Adds a part of the title.
     fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::Text(text) | Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
@@ -222,7 +220,7 @@ impl Open {
         }
     }
 
-    /// The header, in a text that begins at `start` of the whole one.
+    /// Returns the header, for a text that begins at offset `start` of the whole one.
     fn heading(self, text: &[u8], start: usize) -> Heading {
         let span = whole_lines(text, &self.range);
         let source = source_of(peek(text, self.range));
@@ -236,13 +234,13 @@ impl Open {
     }
 }
 
-/// The lines that a range of bytes is on.
+/// Returns the whole lines that a range of bytes touches.
 fn whole_lines(text: &[u8], range: &Range<usize>) -> Range<usize> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let before = peek(text, ..range.start);
     let start = before.iter().rposition(is_end).map_or(0, |at| at + 1);
     let mut end = range.end;
-    // The parser's range ends before or after the line's end.
+    // The range of the parser ends before or after the line ending.
     if !text.get(..end).and_then(<[u8]>::last).is_some_and(is_end) {
         let rest = peek(text, end..);
         end += rest.iter().position(is_end).map_or(rest.len(), |at| at + 1);
@@ -253,14 +251,14 @@ fn whole_lines(text: &[u8], range: &Range<usize>) -> Range<usize> {
     start..end
 }
 
-/// The title of a header as written.
+/// Returns the title of a header as written.
 fn source_of(lines: &[u8]) -> String {
     let text = String::from_utf8_lossy(lines);
     let text = text.trim();
     if text.starts_with('#') {
         let title = text.trim_start_matches('#').trim();
         let open = title.trim_end_matches('#');
-        // Closing marks stand after a blank, or alone.
+        // Closing marks follow a blank, or are alone.
         let is_closed = open.len() < title.len() && (open.is_empty() || open.ends_with([' ', '\t']));
         return on_one_line(if is_closed { open } else { title });
     }
@@ -269,12 +267,12 @@ fn source_of(lines: &[u8]) -> String {
     on_one_line(&title)
 }
 
-/// A title in which what is not text looks as it does everywhere.
+/// Returns a title with invalid bytes shown as everywhere else.
 fn shown(title: &str) -> String {
     title.replace(char::from(NO_TEXT), "\u{fffd}")
 }
 
-/// Says of each header under which it stands.
+/// Sets the parent of each header.
 fn add_parents(headings: &mut [Heading]) {
     let mut above: Vec<(u8, usize)> = Vec::new();
     for (at, heading) in headings.iter_mut().enumerate() {
@@ -284,8 +282,8 @@ fn add_parents(headings: &mut [Heading]) {
     }
 }
 
-/// The labels of link references that the replaced text defined, that nothing defines any more, and
-/// that are still used.
+/// Returns the labels of link references that the replaced text defined, that are no longer defined, and that are still
+/// used.
 #[must_use]
 pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
     if memchr::memmem::find(old, b"]:").is_none() {
@@ -320,14 +318,14 @@ pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Level, title as written and title as shown of each header.
+    /// Returns the level, title as written and title as shown of each header.
     fn seen(text: &str) -> Vec<(u8, String, String)> {
         outline(text.as_bytes()).into_iter().map(|it| (it.level, it.source, it.title)).collect()
     }
 
     #[test]
     fn headers_are_those_of_commonmark() {
-        /// A text, and of each header its level, its title as written and as shown.
+        /// A text, and the level, title as written and title as shown of each header.
         type Case = (&'static str, &'static [(u8, &'static str, &'static str)]);
         let cases: &[Case] = &[
             ("   ## B ##  \nx\n", &[(2, "B", "B")]),

@@ -1,4 +1,4 @@
-//! A sketch, cut into parts at its markers, and the places of their lines in the file.
+//! The parts of a sketch between its markers, and the places of their lines in the file.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,33 +8,32 @@ use super::{Refusal, Which};
 use crate::text::checked::peek;
 use crate::text::omission;
 
-/// How many lines may be compared to find where the parts stand; of more, a sketch counts as one that
-/// can be read in several ways.
+/// Lines that are compared at most to place the parts; a sketch that needs more counts as ambiguous.
 const COMPARISONS_MAX: usize = 20_000_000;
 /// Lines named in a refusal.
 const LINES_NAMED: usize = 20;
 
-/// The file, and where the sketch's lines stand in it.
+/// The file, and the places of the lines of the sketch in it.
 pub struct Index<'a> {
-    /// The lines, with their endings.
+    /// Lines of the file, with their endings.
     pub file: &'a [&'a [u8]],
-    /// For each line of the sketch that is not blank, the indices at which it stands, ascending.
+    /// Indices of each line of the sketch in the file, ascending; blank lines are omitted.
     positions: HashMap<&'a [u8], Vec<usize>>,
     /// Comparisons still allowed.
     budget: Cell<usize>,
 }
 
-/// The core of a part: from its first to its last line that is placed beyond doubt.
+/// Core of a part: from the first to the last line that has a certain place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Core {
-    /// The part's lines in it: the first and the last.
+    /// First and last line of the core in the part.
     pub own: (usize, usize),
-    /// The file's lines in it: the first and the last.
+    /// First and last line of the core in the file.
     pub file: (usize, usize),
 }
 
 impl<'a> Index<'a> {
-    /// Looks through the file for the lines of the parts.
+    /// Searches the file for the lines of the parts.
     pub fn new(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Self {
         let mut positions: HashMap<&[u8], Vec<usize>> = parts
             .iter()
@@ -51,7 +50,7 @@ impl<'a> Index<'a> {
         Self { file, positions, budget: Cell::new(COMPARISONS_MAX) }
     }
 
-    /// Where a line stands within a range of the file's lines.
+    /// Returns the indices of a line within a range of lines of the file.
     pub fn positions(&self, line: &[u8], within: &Range<usize>) -> &[usize] {
         let all = self.positions.get(key(line)).map_or(&[][..], Vec::as_slice);
         let from = all.partition_point(|&at| at < within.start);
@@ -59,29 +58,29 @@ impl<'a> Index<'a> {
         peek(all, from..to)
     }
 
-    /// A line of the file.
+    /// Returns a line of the file.
     pub fn line(&self, at: usize) -> &'a [u8] {
         self.file.get(at).copied().unwrap_or_default()
     }
 
-    /// Returns true if so many more comparisons are allowed.
+    /// Returns true if `count` more comparisons are allowed, and deducts them.
     pub fn may_compare(&self, count: usize) -> bool {
         let left = self.budget.get().checked_sub(count);
         self.budget.set(left.unwrap_or(0));
         left.is_some()
     }
 
-    /// Returns true if all comparisons that are allowed have been made.
+    /// Returns true if no more comparisons are allowed.
     pub fn is_exhausted(&self) -> bool {
         self.budget.get() == 0
     }
 
-    /// Returns true if a line of a part stands at a line of the file.
+    /// Returns true if a line of a part matches a line of the file.
     fn is_at(&self, part: &Part<'_>, own: usize, at: usize) -> bool {
         part.lines.get(own).is_some_and(|line| self.file.get(at).is_some_and(|found| key(found) == key(line)))
     }
 
-    /// Returns the one place of line `own`; where it has several, the lines that `next` leads to tell which.
+    /// Returns the only place of line `own`; if it has several, the lines that `next` leads to decide.
     fn unique(
         &self,
         part: &Part<'_>,
@@ -106,7 +105,7 @@ impl<'a> Index<'a> {
         None
     }
 
-    /// The core of a part within a range of the file's lines.
+    /// Returns the core of a part within a range of lines of the file.
     pub fn core(&self, part: &Part<'_>, within: &Range<usize>) -> Option<Core> {
         let first = (0..part.lines.len())
             .find_map(|own| Some((own, self.unique(part, own, within, usize::checked_add)?)))?;
@@ -116,7 +115,7 @@ impl<'a> Index<'a> {
         Some(Core { own: (first.0, last.0), file: (first.1, last.1) })
     }
 
-    /// Returns true if all lines of a part stand one after the other in a range of the file's lines.
+    /// Returns true if all lines of a part match one after the other in a range of lines of the file.
     pub fn has_whole(&self, part: &Part<'_>, within: &Range<usize>) -> bool {
         let first = part.lines.first().copied().unwrap_or_default();
         self.positions(first, within).iter().any(|start| {
@@ -126,7 +125,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// The refusal of a part whose lines stand in more places than can be told apart.
+/// Returns the refusal of a part whose lines match too many places.
 pub fn too_alike(part: &Part<'_>) -> Refusal {
     Refusal::Ambiguous {
         part: part.which(),
@@ -135,7 +134,7 @@ pub fn too_alike(part: &Part<'_>) -> Refusal {
     }
 }
 
-/// Indices as line numbers, the first of them.
+/// Returns the first indices as line numbers.
 pub fn numbers(indices: &[usize]) -> Vec<usize> {
     indices.iter().take(LINES_NAMED).map(|index| index + 1).collect()
 }
@@ -143,23 +142,23 @@ pub fn numbers(indices: &[usize]) -> Vec<usize> {
 /// Characters of a line that are compared and shown.
 const SHOWN_CHARACTERS: usize = 160;
 
-/// What stands between two markers.
+/// Lines between two markers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// Its lines, without their endings and without the blank ones beside a marker.
+    /// Lines without their endings, and without blank lines next to a marker.
     pub lines: Vec<&'a [u8]>,
-    /// The number of the first one in the sketch, from 1.
+    /// Number of the first line in the sketch, from 1.
     pub first_line: usize,
-    /// Its number among the parts, from 1.
+    /// Number of the part, from 1.
     pub number: usize,
-    /// The indentation of the marker before it, if there is one.
+    /// Indentation of the marker before it, if there is one.
     pub before: Option<usize>,
-    /// The indentation of the marker after it, if there is one.
+    /// Indentation of the marker after it, if there is one.
     pub after: Option<usize>,
 }
 
 impl Part<'_> {
-    /// What names the part in a refusal.
+    /// Returns the identification of the part for a refusal.
     #[must_use]
     pub fn which(&self) -> Which {
         let text = self.lines.first().map(|line| shown(line)).unwrap_or_default();
@@ -171,17 +170,17 @@ impl Part<'_> {
     }
 }
 
-/// Blanks at the start of a line; a tab counts as one.
+/// Counts the blanks at the start of a line; a tab counts as one.
 pub fn indent(line: &[u8]) -> usize {
     line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
-/// What a line is compared by: blanks at its end and its ending do not count.
+/// Returns the compared part of a line, without blanks at its end and its ending.
 pub fn key(line: &[u8]) -> &[u8] {
     line.trim_ascii_end()
 }
 
-/// A line as it is compared and shown.
+/// Returns a line as it is compared and shown.
 pub fn shown(line: &[u8]) -> String {
     // No character takes more than 4 bytes.
     let line = line.trim_ascii();
@@ -191,10 +190,10 @@ pub fn shown(line: &[u8]) -> String {
         .collect()
 }
 
-/// The parts of a sketch.
+/// Splits a sketch into parts.
 ///
 /// # Errors
-/// Where a marker stands in the file itself, and where there is nothing but markers.
+/// Fails if a marker is also a line of the file, or if there are only markers.
 pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<Part<'a>>, Refusal> {
     let mut parts: Vec<Part<'a>> = Vec::new();
     let mut lines: Vec<&[u8]> = Vec::new();
@@ -230,7 +229,7 @@ pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<Part<'a>>, Refu
     Ok(parts)
 }
 
-/// Refuses a marker that is a line of the file as well: it may be meant as that.
+/// Refuses a marker that is also a line of the file: it may be meant as that line.
 fn must_not_stand_in(file: &[&[u8]], marker: &[u8], number: usize) -> Result<(), Refusal> {
     let wanted = marker.trim_ascii();
     match file.iter().position(|line| line.trim_ascii() == wanted) {

@@ -1,10 +1,10 @@
-//! A sketch: the new text of a file or of a region of it, with marker lines for what stays.
+//! A sketch: the new text of a file or of a region of it, with marker lines for unchanged parts.
 //!
-//! Markers cut the sketch into parts. A part is placed by lines that stand in the file unchanged,
-//! each run of them in one place alone and all in order; everything between its first and its last
-//! such line becomes the part's text, everything between parts stays. What a part says beyond its
-//! first or last unchanged line is new: it is inserted there, or is the whole of the block that
-//! begins there. Where two readings would give two texts there is none, but a refusal.
+//! Markers cut the sketch into parts. Unchanged lines place a part in the file: each run of them must match in one
+//! place only, and all in order. Everything between the first and the last such line becomes the text of the part;
+//! everything between parts stays. Lines of a part before its first or after its last unchanged line are new: they are
+//! inserted there, or replace the whole block that begins there. A sketch is refused if two readings give different
+//! texts.
 
 mod index;
 mod place;
@@ -15,33 +15,33 @@ use crate::text::checked::{Fault, items, slice};
 
 pub use index::Part;
 
-/// Why a sketch has no one meaning.
+/// Reason why a sketch is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// It cannot be read, whatever the file is.
+    /// It cannot be read, for any file.
     Unreadable {
-        /// The line of the sketch, from 1.
+        /// Line of the sketch, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// A part stands nowhere.
+    /// A part has no place in the file.
     NoPlace {
-        /// Which.
+        /// Part without a place.
         part: Which,
-        /// Why not.
+        /// Reason.
         why: String,
     },
-    /// A part may stand in several places, or mean several things.
+    /// A part has several places or meanings.
     Ambiguous {
-        /// Which.
+        /// Ambiguous part.
         part: Which,
-        /// What is in doubt, and what would settle it.
+        /// Doubt, and how to resolve it.
         why: String,
-        /// The lines of the file in question, from 1.
+        /// Lines of the file in question, from 1.
         lines: Vec<usize>,
     },
-    /// The text cannot be made.
+    /// The text cannot be built.
     Fault(Fault),
 }
 
@@ -51,34 +51,34 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// Which part of a sketch is meant.
+/// Identification of a part of a sketch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Which {
-    /// Its number, from 1.
+    /// Number of the part, from 1.
     pub number: usize,
-    /// Its lines in the sketch, from 1.
+    /// First and last line in the sketch, from 1.
     pub lines: (usize, usize),
-    /// Its first line.
+    /// First line.
     pub text: String,
 }
 
 /// One change that a sketch makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SketchChange {
-    /// The bytes of the text that are replaced: whole lines.
+    /// Bytes of the text that are replaced: whole lines.
     pub range: Range<usize>,
-    /// What stands there then.
+    /// Replacement.
     pub new: Vec<u8>,
-    /// Lines of the text, from 1, that are removed and have nothing in their place.
+    /// Runs of lines, from 1, that are removed without a replacement.
     pub left_out: Vec<(usize, usize)>,
 }
 
-/// The changes that `sketch` makes within a range of lines of `text`; in both LF alone ends a line.
+/// Returns the changes that `sketch` makes within a range of lines of `text`; both have LF line endings.
 ///
-/// `within` are bytes of whole lines, the first of which has the number `first_line`.
+/// `within` is the byte range of whole lines, the first of which has the number `first_line`.
 ///
 /// # Errors
-/// A [`Refusal`] that names the part.
+/// Returns a [`Refusal`] that names the part.
 pub fn changes(
     text: &[u8],
     sketch: &[u8],
@@ -112,7 +112,7 @@ pub fn changes(
 }
 
 impl Refusal {
-    /// The same with line numbers of the whole file, where the region begins at `first_line`.
+    /// Returns the refusal with line numbers of the whole file, for a region that begins at `first_line`.
     fn counted_from(self, first_line: usize) -> Self {
         match self {
             Self::Ambiguous { part, why, lines } => {
@@ -159,7 +159,7 @@ fn c() {
 }
 ";
 
-    /// The file after a sketch.
+    /// Returns the file after a sketch.
     fn apply(file: &str, sketch: &str) -> Result<String, Refusal> {
         let changes = changes(file.as_bytes(), sketch.as_bytes(), &(0..file.len()), 1)?;
         let mut text = file.as_bytes().to_vec();
@@ -251,17 +251,17 @@ fn c() {
         refused(FILE, e, "Unreadable");
         refused(FILE, &format!("{e}\nnew = 1\n{e}\n"), "NoPlace");
         refused(FILE, &format!("new = 1\n{e}\n"), "NoPlace");
-        // Replaced, or inserted before what stays?
+        // These lines may replace others, or be inserted before them.
         refused(FILE, &format!("{e}\ndef a():\n    x = 5\n    {e}\n"), "Ambiguous");
         refused(FILE, &format!("{e}\n    return 8\n\ndef c():\n{e}"), "Ambiguous");
-        // Twice in the file.
+        // The line occurs twice in the file.
         refused("a\nb\na\nb\n", "# ...\na\nc\n# ...\n", "Ambiguous");
-        // Another order.
+        // The order differs.
         refused(FILE, &format!("def b():\n{e}\ndef a():\n    x = 2\n    y = 2\n{e}"), "NoPlace");
         refused(FILE, &format!("{e}\n    z = 3\n    x = 1\n{e}"), "NoPlace");
-        // Unchanged lines of two blocks.
+        // The unchanged lines belong to two blocks.
         refused(RUST, "// ...\n    one();\n    two();\n// ...\n", "Ambiguous");
-        // A marker that is a line of the file.
+        // The marker is a line of the file.
         refused("a\n...\nb\n", "a\n...\nc\nb\n", "Unreadable");
     }
 

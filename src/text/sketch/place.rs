@@ -1,4 +1,4 @@
-//! Where the parts of a sketch stand.
+//! Places of the parts of a sketch in the file.
 
 use std::ops::Range;
 
@@ -9,20 +9,20 @@ use super::index::{Core, Index, Part, indent, key, numbers, shown, too_alike};
 use crate::text::checked::{Fault, item, items, peek};
 use crate::text::{likeness, line_diff};
 
-/// What is known of a part.
+/// State of the search for a part.
 enum PartState {
-    /// Where its core is.
+    /// The core was found.
     Core(Core),
-    /// All of it stands in the file, in several places: it changes nothing, wherever it is.
+    /// All of it matches in several places, so it changes nothing in any of them.
     Unchanged,
-    /// Nothing yet.
+    /// No place is known yet.
     Nothing,
 }
 
-/// The lines of the file that each part replaces; `None` for a part that changes nothing.
+/// Returns the lines of the file that each part replaces; `None` for a part that changes nothing.
 ///
 /// # Errors
-/// A [`Refusal`] that names the part; its lines count from the first of `file`.
+/// Returns a [`Refusal`] that names the part; its lines count from the first of `file`.
 pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Option<Range<usize>>>, Refusal> {
     let index = Index::new(parts, file);
     let all = 0..file.len();
@@ -67,7 +67,7 @@ pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Opt
 }
 
 impl PartState {
-    /// The first line of the file that is known to be the part's.
+    /// Returns the first line of the file that is known to belong to the part.
     fn first_line(&self) -> Option<usize> {
         match self {
             Self::Core(core) => Some(core.file.0),
@@ -75,7 +75,7 @@ impl PartState {
         }
     }
 
-    /// The last one.
+    /// Returns the last line of the file that is known to belong to the part.
     fn last_line(&self) -> Option<usize> {
         match self {
             Self::Core(core) => Some(core.file.1),
@@ -84,14 +84,14 @@ impl PartState {
     }
 }
 
-/// The lines of the file between the parts before and after one.
+/// Returns the lines of the file between the known parts before and after a part.
 fn window(known: &[PartState], at: usize, lines: usize) -> Range<usize> {
     let before = known.iter().take(at).rev().find_map(PartState::last_line).map_or(0, |last| last + 1);
     let after = known.iter().skip(at + 1).find_map(PartState::first_line).unwrap_or(lines);
     before..after.max(before)
 }
 
-/// The refusal of a part none of whose lines tells where it stands.
+/// Returns the refusal of a part whose lines do not determine its place.
 fn without_place(index: &Index<'_>, part: &Part<'_>, window: &Range<usize>) -> Refusal {
     let found = part
         .lines
@@ -117,7 +117,7 @@ fn without_place(index: &Index<'_>, part: &Part<'_>, window: &Range<usize>) -> R
     }
 }
 
-/// The refusal of a part that stands before the part before it, or whose own lines do.
+/// Returns the refusal of a part that matches before the previous part, or whose own lines are out of order.
 fn out_of_order(part: &Part<'_>, core: &Core) -> Refusal {
     Refusal::NoPlace {
         part: part.which(),
@@ -128,15 +128,15 @@ fn out_of_order(part: &Part<'_>, core: &Core) -> Refusal {
     }
 }
 
-/// How a part differs from the lines that it replaces.
+/// Compares a part with the lines that it replaces.
 fn compared(part: &Part<'_>, found: &[&[u8]]) -> Vec<DiffOp> {
     let old: Vec<&[u8]> = found.iter().map(|line| key(line)).collect();
     let new: Vec<&[u8]> = part.lines.iter().map(|line| key(line)).collect();
     line_diff::diff(&old, &new).ops
 }
 
-/// Refuses a part that would take away lines of another block than that of the lines kept round
-/// them: an unchanged line then was found far from where it was meant.
+/// Refuses a part that would remove lines of another block than that of the kept lines around them: then an unchanged
+/// line was matched far from its intended place.
 fn must_stay_in_its_block(index: &Index<'_>, part: &Part<'_>, span: &Range<usize>) -> Result<(), Refusal> {
     let found = peek(index.file, span.clone());
     let ops = compared(part, found);
@@ -164,7 +164,7 @@ fn must_stay_in_its_block(index: &Index<'_>, part: &Part<'_>, span: &Range<usize
     Ok(())
 }
 
-/// The changes among the operations, each with what is before and after it.
+/// Returns the changes among the operations, each with its neighbours.
 fn neighbours(ops: &[DiffOp]) -> impl Iterator<Item = (Option<&DiffOp>, &DiffOp, Option<&DiffOp>)> {
     ops.iter()
         .enumerate()
@@ -172,18 +172,18 @@ fn neighbours(ops: &[DiffOp]) -> impl Iterator<Item = (Option<&DiffOp>, &DiffOp,
         .map(|(at, op)| (at.checked_sub(1).and_then(|before| ops.get(before)), op, ops.get(at + 1)))
 }
 
-/// A part as it stands in the file then.
+/// A part as it will be in the file.
 pub struct Written {
-    /// The text.
+    /// New text.
     pub new: Vec<u8>,
-    /// The runs of lines that are removed and have nothing in their place, as indices of `found`.
+    /// Runs of lines that are removed without a replacement, as indices of `found`.
     pub left_out: Vec<(usize, usize)>,
 }
 
-/// The text of a part in place of `found`; lines that it has in common with that keep their bytes.
+/// Returns the text of a part that replaces `found`; lines that both share keep their bytes.
 ///
 /// # Errors
-/// Where a compared line is in neither.
+/// Fails if a compared line is in neither.
 pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Result<Written, Fault> {
     let mut new = Vec::new();
     let mut left_out = Vec::new();
@@ -200,24 +200,24 @@ pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Result<Written, Fault> {
             new.push(b'\n');
         }
     }
-    // The file's last line may have no ending.
+    // The last line of the file may have no ending.
     if found.last().is_some_and(|last| !last.ends_with(b"\n")) {
         new.pop();
     }
     Ok(Written { new, left_out })
 }
 
-/// Kept lines beside a new one that are looked at for its older self.
+/// Kept lines next to a new one that are checked for its older version.
 const NEIGHBOURS: usize = 3;
-/// Comparisons that looking at two lines character by character counts for.
+/// Cost of comparing two lines by characters, in comparisons.
 const CLOSE_LOOK: usize = 2_000;
-/// From where on a kept line looks like the older self of a new one, 0 to 1. That only refuses.
+/// Similarity from which a kept line looks like the older version of a new one, 0 to 1. It only causes refusals.
 const ALIKE: f32 = 0.5;
 
-/// The lines of the file that a part replaces, within those that no other part has.
+/// Returns the lines of the file that a part replaces, within those that no other part has.
 ///
 /// # Errors
-/// `Ambiguous` where it is in doubt which they are.
+/// Fails with `Ambiguous` if they are not certain.
 pub fn span(
     index: &Index<'_>,
     part: &Part<'_>,
@@ -229,7 +229,7 @@ pub fn span(
     Ok(start..end + 1)
 }
 
-/// The first line of the file that a part replaces.
+/// Returns the first line of the file that a part replaces.
 fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<usize, Refusal> {
     let (own, first) = (core.own.0, core.file.0);
     let above = items(&part.lines, 0..own)?;
@@ -250,7 +250,7 @@ fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<
     if known == 0 && (is_alone || nothing_between) { Ok(nearest) } else { Err(in_doubt(part, line, at)) }
 }
 
-/// The last line of the file that a part replaces.
+/// Returns the last line of the file that a part replaces.
 fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<usize, Refusal> {
     let (own, last) = (core.own.1, core.file.1);
     let below = items(&part.lines, own + 1..part.lines.len())?;
@@ -280,9 +280,9 @@ fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<u
     new_end(index, part, core, &room)
 }
 
-/// The last line that a part replaces which ends in lines that are all new: that of the block that
-/// its last unchanged line begins, where the part goes on inside it and the marker after it does
-/// not; else it only inserts them.
+/// Returns the last line that a part replaces if it ends in new lines only. That is the last line of the block that its
+/// last unchanged line begins, if the part continues inside the block and the marker after it does not. Otherwise the
+/// part only inserts the new lines.
 fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) -> Result<usize, Refusal> {
     let (own, last) = (core.own.1, core.file.1);
     let below = items(&part.lines, own + 1..part.lines.len())?;
@@ -300,13 +300,13 @@ fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) 
     Ok(last)
 }
 
-/// The first line that is indented no deeper than `depth`, blank ones aside.
+/// Returns the first line that is indented no deeper than `depth`, ignoring blank ones.
 fn closing_line(index: &Index<'_>, room: &Range<usize>, depth: usize) -> Option<usize> {
     room.clone().find(|&at| !key(index.line(at)).is_empty() && indent(index.line(at)) <= depth)
 }
 
-/// Refuses new lines at an end of the sketch that has no marker, where the file goes on: that may
-/// be meant to stay or to go.
+/// Refuses new lines at an end of the sketch without a marker if the file continues there: the rest of the file may be
+/// meant to stay or to be removed.
 fn must_say_what_stays(
     index: &Index<'_>,
     part: &Part<'_>,
@@ -330,8 +330,7 @@ fn must_say_what_stays(
     }
 }
 
-/// Refuses new lines at the edge of a part where one of the kept lines beside them may be what
-/// they were meant to replace.
+/// Refuses new lines at the edge of a part if they may be meant to replace one of the kept lines next to them.
 fn must_be_an_insertion<'a>(
     index: &Index<'_>,
     part: &Part<'_>,
@@ -357,7 +356,7 @@ fn must_be_an_insertion<'a>(
     Ok(())
 }
 
-/// Returns true if one line may be the older self of another.
+/// Returns true if one line may be the older version of the other.
 fn is_alike(one: &str, other: &str) -> bool {
     let has_word = |text: &str| text.chars().any(char::is_alphanumeric);
     let name = |text: &str| {
@@ -369,7 +368,7 @@ fn is_alike(one: &str, other: &str) -> bool {
         && (likeness::ratio(one, other) >= ALIKE || (name(one).is_some() && name(one) == name(other)))
 }
 
-/// The refusal of an edge line that may stand in several places.
+/// Returns the refusal of an edge line that has several possible places.
 fn in_doubt(part: &Part<'_>, line: &[u8], at: &[usize]) -> Refusal {
     Refusal::Ambiguous {
         part: part.which(),
