@@ -37,7 +37,7 @@ pub struct Clipped {
 /// A requested part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
-    /// Lines of the part, with their endings: UTF-8, or raw bytes if the text is not text.
+    /// Lines of the part, with their endings: UTF-8, or raw bytes if the encoding is unknown.
     pub bytes: Vec<u8>,
     /// Number of complete lines, including clipped ones.
     pub ended_lines: u64,
