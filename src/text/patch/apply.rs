@@ -1,5 +1,5 @@
-//! Applies the patch of one file: finds the place of each hunk, then writes the file with the changed lines,
-//! every other byte as it was.
+//! Applies the patch of one file: finds the place of each hunk, then writes the file with the changed lines and every
+//! other byte unchanged.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use super::model::{
 use super::place::{HunkPlace, PatchOptions, Placing};
 use crate::text::checked::{Fault, items};
 
-/// How many failing hunks are explained; the rest are only counted.
+/// Failing hunks that are explained; the rest are only counted.
 const EXPLAINED_MAX: usize = 20;
 
-/// How many insertions at one place are looked through for a removal that starts there.
+/// Insertions at one place that are searched for a removal that starts there.
 const EDITS_AT_ONE_PLACE_MAX: usize = 16;
 
 /// A file after its patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// The new text.
+    /// New text.
     pub after: Vec<u8>,
-    /// What became of each hunk, in the patch's order.
+    /// Report of each hunk, in the order of the patch.
     pub hunks: Vec<HunkReport>,
-    /// True if every hunk was applied before, so that `after` is the text as it was.
+    /// True if every hunk was applied before, so that `after` equals the old text.
     pub already_applied: bool,
-    /// True if the patch shows what it changes: every hunk that changes something stood in the file
-    /// byte for byte and in one place only, or a binary change holds the old bytes.
+    /// True if the patch shows what it changes: every hunk that changes something matched byte for byte and in one
+    /// place only, or a binary change has the old bytes.
     pub exact_and_unique: bool,
 }
 
 impl Applied {
-    /// Returns true if one of `hunks` that has no old lines was found to be applied.
+    /// Returns true if one of `hunks` without old lines was found to be applied.
     fn has_bare_hunk_done(&self, hunks: &[Hunk<'_>]) -> bool {
         let mut pairs = hunks.iter().zip(&self.hunks);
         pairs.any(|(hunk, report)| report.already_applied && hunk.old().next().is_none())
@@ -42,27 +42,26 @@ impl Applied {
 /// How a hunk was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HunkReport {
-    /// Its first line in the result, from 1.
+    /// First line in the result, from 1.
     pub line: usize,
-    /// How many lines below the stated one its place was; 0 where none was stated.
+    /// Lines between the stated place and the actual one below it; 0 if none was stated.
     pub offset: i64,
-    /// How many context lines were ignored.
+    /// Number of context lines that were ignored.
     pub fuzz: usize,
-    /// How the lines were compared.
+    /// Comparison under which the lines matched.
     pub tier: Tier,
-    /// True if its old lines stood in the file byte for byte, and in one place only.
+    /// True if the old lines matched byte for byte, and in one place only.
     pub exact_and_unique: bool,
-    /// True if its result stood there before.
+    /// True if the result was already there.
     pub already_applied: bool,
 }
 
-/// Applies `file` to `before`, the file's text without a byte-order mark.
+/// Applies `file` to `before`, the text of the file without a byte-order mark.
 ///
-/// The result is the whole of it or nothing. Operation and paths are not looked at, save that a
-/// deletion must account for every line.
+/// It applies all hunks or none. It ignores operation and paths, except that a deletion must cover every line.
 ///
 /// # Errors
-/// The fate of every hunk, where one has no place.
+/// Returns the fate of every hunk if one has no place.
 pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Result<Applied, Conflict> {
     let reversed;
     let file = if options.reverse {
@@ -98,7 +97,7 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Res
     }
 }
 
-/// Applies hunks to lines that end in line feeds or, in a file that has none, in carriage returns.
+/// Applies hunks to lines that end in line feeds or, in a file without any, in carriage returns.
 fn apply_hunks(
     hunks: &[Hunk<'_>],
     before: &[u8],
@@ -107,8 +106,8 @@ fn apply_hunks(
 ) -> Result<Applied, Conflict> {
     let apply = |lines, is_new| Applying::new(lines, has_lines, is_new, options).run(hunks);
     let first = apply(lines(before), false);
-    // Lines that come without context may stand at their place by chance: where the rest of the
-    // patch is still to be applied, so are they.
+    // Lines without context may match at their place by chance: if the rest of the patch is not applied, they are not
+    // either.
     let is_doubtful = match &first {
         Ok(applied) => !applied.already_applied && applied.has_bare_hunk_done(hunks),
         Err(_) => hunks.iter().any(|hunk| hunk.old().next().is_none()),
@@ -133,28 +132,28 @@ fn all_lines_deleted(file: &FilePatch<'_>, before: &[u8], applied: &Applied) -> 
     }
 }
 
-/// The hunks of one file while they are applied.
+/// State of applying the hunks of one file.
 struct Applying<'f, 'p> {
-    /// The file.
+    /// Text of the file.
     text: Text<'f>,
     /// True if the patch knows that the file has lines.
     has_lines: bool,
-    /// True if carriage returns in the patch are the file's.
+    /// True if carriage returns in the patch belong to the file.
     carries_returns: bool,
     /// True if the patch is known not to be applied, at least not as a whole.
     is_new: bool,
-    /// The leniency allowed.
+    /// Allowed leniency.
     options: PatchOptions,
-    /// How far the last hunk stood from its stated line.
+    /// Distance of the last hunk from its stated line.
     drift: i64,
-    /// The index after the last line that the hunk before changes.
+    /// Index after the last line that the previous hunk changes.
     after: usize,
-    /// The changes, by where they start and then as they came.
+    /// Edits, sorted by start and then by order of insertion.
     edits: BTreeMap<(usize, usize), Edit<'p>>,
 }
 
 impl<'f, 'p> Applying<'f, 'p> {
-    /// Begins with a file's lines.
+    /// Creates the state from the lines of a file.
     fn new(lines: Vec<Line<'f>>, has_lines: bool, is_new: bool, options: PatchOptions) -> Self {
         Self {
             text: Text::new(lines),
@@ -186,7 +185,7 @@ impl<'f, 'p> Applying<'f, 'p> {
         applied.map_err(|fault| Conflict::whole(patch_line, fault.into()))
     }
 
-    /// Places one hunk and notes its changes.
+    /// Places one hunk and records its edits.
     fn place(&mut self, hunk: &Hunk<'p>, index: usize, explain: bool) -> Result<HunkPlace, Failure> {
         let stated = hunk.old_index();
         let expected = stated.map(|at| to_index(to_offset(at).saturating_add(self.drift)));
@@ -229,8 +228,8 @@ impl<'f, 'p> Applying<'f, 'p> {
     /// Refuses to change a line twice.
     fn refuse_overlap(&self, edits: &[Edit<'_>]) -> Result<(), Reason> {
         for edit in edits {
-            // Of the edits that start here or before only the last few can reach so far: all others
-            // end where the next begins.
+            // Of the edits that start here or before, only the last few can reach this far: all others end where the
+            // next begins.
             let mut before = self.edits.range(..(edit.start, usize::MAX)).rev().take(EDITS_AT_ONE_PLACE_MAX);
             let reaches_in = before.any(|(_, other)| other.end > edit.start);
             let inner = (edit.start.saturating_add(1), 0)..(edit.end.max(edit.start + 1), 0);
@@ -241,10 +240,10 @@ impl<'f, 'p> Applying<'f, 'p> {
         Ok(())
     }
 
-    /// Writes the result and reports.
+    /// Writes the result and the reports.
     ///
     /// # Errors
-    /// Where a change lies outside the file, or the result would be too large.
+    /// Fails if an edit lies outside the file, or if the result would be too large.
     fn finish(self, hunks: &[Hunk<'_>], places: &[HunkPlace]) -> Result<Applied, Fault> {
         let edits: Vec<_> = self.edits.into_values().collect();
         let (after, changed) = render(&self.text.lines, &edits, hunks.len(), self.options)?;
@@ -264,14 +263,14 @@ impl<'f, 'p> Applying<'f, 'p> {
     }
 }
 
-/// How much longer the text has become before each place.
+/// Growth of the text before each line, in lines.
 struct Growth {
-    /// Where edits start, and by how much the text has grown up to and with each.
+    /// Start of each edit, and the total growth up to and including it.
     steps: Vec<(usize, i64)>,
 }
 
 impl Growth {
-    /// The growth by `edits`, which are in order.
+    /// Sums up the growth by `edits`, which are in order.
     fn new(edits: &[Edit<'_>]) -> Self {
         let mut sum = 0;
         let steps = edits.iter().map(|edit| {
@@ -281,29 +280,29 @@ impl Growth {
         Self { steps: steps.collect() }
     }
 
-    /// The growth before the line with index `at`.
+    /// Returns the growth before the line with index `at`.
     fn before(&self, at: usize) -> i64 {
         let count = self.steps.partition_point(|(start, _)| *start < at);
         count.checked_sub(1).and_then(|last| self.steps.get(last)).map_or(0, |(_, sum)| *sum)
     }
 }
 
-/// How many lines below the stated index `place` is.
+/// Returns how many lines below the stated index `place` is.
 fn offset(place: &HunkPlace, stated: usize) -> i64 {
     to_offset(place.start) - to_offset(place.skipped_before) - to_offset(stated)
 }
 
-/// An index or count as a signed number; the largest where it does not fit.
+/// Returns an index or count as a signed number, capped if it does not fit.
 fn to_offset(index: usize) -> i64 {
     i64::try_from(index).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
 }
 
-/// A signed number as an index; 0 below it.
+/// Returns a signed number as an index; 0 if it is negative.
 fn to_index(offset: i64) -> usize {
     usize::try_from(offset.max(0)).unwrap_or(usize::MAX)
 }
 
-/// The fates of all hunks.
+/// Returns the fates of all hunks.
 fn conflict(hunks: &[Hunk<'_>], places: Vec<Result<HunkPlace, Failure>>) -> Conflict {
     let fates = hunks.iter().zip(places).enumerate().map(|(index, (hunk, place))| HunkFate {
         number: index + 1,
@@ -317,45 +316,45 @@ fn conflict(hunks: &[Hunk<'_>], places: Vec<Result<HunkPlace, Failure>>) -> Conf
     Conflict { hunks: fates.collect() }
 }
 
-/// Lines to put in the place of others.
+/// Replacement of lines by others.
 #[derive(Debug)]
 pub struct Edit<'a> {
-    /// Which of the file's hunks it belongs to, by index.
+    /// Index of its hunk in the file.
     pub hunk: usize,
-    /// Index of the first line that goes.
+    /// Index of the first removed line.
     pub start: usize,
-    /// Index after the last line that goes.
+    /// Index after the last removed line.
     pub end: usize,
-    /// The lines that come.
+    /// Lines added in their place.
     added: Vec<HunkLine<'a>>,
-    /// True if the patch's own line endings are the file's.
+    /// True if the line endings of the patch are those of the file.
     is_verbatim: bool,
-    /// What the patch says about the final newline.
+    /// Change of the final newline.
     last: LastLine,
 }
 
 impl Edit<'_> {
-    /// By how many lines the text grows.
+    /// Returns by how many lines the text grows.
     pub fn growth(&self) -> i64 {
         let count = |lines: usize| i64::try_from(lines).unwrap_or(i64::MAX);
         count(self.added.len()) - count(self.end - self.start)
     }
 }
 
-/// What a hunk says about the final newline of its file.
+/// Effect of a hunk on the final newline of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastLine {
-    /// Nothing: it stays as the file has it.
+    /// None: it stays as in the file.
     AsItWas,
-    /// It comes.
+    /// It is added.
     GetsNewline,
-    /// It goes.
+    /// It is removed.
     LosesNewline,
 }
 
-/// The edits that `hunk`, the one with `index`, makes at `place`.
+/// Returns the edits that `hunk`, which has the index `index`, makes at `place`.
 ///
-/// `endings_are_meant` decides where no old line tells whether the patch's endings are the file's.
+/// `endings_are_meant` decides if no old line shows whether the endings of the patch are those of the file.
 pub fn edits<'a>(
     text: &Text<'_>,
     hunk: &Hunk<'a>,
@@ -391,11 +390,11 @@ pub fn edits<'a>(
     Ok(edits)
 }
 
-/// The file after `edits`, which are in order and do not overlap, and the hunks that changed a byte.
+/// Returns the file after `edits`, which are in order and do not overlap, and the hunks that changed a byte.
 ///
 /// # Errors
-/// Where an edit lies outside the file, or the result would be larger than `options` allow: its size
-/// is known before any of it is allocated.
+/// Fails if an edit lies outside the file, or if the result would be larger than `options` allow: its size is computed
+/// before any of it is allocated.
 pub fn render(
     lines: &[Line<'_>],
     edits: &[Edit<'_>],
@@ -410,7 +409,7 @@ pub fn render(
     Ok((bytes, changed))
 }
 
-/// Writes the file after `edits` to `sink`, and tells which hunks changed a byte.
+/// Writes the file after `edits` to `sink`, and returns which hunks changed a byte.
 fn write(
     lines: &[Line<'_>],
     edits: &[Edit<'_>],
@@ -442,9 +441,9 @@ fn write(
     Ok(changed)
 }
 
-/// What takes a text piece by piece.
+/// Receiver of a text in pieces.
 trait Sink {
-    /// Takes the next bytes.
+    /// Receives the next bytes.
     fn take(&mut self, bytes: &[u8]);
 }
 
@@ -454,7 +453,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// The size of a text that is not kept.
+/// Counter of the size of a text that is not stored.
 struct Size(usize);
 
 impl Sink for Size {
@@ -463,13 +462,13 @@ impl Sink for Size {
     }
 }
 
-/// The text while it is written.
+/// State of the written text.
 struct Output<'s, S> {
-    /// What takes it.
+    /// Receiver of the text.
     sink: &'s mut S,
     /// True if the last line has no ending.
     is_open: bool,
-    /// What ends such a line when another follows.
+    /// Ending for such a line if another follows.
     filler: Ending,
 }
 
@@ -484,7 +483,7 @@ impl<S: Sink> Output<'_, S> {
         self.is_open = ending == Ending::None;
     }
 
-    /// Writes lines as they are.
+    /// Writes lines unchanged.
     fn copy(&mut self, lines: &[Line<'_>]) {
         for line in lines {
             self.push(line.text, line.ending);
@@ -492,14 +491,13 @@ impl<S: Sink> Output<'_, S> {
     }
 }
 
-/// Returns true if a patch has carriage returns at the ends of lines which are the file's, not its own.
+/// Returns true if carriage returns at the ends of lines in a patch belong to the file, not to the patch.
 pub fn carries_returns(hunks: &[Hunk<'_>]) -> bool {
     let has_returns = |hunk: &Hunk<'_>| hunk.lines.iter().any(|line| line.ending == Ending::CrLf);
     hunks.iter().any(|hunk| !hunk.is_crlf && has_returns(hunk))
 }
 
-/// Returns true if all old lines end in the file as they end in the patch; `None` where no two can be
-/// compared.
+/// Returns true if all old lines end in the file as in the patch; `None` if there are none to compare.
 fn is_verbatim(lines: &[Line<'_>], body: &[HunkLine<'_>], start: usize) -> Option<bool> {
     let old = body.iter().filter(|line| line.kind != Kind::Added).map(|line| line.ending);
     let there = lines.iter().skip(start).map(|line| line.ending);
@@ -511,7 +509,7 @@ fn is_verbatim(lines: &[Line<'_>], body: &[HunkLine<'_>], start: usize) -> Optio
     pairs.peek().is_some().then(|| pairs.all(|(old, there)| old == there))
 }
 
-/// The ending of an added line that is not the file's last.
+/// Returns the ending of an added line that is not the last of the file.
 fn ending(lines: &[Line<'_>], edit: &Edit<'_>, number: usize) -> Ending {
     let own = edit.added.get(number).map_or(Ending::Lf, |line| line.ending);
     if edit.is_verbatim && own != Ending::None {
@@ -526,7 +524,7 @@ fn ending(lines: &[Line<'_>], edit: &Edit<'_>, number: usize) -> Ending {
     near.chain(first).find(|ending| *ending != Ending::None).unwrap_or(own)
 }
 
-/// The ending of an added line that is the file's last.
+/// Returns the ending of an added line that is the last of the file.
 fn final_ending(lines: &[Line<'_>], edit: &Edit<'_>, ending: Ending) -> Ending {
     let was_bare = lines.last().is_some_and(|line| line.ending == Ending::None);
     match edit.last {
@@ -536,7 +534,7 @@ fn final_ending(lines: &[Line<'_>], edit: &Edit<'_>, ending: Ending) -> Ending {
     }
 }
 
-/// What `hunk` says about the final newline.
+/// Returns the effect of `hunk` on the final newline.
 fn last_line(hunk: &Hunk<'_>) -> LastLine {
     let is_bare = |line: Option<&HunkLine<'_>>| line.is_some_and(|line| line.ending == Ending::None);
     match (is_bare(hunk.old().next_back()), is_bare(hunk.new_side().next_back())) {
@@ -546,7 +544,7 @@ fn last_line(hunk: &Hunk<'_>) -> LastLine {
     }
 }
 
-/// The ending for a last line that is not the last any more.
+/// Returns the ending for a line that is no longer the last.
 fn filler(lines: &[Line<'_>]) -> Ending {
     lines.iter().rev().map(|line| line.ending).find(|ending| *ending != Ending::None).unwrap_or(Ending::Lf)
 }

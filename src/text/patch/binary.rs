@@ -4,25 +4,25 @@ use zlib_rs::{Deflate, DeflateFlush, Inflate, InflateFlush, Status};
 
 use crate::text::checked::peek;
 
-/// The largest content that a binary patch may hold.
+/// Largest content that a binary patch may have, in bytes.
 pub const BINARY_BYTES_MAX: usize = 256 << 20;
 
-/// Why a binary change does not apply.
+/// Reason why a binary change does not apply.
 const OTHER_CONTENT: &str = "the file does not have the bytes that the binary patch replaces";
 
-/// Bytes inflated or compressed at once.
+/// Bytes that are inflated or compressed at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The digits of base 85, in their order.
+/// Digits of base 85, in order.
 pub const DIGITS: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 
-/// A binary change, forward and, where the patch has it, back.
+/// A binary change, forward and, if the patch has it, backward.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binary {
-    /// What makes the new content.
+    /// Data that makes the new content.
     pub forward: BinaryData,
-    /// What makes the old content again.
+    /// Data that restores the old content.
     pub backward: Option<BinaryData>,
 }
 
@@ -31,27 +31,27 @@ pub struct Binary {
 pub enum BinaryData {
     /// The whole content.
     Literal(Vec<u8>),
-    /// git's delta against the other side.
+    /// A git delta against the other side.
     Delta(Vec<u8>),
-    /// Content of so many bytes that it was not inflated.
+    /// Size of a content that was too large to inflate.
     TooLarge(usize),
 }
 
-/// What a binary change comes to.
+/// Result of a binary change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BinaryApplied {
-    /// The content after the change.
+    /// Content after the change.
     pub after: Vec<u8>,
-    /// True if the file held it already.
+    /// True if the file already had it.
     pub already_applied: bool,
 }
 
 impl Binary {
-    /// The content after the change of `before`, which must be the very bytes that the patch
-    /// replaces; a patch that does not hold them can only create a file.
+    /// Returns the content after the change of `before`, which must equal the bytes that the patch replaces. A patch
+    /// without these can only create a file.
     ///
     /// # Errors
-    /// Why it does not apply, in words.
+    /// Returns the reason why it does not apply.
     pub fn apply(&self, before: &[u8]) -> Result<BinaryApplied, &'static str> {
         if self.backward.as_ref().and_then(BinaryData::bytes).is_some_and(|bytes| bytes != before.len())
             && self.forward.bytes() != Some(before.len())
@@ -73,19 +73,19 @@ impl Binary {
         Err(OTHER_CONTENT)
     }
 
-    /// How many bytes the content has after the change, as the patch states it.
+    /// Returns the size of the content after the change, as the patch states it.
     #[must_use]
     pub fn bytes_after(&self) -> usize {
         self.forward.bytes().unwrap_or_default()
     }
 
-    /// The change back; `None` where the patch does not have it.
+    /// Returns the reverse change; `None` if the patch does not have it.
     #[must_use]
     pub fn reversed(&self) -> Option<Self> {
         Some(Self { forward: self.backward.clone()?, backward: Some(self.forward.clone()) })
     }
 
-    /// Returns true if `content` is what the change leads to.
+    /// Returns true if `content` is the result of the change.
     fn stands_in(&self, content: &[u8]) -> bool {
         match (&self.forward, &self.backward) {
             (BinaryData::Literal(new), _) => new == content,
@@ -99,7 +99,7 @@ impl Binary {
 }
 
 impl BinaryData {
-    /// The size of the content that it makes; `None` for a delta that states none.
+    /// Returns the size of the resulting content; `None` for a delta that states none.
     fn bytes(&self) -> Option<usize> {
         match self {
             Self::Literal(content) => Some(content.len()),
@@ -112,7 +112,7 @@ impl BinaryData {
         }
     }
 
-    /// The content that it makes of the other side's.
+    /// Returns the content made from that of the other side.
     fn make_from(&self, other: &[u8]) -> Option<Vec<u8>> {
         match self {
             Self::Literal(content) => Some(content.clone()),
@@ -122,7 +122,7 @@ impl BinaryData {
     }
 }
 
-/// Decodes one line of base 85, whose first letter tells the number of bytes.
+/// Decodes one line of base 85, whose first letter gives the number of bytes.
 #[must_use]
 pub fn decode_line(line: &[u8]) -> Option<Vec<u8>> {
     let (first, digits) = line.split_first()?;
@@ -142,7 +142,7 @@ pub fn decode_line(line: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The 32 bits of five digits.
+/// Decodes five digits into 32 bits.
 fn decode_group(group: &[u8]) -> Option<u32> {
     let value = group.iter().try_fold(0_u64, |value, digit| {
         let digit = DIGITS.iter().position(|known| known == digit)?;
@@ -154,7 +154,7 @@ fn decode_group(group: &[u8]) -> Option<u32> {
 /// Inflates `compressed` to exactly `length` bytes.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the reason why it cannot be inflated.
 pub fn inflate(compressed: &[u8], length: usize) -> Result<Vec<u8>, &'static str> {
     if length > BINARY_BYTES_MAX {
         return Err("the binary content is larger than 256 MiB");
@@ -205,7 +205,7 @@ fn apply_delta(delta: &[u8], source: &[u8]) -> Option<Vec<u8>> {
     (output.len() == length).then_some(output)
 }
 
-/// The piece of `source` that a copy command names.
+/// Returns the piece of `source` that a copy command names.
 fn copied_piece<'s>(rest: &mut &[u8], command: u8, source: &'s [u8]) -> Option<&'s [u8]> {
     let start = delta_number(rest, command, 4)?;
     let size = match delta_number(rest, command >> 4 & 7, 3)? {
@@ -215,14 +215,14 @@ fn copied_piece<'s>(rest: &mut &[u8], command: u8, source: &'s [u8]) -> Option<&
     source.get(start..start.checked_add(size)?)
 }
 
-/// Takes one byte from the front.
+/// Removes one byte from the front and returns it.
 fn next_byte(rest: &mut &[u8]) -> Option<u8> {
     let (first, after) = rest.split_first()?;
     *rest = after;
     Some(*first)
 }
 
-/// A size at the head of a delta: seven bits a byte, lowest first.
+/// Reads a size at the start of a delta: seven bits per byte, lowest first.
 fn delta_size(rest: &mut &[u8]) -> Option<usize> {
     let mut size = 0;
     for shift in (0..=56).step_by(7) {
@@ -235,7 +235,7 @@ fn delta_size(rest: &mut &[u8]) -> Option<usize> {
     None
 }
 
-/// A number of up to `width` bytes, of which only those are there that `present` names.
+/// Reads a number of up to `width` bytes, of which only those set in `present` are stored.
 fn delta_number(rest: &mut &[u8], present: u8, width: u32) -> Option<usize> {
     let mut number = 0;
     for index in 0..width {
@@ -246,12 +246,12 @@ fn delta_number(rest: &mut &[u8], present: u8, width: u32) -> Option<usize> {
     Some(number)
 }
 
-/// Bytes that one line holds at most.
+/// Most bytes that one line has.
 const LINE_BYTES: usize = 52;
-/// zlib's own choice between speed and size.
+/// Default compression level of zlib.
 const LEVEL: i32 = 6;
 
-/// Adds the part that makes `new` of `old`, and back.
+/// Adds the part that turns `old` into `new`, and the reverse.
 pub fn write(out: &mut Vec<u8>, old: &[u8], new: &[u8]) {
     out.extend_from_slice(b"GIT binary patch\n");
     write_literal(out, new);
@@ -273,13 +273,13 @@ fn write_literal(out: &mut Vec<u8>, content: &[u8]) {
     out.push(b'\n');
 }
 
-/// The letter that tells how many bytes a line holds, 1 to 52.
+/// Returns the letter for the number of bytes in a line, 1 to 52.
 fn length_letter(length: usize) -> u8 {
     let letters = (b'A'..=b'Z').chain(b'a'..=b'z');
     letters.zip(1..).find(|(_, bytes)| *bytes == length).map_or(b'A', |(letter, _)| letter)
 }
 
-/// The five digits of 32 bits.
+/// Returns the five digits of 32 bits.
 fn encoded(mut value: u32) -> [u8; 5] {
     let mut digits = [b'0'; 5];
     for digit in digits.iter_mut().rev() {
@@ -290,7 +290,7 @@ fn encoded(mut value: u32) -> [u8; 5] {
     digits
 }
 
-/// The content in zlib's form.
+/// Compresses a content with zlib.
 fn deflated(content: &[u8]) -> Vec<u8> {
     let mut deflate = Deflate::new(LEVEL, true, 15);
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -302,7 +302,7 @@ fn deflated(content: &[u8]) -> Vec<u8> {
         let status = deflate.compress(input, &mut chunk, DeflateFlush::Finish);
         let made = usize::try_from(deflate.total_out() - before).unwrap_or_default();
         output.extend_from_slice(peek(&chunk, ..made));
-        // It fails only where it is called in a wrong order.
+        // This fails only for calls in a wrong order.
         if made == 0 || !matches!(status, Ok(Status::Ok | Status::BufError)) {
             return output;
         }

@@ -10,24 +10,23 @@ use crate::text::checked::peek;
 use crate::text::line_diff;
 use crate::text::lines::at_line_feeds;
 
-/// The text of the file that a block names, where there is one: it decides which of several lines divides the
-/// block.
+/// Returns the text of the file that a block names, if it exists: it decides which of several lines divides the block.
 pub type TextOf<'t> = &'t dyn Fn(Option<&[u8]>) -> Option<Vec<u8>>;
 
-/// One block: what to look for and what to put there.
+/// One block: text to find, and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// The lines to find, each with its ending; may be empty.
+    /// Lines to find, each with its ending; may be empty.
     pub search: Vec<u8>,
-    /// The lines to put in their place, each with its ending; may be empty.
+    /// Lines of the replacement, each with its ending; may be empty.
     pub replace: Vec<u8>,
     /// Line of the text where the block begins, from 1.
     pub line: usize,
-    /// First and last line of the file at which the block says that the old lines stand, from 1.
+    /// First and last line of the old text in the file as the block states them, from 1.
     pub lines: Option<(u64, u64)>,
 }
 
-/// A block in the text, by its lines' indices.
+/// A block in the text, by the indices of its lines.
 struct Span {
     /// Index of `<<<<<<< SEARCH`.
     start: usize,
@@ -37,20 +36,20 @@ struct Span {
     divider: usize,
     /// Index of `>>>>>>> REPLACE`.
     end: usize,
-    /// The line of the file at which the hint `:start_line:` has the old text, from 1.
+    /// Line of the old text in the file according to the hint `:start_line:`, from 1.
     hint: Option<u64>,
 }
 
-/// A block, and the path of the file that it is for, where the text names one.
+/// A block, and the path of its file, if the text names one.
 type SpanOfFile = (Span, Option<Vec<u8>>);
 
-/// Reads `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` blocks; what stands outside them is ignored.
+/// Reads `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` blocks and ignores all text outside them.
 ///
-/// The markers of one block have the same length, at least seven, so that text with such lines
-/// can be enclosed in longer ones. Of several dividers, the one counts whose old text is in the file.
+/// The markers of one block have the same length, at least seven, so that longer ones can enclose text with such lines.
+/// Of several dividers, the one whose old text is in the file counts.
 ///
 /// # Errors
-/// A block that does not end or that no divider splits in one way, and a text without blocks.
+/// Fails if a block does not end or cannot be divided in exactly one way, or if there are no blocks.
 pub fn search_replace_blocks(text: &[u8], text_of: TextOf<'_>) -> Result<Vec<Block>, ParseError> {
     let source = Source::new(text);
     let blocks: Vec<_> = spans(&source, text_of)?
@@ -68,10 +67,10 @@ pub fn search_replace_blocks(text: &[u8], text_of: TextOf<'_>) -> Result<Vec<Blo
     Ok(blocks)
 }
 
-/// Reads each block as the change of a file: the one named before it, or that of the block before.
+/// Reads each block as the change of a file: the one named before it, or that of the previous block.
 ///
 /// # Errors
-/// As [`search_replace_blocks`]; a hint that names another place than that of the old text.
+/// Fails as [`search_replace_blocks`] does, or if a hint names another place than that of the old text.
 pub(super) fn parse<'a>(source: &Source<'a>, text_of: TextOf<'_>) -> Result<Vec<FilePatch<'a>>, ParseError> {
     let mut files = Vec::new();
     for (span, path) in spans(source, text_of)? {
@@ -89,7 +88,7 @@ pub(super) fn parse<'a>(source: &Source<'a>, text_of: TextOf<'_>) -> Result<Vec<
     Ok(files)
 }
 
-/// Finds the blocks, each with the path that it is for.
+/// Finds the blocks, each with its path.
 fn spans(source: &Source<'_>, text_of: TextOf<'_>) -> Result<Vec<SpanOfFile>, ParseError> {
     let (mut spans, mut path, mut after) = (Vec::new(), None, 0);
     let mut index = 0;
@@ -108,7 +107,7 @@ fn spans(source: &Source<'_>, text_of: TextOf<'_>) -> Result<Vec<SpanOfFile>, Pa
     Ok(spans)
 }
 
-/// The block that begins at `start` with markers of `length`.
+/// Reads the block that begins at `start` with markers of `length`.
 fn span(
     source: &Source<'_>,
     (start, length): (usize, usize),
@@ -157,7 +156,8 @@ fn span(
     Ok(Span { start, head, divider, end, hint })
 }
 
-/// The merge conflicts among some lines, from `<<<<<<< NAME` to `>>>>>>> NAME`: what divides one divides no block.
+/// Returns the merge conflicts among some lines, from `<<<<<<< NAME` to `>>>>>>> NAME`: a divider inside one does not
+/// divide a block.
 fn conflicts(source: &Source<'_>, lines: Range<usize>, length: usize) -> Vec<Range<usize>> {
     let is = |index: usize, letter: u8| {
         let text = source.text(index).unwrap_or_default();
@@ -176,7 +176,7 @@ fn conflicts(source: &Source<'_>, lines: Range<usize>, length: usize) -> Vec<Ran
     found
 }
 
-/// The refusal of a block that has several dividers.
+/// Returns the error for a block that has several dividers.
 fn undivided(start: usize, length: usize, dividers: usize, fits_several: bool) -> ParseError {
     let why = if fits_several {
         "the file has the old text of several"
@@ -193,8 +193,8 @@ fn undivided(start: usize, length: usize, dividers: usize, fits_several: bool) -
     )
 }
 
-/// Where the old text of a block begins, and the line of the file that a hint names for it: `:start_line:N`,
-/// perhaps `:end_line:N`, and a line of dashes.
+/// Returns the index before the old text of a block, and the line of the file that a hint names for it:
+/// `:start_line:N`, perhaps `:end_line:N`, and a line of dashes.
 fn hint(source: &Source<'_>, start: usize) -> (usize, Option<u64>) {
     let number = |index: usize, name: &[u8]| {
         let rest = source.text(index)?.trim_ascii().strip_prefix(name)?;
@@ -206,12 +206,12 @@ fn hint(source: &Source<'_>, start: usize) -> (usize, Option<u64>) {
     (if is_rule { last + 1 } else { last }, Some(line))
 }
 
-/// Returns true if a text holds these lines, line endings aside.
+/// Returns true if a text contains these lines, ignoring line endings.
 fn holds(text: &[u8], lines: &[u8]) -> bool {
     memchr::memmem::find(&without_returns(text), &without_returns(lines)).is_some()
 }
 
-/// Returns true if these lines begin at a line of a text, counted from 1, line endings aside.
+/// Returns true if these lines begin at line `line` of a text, from 1, ignoring line endings.
 fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
     let (text, lines) = (without_returns(text), without_returns(lines));
     let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
@@ -220,7 +220,7 @@ fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
     rest.starts_with(&lines) || lines.strip_suffix(b"\n").is_some_and(|lines| rest == lines)
 }
 
-/// A text with line feeds alone.
+/// Returns a text with line feeds only.
 fn without_returns(text: &[u8]) -> Vec<u8> {
     at_line_feeds(text)
         .flat_map(|line| match line.strip_suffix(b"\r\n") {
@@ -232,7 +232,7 @@ fn without_returns(text: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// The path on the last line before `start` that is neither empty nor a fence.
+/// Returns the path on the last line before `start` that is neither empty nor a fence.
 fn path_before(source: &Source<'_>, after: usize, start: usize) -> Option<Vec<u8>> {
     let line = (after..start)
         .rev()
@@ -247,7 +247,7 @@ fn path_before(source: &Source<'_>, after: usize, start: usize) -> Option<Vec<u8
     (is_quoted || !path.contains(&b' ')).then(|| path.to_vec())
 }
 
-/// One block as the change of a file; nothing to search for makes a new one.
+/// Returns one block as the change of a file; an empty old text creates a new file.
 fn file<'a>(source: &Source<'a>, span: &Span, path: Option<&Vec<u8>>) -> FilePatch<'a> {
     let crlf = source.ends_in_crlf(span.start);
     let part = |from: usize, to: usize| -> Vec<Line<'a>> {
@@ -276,7 +276,7 @@ fn file<'a>(source: &Source<'a>, span: &Span, path: Option<&Vec<u8>>) -> FilePat
     }
 }
 
-/// The difference of the two texts, so that lines in both are context and keep the file's bytes.
+/// Returns the difference of the two texts, so that lines in both are context and keep the bytes of the file.
 fn hunk_lines<'a>(search: &[Line<'a>], replace: &[Line<'a>]) -> Vec<HunkLine<'a>> {
     let key = |lines: &[Line<'a>]| lines.iter().map(|line| line.text).collect::<Vec<_>>();
     let mut all = Vec::new();
@@ -300,7 +300,7 @@ fn hunk_lines<'a>(search: &[Line<'a>], replace: &[Line<'a>]) -> Vec<HunkLine<'a>
 mod tests {
     use super::*;
 
-    /// The blocks of a text that no file decides.
+    /// Reads the blocks of a text without a file to decide on dividers.
     fn blocks_of(text: &[u8]) -> Result<Vec<Block>, ParseError> {
         search_replace_blocks(text, &|_| None)
     }

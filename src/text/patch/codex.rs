@@ -9,7 +9,7 @@ use super::source::{
 /// Reads every envelope of the text.
 ///
 /// # Errors
-/// The first line that cannot be read, and an envelope that does not end.
+/// Fails at the first line that cannot be read, and for an envelope that does not end.
 pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> {
     let mut files = Vec::new();
     let mut index = 0;
@@ -31,28 +31,28 @@ pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> 
     Ok(files)
 }
 
-/// Returns true if the line before the envelope's first changes the folder before it calls `apply_patch`.
+/// Returns true if the line before the first line of the envelope changes the directory before it calls `apply_patch`.
 fn begins_elsewhere(source: &Source<'_>, after_begin: usize) -> bool {
     let before = after_begin.checked_sub(2).and_then(|index| source.text(index)).unwrap_or_default();
     before.trim_ascii().starts_with(b"cd ") && before.windows(2).any(|pair| pair == b"<<")
 }
 
-/// One envelope while it is read.
+/// State of reading one envelope.
 struct Envelope<'s, 'a> {
-    /// The patch text.
+    /// Text of the patch.
     source: &'s Source<'a>,
     /// Index of the next line.
     at: usize,
     /// True if the patch itself has CRLF line endings, which then mean nothing.
     crlf: bool,
-    /// The files read so far.
+    /// Files read so far.
     files: Vec<FilePatch<'a>>,
 }
 
 impl<'a> Envelope<'_, 'a> {
     /// Reads up to `*** End Patch`.
     fn read(&mut self) -> Result<(), ParseError> {
-        // Of the machines that Codex may work on lbx knows this one.
+        // Codex may work on several machines, but lbx has only this one.
         if self.source.text(self.at).is_some_and(|text| text.trim_ascii().starts_with(b"*** Environment ID:"))
         {
             self.at += 1;
@@ -109,7 +109,7 @@ impl<'a> Envelope<'_, 'a> {
         Ok(())
     }
 
-    /// Takes `*** Move to:`, where it follows.
+    /// Reads `*** Move to:`, if it follows.
     fn move_to(&mut self, file: &mut FilePatch<'_>) -> Result<(), ParseError> {
         let Some(EnvelopeLine::MoveTo(path)) = self.source.text(self.at).and_then(envelope_line) else {
             return Ok(());
@@ -125,7 +125,7 @@ impl<'a> Envelope<'_, 'a> {
         Ok(())
     }
 
-    /// Reads the lines of an added file as one hunk; none for an empty file.
+    /// Reads the lines of an added file as one hunk; an empty file has none.
     fn added(&mut self, start: usize) -> Result<Vec<Hunk<'a>>, ParseError> {
         let mut hunk = Hunk { patch_line: start + 1, counts_match: true, ..Hunk::default() };
         let mut blanks = Vec::new();
@@ -165,7 +165,7 @@ impl<'a> Envelope<'_, 'a> {
         }
     }
 
-    /// Reads one hunk with its anchors; without lines where none follows.
+    /// Reads one hunk with its anchors; it has no lines if none follow.
     fn hunk(&mut self) -> Result<Hunk<'a>, ParseError> {
         self.skip_blanks();
         let mut hunk = Hunk { patch_line: self.at + 1, counts_match: true, appends: true, ..Hunk::default() };
@@ -215,7 +215,7 @@ impl<'a> Envelope<'_, 'a> {
                     return Err(ParseError::at(self.at, message));
                 }
             };
-            // Empty lines inside a hunk are context that has lost its space; those at its end are not.
+            // An empty line inside a hunk is context that lost its space; one at its end is not part of it.
             for index in blanks.drain(..) {
                 hunk.lines.push(self.line(index, Kind::Context, b""));
             }
@@ -225,28 +225,27 @@ impl<'a> Envelope<'_, 'a> {
         Ok(())
     }
 
-    /// Returns true if no `*** End Patch` without blanks before it follows: then one with blanks is no
-    /// context.
+    /// Returns true if no later `*** End Patch` begins its line: then one after blanks is not context.
     fn is_last_end(&self) -> bool {
         !(self.at + 1..self.source.len())
             .any(|index| self.source.text(index).is_some_and(|text| text.starts_with(b"*** End Patch")))
     }
 
-    /// Passes over empty lines.
+    /// Skips empty lines.
     fn skip_blanks(&mut self) {
         while self.source.text(self.at).is_some_and(<[u8]>::is_empty) {
             self.at += 1;
         }
     }
 
-    /// The line with `index`, of which `text` is what counts.
+    /// Returns the line with `index`, whose content is `text`.
     fn line(&self, index: usize, kind: Kind, text: &'a [u8]) -> HunkLine<'a> {
         let is_crlf = !self.crlf && self.source.ends_in_crlf(index);
         HunkLine { kind, text, ending: if is_crlf { Ending::CrLf } else { Ending::Lf } }
     }
 }
 
-/// The line that `@@ line` or `@@ line @@` names.
+/// Returns the line that `@@ line` or `@@ line @@` names.
 fn anchor(text: &[u8]) -> Option<&[u8]> {
     let text = text.strip_prefix(b"@@")?.trim_ascii_end();
     let text = text.strip_suffix(b"@@").unwrap_or(text);

@@ -1,4 +1,4 @@
-//! Why a patch does not apply to a file, said so that one retry suffices.
+//! Reasons why a patch does not apply to a file, detailed enough to succeed on the next try.
 
 use std::fmt;
 
@@ -6,123 +6,123 @@ use super::index::Tier;
 use crate::text::checked::{Fault, peek};
 use crate::text::escaped;
 
-/// The fate of every hunk of a file, at least one of which has no place.
+/// Fates of all hunks of a file, at least one of which fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// One a hunk, in the patch's order.
+    /// Fate of each hunk, in the order of the patch.
     pub hunks: Vec<HunkFate>,
 }
 
-/// What became of one hunk.
+/// Fate of one hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HunkFate {
     /// Number of the hunk within its file, from 1.
     pub number: usize,
     /// Line of the patch text where it begins, from 1.
     pub patch_line: usize,
-    /// Its fate.
+    /// Fate of the hunk.
     pub fate: Fate,
 }
 
-/// Whether a hunk would apply.
+/// Result of placing a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// It has its place.
     Applies {
-        /// The line of the file as it is, from 1.
+        /// Line in the current file, from 1.
         line: usize,
-        /// How the lines were compared.
+        /// Comparison under which the lines matched.
         tier: Tier,
     },
-    /// Its result stands in the file.
+    /// Its result is already in the file.
     AlreadyApplied {
-        /// The line of the file as it is, from 1.
+        /// Line in the current file, from 1.
         line: usize,
     },
     /// It has no place.
     Fails(Failure),
 }
 
-/// Why a hunk has no place.
+/// Failure of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The kind of trouble.
+    /// Kind of failure.
     pub reason: Reason,
-    /// The nearest place, where there is one.
+    /// Nearest place, if there is one.
     pub nearest: Option<Nearest>,
 }
 
-/// What keeps a hunk from applying.
+/// Reason why a hunk does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// Its old lines are nowhere; under `strict`, not at the stated line.
+    /// Its old lines are nowhere, or with `strict` not at the stated line.
     NotFound {
-        /// The stated line, corrected by the hunks before; from 1.
+        /// Stated line, corrected by the previous hunks; from 1.
         stated: Option<usize>,
     },
-    /// Its old lines stand in several places and the line number does not decide.
+    /// Its old lines match in several places and the line number does not decide.
     Ambiguous {
-        /// The lines where they stand, from 1; the first few. None where the search was given up.
+        /// First few lines where they match, from 1; empty if the search was stopped.
         lines: Vec<usize>,
     },
     /// A `@@` anchor is nowhere.
     AnchorNotFound {
-        /// The anchor.
+        /// Text of the anchor.
         anchor: Vec<u8>,
     },
-    /// It only adds lines and does not say where.
+    /// It only adds lines and states no place.
     NoPlace,
     /// It changes lines that another hunk changes.
     Overlaps {
-        /// The first such line of the file, from 1.
+        /// First such line of the file, from 1.
         line: usize,
     },
-    /// Its counts are missing or wrong, which `strict` refuses.
+    /// Its counts are missing or wrong, and `strict` is set.
     Counts,
     /// The binary change does not fit.
     Binary(&'static str),
-    /// The deletion would leave lines which the patch does not show.
+    /// The deletion would leave lines that the patch does not show.
     Remainder {
-        /// How many lines would be left.
+        /// Number of lines left.
         lines: usize,
     },
-    /// The patch does not hold what undoing it needs.
+    /// The patch lacks data that is needed to undo it.
     Irreversible,
-    /// The result would be larger than a file may be.
+    /// The result would exceed the size limit of a file.
     TooLarge {
-        /// Its size in bytes.
+        /// Size in bytes.
         bytes: usize,
-        /// The largest size allowed.
+        /// Size limit in bytes.
         bytes_max: usize,
     },
     /// A computed range lies outside the file: a bug in lbx.
     OutOfRange,
 }
 
-/// The place that is most like a hunk's old lines.
+/// Place most similar to the old lines of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
-    /// Its first line, from 1.
+    /// First line, from 1.
     pub line: usize,
-    /// How many of the hunk's old lines stand there, of how many.
+    /// Number of old lines that match there, and of all old lines.
     pub equal: (usize, usize),
-    /// The line of the file where the two first differ, from 1.
+    /// First line of the file that differs, from 1.
     pub differs_at: usize,
-    /// The line that the hunk wants there, white space made visible.
+    /// Line that the hunk expects there, with visible white space.
     pub wanted: String,
-    /// The line that is there; `None` at the end of the file.
+    /// Line that is there; `None` at the end of the file.
     pub found: Option<String>,
 }
 
 impl Conflict {
-    /// A conflict of a single trouble that is no hunk's.
+    /// Returns a conflict with a single failure of the whole file.
     #[must_use]
     pub fn whole(patch_line: usize, reason: Reason) -> Self {
         let fate = Fate::Fails(Failure { reason, nearest: None });
         Self { hunks: vec![HunkFate { number: 1, patch_line, fate }] }
     }
 
-    /// The hunks that fail.
+    /// Returns the hunks that fail.
     pub fn failures(&self) -> impl Iterator<Item = (&HunkFate, &Failure)> {
         self.hunks.iter().filter_map(|hunk| match &hunk.fate {
             Fate::Fails(failure) => Some((hunk, failure)),
@@ -132,8 +132,8 @@ impl Conflict {
 }
 
 impl Conflict {
-    /// The hunks to tell of, at most `limit`: those that fail first, then others, in the patch's
-    /// order; and how many are left out.
+    /// Returns the hunks to report, at most `limit`, and the number of omitted ones: failing hunks first, then others,
+    /// in the order of the patch.
     #[must_use]
     pub fn foremost(&self, limit: usize) -> (Vec<&HunkFate>, usize) {
         let is_failure = |hunk: &&HunkFate| matches!(hunk.fate, Fate::Fails(_));
@@ -148,7 +148,7 @@ impl Conflict {
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Hunks in a message; all that fail are in its details.
+        /// Hunks in a message; its details list all that fail.
         const TOLD_MAX: usize = 5;
         let (told, left_out) = self.foremost(TOLD_MAX);
         let mut separator = "";
@@ -185,7 +185,7 @@ impl fmt::Display for Failure {
         let Some(nearest) = &self.nearest else { return write!(f, "{}", self.reason) };
         let (equal, all) = nearest.equal;
         if let (Reason::NotFound { stated: Some(line) }, true) = (&self.reason, equal == all) {
-            // Strict, or behind another hunk that comes later in the patch.
+            // This is strict, or the lines come after those of a later hunk.
             return write!(
                 f,
                 "does not match at line {line}; its lines are at line {}, where it cannot apply",
@@ -213,8 +213,8 @@ impl From<Fault> for Reason {
 }
 
 impl Conflict {
-    /// Why the result is not made although every hunk has its place: it would be too large, or lbx
-    /// itself has erred. The patch says nothing of either.
+    /// Returns the fault if the result is not made although every hunk has its place: it would be too large, or lbx has
+    /// a bug. The patch causes neither.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         self.failures().find_map(|(_, failure)| match failure.reason {
@@ -258,13 +258,13 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The beginning of a line, as it can be seen.
+/// Returns the start of a line, with invisible characters made visible.
 #[must_use]
 pub fn visible(text: &[u8]) -> String {
     const LETTERS_MAX: usize = 200;
-    // A letter has at most four bytes.
+    // A character has at most four bytes.
     let start = peek(text, ..text.len().min(4 * LETTERS_MAX));
-    // A carriage return at its end is shown as one that ends a line.
+    // A carriage return at the end is shown as a line ending.
     escaped::visible(start).chars().take(LETTERS_MAX).filter(|letter| *letter != '\n').collect()
 }
 

@@ -1,27 +1,27 @@
-//! Parts of unified diffs: file names, `@@` lines and what follows them.
+//! Parts of unified diffs: file names, `@@` lines and hunks.
 
 use super::model::{Ending, Hunk, HunkLine, Kind, Line, Prefix};
 use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header};
 use crate::text::checked::peek;
 
-/// How many old and new lines a hunk has.
+/// Number of old and of new lines of a hunk.
 type Counts = (usize, usize);
 
-/// What a `@@` line states.
+/// Content of a `@@` line.
 #[derive(Default)]
 struct Header {
-    /// Where the old lines start.
+    /// First old line.
     old_start: Option<usize>,
-    /// Where the new lines start.
+    /// First new line.
     new_start: Option<usize>,
-    /// How many lines there are.
+    /// Number of lines.
     counts: Option<Counts>,
 }
 
-/// Reads the hunk whose `@@` line has `index`, and tells where the text goes on.
+/// Reads the hunk whose `@@` line has `index`, and returns it with the index after it.
 ///
 /// # Errors
-/// A line that is neither context, added nor removed inside the hunk.
+/// Fails at a line inside the hunk that is neither context, added nor removed.
 pub fn parse<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize), ParseError> {
     let header = header(source.text(index).unwrap_or_default());
     let hunk = Hunk {
@@ -37,19 +37,19 @@ pub fn parse<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize),
 /// Reads a hunk that has no `@@` line at all.
 ///
 /// # Errors
-/// As [`parse`].
+/// Fails as [`parse`] does.
 pub fn parse_headless<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize), ParseError> {
     let hunk = Hunk { patch_line: index + 1, ..Hunk::default() };
     Body::new(source, index, None, false).read(hunk)
 }
 
-/// The starts that a `@@` line of any format states.
+/// Returns the starts that a `@@` line of any format states.
 pub fn starts(text: &[u8]) -> Option<(usize, usize)> {
     let header = header(text);
     Some((header.old_start?, header.new_start?))
 }
 
-/// Reads `@@ -a,b +c,d @@`; what is not there or no number stays unstated.
+/// Reads `@@ -a,b +c,d @@`; a missing or invalid number is left unstated.
 fn header(text: &[u8]) -> Header {
     let text = text.strip_prefix(b"@@").unwrap_or(text);
     let mut words = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
@@ -74,7 +74,7 @@ fn range(word: &[u8]) -> Option<(usize, usize)> {
     Some((start, parts.next().map_or(Some(1), number)?))
 }
 
-/// A decimal number; one that is too large is the largest.
+/// Reads a decimal number, capped if it is too large.
 fn number(digits: &[u8]) -> Option<usize> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -83,30 +83,30 @@ fn number(digits: &[u8]) -> Option<usize> {
     Some(digits.iter().fold(0, add))
 }
 
-/// The body of a hunk while it is read.
+/// State of reading the body of a hunk.
 struct Body<'s, 'a> {
-    /// The patch text.
+    /// Text of the patch.
     source: &'s Source<'a>,
     /// Index of the next line.
     next: usize,
-    /// What the header states.
+    /// Counts in the header.
     counts: Option<Counts>,
-    /// What was read so far.
+    /// Counts so far.
     seen: Counts,
     /// True if the patch itself has CRLF line endings.
     crlf: bool,
-    /// Empty lines, with their endings, that are context if more of the hunk follows.
+    /// Empty lines, with their endings, that are context if the hunk continues.
     blanks: Vec<&'a [u8]>,
-    /// The last line read, with its ending, without its first letter.
+    /// Last line read, with its ending, without its first letter.
     last: &'a [u8],
-    /// The lines read.
+    /// Lines read.
     lines: Vec<HunkLine<'a>>,
-    /// True if a `\ No newline` was met.
+    /// True if `\ No newline` was read.
     at_end: bool,
 }
 
 impl<'s, 'a> Body<'s, 'a> {
-    /// A body that begins at the line with index `next`.
+    /// Creates a body that begins at the line with index `next`.
     fn new(source: &'s Source<'a>, next: usize, counts: Option<Counts>, crlf: bool) -> Self {
         Self {
             source,
@@ -139,7 +139,7 @@ impl<'s, 'a> Body<'s, 'a> {
         Ok((hunk, self.next))
     }
 
-    /// Takes one line; `false` where the hunk has ended before it.
+    /// Reads one line; returns `false` if the hunk ended before it.
     fn take(&mut self, raw: &'a [u8]) -> Result<bool, ParseError> {
         let text = Line::of(raw).text;
         if text.is_empty() {
@@ -169,7 +169,7 @@ impl<'s, 'a> Body<'s, 'a> {
         self.counts == Some(self.seen)
     }
 
-    /// Returns true if a line that looks like one of the hunk is none.
+    /// Returns true if a line looks like part of the hunk but is not.
     fn is_over(&self, text: &[u8]) -> bool {
         if self.is_satisfied() && (!self.blanks.is_empty() || text == b"-- ") {
             return true;
@@ -188,7 +188,7 @@ impl<'s, 'a> Body<'s, 'a> {
         }
     }
 
-    /// Ends the hunk at a line of another kind, unless that line may be a damaged one of the hunk.
+    /// Ends the hunk at a line of another kind, unless that may be a damaged line of the hunk.
     fn end_at(&self, text: &[u8]) -> Result<bool, ParseError> {
         let is_known = is_hunk_header(text)
             || [&b"diff "[..], b"```", b"~~~", b"Index: ", b"Only in ", b"*** End", b"From "]
@@ -207,12 +207,12 @@ impl<'s, 'a> Body<'s, 'a> {
         Err(ParseError::at(self.next, message))
     }
 
-    /// Takes the newline from the last line, as `\ No newline at end of file` says.
+    /// Removes the newline from the last line, for `\ No newline at end of file`.
     fn end_without_newline(&mut self) -> bool {
         let crlf = self.crlf;
         let Some(line) = self.lines.last_mut() else { return false };
         if line.ending == Ending::CrLf && !crlf {
-            // The carriage return is the file's: the marker takes only the line feed.
+            // The carriage return belongs to the file: the marker removes only the line feed.
             line.text = self.last.strip_suffix(b"\n").unwrap_or(self.last);
         }
         line.ending = Ending::None;
@@ -220,14 +220,14 @@ impl<'s, 'a> Body<'s, 'a> {
         true
     }
 
-    /// Turns the empty lines met into context that has lost its space.
+    /// Turns pending empty lines into context that lost its space.
     fn flush_blanks(&mut self) {
         for raw in std::mem::take(&mut self.blanks) {
             self.push(Kind::Context, raw);
         }
     }
 
-    /// At the end only as many empty lines count as the header still wants.
+    /// Keeps only as many empty lines at the end as the header states.
     fn keep_stated_blanks(&mut self) {
         let wanted = match self.counts {
             Some((old, new)) => match (old.checked_sub(self.seen.0), new.checked_sub(self.seen.1)) {
@@ -243,7 +243,7 @@ impl<'s, 'a> Body<'s, 'a> {
     /// Adds a line, `raw` without its first letter.
     fn push(&mut self, kind: Kind, raw: &'a [u8]) {
         let text = Line::of(raw).text;
-        // A patch cut off in its last line still means a whole line.
+        // A patch that is cut in its last line still means a whole line.
         let ending = if raw.len() == text.len() + 2 { Ending::CrLf } else { Ending::Lf };
         self.lines.push(HunkLine { kind, text, ending });
         self.last = raw;
@@ -256,13 +256,13 @@ impl<'s, 'a> Body<'s, 'a> {
 pub struct Name {
     /// The path; `None` for `/dev/null`.
     pub path: Option<Vec<u8>>,
-    /// True if the time beside it is the one that `diff -N` gives to a missing file.
+    /// True if its time is the one that `diff -N` gives to a missing file.
     pub is_missing: bool,
 }
 
-/// Reads the name in a `---` or `+++` line, without what follows a tab.
+/// Reads the name in a `---` or `+++` line, up to a tab.
 ///
-/// `None` where a quote is not closed or an escape unknown, or the name is empty.
+/// Returns `None` if a quote is not closed, an escape is unknown, or the name is empty.
 pub fn file_name(text: &[u8]) -> Option<Name> {
     let (path, rest) = if text.first() == Some(&b'"') {
         unquoted(text)?
@@ -273,13 +273,13 @@ pub fn file_name(text: &[u8]) -> Option<Name> {
     };
     let stamp = rest.trim_ascii();
     let is_epoch = stamp.starts_with(b"1970-01-01 00:00:00") || stamp.starts_with(b"1969-12-31 ");
-    // Subversion's word for what is not there.
+    // Subversion writes this for a missing file.
     let is_missing = is_epoch || stamp == b"(nonexistent)";
     let is_null = path == b"/dev/null";
     (!path.is_empty()).then(|| Name { path: (!is_null).then_some(path), is_missing: is_null || is_missing })
 }
 
-/// Where a date begins that only a blank parts from the name; git puts a tab after names with blanks.
+/// Returns the start of a date that only a blank separates from the name; git puts a tab after names with blanks.
 fn time(text: &[u8]) -> Option<usize> {
     let is_time = |rest: &[u8]| {
         let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"-:.+ ".contains(byte);
@@ -294,13 +294,13 @@ fn time(text: &[u8]) -> Option<usize> {
     blanks.filter(|at| *at > 0).find(|at| text.get(at + 1..).is_some_and(is_time))
 }
 
-/// A whole path that may be quoted, as in git's extended headers.
+/// Reads a whole path that may be quoted, as in extended headers of git.
 pub fn whole_name(text: &[u8]) -> Option<Vec<u8>> {
     let path = if text.first() == Some(&b'"') { unquoted(text)?.0 } else { text.to_vec() };
     (!path.is_empty()).then_some(path)
 }
 
-/// The two names of a `diff --git` line, where they can be told apart: quoted, or the same file twice.
+/// Returns the two names of a `diff --git` line, if it can be divided: they are quoted, or name the same file.
 pub fn git_names(text: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     if text.first() == Some(&b'"') {
         let (old, rest) = unquoted(text)?;
@@ -315,13 +315,13 @@ pub fn git_names(text: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         (old == new || (after_slash(old).is_some() && after_slash(old) == after_slash(new)))
             .then(|| (old.to_vec(), new.to_vec()))
     };
-    // Names of equal length are by far the most common, so the middle is tried first.
+    // Names of equal length are by far the most common, so try the middle first.
     let middle = text.len() / 2;
     let spaces = || (0..text.len()).filter(|at| text.get(*at) == Some(&b' '));
     spaces().filter(|at| *at == middle).chain(spaces()).find_map(|at| same(&at))
 }
 
-/// Returns true if the names of one file carry a prefix.
+/// Returns the prefix that the names of one file have.
 pub fn prefix_of(old: Option<&[u8]>, new: Option<&[u8]>) -> Prefix {
     let first = |path: &[u8]| (path.get(1) == Some(&b'/')).then(|| path.first().copied()).flatten();
     let is_present = match (old, new) {
@@ -343,13 +343,13 @@ pub fn prefix_of(old: Option<&[u8]>, new: Option<&[u8]>) -> Prefix {
     if is_present { Prefix::Present } else { Prefix::Absent }
 }
 
-/// What follows the first slash.
+/// Returns the text after the first slash.
 fn after_slash(path: &[u8]) -> Option<&[u8]> {
     let slash = path.iter().position(|byte| *byte == b'/')?;
     path.get(slash + 1..)
 }
 
-/// Reads a name in double quotes with C escapes, and what follows it.
+/// Reads a name in double quotes with C escapes, and returns it with the rest of the text.
 fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut name = Vec::new();
@@ -364,7 +364,7 @@ fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// The byte that an escape stands for.
+/// Reads an escape and returns its byte.
 fn escape(rest: &mut &[u8]) -> Option<u8> {
     let (first, after) = rest.split_first()?;
     *rest = after;
@@ -392,8 +392,8 @@ fn escape(rest: &mut &[u8]) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// The hunk at the start of `text`: its number of lines, whether its counts are right, and the
-    /// index after it.
+    /// Reads the hunk at the start of `text`: its number of lines, whether its counts are right, and the index after
+    /// it.
     fn read(text: &str) -> Result<(usize, bool, usize), ParseError> {
         let source = Source::new(text.as_bytes());
         let (hunk, next) = parse(&source, 0)?;

@@ -1,5 +1,5 @@
-//! Finds lines in a file: under each way of comparing them, near a stated line, and in the blocks that the
-//! `@@ class A` lines of Codex open.
+//! Finds lines in a file: under each kind of comparison, near a stated line, and in the blocks that the `@@ class A`
+//! lines of Codex open.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -10,24 +10,24 @@ use super::model::{Ending, Line};
 use crate::text::checked::peek;
 use crate::text::flexible::on_keyboard;
 
-/// How alike a line of the file and one of the patch must be; the line ending never counts.
+/// Kind of comparison of a line of the file and one of the patch; line endings never count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// Byte for byte.
     Exact,
-    /// But for white space at the end.
+    /// Ignores white space at the end.
     TrailingSpace,
-    /// But for white space at both ends.
+    /// Ignores white space at both ends.
     Space,
-    /// But for that and for typographic quotes, dashes and spaces.
+    /// Also ignores typographic quotes, dashes and spaces.
     Typography,
 }
 
 impl Tier {
-    /// All of them, the strictest first.
+    /// All kinds, the strictest first.
     pub const ALL: [Self; 4] = [Self::Exact, Self::TrailingSpace, Self::Space, Self::Typography];
 
-    /// The name in answers.
+    /// Returns the name in answers.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Tier {
         }
     }
 
-    /// What of a line is compared.
+    /// Returns the compared part of a line.
     #[must_use]
     pub fn key(self, text: &[u8]) -> Cow<'_, [u8]> {
         match self {
@@ -50,7 +50,7 @@ impl Tier {
     }
 }
 
-/// `text` with plain quotes, dashes and spaces for typographic ones, and trimmed.
+/// Returns `text` trimmed, with plain quotes, dashes and spaces for typographic ones.
 fn folded(text: &[u8]) -> Cow<'_, [u8]> {
     if text.is_ascii() {
         return Cow::Borrowed(text.trim_ascii());
@@ -66,31 +66,31 @@ fn folded(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain.trim_ascii().to_vec())
 }
 
-/// The lines of a file as numbers, equal ones alike, and where each number stands.
+/// Lines of a file as numbers, equal for equal lines, and the places of each number.
 pub struct Index<'f> {
-    /// How lines are compared.
+    /// Kind of comparison.
     tier: Tier,
-    /// The number of each line.
+    /// Number of each line.
     ids: Vec<u32>,
-    /// The number of each text.
+    /// Number of each text.
     id_by_text: HashMap<Cow<'f, [u8]>, u32>,
-    /// For each number, where its places start in `positions`; one more at the end.
+    /// Start of the places of each number in `positions`, and the end of the last.
     starts: Vec<usize>,
-    /// The places of all numbers, each number's in order.
+    /// Places of all numbers, in order for each.
     positions: Vec<u32>,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// Indices of first lines, in order and no more than were asked for.
+    /// Indices of first lines, in order and up to the limit.
     pub starts: Vec<usize>,
-    /// True if the search was given up, so that there may be more.
+    /// True if the search was stopped, so that there may be more.
     pub is_cut: bool,
 }
 
 impl<'f> Index<'f> {
-    /// The index of `lines`.
+    /// Creates the index of `lines`.
     pub fn new(lines: &[Line<'f>], tier: Tier) -> Self {
         let mut id_by_text = HashMap::with_capacity(lines.len());
         let mut ids = Vec::with_capacity(lines.len());
@@ -102,22 +102,22 @@ impl<'f> Index<'f> {
         Self { tier, ids, id_by_text, starts, positions }
     }
 
-    /// The numbers of `texts`; `None` where one of them is nowhere in the file.
+    /// Returns the numbers of `texts`; `None` if one of them is nowhere in the file.
     pub fn needle(&self, texts: &[&[u8]]) -> Option<Vec<u32>> {
         texts.iter().map(|text| self.id_by_text.get(&self.tier.key(text)).copied()).collect()
     }
 
-    /// The places of one text.
+    /// Returns the places of one text.
     pub fn positions(&self, text: &[u8]) -> &[u32] {
         self.id_by_text.get(&self.tier.key(text)).map_or(&[], |id| self.positions_of(*id))
     }
 
-    /// Returns true if `needle` stands at the line with index `at`.
+    /// Returns true if `needle` matches at the line with index `at`.
     pub fn stands_at(&self, needle: &[u32], at: usize) -> bool {
         at.checked_add(needle.len()).and_then(|end| self.ids.get(at..end)) == Some(needle)
     }
 
-    /// At most `limit` places of `needle` that start in `window`, spending no more than `budget`.
+    /// Returns at most `limit` places of `needle` that start in `window`, for at most `budget` comparisons.
     pub fn places(&self, needle: &[u32], window: &Range<usize>, limit: usize, budget: &mut usize) -> Places {
         let rarest = needle.iter().enumerate().min_by_key(|(_, id)| self.positions_of(**id).len());
         let mut places = Places::default();
@@ -143,7 +143,7 @@ impl<'f> Index<'f> {
         places
     }
 
-    /// The places of a number.
+    /// Returns the places of a number.
     fn positions_of(&self, id: u32) -> &[u32] {
         let id = widen(id);
         let range = self.starts.get(id).zip(self.starts.get(id + 1));
@@ -151,7 +151,7 @@ impl<'f> Index<'f> {
     }
 }
 
-/// An index from the narrow form that saves memory.
+/// Returns an index from the narrow form that saves memory.
 fn widen(index: u32) -> usize {
     usize::try_from(index).unwrap_or(usize::MAX)
 }
@@ -182,65 +182,65 @@ fn places_by_id(ids: &[u32], count: usize) -> (Vec<usize>, Vec<u32>) {
     (starts, positions)
 }
 
-/// How many comparisons one file may cost before a search counts as ambiguous.
+/// Comparisons for one file, after which a search counts as ambiguous.
 const COMPARISONS_MAX: usize = 10_000_000;
 
-/// How many equal places are named.
+/// Number of equal places that are reported.
 const PLACES_MAX: usize = 8;
 
-/// How many searches of a file compare line by line: to number all its lines takes longer than these.
+/// Searches of a file that compare line by line: numbering all its lines takes longer than these.
 const SCANS_MAX: usize = 8;
 
-/// How many comparisons for each line of the file such a search may take before the index is made all the same.
+/// Comparisons per line of the file for such a search, after which the index is built anyway.
 const SCANNED_PER_LINE: usize = 4;
 
-/// A file's lines with the indices that were needed so far.
+/// Lines of a file, with the indices that were needed so far.
 pub struct Text<'f> {
-    /// The lines.
+    /// Lines of the file.
     pub lines: Vec<Line<'f>>,
-    /// An index a tier.
+    /// Index for each kind of comparison.
     indices: [OnceCell<Index<'f>>; 4],
-    /// True if its lines end in more than one way, once that was asked for.
+    /// True if its lines have different endings; computed when first needed.
     is_mixed: OnceCell<bool>,
-    /// Comparisons still allowed.
+    /// Remaining comparisons.
     budget: Cell<usize>,
-    /// Searches without an index still allowed.
+    /// Remaining searches without an index.
     scans: Cell<usize>,
 }
 
-/// The lines to find and where they may stand.
+/// Lines to find, and where they may be.
 #[derive(Clone)]
 pub struct LinesSought<'w> {
-    /// The lines, without endings.
+    /// Lines without endings.
     pub lines: Vec<&'w [u8]>,
-    /// The index where the patch says that they stand.
+    /// Index that the patch states for them.
     pub expected: Option<usize>,
-    /// Where to look: the first group that has a place decides.
+    /// Ranges to search: the first group with a match decides.
     pub windows: Vec<Vec<Range<usize>>>,
-    /// True if they are the file's last.
+    /// True if they are the last lines of the file.
     pub at_end: bool,
 }
 
-/// The answer of a search.
+/// Result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Search {
     /// Nowhere.
     Nowhere,
     /// At one place that decides.
     At(usize),
-    /// At several, by their indices.
+    /// At several places, by their indices.
     Several(Vec<usize>),
 }
 
 impl<'f> Text<'f> {
-    /// The text of `lines`.
+    /// Creates the text of `lines`.
     pub fn new(lines: Vec<Line<'f>>) -> Self {
         let is_mixed = OnceCell::new();
         let (budget, scans) = (Cell::new(COMPARISONS_MAX), Cell::new(SCANS_MAX));
         Self { lines, indices: Default::default(), is_mixed, budget, scans }
     }
 
-    /// Returns true if its lines end in more than one way.
+    /// Returns true if its lines have different endings.
     pub fn is_mixed(&self) -> bool {
         *self.is_mixed.get_or_init(|| {
             let mut endings =
@@ -250,7 +250,7 @@ impl<'f> Text<'f> {
         })
     }
 
-    /// The index for `tier`, made when first asked for.
+    /// Returns the index for `tier`, built when first needed.
     pub fn index(&self, tier: Tier) -> &Index<'f> {
         let [exact, trailing, space, typography] = &self.indices;
         let cell = match tier {
@@ -262,7 +262,7 @@ impl<'f> Text<'f> {
         cell.get_or_init(|| Index::new(&self.lines, tier))
     }
 
-    /// Looks for `wanted` under one tier: at the stated line, else where it is alone.
+    /// Finds `wanted` under one kind of comparison: at the stated line, else at its only place.
     pub fn find(&self, wanted: &LinesSought<'_>, tier: Tier) -> Search {
         if tier != Tier::Exact && wanted.lines.iter().all(|line| line.trim_ascii().is_empty()) {
             return Search::Nowhere;
@@ -288,7 +288,7 @@ impl<'f> Text<'f> {
         Search::Nowhere
     }
 
-    /// Returns true if `lines` stand at index `at` and, where asked for, end the file.
+    /// Returns true if `lines` match at index `at` and, with `at_end`, end the file.
     pub fn stands_at(&self, lines: &[&[u8]], at: usize, at_end: bool, tier: Tier) -> bool {
         let there = at.checked_add(lines.len()).and_then(|end| self.lines.get(at..end));
         let is_same = |(there, line): (&Line<'_>, &&[u8])| tier.key(there.text) == tier.key(line);
@@ -296,7 +296,7 @@ impl<'f> Text<'f> {
             && (!at_end || at + lines.len() == self.lines.len())
     }
 
-    /// Returns true if `lines` stand in exactly one place of the whole file.
+    /// Returns true if `lines` match in exactly one place of the whole file.
     pub fn is_unique(&self, lines: &[&[u8]], tier: Tier) -> bool {
         if tier == Tier::Exact
             && let Some(is_unique) = self.is_unique_by_scan(lines)
@@ -310,7 +310,7 @@ impl<'f> Text<'f> {
         places.starts.len() == 1 && !places.is_cut
     }
 
-    /// The same without an index; `None` where that would take longer.
+    /// Returns the answer of `is_unique` without an index; `None` if that would take longer.
     fn is_unique_by_scan(&self, lines: &[&[u8]]) -> Option<bool> {
         let [exact, ..] = &self.indices;
         if exact.get().is_some() {
@@ -330,7 +330,7 @@ impl<'f> Text<'f> {
         Some(places == 1 && !lines.is_empty())
     }
 
-    /// The places in any of `windows`, each once.
+    /// Returns the places in any of `windows`, each once.
     fn places(&self, needle: &[u32], windows: &[Range<usize>], tier: Tier) -> Places {
         let mut all = Places::default();
         let mut budget = self.budget.get();
@@ -346,13 +346,13 @@ impl<'f> Text<'f> {
     }
 }
 
-/// How many places of the outermost anchor are followed.
+/// Places of the outermost anchor that are followed.
 const STARTS_MAX: usize = 64;
 
-/// Where a hunk may stand: first in the blocks that its anchors open, else anywhere after.
+/// Returns where a hunk may be: first in the blocks that its anchors open, else anywhere after.
 ///
 /// # Errors
-/// The anchor that is nowhere.
+/// Returns the anchor that is nowhere.
 pub fn windows<'a>(
     text: &Text<'_>,
     anchors: &[&'a [u8]],
@@ -386,8 +386,8 @@ fn innermost<'a>(text: &Text<'_>, anchors: &[&'a [u8]], start: usize) -> Result<
         .try_fold(start, |start, anchor| matching(text, anchor, start + 1).first().copied().ok_or(*anchor))
 }
 
-/// The lines from `from` on that an anchor names: the same but for space and typography, else those
-/// that contain it.
+/// Returns the lines from `from` on that an anchor names: equal ones, ignoring space and typography, else those that
+/// contain it.
 fn matching(text: &Text<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
     for tier in Tier::ALL {
         let places = text.index(tier).positions(anchor).iter();
@@ -406,7 +406,7 @@ fn matching(text: &Text<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
     lines.filter(|(_, line)| contains(line)).map(|(at, _)| at).take(STARTS_MAX).collect()
 }
 
-/// The end of the block that the line at `start` opens, by indentation; closing brackets belong to it.
+/// Returns the end of the block that the line at `start` opens, by indentation; closing brackets belong to it.
 fn scope_end(lines: &[Line<'_>], start: usize) -> usize {
     let depth = lines.get(start).map_or(0, |line| indentation(line.text));
     let is_outside = |line: &Line<'_>| {
@@ -418,7 +418,7 @@ fn scope_end(lines: &[Line<'_>], start: usize) -> usize {
     after.map_or(lines.len(), |after| start + 1 + after)
 }
 
-/// How far a line is indented, in bytes.
+/// Returns the indentation of a line, in bytes.
 fn indentation(text: &[u8]) -> usize {
     text.len() - text.trim_ascii_start().len()
 }

@@ -1,34 +1,31 @@
-//! Patches: reading them in every format that models and tools write, and applying them.
+//! Patches: reads them in every format that models and tools write, and applies them.
 //!
-//! [`parse`] takes a unified diff (plain or git's), a Codex envelope or SEARCH/REPLACE blocks, told
-//! apart by themselves, and gives one model, [`Patch`], that borrows from the text. [`apply`] makes
-//! the new text of one file from the old, and [`compose`] the outcome of a whole patch, path by
-//! path. Nothing here reads or writes a file; everything is bytes, since files and patches may hold
-//! any.
+//! [`parse`] reads a unified diff (plain or from git), a Codex envelope or SEARCH/REPLACE blocks. It detects the format
+//! and returns one model, [`Patch`], which borrows from the text. [`apply`] makes the new text of one file from the
+//! old, and [`compose`] the outcome of a whole patch, path by path. No file is read or written here. All texts are
+//! bytes, since files and patches may have any.
 //!
-//! # Where a hunk goes
+//! # Place of a hunk
 //!
-//! Lines are compared without their endings. A hunk goes where its old lines stand byte for byte at
-//! the stated line, corrected by how far the hunk before was off; else where they stand alone in
-//! the file, after the hunk before if that is enough to be alone. Only then, and never under
-//! [`PatchOptions::strict`], come the weaker comparisons of [`Tier`], and at last [`PatchOptions::fuzz`]; each
-//! again only where the place is the only one or the stated one. Two equal places are a
-//! [`Conflict`] that names both.
+//! Lines are compared without their endings. A hunk is applied where its old lines match byte for byte at the stated
+//! line, corrected by the error of the previous hunk. Otherwise it is applied at their only match in the file, or at
+//! the only match after the previous hunk. Only then, and never with [`PatchOptions::strict`], the weaker comparisons
+//! of [`Tier`] are tried, and at last [`PatchOptions::fuzz`]; for each, the match must again be the only one or at the
+//! stated line. Two equal matches are a [`Conflict`] that names both.
 //!
-//! All hunks are sought in the file as it was, so that an earlier one never moves a later one.
-//! A hunk whose new side stands where it should, while its old side does not, is applied already.
+//! All hunks are searched in the original file, so an earlier one never moves a later one. A hunk is already applied if
+//! its new side matches at its place while its old side does not.
 //!
-//! # What comes out
+//! # Result
 //!
-//! Every byte outside the changed lines stays, and context keeps the file's bytes. Added lines end
-//! as the patch says where its old lines end as the file's do; else as the lines that they replace,
-//! as their neighbours, as the file. The final newline stays as it is unless
-//! `\ No newline at end of file` says otherwise.
+//! Every byte outside the changed lines stays, and context keeps the bytes of the file. Added lines end as in the patch
+//! if its old lines end as in the file; otherwise as the lines that they replace, as their neighbours, or as the file.
+//! The final newline stays as it is unless `\ No newline at end of file` says otherwise.
 //!
-//! # The parts, in the order of the work
+//! # Modules, in the order of the work
 //!
-//! [`parse`] tells formats apart, by the lines that `source` knows; `unified` with `hunk` and `binary`, `codex` and
-//! `blocks` read one each into `model`. `index` finds lines in a file, `place` decides about one hunk, `apply` about
+//! [`parse`] detects the format by the lines that `source` knows; `unified` with `hunk` and `binary`, `codex` and
+//! `blocks` each read one format into `model`. `index` finds lines in a file, `place` decides on one hunk, `apply` on
 //! all of a file, `conflict` explains. `plan` decides which change each file gets, and `tree` makes the files.
 
 mod apply;
@@ -66,16 +63,16 @@ pub use tree::{Whole, compose};
 /// Reads a patch in any of the formats, alone, inside a Markdown fence or after prose.
 ///
 /// # Errors
-/// The first line that cannot be read, or line 1 where there is no change at all.
+/// Fails at the first line that cannot be read, or at line 1 if there is no change at all.
 pub fn parse(text: &[u8]) -> Result<Patch<'_>, ParseError> {
     parse_within(text, BINARY_BYTES_MAX, &|_| None)
 }
 
-/// The same; a binary content of more than `binary_bytes_max` is not inflated, and applies to no file.
-/// `text_of` has the files that decide where a block is divided.
+/// Reads a patch, but does not inflate a binary content of more than `binary_bytes_max`, which then applies to no file.
+/// `text_of` returns the files that decide where a block is divided.
 ///
 /// # Errors
-/// As [`parse`].
+/// Fails as [`parse`] does.
 pub fn parse_within<'a>(
     text: &'a [u8],
     binary_bytes_max: usize,
@@ -95,7 +92,7 @@ pub fn parse_within<'a>(
     Ok(patch)
 }
 
-/// The format of the first line that any format knows.
+/// Returns the format of the first line that any format knows.
 fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
     for index in 0..source.len() {
         let text = source.text(index).unwrap_or_default();
@@ -112,7 +109,7 @@ fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
     Err(ParseError::at(0, unreadable(source)))
 }
 
-/// What to say of a text in which no format is found.
+/// Returns the error message for a text without a known format.
 fn unreadable(source: &Source<'_>) -> String {
     let any = |is: fn(&[u8]) -> bool| (0..source.len()).any(|index| source.text(index).is_some_and(is));
     let wanted = "expected a unified diff, a `*** Begin Patch` envelope or `<<<<<<< SEARCH` blocks";

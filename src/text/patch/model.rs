@@ -1,9 +1,9 @@
-//! The model of a patch, whatever format it came in: files, hunks, lines and their endings.
+//! Model of a patch in any format: files, hunks, lines and their endings.
 
 use super::binary::Binary;
 use crate::text::lines::at_line_feeds;
 
-/// The format a patch was written in.
+/// Format of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A unified diff as `diff -u` writes it.
@@ -16,16 +16,16 @@ pub enum Format {
     SearchReplace,
 }
 
-/// A parsed patch; its lines borrow from the text it was parsed from.
+/// A parsed patch; its lines borrow from the parsed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch<'a> {
-    /// The format it was written in.
+    /// Format of the patch.
     pub format: Format,
-    /// What it does to each file, in its order; one file may occur several times.
+    /// Effect on each file, in order; one file may occur several times.
     pub files: Vec<FilePatch<'a>>,
 }
 
-/// The type bits of a symlink in a mode; its bytes are its target.
+/// Type bits of a symlink in a mode; its bytes are its target.
 pub const SYMLINK_MODE: u32 = 0o120_000;
 
 /// Returns true if a mode is that of a symlink.
@@ -34,14 +34,14 @@ pub const fn is_symlink(mode: u32) -> bool {
     mode & 0o170_000 == SYMLINK_MODE
 }
 
-/// What happens to the file as a whole.
+/// Effect on the file as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// The file appears.
+    /// The file is created.
     Create,
     /// Its content or mode changes.
     Modify,
-    /// The file goes away.
+    /// The file is deleted.
     Delete,
     /// It moves from the old path to the new one.
     Rename,
@@ -49,165 +49,165 @@ pub enum Operation {
     Copy,
 }
 
-/// What a patch does to one file.
+/// Effect of a patch on one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePatch<'a> {
     /// Line of the patch text where it begins, from 1.
     pub patch_line: usize,
-    /// What happens to the file as a whole.
+    /// Effect on the file as a whole.
     pub operation: Operation,
-    /// The path before, as written; absent for a creation or where the patch names none.
+    /// Path before, as written; absent for a creation or if the patch names none.
     pub old_path: Option<Vec<u8>>,
-    /// The path after, as written; absent for a deletion or where the patch names none.
+    /// Path after, as written; absent for a deletion or if the patch names none.
     pub new_path: Option<Vec<u8>>,
-    /// The other name that a plain diff gives the file, such as `f.orig` beside `f`.
+    /// Other name that a plain diff gives the file, such as `f.orig` for `f`.
     pub other_name: Option<Vec<u8>>,
-    /// How much of the paths is prefix.
+    /// Prefix of the paths.
     pub prefix: Prefix,
-    /// The mode before, where stated, as git writes it (`0o100644`, `0o120000` for a symlink).
+    /// Mode before, if stated, as git writes it (`0o100644`, `0o120000` for a symlink).
     pub old_mode: Option<u32>,
-    /// The mode after, where stated.
+    /// Mode after, if stated.
     pub new_mode: Option<u32>,
-    /// Which sides are known to have lines, old and new, by the ids that git writes.
+    /// True for each side, old and new, that is known to have lines by its id from git.
     pub has_lines: (bool, bool),
-    /// Number of the commit that it belongs to, in a series of several.
+    /// Number of its commit, in a series of several.
     pub commit: usize,
-    /// How the content changes.
+    /// Change of the content.
     pub body: Body<'a>,
 }
 
 /// The paths of a file without their prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// Before the patch; absent where it names none.
+    /// Path before the patch; absent if it names none.
     pub old: Option<Vec<u8>>,
-    /// After the patch; absent where it names none.
+    /// Path after the patch; absent if it names none.
     pub new: Option<Vec<u8>>,
 }
 
-/// How the content of a file changes.
+/// Change of the content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// Line by line; no hunk leaves the content alone.
+    /// Line by line; without a hunk, the content stays.
     Hunks(Vec<Hunk<'a>>),
-    /// As git's binary patches have it.
+    /// A binary patch of git.
     Binary(Binary),
     /// The patch does not show the content: a deletion in a Codex envelope.
     Unseen,
 }
 
-/// Which prefix the paths of a file carry.
+/// Prefix of the paths of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefix {
-    /// Paths of a unified diff that carry none.
+    /// None, in a unified diff.
     Absent,
-    /// Paths of a plain diff that differ in their first folder alone, as `diff -r old new` writes
-    /// them; only the tree can tell whether that is a prefix.
+    /// Paths of a plain diff that differ only in their first folder, as `diff -r old new` writes them; only the tree
+    /// shows whether that is a prefix.
     Folders,
     /// `a/` and `b/`, or git's mnemonic ones.
     Present,
-    /// git's `rename from` lines, which never carry the prefix that the other lines may.
+    /// Paths of `rename from` lines of git, which never have the prefix that the other lines may have.
     Dropped,
-    /// Paths of a format that knows no prefix; never stripped.
+    /// Paths of a format without prefixes; never stripped.
     Unknown,
 }
 
-/// How many leading components to remove from the paths of a unified diff.
+/// Number of leading components to remove from the paths of a unified diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strip {
-    /// `a/` and `b/` where both paths carry them.
+    /// `a/` and `b/` if both paths have them.
     #[default]
     Auto,
-    /// So many, as `patch -p` counts.
+    /// A fixed number, as for `patch -p`.
     Components(usize),
 }
 
-/// What one hunk line says.
+/// Kind of a hunk line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// It stays.
     Context,
-    /// It goes.
+    /// It is removed.
     Removed,
-    /// It comes.
+    /// It is added.
     Added,
 }
 
 /// One line of a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HunkLine<'a> {
-    /// What happens to it.
+    /// Kind of the line.
     pub kind: Kind,
-    /// The line without its ending.
+    /// Line without its ending.
     pub text: &'a [u8],
-    /// How it ends in the patch; [`Ending::None`] after `\ No newline at end of file`.
+    /// Ending in the patch; [`Ending::None`] after `\ No newline at end of file`.
     pub ending: Ending,
 }
 
-/// A place in a file and what changes there.
+/// A place in a file and its change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hunk<'a> {
     /// Line of the patch text where it begins, from 1.
     pub patch_line: usize,
-    /// The stated line of the old text, where stated.
+    /// Stated line of the old text, if any.
     pub old_start: Option<usize>,
-    /// The stated line of the new text, where stated.
+    /// Stated line of the new text, if any.
     pub new_start: Option<usize>,
-    /// True if its `@@` line ends in CRLF, as all of a patch does that was brought here so.
+    /// True if its `@@` line ends in CRLF, as in a patch that was converted as a whole.
     pub is_crlf: bool,
     /// True if the counts were stated and right.
     pub counts_match: bool,
     /// Lines that come before it, outermost first (`@@ class A`, `@@ def f`).
     pub anchors: Vec<&'a [u8]>,
-    /// True if its last line is the file's last.
+    /// True if its last line is the last of the file.
     pub at_end: bool,
-    /// True if lines without any context go to the end of the file, as in a Codex envelope.
+    /// True if lines without any context are added at the end of the file, as in a Codex envelope.
     pub appends: bool,
-    /// Its lines.
+    /// Lines of the hunk.
     pub lines: Vec<HunkLine<'a>>,
 }
 
 impl<'a> Hunk<'a> {
-    /// The lines that it expects.
+    /// Returns the lines that it expects.
     #[must_use]
     pub fn old(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
         self.lines.iter().filter(|line| line.kind != Kind::Added)
     }
 
-    /// The lines that it leaves.
+    /// Returns the lines that it leaves.
     #[must_use]
     pub fn new_side(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
         self.lines.iter().filter(|line| line.kind != Kind::Removed)
     }
 
-    /// The index where the stated line number puts its first old line.
+    /// Returns the index of its first old line according to the stated line number.
     ///
-    /// Without old lines the number names the line before, as `diff -U0` has it.
+    /// Without old lines, the number names the line before, as in `diff -U0`.
     #[must_use]
     pub fn old_index(&self) -> Option<usize> {
         let start = self.old_start?;
         Some(if self.old().next().is_some() { start.saturating_sub(1) } else { start })
     }
 
-    /// The text that it leaves, as the patch spells it.
+    /// Returns the text that it leaves, as the patch writes it.
     #[must_use]
     pub fn new_text(&self) -> Vec<u8> {
         text_of(self.new_side())
     }
 
-    /// How many bytes that text has.
+    /// Returns the size of that text in bytes.
     #[must_use]
     pub fn new_bytes(&self) -> usize {
         self.new_side().map(|line| line.text.len() + line.ending.bytes().len()).sum()
     }
 
-    /// The text that it expects, as the patch spells it.
+    /// Returns the text that it expects, as the patch writes it.
     #[must_use]
     pub fn old_text(&self) -> Vec<u8> {
         text_of(self.old())
     }
 
-    /// The hunk that undoes it.
+    /// Returns the hunk that undoes it.
     #[must_use]
     pub fn reversed(&self) -> Self {
         let turn = |line: &HunkLine<'a>| HunkLine {
@@ -229,7 +229,7 @@ impl<'a> Hunk<'a> {
 }
 
 impl FilePatch<'_> {
-    /// A change at the line with `index` that has no name and no content yet.
+    /// Creates a change at the line with `index` without a name and content.
     #[must_use]
     pub fn at(index: usize) -> Self {
         Self {
@@ -247,9 +247,9 @@ impl FilePatch<'_> {
         }
     }
 
-    /// The old and the new path without what `strip` removes.
+    /// Returns the old and the new path without the part that `strip` removes.
     ///
-    /// `None` means that a path has fewer components than are to be removed.
+    /// Returns `None` if a path has fewer components than that.
     #[must_use]
     pub fn paths(&self, strip: Strip) -> Option<Paths> {
         let shortened = |path: &[u8]| match (strip, self.prefix) {
@@ -267,7 +267,7 @@ impl FilePatch<'_> {
         Some(Paths { old: short(&self.old_path)?, new: short(&self.new_path)? })
     }
 
-    /// The hunks, where the change is one of lines.
+    /// Returns the hunks; empty if the change does not go by lines.
     #[must_use]
     pub fn hunks(&self) -> &[Hunk<'_>] {
         match &self.body {
@@ -276,7 +276,7 @@ impl FilePatch<'_> {
         }
     }
 
-    /// Returns true if it speaks of a symlink itself.
+    /// Returns true if it changes a symlink itself.
     #[must_use]
     pub fn speaks_of_symlink(&self) -> bool {
         self.old_mode.or(self.new_mode).is_some_and(is_symlink)
@@ -288,7 +288,7 @@ impl FilePatch<'_> {
         matches!(&self.body, Body::Hunks(hunks) if hunks.is_empty())
     }
 
-    /// The patch that undoes it; `None` for a copy, and where the patch does not hold the old content.
+    /// Returns the patch that undoes it; `None` for a copy, or if the patch does not have the old content.
     #[must_use]
     pub fn reversed(&self) -> Option<Self> {
         let body = match &self.body {
@@ -317,19 +317,19 @@ impl FilePatch<'_> {
     }
 }
 
-/// The lines as one text.
+/// Joins lines into one text.
 fn text_of<'l, 'a: 'l>(lines: impl Iterator<Item = &'l HunkLine<'a>>) -> Vec<u8> {
     lines.flat_map(|line| [line.text, line.ending.bytes()]).flatten().copied().collect()
 }
 
-/// `path` without `a/` or `b/` before it. A slash that is left makes it absolute: that is how a diff of
-/// absolute paths reads.
+/// Returns `path` without `a/` or `b/` before it. A slash that is left makes it absolute, as in a diff of absolute
+/// paths.
 fn without_prefix(path: &[u8]) -> Option<Vec<u8>> {
     let slash = path.iter().position(|byte| *byte == b'/')?;
     path.get(slash + 1..).filter(|rest| rest.iter().any(|byte| *byte != b'/')).map(<[u8]>::to_vec)
 }
 
-/// `path` without its first `count` components; runs of slashes count once, as in git.
+/// Returns `path` without its first `count` components; a run of slashes counts once, as in git.
 fn without_components(path: &[u8], count: usize) -> Option<Vec<u8>> {
     let mut rest = path;
     for _ in 0..count {
@@ -342,10 +342,10 @@ fn without_components(path: &[u8], count: usize) -> Option<Vec<u8>> {
     (!rest.is_empty()).then(|| rest.to_vec())
 }
 
-/// How a line ends.
+/// Ending of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// Not at all: the last line of a text without a final newline.
+    /// None: the last line of a text without a final newline.
     None,
     /// A line feed.
     Lf,
@@ -356,7 +356,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The bytes that it stands for.
+    /// Returns the bytes of the ending.
     #[must_use]
     pub const fn bytes(self) -> &'static [u8] {
         match self {
@@ -371,14 +371,14 @@ impl Ending {
 /// One line of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// The line without its ending.
+    /// Line without its ending.
     pub text: &'a [u8],
-    /// How it ends.
+    /// Ending of the line.
     pub ending: Ending,
 }
 
 impl<'a> Line<'a> {
-    /// The line that `raw` is, ending included.
+    /// Splits `raw` into a line and its ending.
     #[must_use]
     pub fn of(raw: &'a [u8]) -> Self {
         match raw.strip_suffix(b"\n") {
@@ -396,13 +396,13 @@ impl<'a> Line<'a> {
 /// An empty text has no lines; a last line without an ending counts.
 #[must_use]
 pub fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
-    // To count them takes less than to let the list grow.
+    // Counting the lines is faster than letting the list grow.
     let mut lines = Vec::with_capacity(memchr::memchr_iter(b'\n', bytes).count() + 1);
     lines.extend(at_line_feeds(bytes).map(Line::of));
     lines
 }
 
-/// Splits `bytes` at carriage returns, as files of old Macs want it.
+/// Splits `bytes` at carriage returns, for files of old Macs.
 #[must_use]
 pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
     bytes
@@ -415,11 +415,10 @@ pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
 }
 
 impl Patch<'_> {
-    /// Settles the names of plain diffs that only the tree can settle; `stands` tells whether
-    /// anything is at a path.
+    /// Resolves the names of plain diffs that depend on the tree; `stands` returns true if a path exists.
     ///
-    /// `--- f.orig` and `+++ f` speak of the one that is there, the new one first. `--- old/f` and
-    /// `+++ new/f` are of the file `f` where nothing stands at either.
+    /// `--- f.orig` and `+++ f` name the one that exists, the new one first. `--- old/f` and `+++ new/f` name the file
+    /// `f` if neither exists.
     pub fn settle(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
         for file in &mut self.files {
             file.settle(stands);
@@ -428,7 +427,7 @@ impl Patch<'_> {
 }
 
 impl FilePatch<'_> {
-    /// Settles the names of one file.
+    /// Resolves the names of one file.
     fn settle(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
         if self.other_name.is_none() && self.prefix != Prefix::Folders {
             return;
@@ -443,12 +442,12 @@ impl FilePatch<'_> {
     }
 }
 
-/// Returns true if the first folder of `name`, at which nothing stands, is a prefix.
+/// Returns true if the first folder of `name`, which does not exist, is a prefix.
 fn is_prefixed(operation: Operation, name: &[u8], stands: &dyn Fn(&[u8]) -> bool) -> bool {
     let Some(slash) = name.iter().position(|byte| *byte == b'/') else { return false };
     let (folder, rest) = name.split_at_checked(slash).unwrap_or_default();
     match operation {
-        // A file that comes or is gone: the folder decides.
+        // For a created or deleted file, the folder decides.
         Operation::Create | Operation::Delete => !stands(folder) || rest.get(1..).is_some_and(stands),
         Operation::Modify | Operation::Rename | Operation::Copy => rest.get(1..).is_some_and(stands),
     }
@@ -481,7 +480,7 @@ mod tests {
         assert_eq!(lines_at_carriage_returns(b"a\rb").len(), 2);
     }
 
-    /// The path that a diff between `old` and `new` changes in a tree with `there`.
+    /// Returns the path that a diff between `old` and `new` changes in a tree with `there`.
     fn settled(old: &str, new: &str, there: &[&str]) -> String {
         let text = format!("--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n");
         let mut patch = parse(text.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Decides where one hunk goes, or that it has been there already.
+//! Decides where one hunk is applied, or that it is already applied.
 
 use std::collections::HashMap;
 
@@ -9,71 +9,71 @@ use super::model::{Ending, Hunk, HunkLine, Kind};
 use crate::text::checked::{Fault, must_fit, peek};
 use crate::text::likeness;
 
-/// Where a hunk goes.
+/// Place of a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HunkPlace {
-    /// Index of the file's line that its first compared line meets.
+    /// Index in the file of its first compared line.
     pub start: usize,
-    /// How the lines were compared.
+    /// Comparison under which the lines matched.
     pub tier: Tier,
-    /// How many context lines at its start were ignored.
+    /// Number of context lines at its start that were ignored.
     pub skipped_before: usize,
-    /// How many context lines at its end were ignored.
+    /// Number of context lines at its end that were ignored.
     pub skipped_after: usize,
-    /// True if the old lines stand there byte for byte and nowhere else.
+    /// True if the old lines match there byte for byte and nowhere else.
     pub is_unique: bool,
-    /// True if it is the new side that stands there.
+    /// True if the new side matches there.
     pub is_done: bool,
 }
 
-/// What the caller allows.
+/// Options of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PatchOptions {
-    /// How many context lines at either end of a hunk may be ignored.
+    /// Number of context lines at either end of a hunk that may be ignored.
     pub fuzz: usize,
-    /// True if counts and stated lines must be right and lines the same byte for byte.
+    /// True if counts and stated lines must be right and lines must match byte for byte.
     pub strict: bool,
-    /// True if to undo the patch instead.
+    /// True to undo the patch instead.
     pub reverse: bool,
-    /// The largest file that may come of it, in bytes; `None` for no bound.
+    /// Size limit of the new file, in bytes; `None` for no limit.
     pub bytes_max: Option<usize>,
 }
 
 impl PatchOptions {
-    /// Checks the size of a file before it is made.
+    /// Checks the size of a file before it is built.
     ///
     /// # Errors
-    /// [`Fault::TooLarge`].
+    /// Fails with [`Fault::TooLarge`].
     pub fn must_fit(&self, bytes: usize) -> Result<(), Fault> {
         self.bytes_max.map_or(Ok(()), |bytes_max| must_fit(bytes, bytes_max))
     }
 }
 
-/// One hunk and where it may go.
+/// A hunk, and the limits of its place.
 pub struct Placing<'w, 'f> {
-    /// The file.
+    /// Text of the file.
     pub text: &'w Text<'f>,
-    /// The hunk.
+    /// Hunk to place.
     pub hunk: &'w Hunk<'w>,
-    /// The index that the hunk states, corrected by what the hunks before it met.
+    /// Index that the hunk states, corrected by the offset of the previous hunks.
     pub expected: Option<usize>,
-    /// The index after the last line that the hunk before changes.
+    /// Index after the last line that the previous hunk changes.
     pub after: usize,
-    /// True if line 0 is the place before a file's first line, and not the sign of a new file.
+    /// True if line 0 means the place before the first line of a file, not a new file.
     pub has_lines: bool,
-    /// True if lines of one text with different endings are different lines.
+    /// True if lines with equal text but different endings differ.
     pub endings_are_meant: bool,
     /// True if the patch is known not to be applied, at least not as a whole.
     pub is_new: bool,
-    /// The leniency allowed.
+    /// Allowed leniency.
     pub options: PatchOptions,
 }
 
 impl Placing<'_, '_> {
-    /// The place of the hunk.
+    /// Returns the place of the hunk.
     ///
     /// # Errors
-    /// Why it has none.
+    /// Returns the reason if it has none.
     pub fn place(&self) -> Result<HunkPlace, Reason> {
         if self.options.strict && !self.hunk.counts_match {
             return Err(Reason::Counts);
@@ -114,7 +114,7 @@ impl Placing<'_, '_> {
         self.with_fuzz(&old)?.ok_or(not_found)
     }
 
-    /// What to tell about a hunk without a place.
+    /// Returns the failure of a hunk without a place.
     pub fn explain(&self, reason: Reason) -> Failure {
         let nearest = match reason {
             Reason::NotFound { .. } => {
@@ -126,7 +126,7 @@ impl Placing<'_, '_> {
         Failure { reason, nearest }
     }
 
-    /// The old lines and where they may stand.
+    /// Returns the old lines and where they may be.
     fn wanted(&self) -> Result<LinesSought<'_>, Reason> {
         let windows = index::windows(self.text, &self.hunk.anchors, self.after)
             .map_err(|anchor| Reason::AnchorNotFound { anchor: anchor.to_vec() })?;
@@ -138,12 +138,12 @@ impl Placing<'_, '_> {
         })
     }
 
-    /// The lines that the hunk leaves.
+    /// Returns the lines that the hunk leaves.
     fn new_lines(&self) -> Vec<&[u8]> {
         self.hunk.new_side().map(|line| line.text).collect()
     }
 
-    /// The place at exactly the stated line, of the old side or else of the new one.
+    /// Returns the place at exactly the stated line, of the old side or else of the new one.
     fn at_stated_line(&self, old: &LinesSought<'_>, new: &[&[u8]]) -> Option<HunkPlace> {
         let at = self.expected?;
         let stands = |lines| self.text.stands_at(lines, at, self.hunk.at_end, Tier::Exact);
@@ -154,7 +154,7 @@ impl Placing<'_, '_> {
         (stands(new) && self.is_known_done(at, Tier::Exact)).then(|| self.done_at(at, Tier::Exact))
     }
 
-    /// The place that a search under `tier` finds.
+    /// Returns the place that a search under `tier` finds.
     fn found(&self, old: &LinesSought<'_>, tier: Tier) -> Result<Option<HunkPlace>, Reason> {
         match self.text.find(old, tier) {
             Search::Nowhere => Ok(None),
@@ -165,7 +165,7 @@ impl Placing<'_, '_> {
         }
     }
 
-    /// The place at `at`, or that of the new side where applying would put the same lines there twice.
+    /// Returns the place at `at`, or that of the new side if applying the hunk would add the same lines twice.
     fn unless_doubled(&self, old: &[&[u8]], at: usize, tier: Tier) -> HunkPlace {
         if let Some(done) = self.doubled(at, tier) {
             return self.done_at(done, tier);
@@ -174,10 +174,10 @@ impl Placing<'_, '_> {
         HunkPlace { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: false }
     }
 
-    /// Where the result of a pure insertion stands whose context was found at `at`.
+    /// Returns the place of the result of a pure insertion whose context was found at `at`, if it is already there.
     ///
-    /// Lines between context stand already only by chance, so there an exact line number is
-    /// believed; lines at the hunk's edge would be put beside themselves.
+    /// Lines between context are already there only by chance, so an exact line number is trusted. Lines at the edge of
+    /// the hunk would be added next to equal ones.
     fn doubled(&self, at: usize, tier: Tier) -> Option<usize> {
         let added = |line: &&HunkLine<'_>| line.kind == Kind::Added;
         if self.hunk.lines.iter().any(|line| line.kind == Kind::Removed) {
@@ -198,14 +198,14 @@ impl Placing<'_, '_> {
         (!is_believed && is_done(at)).then_some(at)
     }
 
-    /// Returns true if the final newline of old lines at `at` is as the patch has it.
+    /// Returns true if the final newline of old lines at `at` is as in the patch.
     fn ends_alike(&self, at: usize, count: usize) -> bool {
         let is_marked = self.hunk.old().next_back().is_some_and(|line| line.ending == Ending::None);
         let is_bare = self.text.lines.last().is_some_and(|line| line.ending == Ending::None);
         at + count != self.text.lines.len() || is_marked == is_bare
     }
 
-    /// The place of lines that come without any context.
+    /// Returns the place of lines without any context.
     fn place_without_old(&self) -> Result<HunkPlace, Reason> {
         let (new, end) = (self.new_lines(), self.text.lines.len());
         let stands = |at| self.text.stands_at(&new, at, false, Tier::Exact) && self.ends_as_added(at);
@@ -238,7 +238,7 @@ impl Placing<'_, '_> {
         }
     }
 
-    /// Returns true if the lines at `at` end as those do that the hunk adds, where that matters.
+    /// Returns true if the lines at `at` end as those that the hunk adds, or if endings do not matter.
     fn ends_as_added(&self, at: usize) -> bool {
         let mut pairs = self.hunk.new_side().zip(self.text.lines.iter().skip(at));
         let is_open = |ending| ending == Ending::None;
@@ -248,7 +248,7 @@ impl Placing<'_, '_> {
             })
     }
 
-    /// The place without some context lines at either end, the fewest first.
+    /// Returns the place without some context lines at either end, the fewest first.
     fn with_fuzz(&self, old: &LinesSought<'_>) -> Result<Option<HunkPlace>, Reason> {
         let context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
         let before = self.hunk.lines.iter().take_while(context).count();
@@ -273,8 +273,8 @@ impl Placing<'_, '_> {
         Ok(None)
     }
 
-    /// The place of the new side of a hunk that adds lines, wherever that is in the file, where it is
-    /// known to be the hunk's own.
+    /// Returns the place of the new side of a hunk that adds lines, anywhere in the file, if it certainly belongs to
+    /// the hunk.
     fn done(&self, new: &[&[u8]], tier: Tier) -> Option<HunkPlace> {
         if !self.adds_lines() {
             return None;
@@ -291,7 +291,7 @@ impl Placing<'_, '_> {
         }
     }
 
-    /// Returns true if the lines that it adds stand byte for byte where its new side is at `at`.
+    /// Returns true if the lines that it adds match byte for byte, with its new side at `at`.
     fn added_stands(&self, at: usize) -> bool {
         let there = self.text.lines.iter().skip(at);
         self.hunk
@@ -300,18 +300,17 @@ impl Placing<'_, '_> {
             .all(|(line, there)| line.kind != Kind::Added || line.text == there.text)
     }
 
-    /// The place of the new side at `at`.
+    /// Returns the place of the new side at `at`.
     fn done_at(&self, at: usize, tier: Tier) -> HunkPlace {
         let is_unique = tier == Tier::Exact && self.text.is_unique(&self.new_lines(), tier);
         HunkPlace { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: true }
     }
 
-    /// Returns true if the new side at `at` means that the hunk is applied: what it changes is between its
-    /// own
-    /// context there, and lines that it adds are so nowhere else.
+    /// Returns true if the new side at `at` proves that the hunk is applied: its changes are between its own context
+    /// there, and lines that it adds occur nowhere else.
     ///
-    /// A hunk that only removes lines leaves nothing of its own, so that the caller takes it for applied
-    /// at exactly the stated line alone.
+    /// A hunk that only removes lines leaves none of its own, so the caller accepts it as applied only at exactly the
+    /// stated line.
     fn is_known_done(&self, at: usize, tier: Tier) -> bool {
         self.is_between(at) && (!self.adds_lines() || self.text.is_unique(&self.new_lines(), tier))
     }
@@ -321,8 +320,8 @@ impl Placing<'_, '_> {
         self.hunk.lines.iter().any(|line| line.kind == Kind::Added)
     }
 
-    /// Returns true if what the hunk changes stands between lines of text or the ends of the file, with its
-    /// new side at `at`.
+    /// Returns true if the changes of the hunk are between lines of text or the ends of the file, with its new side at
+    /// `at`.
     fn is_between(&self, at: usize) -> bool {
         let is_context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
         let is_text = |line: &HunkLine<'_>| !line.text.trim_ascii().is_empty();
@@ -339,28 +338,28 @@ impl Placing<'_, '_> {
     }
 }
 
-/// A line that stands in more places than this says little about where a hunk belongs.
+/// A line in more places than this says little about the place of a hunk.
 const VOTES_MAX: usize = 64;
 
-/// How many old lines vote.
+/// Number of old lines that vote.
 const VOTERS_MAX: usize = 200;
 
-/// How many lines round the stated one are compared letter by letter.
+/// Lines around the stated one that are compared by characters.
 const COMPARED_MAX: usize = 400;
 
-/// A line longer than this is not compared letter by letter.
+/// Longest line that is compared by characters, in bytes.
 const COMPARED_BYTES_MAX: usize = 300;
 
-/// How alike two lines must be to be named.
+/// Minimum similarity of two lines to be reported.
 const RATIO_MIN: f32 = 0.6;
 
-/// Finds the nearest place to `old`, preferring what lies near the index `around`.
+/// Returns the place nearest to `old`, preferring one near the index `around`.
 pub fn nearest(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<Nearest> {
     let start = voted(text, old, around).or_else(|| similar_line(text, old, around))?;
     Some(compare(text, old, start))
 }
 
-/// The start that most old lines speak for, by where they stand themselves.
+/// Returns the start that gets the most votes of old lines, by their own places.
 fn voted(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> {
     let mut votes: HashMap<usize, usize> = HashMap::new();
     for (offset, line) in old.iter().enumerate().take(VOTERS_MAX) {
@@ -377,7 +376,7 @@ fn voted(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> {
     votes.into_iter().max_by_key(best).map(|(start, _)| start)
 }
 
-/// The start where the first telling old line has its most similar counterpart.
+/// Returns the start at which the first suitable old line meets its most similar line.
 fn similar_line(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> {
     let is_telling = |line: &&[u8]| !line.trim_ascii().is_empty() && line.len() <= COMPARED_BYTES_MAX;
     let offset = old.iter().position(is_telling)?;
@@ -394,7 +393,7 @@ fn similar_line(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> 
         .map(|(at, _)| at.saturating_sub(offset))
 }
 
-/// What differs between `old` and the lines from `start` on.
+/// Returns the difference of `old` and the lines from `start` on.
 fn compare(text: &Text<'_>, old: &[&[u8]], start: usize) -> Nearest {
     let there = |offset: usize| text.lines.get(start + offset).map(|line| line.text);
     let differs = |offset: &usize| old.get(*offset).copied() != there(*offset);

@@ -1,4 +1,4 @@
-//! What a whole patch comes to: what is asked, what happens to each path, and why a change cannot be done.
+//! Plan of a whole patch: options, the outcome for each path, and reasons for refusal.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,9 +13,9 @@ use crate::buffer::Buffer;
 /// A file as it was before the patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Before {
-    /// Its bytes; of an encoding other than UTF-8 the decoded text, of a symlink its target.
+    /// Bytes of the file; the decoded text for an encoding other than UTF-8, the target for a symlink.
     pub bytes: Arc<Buffer>,
-    /// Its mode, of which only the execute bits and those of a symlink are looked at.
+    /// Mode, of which only the execute bits and the type bits of a symlink matter.
     pub mode: Option<u32>,
 }
 
@@ -27,136 +27,134 @@ impl Before {
     }
 }
 
-/// How a path that is a symlink is looked at.
+/// How a symlink is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// The file that it leads to.
+    /// The file that it points to.
     Through,
     /// The symlink itself, as the patch changes, moves or deletes it.
     Itself,
 }
 
-/// How a patch is to be understood.
+/// Options of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanOptions {
-    /// What to remove from its paths.
+    /// Components to remove from its paths.
     pub strip: Strip,
-    /// The one file meant: the others are left out, and a change without a name gets this one.
+    /// Only file to change: others are skipped, and a change without a name gets this one.
     pub target: Option<Vec<u8>>,
     /// How hunks are placed.
     pub apply: PatchOptions,
-    /// Paths at which nothing is because the caller itself removed or moved what was there.
+    /// Missing paths whose files the caller itself removed or moved.
     pub removed: BTreeSet<Vec<u8>>,
 }
 
-/// What happens to a path.
+/// Effect on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The file appears; [`FileOutcome::from`] names the source of a copy.
+    /// The file is created; [`FileOutcome::from`] names the source of a copy.
     Create,
     /// Its content or mode changes.
     Modify,
-    /// It goes away.
+    /// It is deleted.
     Delete,
-    /// It comes from [`FileOutcome::from`], which goes away unless it has an outcome of its own.
+    /// It is moved from [`FileOutcome::from`], which is deleted unless it has its own outcome.
     Rename,
-    /// All of it stands already.
+    /// All of it is already applied.
     AlreadyApplied,
 }
 
-/// The outcome for one path.
+/// Outcome for one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOutcome {
-    /// The path, without prefix and `.` components.
+    /// Path without prefix and `.` components.
     pub path: Vec<u8>,
-    /// What happens to it.
+    /// Effect on the path.
     pub action: Action,
-    /// Where a renamed or copied file comes from.
+    /// Source of a renamed or copied file.
     pub from: Option<Vec<u8>>,
-    /// The file at `path` before the patch; at `from` for a rename.
+    /// File at `path` before the patch; at `from` for a rename.
     pub before: Option<Before>,
-    /// The bytes after the patch; `None` where the file goes away.
+    /// Bytes after the patch; `None` if the file is deleted.
     pub after: Option<Vec<u8>>,
-    /// The mode that the patch gives the file, where it gives another than it has; always that of a
-    /// symlink where one stands there after the patch.
+    /// Mode that the patch gives the file, if it changes; always set if the result is a symlink.
     pub mode: Option<u32>,
-    /// Its hunks, in the patch's order.
+    /// Hunks of the file, in the order of the patch.
     pub hunks: Vec<HunkReport>,
-    /// True if the patch shows what it changes, as
-    /// [`Applied::exact_and_unique`](super::Applied::exact_and_unique) says.
+    /// True if the patch shows what it changes; see [`Applied::exact_and_unique`](super::Applied::exact_and_unique).
     pub exact_and_unique: bool,
 }
 
 impl FileOutcome {
-    /// Returns true if a symlink stands there after the patch.
+    /// Returns true if the path is a symlink after the patch.
     #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.mode.is_some_and(is_symlink)
     }
 }
 
-/// Why a whole patch is refused.
+/// Reason why a whole patch is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PlanError<E> {
     /// A file could not be read.
     Read(E),
-    /// What the patch asks for cannot be done.
+    /// The patch cannot be applied.
     Refused {
-        /// Everything that is wrong with it.
+        /// All reasons.
         refusals: Vec<Refusal>,
-        /// Outcomes of the changes that can be made.
+        /// Outcomes of the changes that are possible.
         outcomes: Vec<FileOutcome>,
     },
 }
 
-/// One thing that cannot be done.
+/// A change that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The path concerned; empty where the patch names none.
+    /// Path of the change; empty if the patch names none.
     pub path: Vec<u8>,
     /// Line of the patch text where the change of this file begins, from 1.
     pub patch_line: usize,
-    /// Why.
+    /// Reason.
     pub reason: RefusalReason,
 }
 
-/// Why a change cannot be done.
+/// Reason why a change cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// Something else stands where a file would be created.
+    /// The destination exists and differs.
     AlreadyExists,
     /// There is no file to change.
     NotFound,
     /// The change does not fit the file.
     Conflict(Conflict),
-    /// The patch names no file and neither does the caller.
+    /// Neither the patch nor the caller names a file.
     NoPath,
     /// A path has fewer components than are to be stripped.
     StripTooDeep,
     /// The patch does not touch the file that the caller named.
     OtherFile,
-    /// A symlink stands where the patch speaks of a file, or the other way round.
+    /// The patch expects a file and finds a symlink, or vice versa.
     OtherType {
-        /// True if it is a symlink that stands there.
+        /// True if a symlink was found.
         is_symlink: bool,
     },
 }
 
-/// Gives the file at a path as it is before the patch, `None` where nothing is.
+/// Returns the file at a path before the patch, `None` if there is none.
 pub type Reader<'r, E> = dyn FnMut(&[u8], Look) -> Result<Option<Before>, E> + 'r;
 
-/// One file's change with its paths settled.
+/// Change of one file with its final paths.
 pub(super) struct PatchStep<'p, 'a> {
-    /// The change, already turned round where the patch is to be undone.
+    /// Change, already reversed if the patch is undone.
     pub(super) file: Cow<'p, FilePatch<'a>>,
-    /// The path before.
+    /// Path before.
     pub(super) old: Option<Vec<u8>>,
-    /// The path after.
+    /// Path after.
     pub(super) new: Option<Vec<u8>>,
 }
 
 impl PatchStep<'_, '_> {
-    /// The paths at which a symlink is looked at itself.
+    /// Returns the paths whose symlinks are read themselves.
     pub(super) fn looked_at_themselves(&self) -> impl Iterator<Item = &Vec<u8>> {
         let is_whole = matches!(self.file.operation, Operation::Delete | Operation::Rename | Operation::Copy);
         let is_wanted = is_whole || self.file.speaks_of_symlink();
@@ -168,17 +166,17 @@ impl PatchStep<'_, '_> {
         self.old.as_deref() == Some(path) || self.new.as_deref() == Some(path)
     }
 
-    /// The refusal of this step.
+    /// Returns the refusal of this step.
     pub(super) fn refusal(&self, reason: RefusalReason) -> Refusal {
         let (old, new) = (self.old.as_ref(), self.new.as_ref());
-        // What a rename does not find is its source.
+        // For a rename, the missing file is its source.
         let path = if reason == RefusalReason::NotFound { old.or(new) } else { new.or(old) };
         let path = path.cloned().unwrap_or_default();
         Refusal { path, patch_line: self.file.patch_line, reason }
     }
 }
 
-/// Settles direction and paths of every change.
+/// Resolves direction and paths of every change.
 pub(super) fn steps<'p, 'a>(
     patch: &'p Patch<'a>,
     options: &PlanOptions,
@@ -200,7 +198,7 @@ pub(super) fn steps<'p, 'a>(
     (steps, refusals)
 }
 
-/// Settles direction and paths of one change.
+/// Resolves direction and paths of one change.
 fn step<'p, 'a>(file: &'p FilePatch<'a>, options: &PlanOptions) -> Result<PatchStep<'p, 'a>, Refusal> {
     let refusal = |reason| Refusal {
         path: file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default(),
@@ -245,8 +243,8 @@ fn keep_target(steps: &mut Vec<PatchStep<'_, '_>>, target: &[u8], refusals: &mut
     }
 }
 
-/// `path` without empty and `.` components; `..` stays for the caller to judge, as does the end
-/// of a folder's name (`/` or `/.`), which no file has.
+/// Returns `path` without empty and `.` components. The caller must check `..`, and a `/` or `/.` at the end, which
+/// only a folder can have.
 pub(super) fn normal(path: &[u8]) -> Vec<u8> {
     let components = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     let joined = components.collect::<Vec<_>>().join(&b'/');

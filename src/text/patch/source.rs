@@ -1,4 +1,4 @@
-//! The lines of a patch text, those by which the formats are known, and the error at one of them.
+//! Lines of a patch text, the lines that identify its format, and parse errors.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use super::model::{Format, Line, Operation};
 use crate::text::checked::peek;
 use crate::text::lines::at_line_feeds;
 
-/// Why a patch cannot be read.
+/// Reason why a patch cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// Line of the patch text, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// Error message.
     pub message: String,
 }
 
 impl ParseError {
-    /// An error at the line with `index`.
+    /// Creates an error at the line with `index`.
     pub(super) fn at(index: usize, message: impl Into<String>) -> Self {
         Self { line: index + 1, message: message.into() }
     }
@@ -32,33 +32,33 @@ impl std::error::Error for ParseError {}
 
 /// The lines of a patch text.
 pub(super) struct Source<'a> {
-    /// Each with its ending.
+    /// Lines with their endings.
     lines: Vec<&'a [u8]>,
 }
 
 impl<'a> Source<'a> {
-    /// The lines of `text`, after a byte-order mark.
+    /// Splits `text` into lines, without a byte-order mark.
     pub fn new(text: &'a [u8]) -> Self {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         Self { lines: at_line_feeds(text).collect() }
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// The line with `index`, with its ending.
+    /// Returns the line with `index`, with its ending.
     pub fn raw(&self, index: usize) -> Option<&'a [u8]> {
         self.lines.get(index).copied()
     }
 
-    /// The line with `index`, without its ending.
+    /// Returns the line with `index`, without its ending.
     pub fn text(&self, index: usize) -> Option<&'a [u8]> {
         self.raw(index).map(|raw| Line::of(raw).text)
     }
 
-    /// The lines after `from` and before `to`, each with its ending.
+    /// Returns the lines after `from` and before `to`, each with its ending.
     pub fn between(&self, from: usize, to: usize) -> Vec<u8> {
         peek(&self.lines, from + 1..to).concat()
     }
@@ -69,12 +69,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The line that begins an envelope.
+/// First line of an envelope.
 pub const ENVELOPE_BEGIN: &[u8] = b"*** Begin Patch";
-/// The shortest run of letters that makes a marker.
+/// Shortest run of letters of a marker.
 const MARKER_MIN: usize = 7;
 
-/// What a `***` line inside an envelope says.
+/// A `***` line inside an envelope.
 pub enum EnvelopeLine<'a> {
     /// `*** Add File:`, `*** Update File:`, `*** Delete File:`.
     File(Operation, &'a [u8]),
@@ -105,19 +105,19 @@ pub fn envelope_line(text: &[u8]) -> Option<EnvelopeLine<'_>> {
     }
 }
 
-/// The length of the marker that begins a block.
+/// Returns the length of the marker that begins a block.
 pub fn search_marker(text: &[u8]) -> Option<usize> {
     marker(text, b'<', b"SEARCH").or_else(|| marker(text, b'-', b"SEARCH"))
 }
 
-/// The length of a marker of `letter` with `word` after it.
+/// Returns the length of a marker of `letter` with `word` after it.
 pub fn marker(text: &[u8], letter: u8, word: &[u8]) -> Option<usize> {
     let length = text.iter().take_while(|byte| **byte == letter).count();
     let rest = text.get(length..)?.trim_ascii();
     (length >= MARKER_MIN && rest == word).then_some(length)
 }
 
-/// Returns true if a `---` line with a `+++` line after it stands at `index`.
+/// Returns true if there is a `---` line at `index` with a `+++` line after it.
 pub fn is_file_header(source: &Source<'_>, index: usize) -> bool {
     source.text(index).is_some_and(|text| text.starts_with(b"--- "))
         && source.text(index + 1).is_some_and(|text| text.starts_with(b"+++ "))
@@ -130,7 +130,7 @@ pub fn is_hunk_header(text: &[u8]) -> bool {
         || matches!(text, [b'@', b'@', b'-', digit, ..] if digit.is_ascii_digit())
 }
 
-/// The format whose patch begins at the line with `index`.
+/// Returns the format of the patch that begins at the line with `index`.
 pub fn begins(source: &Source<'_>, index: usize) -> Option<Format> {
     let text = source.text(index)?;
     if text.trim_ascii() == ENVELOPE_BEGIN {
@@ -143,13 +143,13 @@ pub fn begins(source: &Source<'_>, index: usize) -> Option<Format> {
     }
 }
 
-/// What is wrong where a patch of another format begins among the files of one in `format`.
+/// Returns an error message if a patch of a format other than `format` begins at the line with `index`.
 pub fn other_format(source: &Source<'_>, index: usize, format: Format) -> Option<String> {
     let begins = begins(source, index)?;
     (begins != format).then(|| "a patch of another format begins here: send each by itself".into())
 }
 
-/// What is wrong with a line that belongs to a format which is not read.
+/// Returns an error message for a line of an unsupported format.
 pub fn foreign(text: &[u8]) -> Option<String> {
     if text.starts_with(b"diff --cc ") || text.starts_with(b"diff --combined ") || text.starts_with(b"@@@ ") {
         return Some("a combined diff of a merge cannot be applied: make one against a single parent".into());

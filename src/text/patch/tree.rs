@@ -1,4 +1,4 @@
-//! The files that a patch touches, as it makes them step by step.
+//! Files that a patch touches, as it changes them step by step.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -15,99 +15,99 @@ use crate::text::checked::Fault;
 /// The byte-order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Why a step was not taken.
+/// Reason why a step failed.
 pub(super) enum Stop<E> {
     /// A file could not be read.
     Read(E),
-    /// The change cannot be done.
+    /// The change cannot be applied.
     Refused(RefusalReason),
 }
 
-/// A file as the patch has made it so far.
+/// Current state of a file in the patch.
 #[derive(Debug, Clone)]
 struct PatchedFile {
-    /// Its bytes; `None` where it is gone.
+    /// Bytes of the file; `None` if it was deleted.
     bytes: Option<Vec<u8>>,
-    /// The mode that it shall get, where stated.
+    /// New mode, if stated.
     mode: Option<u32>,
     /// True if it is a symlink.
     is_symlink: bool,
     /// True if the patch has put a file here at any time.
     was_made: bool,
-    /// Where it came from, and whether that went away.
+    /// Source, and true if the file was moved from there.
     from: Option<(Vec<u8>, bool)>,
-    /// Its hunks.
+    /// Hunks of the file.
     hunks: Vec<HunkReport>,
     /// True if all changes so far showed what they change.
     exact_and_unique: bool,
 }
 
-/// The refusal of a result that is too large.
+/// Returns the refusal of a result that is too large.
 fn too_large(file: &FilePatch<'_>, fault: Fault) -> RefusalReason {
     RefusalReason::Conflict(Conflict::whole(file.patch_line, fault.into()))
 }
 
-/// Refuses where a symlink stands and the patch speaks of a file, or the other way round.
+/// Refuses a symlink if the patch expects a file, and vice versa.
 fn must_be_of_type(file: &FilePatch<'_>, is_symlink: bool) -> Result<(), RefusalReason> {
     if file.speaks_of_symlink() == is_symlink { Ok(()) } else { Err(RefusalReason::OtherType { is_symlink }) }
 }
 
-/// What a step leaves at a path.
+/// Result of a step at a path.
 struct StepResult {
-    /// The bytes; `None` where the file goes away.
+    /// Bytes of the file; `None` if it is deleted.
     bytes: Option<Vec<u8>>,
-    /// The mode that it shall get, where stated.
+    /// New mode, if stated.
     mode: Option<u32>,
     /// True if it is a symlink.
     is_symlink: bool,
-    /// The hunks applied.
+    /// Applied hunks.
     hunks: Vec<HunkReport>,
     /// True if they showed what they change.
     exact_and_unique: bool,
 }
 
 impl StepResult {
-    /// A file that appears or goes away without hunks.
+    /// Creates the result for a file that is created or deleted without hunks.
     fn plain(bytes: Option<Vec<u8>>, mode: Option<u32>) -> Self {
         let is_symlink = mode.is_some_and(is_symlink);
         Self { bytes, mode, is_symlink, hunks: Vec::new(), exact_and_unique: true }
     }
 
-    /// A file or symlink that hunks were applied to.
+    /// Creates the result for a file or symlink after its hunks.
     fn applied(applied: Applied, mode: Option<u32>, is_symlink: bool) -> Self {
         let Applied { after, hunks, exact_and_unique, .. } = applied;
         Self { bytes: Some(after), mode, is_symlink, hunks, exact_and_unique }
     }
 }
 
-/// The files that the patch touches, before it and as it has made them so far.
+/// Files that the patch touches, before it and in their current state.
 pub(super) struct Tree<'r, E> {
     /// True if renames and copies read the files before the commit.
     is_git: bool,
-    /// Paths that a commit of git renames away or deletes, so that others may come there.
+    /// Paths that a commit of git renames or deletes, so that others may take their place.
     leaving: HashSet<Vec<u8>>,
-    /// What the commits before this one have made at the paths that it touches, in a git patch.
+    /// Results of the previous commits at the paths that this one touches, in a git patch.
     earlier: HashMap<Vec<u8>, PatchedFile>,
-    /// The paths that this commit has touched so far.
+    /// Paths that this commit has touched so far.
     touched: HashSet<Vec<u8>>,
-    /// How hunks are placed; never in reverse, since the steps are turned round themselves.
+    /// How hunks are placed; never in reverse, since the steps are reversed themselves.
     options: PatchOptions,
-    /// Paths at which nothing is because the caller itself removed or moved what was there.
+    /// Missing paths whose files the caller itself removed or moved.
     removed: &'r BTreeSet<Vec<u8>>,
-    /// Paths at which a symlink is looked at itself.
+    /// Paths whose symlinks are read themselves.
     themselves: BTreeSet<Vec<u8>>,
-    /// Gives the files before the patch.
+    /// Reader of the files before the patch.
     read: &'r mut Reader<'r, E>,
-    /// What `read` gave.
+    /// Results of `read`.
     originals: HashMap<Vec<u8>, Option<Before>>,
-    /// What the patch has made so far.
+    /// Current state of each touched path.
     entries: HashMap<Vec<u8>, PatchedFile>,
-    /// The paths in the order in which they were first touched.
+    /// Paths in the order in which they were first touched.
     order: Vec<Vec<u8>>,
 }
 
 impl<'r, E> Tree<'r, E> {
-    /// A tree that nothing has happened to.
+    /// Creates a tree without changes.
     pub(super) fn new(
         is_git: bool,
         steps: &[PatchStep<'_, '_>],
@@ -129,7 +129,7 @@ impl<'r, E> Tree<'r, E> {
         }
     }
 
-    /// Begins with the steps of a commit.
+    /// Begins the steps of a commit.
     pub(super) fn begin(&mut self, steps: &[PatchStep<'_, '_>]) {
         self.touched.clear();
         if !self.is_git {
@@ -143,7 +143,7 @@ impl<'r, E> Tree<'r, E> {
         self.earlier = made.collect();
     }
 
-    /// Takes one step.
+    /// Applies one step.
     pub(super) fn take(&mut self, step: &PatchStep<'_, '_>) -> Result<(), Stop<E>> {
         for path in [&step.old, &step.new].into_iter().flatten() {
             self.load(path).map_err(Stop::Read)?;
@@ -163,7 +163,7 @@ impl<'r, E> Tree<'r, E> {
         taken.map_err(Stop::Refused)
     }
 
-    /// Makes sure that the file before the patch is known.
+    /// Reads the file before the patch, once.
     fn load(&mut self, path: &[u8]) -> Result<(), E> {
         if !self.originals.contains_key(path) {
             let look = if self.themselves.contains(path) { Look::Itself } else { Look::Through };
@@ -173,17 +173,17 @@ impl<'r, E> Tree<'r, E> {
         Ok(())
     }
 
-    /// The bytes of a file before the patch.
+    /// Returns the bytes of a file before the patch.
     fn before(&self, path: &[u8]) -> Option<&[u8]> {
         Some(&self.originals.get(path)?.as_ref()?.bytes)
     }
 
-    /// What the patch has made of a path that a rename, copy or deletion starts from.
+    /// Returns the state of a path that a rename, copy or deletion starts from, if the patch changed it.
     fn source_entry(&self, path: &[u8]) -> Option<&PatchedFile> {
         if self.is_git { self.earlier.get(path) } else { self.entries.get(path) }
     }
 
-    /// The bytes that a rename, copy or deletion starts from.
+    /// Returns the bytes that a rename, copy or deletion starts from.
     fn source(&self, path: &[u8]) -> Option<&[u8]> {
         self.source_entry(path).map_or_else(|| self.before(path), |entry| entry.bytes.as_deref())
     }
@@ -194,7 +194,7 @@ impl<'r, E> Tree<'r, E> {
         self.source_entry(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
     }
 
-    /// The bytes of a file as the patch has made it so far.
+    /// Returns the current bytes of a file.
     fn now(&self, path: &[u8]) -> Option<&[u8]> {
         match self.entries.get(path) {
             Some(entry) => entry.bytes.as_deref(),
@@ -202,19 +202,19 @@ impl<'r, E> Tree<'r, E> {
         }
     }
 
-    /// Returns true if a symlink stands at a path as the patch has made it so far.
+    /// Returns true if a path is currently a symlink.
     fn is_symlink(&self, path: &[u8]) -> bool {
         let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
         self.entries.get(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
     }
 
-    /// What a new file at `path` would collide with.
+    /// Returns the bytes of a file that blocks a new one at `path`.
     fn obstacle(&self, path: &[u8]) -> Option<&[u8]> {
         let is_leaving = self.leaving.contains(path) && !self.touched.contains(path);
         self.now(path).filter(|_| !is_leaving)
     }
 
-    /// Puts what a step leaves at `path`.
+    /// Stores the result of a step at `path`.
     fn put(&mut self, path: &[u8], change: StepResult) {
         self.touched.insert(path.to_vec());
         if !self.entries.contains_key(path) {
@@ -240,7 +240,7 @@ impl<'r, E> Tree<'r, E> {
         entry.bytes = change.bytes;
     }
 
-    /// Creates a file, unless it is there already.
+    /// Creates a file, unless it already exists with this content.
     fn create(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
         let size = match &file.body {
             Body::Hunks(hunks) => hunks.first().map_or(0, Hunk::new_bytes),
@@ -266,7 +266,7 @@ impl<'r, E> Tree<'r, E> {
         Ok(())
     }
 
-    /// Changes a file; a hunk that starts from nothing creates one that is missing.
+    /// Changes a file; a hunk that starts from nothing creates a missing one.
     fn modify(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
         let starts_empty =
             matches!(file.hunks(), [only] if only.old_start == Some(0) && only.old().next().is_none());
@@ -283,9 +283,9 @@ impl<'r, E> Tree<'r, E> {
         Ok(())
     }
 
-    /// Deletes a file, unless the caller or the patch itself has removed it already.
+    /// Deletes a file, unless the caller or the patch has already removed it.
     fn delete(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
-        // What a rename or copy of the same commit has put here is not what is deleted.
+        // Do not delete a file that a rename or copy of the same commit has put here.
         let has_come = self.is_git
             && self.touched.contains(path)
             && self.entries.get(path).is_some_and(|entry| entry.from.is_some());
@@ -334,7 +334,7 @@ impl<'r, E> Tree<'r, E> {
             let from = Some((old.to_vec(), is_move));
             entry.from = earlier.as_ref().and_then(|earlier| earlier.from.clone()).or(from);
             if let Some(earlier) = earlier {
-                // What was done to the file under its old name was done to it all the same.
+                // Changes under the old name count for the file, too.
                 entry.hunks.splice(0..0, earlier.hunks);
                 entry.exact_and_unique &= earlier.exact_and_unique;
             }
@@ -342,7 +342,7 @@ impl<'r, E> Tree<'r, E> {
         Ok(())
     }
 
-    /// Accepts a rename whose source is gone and whose target holds the result.
+    /// Accepts a rename whose source is missing and whose target has the result.
     fn carried_before(
         &mut self,
         file: &FilePatch<'_>,
@@ -351,7 +351,7 @@ impl<'r, E> Tree<'r, E> {
         is_move: bool,
     ) -> Result<(), RefusalReason> {
         let there = self.now(new).filter(|_| is_move).ok_or(RefusalReason::NotFound)?;
-        // Any file may be at the new path: without a hunk only the caller knows that it is this one.
+        // Any file may be at the new path: without a hunk, only the caller knows that it is this one.
         if file.keeps_content() && !self.is_removed(old) {
             return Err(RefusalReason::NotFound);
         }
@@ -363,18 +363,18 @@ impl<'r, E> Tree<'r, E> {
         Ok(())
     }
 
-    /// Returns true if nothing is at a path because the caller or the patch itself removed it.
+    /// Returns true if a path is missing because the caller or the patch removed it.
     fn is_removed(&self, path: &[u8]) -> bool {
         self.removed.contains(path) || self.entries.get(path).is_some_and(|entry| entry.bytes.is_none())
     }
 
-    /// The mode that a rename or copy starts from.
+    /// Returns the mode that a rename or copy starts from.
     fn mode_of(&self, path: &[u8]) -> Option<u32> {
         let original = || self.originals.get(path)?.as_ref()?.mode;
         self.source_entry(path).and_then(|entry| entry.mode).or_else(original)
     }
 
-    /// Applies the hunks, a byte-order mark left aside where they do not speak of it.
+    /// Applies the hunks, without the byte-order mark if they do not contain it.
     fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<Applied, RefusalReason> {
         let applied = match (apply(file, bytes, &self.options), bytes.strip_prefix(BYTE_ORDER_MARK)) {
             (Err(conflict), Some(body)) if conflict.fault().is_none() => apply(file, body, &self.options)
@@ -387,7 +387,7 @@ impl<'r, E> Tree<'r, E> {
         Ok(applied)
     }
 
-    /// What has become of every path, in the order of the patch.
+    /// Returns the outcome for every path, in the order of the patch.
     pub(super) fn outcomes(mut self) -> Vec<FileOutcome> {
         let moved: HashSet<Vec<u8>> = self
             .entries
@@ -404,7 +404,7 @@ impl<'r, E> Tree<'r, E> {
                 && entry.bytes.is_some()
                 && *is_move
             {
-                // A file that goes to two places goes to the first and is copied to the other.
+                // A file that is renamed to two paths is moved to the first and copied to the other.
                 *is_move = sources.insert(from.clone());
             }
             let is_passing = entry.was_made && self.before(&path).is_none();
@@ -415,15 +415,15 @@ impl<'r, E> Tree<'r, E> {
         outcomes
     }
 
-    /// What has become of one path.
+    /// Returns the outcome for one path.
     fn outcome(&self, path: Vec<u8>, entry: PatchedFile) -> FileOutcome {
         let before = self.originals.get(&path).cloned().flatten();
-        // A file that the patch itself made is no source.
+        // A file that the patch itself created is not a source.
         let from = entry.from.and_then(|(from, is_move)| {
             let source = self.originals.get(&from).cloned().flatten()?;
             Some((from, is_move, source))
         });
-        // A copy begins without a mode; a renamed file brings its own.
+        // A copy starts without a mode; a renamed file keeps its own.
         let model = match &from {
             Some((_, is_move, source)) => Some(source).filter(|_| *is_move),
             None => before.as_ref(),
@@ -459,15 +459,14 @@ impl<'r, E> Tree<'r, E> {
     }
 }
 
-/// Computes what `patch` makes of the files that `read` gives.
+/// Computes the effect of `patch` on the files that `read` returns.
 ///
-/// `read` is asked once a path, with the path as the patch has it after stripping; `None` means
-/// that nothing is there. As with `git apply`, the sources of renames and copies in a git patch
-/// are the files before its commit, so that renames may form a ring; in other formats, and from one
-/// commit to the next, each change sees the ones before it.
+/// `read` is called once per path, with the path of the patch after stripping; `None` means that it does not exist. As
+/// with `git apply`, the sources of renames and copies in a git patch are the files before its commit, so renames may
+/// form a ring. In other formats, and from one commit to the next, each change sees the previous ones.
 ///
 /// # Errors
-/// The first failure of `read`, or everything in the patch that cannot be done.
+/// Fails at the first error of `read`, or with all changes that cannot be applied.
 pub fn compose<'r, E>(
     patch: &Patch<'_>,
     options: &PlanOptions,
@@ -489,17 +488,17 @@ pub fn compose<'r, E>(
     if refusals.is_empty() { Ok(outcomes) } else { Err(PlanError::Refused { refusals, outcomes }) }
 }
 
-/// The paths at which a patch makes or removes a whole file.
+/// Paths at which a patch creates or removes a whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Whole {
-    /// Those that a file comes to: created, renamed or copied.
+    /// Paths of files that are created, renamed or copied to.
     pub coming: BTreeSet<Vec<u8>>,
-    /// Those that a file goes from: deleted or renamed.
+    /// Paths of files that are deleted or renamed.
     pub leaving: BTreeSet<Vec<u8>>,
 }
 
 impl Whole {
-    /// Those of `patch`.
+    /// Collects the paths of `patch`.
     #[must_use]
     pub fn of(patch: &Patch<'_>, options: &PlanOptions) -> Self {
         let mut whole = Self::default();

@@ -1,4 +1,4 @@
-//! Unified diffs, plain and git's.
+//! Unified diffs, plain and from git.
 
 use super::binary::{BINARY_BYTES_MAX, Binary, BinaryData, decode_line, inflate};
 use super::hunk;
@@ -7,10 +7,10 @@ use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_s
 use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header, other_format};
 use crate::text::checked::peek;
 
-/// Digits that an id in an `index` line has at least.
+/// Minimum number of digits of an id in an `index` line.
 const ID_DIGITS_MIN: usize = 4;
 
-/// The ids of the empty content, by SHA-1 and by SHA-256.
+/// Ids of the empty content, in SHA-1 and SHA-256.
 const EMPTY_IDS: [&[u8]; 2] = [
     b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
@@ -19,7 +19,7 @@ const EMPTY_IDS: [&[u8]; 2] = [
 /// Reads every file of a unified diff. A binary content of more than `binary_bytes_max` is not inflated.
 ///
 /// # Errors
-/// The first line that cannot be read.
+/// Fails at the first line that cannot be read.
 pub fn parse<'a>(source: &Source<'a>, binary_bytes_max: usize) -> Result<Patch<'a>, ParseError> {
     let mut reader = Reader {
         source,
@@ -40,28 +40,28 @@ pub fn parse<'a>(source: &Source<'a>, binary_bytes_max: usize) -> Result<Patch<'
     Ok(Patch { format: reader.format, files: reader.files })
 }
 
-/// Where the reading stands.
+/// State of the reader.
 struct Reader<'s, 'a> {
-    /// The patch text.
+    /// Text of the patch.
     source: &'s Source<'a>,
     /// Index of the next line.
     at: usize,
-    /// The files read so far.
+    /// Files read so far.
     files: Vec<FilePatch<'a>>,
     /// `Git` from the first `diff --git` on.
     format: Format,
-    /// How many commits have begun.
+    /// Number of commits begun so far.
     commits: usize,
-    /// True if the lines are those of a commit's message, in which nothing is meant as a hunk.
+    /// True inside the message of a commit, which has no hunks.
     in_message: bool,
-    /// Bytes that one binary content may have; a larger one is not inflated.
+    /// Size limit of one binary content, in bytes; a larger one is not inflated.
     binary_bytes_max: usize,
     /// Bytes of the binary contents inflated so far.
     binary_bytes: usize,
 }
 
 impl<'a> Reader<'_, 'a> {
-    /// Takes what begins at the next line, or passes over a line of prose.
+    /// Reads the block that begins at the next line, or skips a line of prose.
     fn take(&mut self, text: &'a [u8]) -> Result<(), ParseError> {
         if let Some(names) = text.strip_prefix(b"diff --git ") {
             (self.format, self.in_message) = (Format::Git, false);
@@ -88,12 +88,12 @@ impl<'a> Reader<'_, 'a> {
         Ok(())
     }
 
-    /// The change that begins at the next line.
+    /// Returns the change that begins at the next line.
     fn begun(&self) -> FilePatch<'a> {
         FilePatch { commit: self.commits, ..FilePatch::at(self.at) }
     }
 
-    /// Reads one hunk into the file at hand, or into one without a name.
+    /// Reads one hunk into the current file, or into one without a name.
     fn hunk(&mut self) -> Result<(), ParseError> {
         if self.files.is_empty() {
             self.files.push(self.begun());
@@ -102,7 +102,7 @@ impl<'a> Reader<'_, 'a> {
         self.push_hunk(hunk, next)
     }
 
-    /// Adds `hunk` to the file at hand.
+    /// Adds `hunk` to the current file.
     fn push_hunk(&mut self, hunk: super::model::Hunk<'a>, next: usize) -> Result<(), ParseError> {
         match self.files.last_mut().map(|file| &mut file.body) {
             Some(Body::Hunks(hunks)) => hunks.push(hunk),
@@ -121,7 +121,7 @@ impl<'a> Reader<'_, 'a> {
         self.headless_hunk()
     }
 
-    /// Reads a hunk that follows the names at once.
+    /// Reads a hunk that directly follows the names.
     fn headless_hunk(&mut self) -> Result<(), ParseError> {
         let first = self.source.text(self.at).and_then(<[u8]>::first);
         if !matches!(first, Some(b' ' | b'+' | b'-')) || is_file_header(self.source, self.at) {
@@ -143,7 +143,7 @@ impl<'a> Reader<'_, 'a> {
         Ok((name()?, name()?))
     }
 
-    /// Reads git's headers of one file, up to its hunks.
+    /// Reads the headers of git for one file, up to its hunks.
     fn git_file(&mut self, names: &'a [u8]) -> Result<(), ParseError> {
         let mut file = self.begun();
         if let Some((old, new)) = git_names(names) {
@@ -180,7 +180,7 @@ impl<'a> Reader<'_, 'a> {
         Ok(())
     }
 
-    /// Reads one extended header; `false` where it is none.
+    /// Reads one extended header; returns `false` if the line is not one.
     fn extended_header(&self, file: &mut FilePatch<'a>, text: &[u8]) -> Result<bool, ParseError> {
         let bad_name = || ParseError::at(self.at, "this file name cannot be read");
         let mode = |digits: &[u8]| mode(digits).map_err(|message| ParseError::at(self.at, message)).map(Some);
@@ -219,7 +219,7 @@ impl<'a> Reader<'_, 'a> {
         Ok(Binary { forward, backward: self.binary_part()? })
     }
 
-    /// Reads one part, where one follows.
+    /// Reads one part, if one follows.
     fn binary_part(&mut self) -> Result<Option<BinaryData>, ParseError> {
         let head = self.source.text(self.at).unwrap_or_default();
         let (is_delta, size) = match (head.strip_prefix(b"literal "), head.strip_prefix(b"delta ")) {
@@ -251,7 +251,7 @@ impl<'a> Reader<'_, 'a> {
     }
 }
 
-/// Takes the names of a plain diff.
+/// Sets the names of a plain diff.
 fn set_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
     file.operation = match (old.path.is_none(), new.path.is_none()) {
         (true, false) => Operation::Create,
@@ -265,7 +265,7 @@ fn set_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
     file.new_path = new.path.filter(|_| file.operation != Operation::Delete);
     let is_plain = matches!(file.prefix, Prefix::Absent | Prefix::Folders);
     if file.operation == Operation::Modify && is_plain && file.old_path != file.new_path {
-        // `--- f.orig` and `+++ f` speak of one file, the new one unless only the other is there.
+        // `--- f.orig` and `+++ f` name one file: the new one unless only the other exists.
         file.other_name = std::mem::replace(&mut file.old_path, file.new_path.clone());
     }
 }
@@ -277,7 +277,7 @@ fn begins_commit(text: &[u8]) -> bool {
         .is_some_and(|id| id.len() >= 40 && id.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Which sides of `old..new` are ids of a content that is not empty.
+/// Returns true for each side of `old..new` that is the id of a content with bytes.
 fn has_lines(ids: &[u8]) -> (bool, bool) {
     let has_lines = |id: &[u8]| {
         let is_id = id.len() >= ID_DIGITS_MIN && id.iter().all(u8::is_ascii_hexdigit);
@@ -291,8 +291,8 @@ fn has_lines(ids: &[u8]) -> (bool, bool) {
     (has_lines(old), has_lines(new))
 }
 
-/// Returns true if the name lines are not those of the file that is renamed or copied, but of one that
-/// follows without git's headers.
+/// Returns true if the name lines do not belong to the renamed or copied file, but to one that follows without headers
+/// of git.
 fn is_of_another_file(file: &FilePatch<'_>, old: &Name, new: &Name) -> bool {
     let is = |name: &Name, path: &Option<Vec<u8>>| match (&name.path, path) {
         (Some(name), Some(path)) => name
@@ -305,7 +305,7 @@ fn is_of_another_file(file: &FilePatch<'_>, old: &Name, new: &Name) -> bool {
         && !(is(old, &file.old_path) && is(new, &file.new_path))
 }
 
-/// Takes the names in the body of a git diff, which are surer than those of its first line.
+/// Sets the names from the body of a git diff, which are more reliable than those in its first line.
 fn set_git_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
     match file.operation {
         Operation::Rename | Operation::Copy => return,
@@ -319,7 +319,7 @@ fn set_git_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
     (file.old_path, file.new_path) = (old.path, new.path);
 }
 
-/// Reads the headers of renames and copies: what is done, whether it names the source, the name.
+/// Reads the headers of renames and copies: the operation, whether it names the source, and the name.
 fn moving(text: &[u8]) -> Option<(Operation, bool, &[u8])> {
     let starts: [(&[u8], Operation, bool); 6] = [
         (b"rename from ", Operation::Rename, true),
@@ -348,7 +348,7 @@ fn mode(digits: &[u8]) -> Result<u32, String> {
     }
 }
 
-/// Refuses a file that nothing happens to, or whose names are missing.
+/// Refuses a file without a change, or with missing names.
 fn check(file: &FilePatch<'_>) -> Result<(), ParseError> {
     let at = file.patch_line.saturating_sub(1);
     let is_empty = matches!(&file.body, Body::Hunks(hunks) if hunks.is_empty());

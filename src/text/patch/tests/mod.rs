@@ -1,4 +1,4 @@
-//! Whole patches over small trees, and their reports.
+//! Whole patches on small trees, and their reports.
 
 mod properties;
 
@@ -10,12 +10,12 @@ use super::*;
 /// A tree: each path and its text.
 type Tree = BTreeMap<String, String>;
 
-/// The tree with these files.
+/// Returns the tree with these files.
 fn tree(files: &[(&str, &str)]) -> Tree {
     files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
 }
 
-/// The outcomes of `patch` on `tree`.
+/// Returns the outcomes of `patch` on `tree`.
 fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileOutcome>, String> {
     let patch = parse(patch.as_bytes()).map_err(|error| error.to_string())?;
     let mut read = |path: &[u8], _: Look| -> Result<Option<Before>, ()> {
@@ -32,7 +32,7 @@ fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileO
     })
 }
 
-/// The tree after `patch`, and a line for each outcome.
+/// Returns the tree after `patch`, and a line for each outcome.
 fn run(tree: &Tree, text: &str, options: &PlanOptions) -> Result<(Tree, Vec<String>), String> {
     let outcomes = outcomes(tree, text, options)?;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();

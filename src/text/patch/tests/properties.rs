@@ -1,4 +1,4 @@
-//! Properties of every text, from a seeded generator, and the results of `git apply`, where git is installed.
+//! Properties of all texts from a seeded generator, and the results of `git apply` if git is installed.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::super::*;
 use crate::random::Random;
 
 impl Random {
-    /// A line without ending, from few different ones so that lines repeat.
+    /// Returns a line without ending, one of a few so that lines repeat.
     fn line(&mut self) -> Vec<u8> {
         match self.below(8) {
             0 => Vec::new(),
@@ -22,7 +22,7 @@ impl Random {
         }
     }
 
-    /// A text of up to `lines` lines; `ending` 3 mixes the endings.
+    /// Returns a text of up to `lines` lines; `ending` 3 mixes the endings.
     pub fn text(&mut self, lines: usize, ending: usize) -> Vec<u8> {
         let mut text = Vec::new();
         for _ in 0..self.below(lines + 1) {
@@ -39,7 +39,7 @@ impl Random {
         text
     }
 
-    /// `text` with some lines changed, removed and added.
+    /// Returns `text` with some lines changed, removed and added.
     pub fn edited(&mut self, text: &[u8], ending: usize) -> Vec<u8> {
         let mut after = Vec::new();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -57,7 +57,7 @@ impl Random {
     }
 }
 
-/// A unified diff with raw bytes.
+/// Returns a unified diff with raw bytes.
 pub fn diff(before: &[u8], after: &[u8], context: usize) -> Vec<u8> {
     let diff = TextDiff::from_lines(before, after);
     let mut text = b"--- a/f\n+++ b/f\n".to_vec();
@@ -74,7 +74,7 @@ fn a_diff_applied_gives_the_other_text_and_back() {
         let ending = random.below(4);
         let before = random.text(60, ending);
         let after = random.edited(&before, ending);
-        // similar ends lines at a lone carriage return too, which these texts do not have.
+        // The crate `similar` also ends lines at a lone carriage return, which these texts do not have.
         if before == after {
             continue;
         }
@@ -114,7 +114,7 @@ fn line_endings_of_the_patch_do_not_matter() {
         let mut random = Random::new(seed);
         let before = random.text(40, 0);
         let after = random.edited(&before, 0);
-        // Without a line ending the file does not tell which it wants.
+        // A file without line endings does not show which it uses.
         if before == after || !before.contains(&b'\n') {
             continue;
         }
@@ -181,7 +181,7 @@ fn an_envelope_without_line_numbers_finds_its_places() {
         }
         patch.extend_from_slice(b"*** End Patch\n");
         let parsed = parse(&patch).unwrap();
-        // The envelope cannot say that the final newline goes.
+        // The envelope cannot say that the final newline is removed.
         let wanted = if after.ends_with(b"\n") { after } else { [&after[..], b"\n"].concat() };
         let applied = apply(&parsed.files[0], &before, &PatchOptions::default())
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -293,7 +293,7 @@ fn many_hunks_in_a_long_file_are_cheap() {
     assert!(seconds < 10.0, "{seconds} s");
 }
 
-/// Runs git in `folder`; `None` where it fails or is not there.
+/// Runs git in `folder`; `None` if it fails or is missing.
 fn git(folder: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let output = Command::new("git")
         .current_dir(folder)
@@ -305,7 +305,7 @@ fn git(folder: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     output.status.success().then_some(output.stdout)
 }
 
-/// The files of `folder`, `.git` left out.
+/// Returns the files of `folder` without `.git`.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.file_name() != ".git");
     let mut files: Vec<_> = entries
@@ -394,7 +394,7 @@ fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)
     assert!(got == after, "seed {seed}, reverse {reverse}:\n{}", String::from_utf8_lossy(text));
 }
 
-/// The commits to replay and their repository, where `LBX_HISTORY` names one.
+/// Returns the commits to replay and their repository, if `LBX_HISTORY` names one.
 fn history() -> Option<(std::path::PathBuf, Vec<String>)> {
     let repository = std::path::PathBuf::from(std::env::var_os("LBX_HISTORY")?);
     let list = git(&repository, &["rev-list", "--no-merges", "--min-parents=1", "-n", "300", "--all"])?;
@@ -433,7 +433,7 @@ fn real_history_is_replayed_both_ways() {
     }
 }
 
-/// Applies `text` to one commit's files and compares with the other's.
+/// Applies `text` to the files of one commit and compares with those of the other.
 fn replay(repository: &Path, text: &[u8], [before, after]: [&str; 2], options: PatchOptions) {
     let show = |commit: &str, path: &[u8]| {
         let name = format!("{commit}:{}", String::from_utf8(path.to_vec()).unwrap());
