@@ -3,10 +3,10 @@
 //! An answer is bounded by the bytes of its texts. But shells of harnesses cut their output at 30,000 characters, and
 //! JSON may write a byte as six. So the bytes that JSON adds are bounded as well.
 
-/// JSON may add this part of the bound before a text counts as longer than requested,
+/// Divisor of the bound for the bytes that JSON may add before a text counts as longer than requested.
 const ESCAPES_PART: usize = 6;
-/// or this many bytes. Then 24,576 bytes, with the rest of the answer, stay below the 30,000 characters at which shells
-/// of harnesses cut.
+/// Bytes that JSON may add to any text. With these, 24,576 bytes and the rest of the answer stay below the 30,000
+/// characters at which shells of harnesses cut.
 const ESCAPES_BYTES: usize = 4000;
 /// Bytes of U+FFFD, which replaces invalid UTF-8.
 const REPLACEMENT_BYTES: usize = 3;

@@ -184,7 +184,7 @@ fn show(character: char, is_odd: bool, seen: &mut String) {
     }
 }
 
-/// Returns true if a character is invisible, or is a blank other than the space.
+/// Returns true for controls, blanks and invisible format characters.
 fn is_unseen(character: char) -> bool {
     let is_format = matches!(
         character,

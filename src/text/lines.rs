@@ -16,7 +16,7 @@ pub enum LineEnding {
     Lf,
     /// Every line ends in CR LF.
     Crlf,
-    /// Every line ends in CR alone, as on the old Macintosh; such a file holds no LF.
+    /// Every line ends in CR alone, as on the old Macintosh; such a file has no LF.
     Cr,
     /// More than one of these.
     Mixed,

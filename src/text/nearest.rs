@@ -3,7 +3,6 @@
 //! Equal lines, ignoring blanks at their ends, vote for the place of the text: rare ones first, and only so many that
 //! the work stays proportional to the file. If they are not enough, the characters of its longest lines decide. The
 //! region extends from the first line that agrees to the last one, and beyond these as far as lines are similar.
-//! line that agrees to the last one, and beyond these as far as lines are alike.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -50,7 +50,7 @@ const KEYS: [&str; 14] = [
     "as before",
     "stays the same",
 ];
-/// Words of such a marker.
+/// Words that are common in a marker.
 const VOCABULARY: &str = " a above all and are as attributes before below body brevity change changes class \
     code component config configuration content contents data definitions document elided entries etc \
     existing fields file for from function functions handlers here html implementation implementations \

@@ -173,9 +173,9 @@ impl Slicer {
 
 /// Minimum length of a clipped line, in bytes. A shorter one ends the slice instead, and begins the next one.
 const LONG_LINE_BYTES: usize = 2000;
-/// Divisor of the bound for the kept part of a clipped line,
+/// Divisor of the bound for the kept part of a clipped line.
 const CLIPPED_PART: usize = 8;
-/// and its maximum in bytes.
+/// Most bytes that are kept of a clipped line.
 const CLIPPED_BYTES_MAX: usize = 2000;
 
 /// Cuts text into lines and keeps the requested ones.

@@ -64,7 +64,7 @@ fn rules(text: &[u8], place: &MatchedLines, wanted: &[&[u8]]) -> Vec<(First, Map
             !trimmed(wanted).is_empty() && indent(at(text, line)) == indent(wanted)
         });
     let of_all = mapping(text, place, wanted, 0).map(|mapping| (First::AsOthers, mapping));
-    // If all lines gain or lose one and the same prefix, there is no doubt.
+    // If all lines gain or lose the same prefix, there is no doubt.
     let is_shift = of_all.as_ref().is_some_and(|(_, mapping)| mapping.is_shift());
     let right = if is_right && !is_shift { of_others(First::Right) } else { None };
     of_all.into_iter().chain(right).collect()

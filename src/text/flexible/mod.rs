@@ -19,7 +19,7 @@ use serde::Serialize;
 pub(in crate::text) use pasted::on_keyboard;
 pub use place::{PLACES_MAX, Unfit};
 
-/// Bytes of the two texts that are compared at most; more takes too long.
+/// Work of one search at most, in bytes compared; more takes too long.
 const WORK_MAX: usize = 200_000_000;
 /// Cost of comparing two lines, in addition to their bytes.
 const LINE_WORK: usize = 16;
@@ -209,7 +209,7 @@ mod tests {
     /// An old text and its replacement.
     #[derive(Debug, Clone, PartialEq, Eq)]
     struct Edit {
-        /// The text looked for.
+        /// The old text.
         old: String,
         /// The new text.
         new: String,

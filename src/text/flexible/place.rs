@@ -16,8 +16,8 @@ pub const PLACES_MAX: usize = 1000;
 pub struct MatchedLines {
     /// Range in bytes.
     pub range: Range<usize>,
-    /// Line of the file for each line of the old text, with its ending unless it is the last; `None` for a blank line
-    /// that is not in the file.
+    /// Line of the file for each line of the old text, with its ending if the range includes it; `None` for a blank
+    /// line that is not in the file.
     pub lines: Vec<Option<Range<usize>>>,
     /// Blank lines that only the file has, after each line of the old text.
     pub gaps: Vec<Range<usize>>,
@@ -269,7 +269,7 @@ fn blanks_from(lines: &[&[u8]], index: usize) -> usize {
     lines.iter().skip(index).take_while(|line| trimmed(line).is_empty()).count()
 }
 
-/// Blank lines that the new text has after a line and the old text has not.
+/// Blank lines that the new text has after a line and that the old text lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnBlanks {
     /// Between lines that stay.

@@ -217,7 +217,7 @@ enum Direction {
 struct Search<'a> {
     /// The file's text.
     text: &'a [u8],
-    /// The lines looked for.
+    /// Lines of the old text.
     wanted: &'a [&'a [u8]],
     /// Index of the line that was found.
     anchor: usize,

@@ -254,7 +254,7 @@ impl Document<'_> {
     }
 
     /// Returns true if the new content is already there after the header: it has headers that end the section, and the
-    /// replaced content is its own beginning.
+    /// replaced content is its start.
     fn stands(&self, new: &Composed, headings: &[Heading], at: usize) -> Result<bool, Fault> {
         let is_longer = end_of(headings, at, new.text.len()) < new.new.end;
         let content = slice(&new.text, new.new.clone())?.trim_ascii_start();

@@ -282,8 +282,7 @@ fn add_parents(headings: &mut [Heading]) {
     }
 }
 
-/// Returns the labels of link references that the replaced text defined, that are no longer defined, and that are still
-/// used.
+/// Returns the labels of link references that only the replaced text defined and that are still used.
 #[must_use]
 pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
     if memchr::memmem::find(old, b"]:").is_none() {

@@ -44,7 +44,7 @@ impl Applied {
 pub struct HunkReport {
     /// First line in the result, from 1.
     pub line: usize,
-    /// Lines between the stated place and the actual one below it; 0 if none was stated.
+    /// Distance of the place below the stated line, in lines; 0 if none was stated.
     pub offset: i64,
     /// Number of context lines that were ignored.
     pub fuzz: usize,
@@ -106,8 +106,8 @@ fn apply_hunks(
 ) -> Result<Applied, Conflict> {
     let apply = |lines, is_new| Applying::new(lines, has_lines, is_new, options).run(hunks);
     let first = apply(lines(before), false);
-    // Lines without context may match at their place by chance: if the rest of the patch is not applied, they are not
-    // either.
+    // Lines without context may match at their place by chance. If the rest of the patch is not applied yet, neither are
+    // these lines.
     let is_doubtful = match &first {
         Ok(applied) => !applied.already_applied && applied.has_bare_hunk_done(hunks),
         Err(_) => hunks.iter().any(|hunk| hunk.old().next().is_none()),

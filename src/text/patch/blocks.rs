@@ -10,7 +10,8 @@ use crate::text::checked::peek;
 use crate::text::line_diff;
 use crate::text::lines::at_line_feeds;
 
-/// Returns the text of the file that a block names, if it exists: it decides which of several lines divides the block.
+/// Function that returns the text of the file that a block names, if it exists. The text decides which of several
+/// lines divides the block.
 pub type TextOf<'t> = &'t dyn Fn(Option<&[u8]>) -> Option<Vec<u8>>;
 
 /// One block: text to find, and its replacement.

@@ -225,7 +225,7 @@ impl<'a> Envelope<'_, 'a> {
         Ok(())
     }
 
-    /// Returns true if no later `*** End Patch` begins its line: then one after blanks is not context.
+    /// Returns true if no later `*** End Patch` is at the start of a line: then an indented one is not context.
     fn is_last_end(&self) -> bool {
         !(self.at + 1..self.source.len())
             .any(|index| self.source.text(index).is_some_and(|text| text.starts_with(b"*** End Patch")))

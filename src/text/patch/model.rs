@@ -415,7 +415,7 @@ pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
 }
 
 impl Patch<'_> {
-    /// Resolves the names of plain diffs that depend on the tree; `stands` returns true if a path exists.
+    /// Resolves the names of plain diffs that depend on the tree. The callback returns true if a path exists.
     ///
     /// `--- f.orig` and `+++ f` name the one that exists, the new one first. `--- old/f` and `+++ new/f` name the file
     /// `f` if neither exists.

@@ -140,7 +140,7 @@ pub enum RefusalReason {
     },
 }
 
-/// Returns the file at a path before the patch, `None` if there is none.
+/// Function that returns the file at a path before the patch, `None` if it is missing.
 pub type Reader<'r, E> = dyn FnMut(&[u8], Look) -> Result<Option<Before>, E> + 'r;
 
 /// Change of one file with its final paths.
@@ -154,7 +154,7 @@ pub(super) struct PatchStep<'p, 'a> {
 }
 
 impl PatchStep<'_, '_> {
-    /// Returns the paths whose symlinks are read themselves.
+    /// Returns the paths at which a symlink itself is read.
     pub(super) fn looked_at_themselves(&self) -> impl Iterator<Item = &Vec<u8>> {
         let is_whole = matches!(self.file.operation, Operation::Delete | Operation::Rename | Operation::Copy);
         let is_wanted = is_whole || self.file.speaks_of_symlink();

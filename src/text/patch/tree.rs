@@ -94,7 +94,7 @@ pub(super) struct Tree<'r, E> {
     options: PatchOptions,
     /// Missing paths whose files the caller itself removed or moved.
     removed: &'r BTreeSet<Vec<u8>>,
-    /// Paths whose symlinks are read themselves.
+    /// Paths at which a symlink itself is read.
     themselves: BTreeSet<Vec<u8>>,
     /// Reader of the files before the patch.
     read: &'r mut Reader<'r, E>,
@@ -491,7 +491,7 @@ pub fn compose<'r, E>(
 /// Paths at which a patch creates or removes a whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Whole {
-    /// Paths of files that are created, renamed or copied to.
+    /// Paths of files that are created, or that a rename or copy makes.
     pub coming: BTreeSet<Vec<u8>>,
     /// Paths of files that are deleted or renamed.
     pub leaving: BTreeSet<Vec<u8>>,
