@@ -106,8 +106,8 @@ fn apply_hunks(
 ) -> Result<Applied, Conflict> {
     let apply = |lines, is_new| Applying::new(lines, has_lines, is_new, options).run(hunks);
     let first = apply(lines(before), false);
-    // Lines without context may match at their place by chance. If the rest of the patch is not applied yet, neither are
-    // these lines.
+    // Lines without context may match at their place by chance. If the rest of the patch is not applied yet,
+    // neither are these lines.
     let is_doubtful = match &first {
         Ok(applied) => !applied.already_applied && applied.has_bare_hunk_done(hunks),
         Err(_) => hunks.iter().any(|hunk| hunk.old().next().is_none()),
