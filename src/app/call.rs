@@ -1,4 +1,4 @@
-//! One call: from a tool and its request to an answer with what is left beside it.
+//! One call: runs a tool on a request and returns the response with its warnings and snapshot.
 
 use serde_json::Value;
 
@@ -16,18 +16,18 @@ use crate::text::counted::counted;
 use crate::text::escaped;
 use crate::tools::{Answered, Effect, Reply, Text, ToolEntry};
 
-/// A call that is about to be made.
+/// Call that is ready to be made.
 pub struct Call {
-    /// The tool.
+    /// Tool to call.
     tool: &'static ToolEntry,
-    /// The engine for it.
+    /// Engine that runs the tool.
     engine: Engine,
-    /// The request, where it came as JSON.
+    /// Request, if it came as JSON.
     request: Value,
 }
 
 impl Call {
-    /// Makes the call of a JSON request, in the container that the options name where they name one.
+    /// Makes a call from a JSON request, in the container that the options name, if any.
     #[must_use]
     pub fn make(tool: &'static ToolEntry, mut request: Value, options: &Options) -> CallResult {
         let called = options.with_fields_of(&mut request).and_then(|options| {
@@ -39,19 +39,19 @@ impl Call {
         called.unwrap_or_else(CallResult::refused)
     }
 
-    /// Returns a call by the options' session in their workspace.
+    /// Returns a call in the workspace and session of the options.
     ///
     /// # Errors
-    /// Where there is no such workspace, session or sandbox.
+    /// Fails if there is no such workspace, session or sandbox.
     pub fn new(tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
         let workspace = if tool.needs_policy { options.open_workspace() } else { options.open_any_folder() };
         Self::within(workspace?, tool, options)
     }
 
-    /// Returns a call by the options' session in a workspace that is known already.
+    /// Returns a call in an open workspace, in the session of the options.
     ///
     /// # Errors
-    /// Where there is no such session, or the policy is not as it should be.
+    /// Fails if there is no such session, or the policy is invalid.
     pub fn within(workspace: Workspace, tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
         let loaded = Policy::load(&workspace, &options.policy);
         let session = options.session_id()?;
@@ -77,7 +77,7 @@ impl Call {
         Ok(Self { tool, engine, request: Value::Null })
     }
 
-    /// Returns the same call, listening to `control`.
+    /// Sets the control that can cancel the call.
     #[must_use]
     pub fn controlled_by(mut self, control: Control) -> Self {
         self.engine.control = control;
@@ -103,37 +103,37 @@ impl Call {
     }
 }
 
-/// Asks the person about a change, which the text describes; an error means no.
+/// Asks the person about a change that the text describes; an error means no.
 pub type Ask = dyn Fn(&str) -> Result<(), Error> + Send + Sync;
 
-/// Bytes of a description that a person is shown.
+/// Bytes of a description that the person sees.
 const SHOWN_BYTES_MAX: usize = 16_000;
-/// Bytes of them that are of its end, where it is longer.
+/// Bytes of the end to show of a longer description.
 const END_BYTES: usize = 6_000;
-/// Bytes that the trial of a change may answer, so that its end can be shown.
+/// Largest response of a trial run, in bytes, so that its end can be shown.
 const TRIAL_BYTES_MAX: usize = 4 << 20;
 
-/// A change that a person may be asked about.
+/// Change that a person may be asked about.
 pub struct Proposal<'a> {
     /// Opens the workspace.
     pub open: &'a dyn Fn() -> Result<Workspace, Error>,
-    /// The tool.
+    /// Tool of the change.
     pub tool: &'static ToolEntry,
-    /// Its request.
+    /// Request of the tool.
     pub request: &'a Value,
-    /// The options of the call.
+    /// Options of the call.
     pub options: &'a Options,
-    /// What the call listens to.
+    /// Control that can cancel the call.
     pub control: &'a Control,
 }
 
-/// Asks before a change is made, with what it would do. A call that changes nothing is not asked about.
+/// Shows the person the effect of a change and asks for consent. Does not ask about a call that changes nothing.
 ///
-/// No lock is held while the person thinks. What the change would do is looked at again afterwards: consent
-/// to one result is none to another.
+/// Holds no lock while the person thinks. Computes the effect again afterwards: consent to one result does not cover
+/// another.
 ///
 /// # Errors
-/// What the person or the change itself refuses; `stale_file` where the result would be another by now.
+/// Returns the error of the person or of the change itself; `stale_file` if the result is different by now.
 pub fn consent(ask: &Ask, change: &Proposal<'_>) -> Result<(), Error> {
     let Proposal { tool, request, .. } = *change;
     if tool.effect == Effect::Reads {
@@ -142,7 +142,7 @@ pub fn consent(ask: &Ask, change: &Proposal<'_>) -> Result<(), Error> {
     let schema = (tool.request_schema)();
     let has = |field: &str| schema.get("properties").and_then(|fields| fields.get(field)).is_some();
     let mut trial = request.clone();
-    // A command is run even where its changes are dropped afterwards: the person sees it as it is.
+    // Runs a command even if its changes are dropped afterwards: the person sees it unchanged.
     if !has("dry_run") || has("command") {
         return consent_unseen(ask, tool, request);
     }
@@ -153,7 +153,7 @@ pub fn consent(ask: &Ask, change: &Proposal<'_>) -> Result<(), Error> {
         }
         fields.retain(|name, _| !is_trial(name));
         fields.insert("dry_run".to_owned(), true.into());
-        // What a person sees is not for the caller to bound.
+        // The caller must not limit what the person sees.
         for (name, value) in [("diff", Value::from(true)), ("max_bytes", TRIAL_BYTES_MAX.into())] {
             if has(name) {
                 fields.retain(|given, _| request::snake_case(given) != name);
@@ -175,10 +175,10 @@ pub fn consent(ask: &Ask, change: &Proposal<'_>) -> Result<(), Error> {
 }
 
 impl Proposal<'_> {
-    /// Returns what the change would do, as a person is shown it and as a tool answers it.
+    /// Returns the effect of the change, as the text for the person and as the response of the tool.
     ///
     /// # Errors
-    /// What the change refuses.
+    /// Fails if the change fails.
     fn tried(&self, trial: Value) -> Result<(String, Value), Error> {
         let run_json = self.tool.run_json;
         let call = Call::within((self.open)()?, self.tool, self.options)?
@@ -188,7 +188,7 @@ impl Proposal<'_> {
     }
 }
 
-/// Returns the text of a reply, and the differences that it has beside.
+/// Returns the text of a reply, with its diffs.
 fn shown(reply: &dyn Reply) -> Result<String, Error> {
     let mut text = Text::of_fields();
     reply.text(&mut text);
@@ -205,10 +205,10 @@ fn shown(reply: &dyn Reply) -> Result<String, Error> {
     Ok(shown)
 }
 
-/// The same where the change cannot be tried from here: the person sees the request.
+/// Asks for consent to a change that cannot be tried from here: the person sees the request.
 ///
 /// # Errors
-/// What the person refuses.
+/// Fails if the person refuses.
 pub fn consent_unseen(ask: &Ask, tool: &'static ToolEntry, request: &Value) -> Result<(), Error> {
     match tool.effect {
         Effect::Reads => Ok(()),
@@ -216,7 +216,7 @@ pub fn consent_unseen(ask: &Ask, tool: &'static ToolEntry, request: &Value) -> R
     }
 }
 
-/// Returns a request as a person reads it: a command of several lines in several lines.
+/// Returns a request in readable form: a command of several lines stays on several lines.
 fn unescaped(request: &Value) -> String {
     let fields = request.as_object().into_iter().flatten();
     let line = |(name, value): (&String, &Value)| match value.as_str() {
@@ -227,11 +227,11 @@ fn unescaped(request: &Value) -> String {
     fields.filter(|(name, _)| *name != WHY).map(line).collect()
 }
 
-/// The field with the caller's reason.
+/// Name of the field with the caller's reason.
 const WHY: &str = "why";
 
-/// Question for the person. Nothing in it gives orders to a terminal or changes the direction of text; of a long
-/// one the start and the end are shown, with its size.
+/// Returns the question for the person. Removes terminal controls and changes of text direction; shows only the start,
+/// the end and the size of a long text.
 fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
     let seen = |text: &str| text.split_inclusive('\n').map(escaped::visible_controls).collect::<String>();
     let change = seen(change);

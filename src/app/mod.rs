@@ -1,4 +1,4 @@
-//! What the front ends stand on: the options of a process and a call, and one call of a tool.
+//! Code shared by the front ends: options of a process or call, and one call of a tool.
 
 pub mod call;
 pub mod options;

@@ -1,4 +1,4 @@
-//! What every tool takes beside its own fields, from flags, the environment and JSON.
+//! Options that every tool takes besides its own fields, from flags, the environment and JSON.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,32 +20,32 @@ use crate::request;
 use crate::sha256::Sha256;
 use crate::tools::{COMMON_FIELDS, CommonField, Scope, ToolEntry};
 
-/// Environment variables that name the session, the first one that is set wins.
+/// Environment variables that name the session; the first that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
 
-/// Files that the caller has open already.
+/// Files that the caller has already opened.
 const DESCRIPTORS: [&str; 2] = ["/dev/stdin", "/dev/fd"];
 
-/// The form of a tool's result over MCP.
+/// Format of tool results over MCP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Results {
     /// Structured content, and the same JSON as text
     #[default]
     Json,
-    /// The text alone, as --text prints it
+    /// Text only, as --text prints it
     Text,
 }
 
-/// What the command line settles for a server.
+/// Settings of a server from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The form of results.
+    /// Format of results.
     pub results: Results,
-    /// The tools that it has; all where nobody says.
+    /// Tools to offer; `None` for all.
     pub tools: Option<String>,
     /// True if a person must agree to each change.
     pub confirm: bool,
-    /// The sandboxes that calls may name where the command line settles the workspace.
+    /// Sandboxes that calls may name if the command line sets the workspace.
     pub sandboxes: Vec<String>,
 }
 
@@ -53,10 +53,11 @@ pub struct Settings {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Options of every tool")]
 pub struct Flags {
-    /// Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]
+    /// Workspace root [env: `LBX_WORKSPACE`] [default: the nearest parent folder with .lbx or .git]
     #[arg(long, global = true, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
-    /// Session, whose reads and changes belong together; NAME@parent is that of the client process that calls [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]
+    /// Session that groups reads and changes; NAME@parent is one per client process [env: `LBX_SESSION`,
+    /// `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]
     #[arg(long, global = true, value_name = "ID")]
     pub session: Option<String>,
     /// Named workspace [env: `LBX_SANDBOX`]
@@ -68,7 +69,7 @@ pub struct Flags {
     /// Tools of a model family instead of lbx's own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, mcp-filesystem, q [env: `LBX_DIALECT`]
     #[arg(long, global = true, value_name = "NAME")]
     pub dialect: Option<String>,
-    /// Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again
+    /// Policy setting for this call, such as gate=warn; can be repeated; see `lbx config`
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Whole request as JSON: the text itself, - for stdin, or @FILE
@@ -83,49 +84,50 @@ pub struct Flags {
     /// Indent the JSON
     #[arg(long, global = true)]
     pub pretty: bool,
-    /// Report the result in the exit status too: 1 if grep or glob found nothing, diff a difference or doctor a problem; of bash, the command's own status
+    /// Also set the exit status: 1 if grep or glob found nothing, diff a difference or doctor a problem; bash exits as
+    /// the command did
     #[arg(long, global = true)]
     pub exit_status: bool,
 }
 
-/// The same with the environment taken in.
+/// Options from flags and the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The workspace that was named.
+    /// Workspace root, if given.
     pub workspace: Option<PathBuf>,
-    /// The session that was named.
+    /// Session, if given.
     pub session: Option<String>,
-    /// True if the call itself named it, rather than the environment.
+    /// True if the session comes from the call, not from the environment.
     pub is_session_named: bool,
-    /// The named workspace.
+    /// Sandbox, if given.
     pub sandbox: Option<String>,
-    /// The sandboxes that a call's field may name; any where there is no list.
+    /// Sandboxes that the field of a call may name; `None` for any.
     pub sandboxes: Option<Vec<String>>,
-    /// The model family whose tools are meant.
+    /// Model family whose tools are used.
     pub dialect: Option<String>,
-    /// True if a change without a snapshot counts as failed.
+    /// True if a change without a snapshot is a failure.
     pub require_snapshot: bool,
-    /// Where the policy comes from, the workspace's own file aside.
+    /// Sources of the policy, except the workspace's own file.
     pub policy: Sources,
-    /// The whole request.
+    /// Whole request as JSON.
     pub json: Option<OsString>,
-    /// Whether to print the payload alone.
+    /// True if only the payload is printed.
     pub text: bool,
-    /// True if the environment asks for JSON, even of a tool that answers with text.
+    /// True if the environment asks for JSON, even from a tool that returns text.
     pub json_output: bool,
-    /// True if entries of a list end in NUL.
+    /// True if list entries end in NUL.
     pub null: bool,
-    /// Whether to spread the JSON over lines.
+    /// True if the JSON is indented.
     pub pretty: bool,
-    /// True if the exit status tells the result.
+    /// True if the exit status reports the result.
     pub exit_status: bool,
-    /// True if a person at a terminal reads the answer.
+    /// True if a person at a terminal reads the output.
     pub person: bool,
-    /// The harness that calls, where it named itself.
+    /// Client that makes the call, if it gave its name.
     pub harness: Option<String>,
-    /// True if line numbers count in the present file, as the tools of a model family have it.
+    /// True if line numbers refer to the current file, as in the tools of some model families.
     pub counts_lines_now: bool,
-    /// What calls of this process have kept for those that follow.
+    /// Cache of file metadata for later calls of this process.
     pub kept: Arc<Kept>,
 }
 
@@ -133,9 +135,9 @@ impl Options {
     /// Returns the options in parsed arguments.
     ///
     /// # Errors
-    /// `invalid_request`.
+    /// Returns `invalid_request`.
     pub fn from_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        // They stay among the matches: a tool may take one of them as a field of its own.
+        // The flags stay among the matches: a tool may use one as a field of its own.
         let flags = Flags::from_arg_matches(matches).map_err(|error| request::flag_error(&error))?;
         let form = std::env::var_os("LBX_OUTPUT").filter(|form| !form.is_empty());
         if let Some(form) = form.filter(|form| *form != "text" && *form != "json") {
@@ -145,7 +147,7 @@ impl Options {
         Ok(Self::from_flags(flags))
     }
 
-    /// Returns the options that matter for a refusal of arguments which could not be parsed.
+    /// Returns the options needed to report an error in arguments that could not be parsed.
     #[must_use]
     pub fn from_arguments(arguments: &[OsString]) -> Self {
         let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
@@ -154,18 +156,18 @@ impl Options {
         Self::from_flags(Flags { text, pretty: has("--pretty"), exit_status, ..Flags::default() })
     }
 
-    /// Returns the options for a tool, which may have a form of answer of its own.
+    /// Returns the options for a tool, which may have its own output format.
     #[must_use]
     pub fn for_tool(&self, tool: &ToolEntry) -> Self {
         let text = self.text || (tool.text_by_default && !self.json_output && !self.pretty);
         Self { text, ..self.clone() }
     }
 
-    /// Flags over environment.
+    /// Returns options from flags first, then from the environment.
     fn from_flags(flags: Flags) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_session_named = flags.session.is_some();
-        // The user may bring an ended client's session back: the variable outranks what `init` wrote.
+        // The user may resume the session of an ended client: the variable overrides what `init` wrote.
         let adopted = || variable(SESSION_VARIABLES[0]);
         let session = match flags.session {
             Some(session) if is_of_client(&session) => adopted().or(Some(session)),
@@ -198,36 +200,36 @@ impl Options {
         }
     }
 
-    /// Returns the same, for a process that makes many calls.
+    /// Returns the options for a process that makes many calls.
     #[must_use]
     pub fn for_many_calls(self) -> Self {
         Self { kept: Kept::lasting(), ..self }
     }
 
-    /// Options for the tools of a model family.
+    /// Returns the options for the tools of a model family.
     #[must_use]
     pub fn for_a_family(self) -> Self {
         Self { counts_lines_now: true, ..self }
     }
 
-    /// Takes the fields of every tool out of a request.
+    /// Takes the common fields out of a request.
     ///
     /// # Errors
-    /// `invalid_request` where one is of the wrong type or given twice.
+    /// Returns `invalid_request` if a field has the wrong type or is given twice.
     pub fn with_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
         self.with_those_of(request, |_| true)
     }
 
-    /// Takes the fields of every tool out of a request to a server whose workspace is fixed; the
-    /// others stay, and are then unknown.
+    /// Takes the common fields out of a request to a server with a fixed workspace. The other fields stay, and are then
+    /// unknown.
     ///
     /// # Errors
-    /// As [`Self::with_fields_of`].
+    /// Fails as [`Self::with_fields_of`] does.
     pub fn with_call_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
         self.with_those_of(request, |field| field.scope != Scope::Process)
     }
 
-    /// Takes the wanted ones of the fields of every tool out of a request.
+    /// Takes the selected common fields out of a request.
     fn with_those_of(&self, request: &mut Value, wanted: fn(&CommonField) -> bool) -> Result<Self, Error> {
         let mut options = self.clone();
         let Some(object) = request.as_object_mut() else {
@@ -264,7 +266,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Refuses a sandbox that a call over MCP may not name.
+    /// Rejects a sandbox that a call over MCP may not name.
     fn must_serve(&self, named: Option<&str>) -> Result<(), Error> {
         match (&self.sandboxes, named) {
             (Some(served), Some(named)) if !served.iter().any(|known| known == named) => {
@@ -277,18 +279,18 @@ impl Options {
         }
     }
 
-    /// Returns the session's id.
+    /// Returns the session ID.
     ///
     /// # Errors
-    /// `invalid_request` where the name given is none.
+    /// Returns `invalid_request` if the name is not valid.
     pub fn session_id(&self) -> Result<SessionId, Error> {
         self.session.as_deref().map_or_else(|| Ok(SessionId::default()), str::parse)
     }
 
-    /// Opens the workspace that they name, else that of the current folder.
+    /// Opens the named workspace, else the workspace of the current folder.
     ///
     /// # Errors
-    /// `sandbox_not_found`, `not_found`, or the system's.
+    /// Returns `sandbox_not_found`, `not_found`, or the OS error.
     pub fn open_workspace(&self) -> Result<Workspace, Error> {
         let sandbox = self.sandbox.as_deref().map(sandboxes::find).transpose()?;
         let current = current_folder()?;
@@ -316,16 +318,16 @@ impl Options {
         Ok(opened)
     }
 
-    /// Refuses texts that were taken from files outside the workspace, unless the user's own file allows it.
+    /// Rejects texts from files outside the workspace, unless the user's own policy file allows it.
     ///
     /// # Errors
-    /// `outside_workspace`, or as [`Self::open_workspace`].
+    /// Returns `outside_workspace`, or fails as [`Self::open_workspace`] does.
     #[expect(clippy::disallowed_methods, reason = "only asks where files that the caller names lie")]
     pub fn must_permit_content(&self, files: &[PathBuf]) -> Result<(), Error> {
         if files.is_empty() {
             return Ok(());
         }
-        // A sandbox may be a container: the files are on this side.
+        // A sandbox may be a container, but the files are on this side.
         let workspace = Self { sandbox: None, ..self.clone() }.open_any_folder()?;
         for file in files {
             let is_inside = std::fs::canonicalize(file).is_ok_and(|file| file.starts_with(workspace.root()));
@@ -338,11 +340,10 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the same for a tool that needs no project: where nothing names a workspace, the current folder serves,
-    /// whatever it is.
+    /// Opens the workspace for a tool that needs no project: without a named workspace, uses the current folder.
     ///
     /// # Errors
-    /// As [`Self::open_workspace`].
+    /// Fails as [`Self::open_workspace`] does.
     pub fn open_any_folder(&self) -> Result<Workspace, Error> {
         if self.workspace.is_some() || self.sandbox.is_some() {
             return self.open_workspace();
@@ -350,17 +351,17 @@ impl Options {
         Ok(Workspace::open(&implied_root()?)?.keeping(&self.kept))
     }
 
-    /// Returns true if the environment asks for the payload alone.
+    /// Returns true if the environment asks for the payload only.
     #[must_use]
     pub fn is_text_by_environment(&self) -> bool {
         std::env::var_os("LBX_OUTPUT").is_some_and(|form| form == "text")
     }
 }
 
-/// Returns the folder that a call works in where nothing names a workspace.
+/// Returns the working folder of a call that names no workspace.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn implied_root() -> Result<PathBuf, Error> {
     let current = current_folder()?;
     Ok(nearest_root(&current).map_or_else(|| current.clone(), Path::to_owned))
@@ -371,7 +372,7 @@ fn current_folder() -> Result<PathBuf, Error> {
     std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))
 }
 
-/// Returns a field that is text, or null.
+/// Returns a field that is a string or null.
 fn text_of(name: &str, value: Value) -> Result<Option<String>, Error> {
     match value {
         Value::Null => Ok(None),
@@ -383,7 +384,7 @@ fn text_of(name: &str, value: Value) -> Result<Option<String>, Error> {
     }
 }
 
-/// Returns a field that is true or false, or null.
+/// Returns a field that is a boolean or null.
 fn flag_of(name: &str, value: &Value) -> Result<bool, Error> {
     match value {
         Value::Null => Ok(false),
@@ -398,33 +399,33 @@ fn flag_of(name: &str, value: &Value) -> Result<bool, Error> {
     }
 }
 
-/// How a name ends that stands for a client's process.
+/// Suffix of a session name that is replaced by the client's process.
 const MARK: &str = "@parent";
-/// Programs that start others and are no client.
+/// Programs that only start other programs, so that they are not the client.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "busybox"];
-/// Hexadecimal digits that tell one process from another.
+/// Hexadecimal digits that identify a process.
 const DIGITS: usize = 8;
-/// Processes between a client and what it starts.
+/// Largest number of processes between a client and lbx.
 const DEPTH_MAX: usize = 16;
 
-/// A process that runs.
+/// Running process.
 struct Process {
-    /// Its id.
+    /// Process ID.
     id: u32,
-    /// The name of its program.
+    /// Name of the program.
     name: String,
-    /// Its parent's id.
+    /// ID of the parent process.
     parent: u32,
-    /// When it started, in clock ticks since the boot: ids are used again.
+    /// Start time in clock ticks since boot: IDs are reused.
     start: String,
 }
 
 impl Process {
-    /// Returns the process with that id.
+    /// Returns the process with this ID.
     #[expect(clippy::disallowed_methods, reason = "/proc")]
     fn of(id: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The name may hold anything, and ends at the last parenthesis (proc_pid_stat(5)).
+        // The name may contain any character; it ends at the last parenthesis (proc_pid_stat(5)).
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
         let parent = fields.nth(1)?.parse().ok()?;
@@ -432,7 +433,7 @@ impl Process {
     }
 }
 
-/// Returns the session that a text names: `NAME@parent` is NAME with digits that stand for the client's process.
+/// Returns the session for a text: in `NAME@parent`, digits for the client's process replace the suffix.
 #[must_use]
 pub fn resolved(session: String) -> String {
     match session.strip_suffix(MARK) {
@@ -447,7 +448,7 @@ pub fn is_of_client(session: &str) -> bool {
     session.ends_with(MARK)
 }
 
-/// Returns the nearest process above this one that is no shell; the parent where all are.
+/// Returns the nearest parent process that is not a shell; the direct parent if all are shells.
 fn client() -> (u32, String) {
     let parent = std::os::unix::process::parent_id();
     let above = std::iter::successors(Process::of(parent), |process| Process::of(process.parent));
@@ -458,7 +459,7 @@ fn client() -> (u32, String) {
     )
 }
 
-/// Digits that stand for a process, of all boots of this machine.
+/// Returns digits that identify a process across all boots of this machine.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 fn digits((id, start): &(u32, String)) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Calls in a container: lbx runs there, on the files there, and its answer is the answer.
+//! Calls in a container: lbx runs inside, on the files inside, and its response is returned.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -21,37 +21,36 @@ use crate::error::{Error, ErrorKind};
 use crate::tools::bash::Bash;
 use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 
-/// Options with a value that are for this side alone.
+/// Option that is only for this side.
 const OF_THIS_SIDE: &str = "--sandbox";
-/// The option that sets something of the policy.
+/// Option that changes a policy setting.
 const SET: &str = "--set";
-/// Time between two looks at whether a call was cancelled.
+/// Time between two checks for cancellation.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest time that a cancelled call in a container has to end by itself.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
-/// Longest request that is given as an argument.
+/// Largest request that is passed as an argument, in bytes.
 const INLINE_BYTES_MAX: usize = 100_000;
-/// The least exit status that says nothing of lbx: 125 to 127 are those of engines, more than 128 those of
-/// signals.
+/// Smallest exit status that does not come from lbx: 125 to 127 come from container engines, larger ones from signals.
 const ENGINE_STATUS_MIN: i32 = 125;
-/// Words with which a tool may take a request from stdin.
+/// Arguments that make a tool read its request from stdin.
 const FROM_STDIN: [&str; 2] = ["--json", "-"];
 
-/// A container in which calls are made.
+/// Container in which calls are made.
 pub struct Remote {
-    /// Its name.
+    /// Name of the sandbox.
     name: String,
-    /// What that stands for.
+    /// Sandbox with this name.
     sandbox: Sandbox,
-    /// The way into it.
+    /// Connection to the container.
     container: Container,
 }
 
 impl Remote {
-    /// Returns the container that the options name; `None` where they name a folder of this machine, or nothing.
+    /// Returns the container that the options name; `None` if they name a local folder or nothing.
     ///
     /// # Errors
-    /// `sandbox_not_found`, or the system's.
+    /// Returns `sandbox_not_found`, or the OS error.
     pub fn of(options: &Options) -> Result<Option<Self>, Error> {
         let Some(name) = &options.sandbox else { return Ok(None) };
         let (name, sandbox) = sandboxes::find(name)?;
@@ -63,22 +62,22 @@ impl Remote {
         Ok(Some(remote))
     }
 
-    /// Copies this program in.
+    /// Copies this program into the container.
     fn install(&mut self) -> Result<(), Error> {
         self.container = container::install(&self.container, &self.sandbox.root)?;
         self.sandbox.container = Some(self.container.clone());
         sandboxes::replace(&self.name, &self.sandbox)
     }
 
-    /// Makes the call of that tool by these arguments, the first of which is the program's own name, with this
-    /// process's stdin, stdout and stderr; answers the exit status.
+    /// Makes a call of a tool with the stdin, stdout and stderr of this process, and returns the exit status. The first
+    /// argument is the program name.
     ///
     /// # Errors
-    /// Where the engine cannot be run, or lbx is not there and cannot be copied in again.
+    /// Fails if the engine cannot be run, or lbx is missing inside and cannot be copied.
     pub fn forward(mut self, tool: &str, arguments: &[OsString], options: &Options) -> Result<u8, Error> {
         let is_tied = takes_no_stdin(tool, &self.arguments(arguments, options));
         if !is_tied {
-            // Before stdin is used: afterwards nothing can be repeated.
+            // This comes before stdin is used: after that, nothing can be repeated.
             self.check()?;
         }
         let mut relayed = self.relay(arguments, options, is_tied)?;
@@ -93,7 +92,7 @@ impl Remote {
         Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
     }
 
-    /// Sees that lbx is inside, and copies it in where it is not.
+    /// Makes sure that lbx is in the container; copies it if it is missing.
     fn check(&mut self) -> Result<(), Error> {
         let check = container::command(&self.container, &[self.container.binary.as_str(), "--version"])
             .and_then(|mut check| programs::output(check.stdin(Stdio::null())))
@@ -119,7 +118,7 @@ impl Remote {
             .map_err(|source| self.unreachable(&source.to_string()))
     }
 
-    /// Returns the arguments as lbx takes them inside.
+    /// Returns the arguments for lbx inside the container.
     fn arguments(&self, arguments: &[OsString], options: &Options) -> Vec<OsString> {
         let mut words = vec![OsString::from(&self.container.binary)];
         let has = |option: &str| {
@@ -151,13 +150,13 @@ impl Remote {
         words
     }
 
-    /// Makes the call of a JSON request, and takes in its answer.
+    /// Makes the call of a JSON request, and returns its response.
     #[must_use]
     pub fn call(self, tool: &ToolEntry, request: &Value, options: &Options, control: &Control) -> CallResult {
         self.answer(tool, request, options, control).unwrap_or_else(CallResult::refused)
     }
 
-    /// Returns the same, with what hinders it.
+    /// Makes the call, and returns errors of the connection too.
     fn answer(
         mut self,
         tool: &ToolEntry,
@@ -178,7 +177,7 @@ impl Remote {
         Err(self.unreachable(&format!("{}{status}", said.trim())))
     }
 
-    /// Runs lbx inside with a JSON request: its exit status, its stdout and its stderr.
+    /// Runs lbx inside with a JSON request; returns its exit status, stdout and stderr.
     fn ask(
         &self,
         tool: &ToolEntry,
@@ -195,7 +194,7 @@ impl Remote {
         let mut child = programs::spawn(&mut command).map_err(unreachable)?;
         let mut stdin = child.stdin.take();
         if let Some(mut stdin) = stdin.take_if(|_| !is_tied) {
-            // lbx takes the whole request before it answers; where it is not there, the status tells.
+            // lbx reads the whole request before it responds; if it is missing, the status says so.
             let _ = stdin.write_all(text.as_bytes());
         }
         let output = ended(child, stdin, control)?;
@@ -204,8 +203,8 @@ impl Remote {
         Ok((output.status.code(), output.stdout, said))
     }
 
-    /// Returns the words that call lbx inside with a JSON request: in the last of them where it is tied, else on
-    /// stdin.
+    /// Returns the command that calls lbx inside with a JSON request: the last argument is the request if the call is
+    /// tied to stdin; otherwise the request is on stdin.
     fn words_of(&self, tool: &ToolEntry, text: &str, options: &Options, is_tied: bool) -> Vec<String> {
         let mut words = vec![self.container.binary.clone()];
         if is_tied {
@@ -224,7 +223,7 @@ impl Remote {
         words
     }
 
-    /// Returns the refusal where nobody answers inside.
+    /// Returns the error for a container that does not respond.
     fn unreachable(&self, why: &str) -> Error {
         Error::new(ErrorKind::IoError, format!("no response from the sandbox {}: {why}", self.name))
             .suggest("Check that the container is running; `lbx sandbox list` shows how it is reached.")
@@ -232,10 +231,10 @@ impl Remote {
     }
 }
 
-/// Waits for the end of a call inside, and ends it where it is cancelled; `None` where it is lost.
+/// Waits for the end of a call inside, and ends it if it is cancelled; returns `None` if the call is lost.
 ///
 /// # Errors
-/// `cancelled`.
+/// Returns `cancelled`.
 fn ended(
     child: Child,
     mut stdin: Option<ChildStdin>,
@@ -250,7 +249,7 @@ fn ended(
     });
     while let Err(mpsc::RecvTimeoutError::Timeout) = done.recv_timeout(LOOK_INTERVAL) {
         if control.should_stop() {
-            // What is tied ends by this, anything else with its client.
+            // This ends a tied call; any other call ends with its client.
             if stdin.take().is_some() {
                 let _ = done.recv_timeout(END_TIME_MAX);
             }
@@ -264,21 +263,20 @@ fn ended(
     Ok(waiter.join().ok())
 }
 
-/// Returns true if an engine says by its exit status that the program is not there.
+/// Returns true if the exit status of an engine means that the program is missing.
 fn is_not_there(status: ExitStatus) -> bool {
     status.code().is_some_and(|code| NOT_THERE.contains(&code))
 }
 
-/// Returns true if a call that wrote nothing to stdout cannot have been answered. As text a refusal is on stderr
-/// alone, and a command has any status.
+/// Returns true if a call without output on stdout cannot have been answered. With text output, errors are only on
+/// stderr, and a command can exit with any status.
 fn is_broken(status: ExitStatus, tool: &str, options: &Options) -> bool {
     let is_of_lbx = |code: i32| code < ENGINE_STATUS_MIN || options.exit_status || tool == Bash::NAME;
     let is_refusal = options.text && status.code().is_some_and(is_of_lbx);
     !status.success() && !is_refusal
 }
 
-/// Returns true if a call of that tool takes nothing from stdin, so that its end can be told by that: a command for
-/// `bash`.
+/// Returns true if a call does not read stdin, so that closing stdin can signal its end: a command for `bash`.
 fn takes_no_stdin(tool: &str, words: &[OsString]) -> bool {
     let may_take = |word: &OsString| {
         let word = word.to_string_lossy();
@@ -288,7 +286,7 @@ fn takes_no_stdin(tool: &str, words: &[OsString]) -> bool {
     tool == Bash::NAME && has_arguments && !words.iter().any(may_take)
 }
 
-/// Returns the settings that the environment of this side has, as flags: the container has another environment.
+/// Returns the settings of the local environment as flags: the container has a different environment.
 fn of_environment(options: &Options) -> impl Iterator<Item = String> {
     let of = |setting: &Setting| {
         let (_, value) = options.policy.environment.iter().find(|(name, _)| *name == setting.variable())?;
@@ -297,12 +295,12 @@ fn of_environment(options: &Options) -> impl Iterator<Item = String> {
     SETTINGS.iter().filter_map(of).flatten()
 }
 
-/// Returns an answer of lbx as the call that it was.
+/// Converts a response of lbx to the result of the call.
 fn called(mut answer: Map<String, Value>) -> CallResult {
     let warnings = answer.remove("warnings").and_then(|value| serde_json::from_value(value).ok());
     let snapshot = answer.remove("snapshot").and_then(|value| value.as_str().map(str::to_owned));
     let dry_run = answer.get("dry_run").and_then(Value::as_bool).unwrap_or(false);
-    // What was changed without a snapshot is not seen from here.
+    // A change without a snapshot is not visible from here.
     let changed = snapshot.is_some();
     let outcome = CallNotes { warnings: warnings.unwrap_or_default(), snapshot, dry_run, changed };
     let answered = match (answer.remove("data"), answer.remove("error")) {
@@ -313,7 +311,7 @@ fn called(mut answer: Map<String, Value>) -> CallResult {
     CallResult { answered, outcome, tally: None }
 }
 
-/// Returns a refusal as it was told.
+/// Returns the error that lbx reported inside.
 fn refusal(told: &Value) -> Error {
     let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let kind = ErrorKind::ALL.into_iter().find(|kind| kind.name() == text("kind"));
@@ -331,7 +329,7 @@ fn refusal(told: &Value) -> Error {
     if told.get("applied").and_then(Value::as_bool) == Some(true) { error.applied() } else { error }
 }
 
-/// The data of an answer that came from a container.
+/// Data of a response from a container.
 struct Answer(Value);
 
 impl Reply for Answer {
@@ -350,38 +348,38 @@ impl Reply for Answer {
     }
 }
 
-/// Bytes that pass at once.
+/// Bytes that are copied at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What the call inside reads.
+/// Stdin of the call inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// This process's stdin.
+    /// Stdin of this process.
     Own,
-    /// Nothing; its end tells it that the call outside has ended.
+    /// Empty pipe; its end signals that the outer call has ended.
     Tie,
 }
 
-/// A call that has ended.
+/// Call that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Relayed {
-    /// Its exit status.
+    /// Exit status of the call.
     pub status: ExitStatus,
-    /// True if it wrote anything to stdout.
+    /// True if the call wrote to stdout.
     pub has_answered: bool,
 }
 
 /// Runs a command to its end.
 ///
 /// # Errors
-/// Where it cannot be started or waited for.
+/// Fails if the command cannot be started or waited for.
 pub fn run(mut command: Command, input: Input) -> io::Result<Relayed> {
     let mut child = programs::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let mut stdin = child.stdin.take();
     if input == Input::Own
         && let Some(stdin) = stdin.take()
     {
-        // It ends with this process, at the latest.
+        // The thread ends with this process at the latest.
         std::thread::spawn(move || pass_in(stdin));
     }
     let has_answered = pass_out(&mut child);
@@ -390,7 +388,7 @@ pub fn run(mut command: Command, input: Input) -> io::Result<Relayed> {
     Ok(Relayed { status, has_answered })
 }
 
-/// Passes stdin on, until its end or until nobody reads it any more.
+/// Copies stdin until it ends or nobody reads the copy.
 fn pass_in(mut to: ChildStdin) {
     let mut piece = vec![0; PIECE_BYTES];
     let mut from = io::stdin().lock();
@@ -407,8 +405,7 @@ fn pass_in(mut to: ChildStdin) {
     }
 }
 
-/// Passes on what comes out, piece by piece, until its end or until nobody wants it; whether there was
-/// anything.
+/// Copies the output until it ends or nobody reads it; returns true if there was any.
 fn pass_out(child: &mut Child) -> bool {
     let Some(mut from) = child.stdout.take() else { return false };
     let mut piece = vec![0; PIECE_BYTES];
@@ -429,18 +426,18 @@ fn pass_out(child: &mut Child) -> bool {
     }
 }
 
-/// A call that was made.
+/// Finished call.
 pub struct CallResult {
-    /// The answer or the refusal.
+    /// Response or error.
     pub answered: Answered,
     /// Warnings and snapshot.
     pub outcome: CallNotes,
-    /// Counts the call once its answer is out.
+    /// Counter to update after the response is sent.
     pub tally: Option<CallTally>,
 }
 
 impl CallResult {
-    /// Returns a call that was refused before it began.
+    /// Returns a call that failed before it began.
     #[must_use]
     pub fn refused(error: Error) -> Self {
         Self { answered: Err(error), outcome: CallNotes::default(), tally: None }

@@ -1,4 +1,4 @@
-//! A developer who says `undo` means what the agent did last: they are shown whose change it is, and asked.
+//! Undo by a developer at a terminal: shows the last change of an agent and asks for consent.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind};
 use crate::tools::undo::{Redo, Undo, newest_of_others};
 use crate::tools::{Tool as _, ToolEntry};
 
-/// Bytes of an answer.
+/// Largest answer of the person, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64;
 
 /// Returns the session whose change a person at a terminal wants to undo or redo; `None` for the caller's own.

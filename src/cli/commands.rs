@@ -14,33 +14,33 @@ use crate::error::Error;
 use crate::request;
 use crate::tools::{Stdin, ToolEntry};
 
-/// The option of `mcp` for the form of results.
+/// Option of `mcp` for the format of results.
 const RESULTS: &str = "results";
-/// The option of `mcp` for the tools that it serves.
+/// Option of `mcp` for the tools that it offers.
 const SERVED: &str = "tools";
-/// The option of `mcp` that has each change confirmed.
+/// Option of `mcp` that asks a person to confirm each change.
 const CONFIRM: &str = "confirm";
 
-/// The option of `mcp` that lists the sandboxes which its calls may name.
+/// Option of `mcp` for the sandboxes that calls may name.
 const SANDBOXES: &str = "sandboxes";
 
-/// What the first word names.
+/// Meaning of the first argument.
 #[derive(Clone, Copy)]
 pub enum Named {
-    /// A tool.
+    /// Tool of lbx.
     Tool(&'static ToolEntry),
-    /// A tool of a model family.
+    /// Tool of a model family.
     Foreign(&'static Dialect, &'static DialectTool),
-    /// `batch`.
+    /// `batch` command.
     Batch,
-    /// `mcp`.
+    /// `mcp` command.
     Mcp,
-    /// Nothing known.
+    /// Unknown name.
     Nothing,
 }
 
 impl Named {
-    /// Returns the name for the answer.
+    /// Returns the name for the response.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ impl Named {
     }
 }
 
-/// Returns true if a link of that name stands for a tool.
+/// Returns true if a link of this name calls a tool.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     find(name).is_some() || dialect::owner_of(name).is_some()
 }
 
-/// Returns what the arguments name, without parsing them: only its part of the tree is built then.
+/// Returns the command that the arguments name, without parsing them, so that only its part of the tree is built.
 #[must_use]
 pub fn named(arguments: &[OsString]) -> Named {
     match normalize_args::tool_index(arguments).and_then(|index| arguments.get(index)?.to_str()) {
@@ -70,8 +70,7 @@ pub fn named(arguments: &[OsString]) -> Named {
     }
 }
 
-/// Returns the tool of that name: of the model family that was named, else lbx's own, else of the one family that has
-/// it.
+/// Returns the tool of this name: from the named model family, else from lbx, else from the only family that has it.
 fn tool_named(name: &str, family: Option<&'static Dialect>) -> Named {
     let of_family = family.and_then(|family| Some(Named::Foreign(family, family.tool(name)?)));
     let own = || find(name).map(Named::Tool);
@@ -84,7 +83,7 @@ fn dialect_in(arguments: &[OsString]) -> Option<&'static Dialect> {
     dialect::find(&dialect_name(arguments)?)
 }
 
-/// Returns the name of a model family in the arguments or the environment, whether there is one or not.
+/// Returns the name of a model family in the arguments or the environment, even if it does not exist.
 pub fn dialect_name(arguments: &[OsString]) -> Option<String> {
     let mut words = arguments.iter().map(|word| word.to_string_lossy());
     let mut name = None;
@@ -99,7 +98,7 @@ pub fn dialect_name(arguments: &[OsString]) -> Option<String> {
     name.map(std::borrow::Cow::into_owned).or_else(of_environment)
 }
 
-/// Returns the tree for parsing: all of it, or the part that was named.
+/// Returns the tree for parsing: all of it, or only the named part.
 #[must_use]
 pub fn command_for(named: &Named) -> Command {
     match named {
@@ -126,9 +125,9 @@ pub fn tree() -> Command {
     root.subcommands(tools).subcommand(batch()).subcommand(mcp())
 }
 
-/// `lbx` itself.
+/// Returns the `lbx` command itself.
 fn root() -> Command {
-    // The flags come first: what their type says of itself is not what lbx is about.
+    // The flags come first: the doc comment of their type must not replace the description of lbx.
     Flags::augment_args(Command::new("lbx"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
@@ -142,10 +141,10 @@ fn root() -> Command {
         .args_override_self(false)
 }
 
-/// Returns one tool with its other names, below `root`, which has the global options.
+/// Returns one tool with its aliases, below `root`, which has the global options.
 ///
-/// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
-/// rg), the tool's counts, and the option keeps its long name there.
+/// If a tool and a global option have the same short flag (`grep -t TYPE` as in rg), the tool gets it, and the option
+/// has only its long name there.
 fn of_tool(tool: &ToolEntry, root: &Command) -> Command {
     let command = with_ways_of_text(tool, (tool.command)().aliases(tool.aliases));
     let usage = [vec!["lbx".to_owned(), tool.name.to_owned(), "[OPTIONS]".to_owned()], positionals(&command)];
@@ -156,11 +155,11 @@ fn of_tool(tool: &ToolEntry, root: &Command) -> Command {
     shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
 }
 
-/// Returns the positional arguments of a command, as its usage shows them: without brackets where one must be there.
+/// Returns the positional arguments of a command for its usage line: without brackets if one is required.
 #[must_use]
 pub fn positionals(command: &Command) -> Vec<String> {
     let tool = find(command.get_name());
-    // Of a tool that needs a field, the first one is needed: which, no single argument of the parser tells.
+    // A tool with a required field needs its first argument; no single argument of the parser says so.
     let needs_first = tool.is_some_and(|tool| !matches!(tool.stdin, Stdin::Ignored));
     let mut shown: Vec<(String, bool, bool)> = Vec::new();
     for argument in command.get_arguments().filter(|it| it.is_positional() && !it.is_hide_set()) {
@@ -169,7 +168,7 @@ pub fn positionals(command: &Command) -> Vec<String> {
             names.first().map_or_else(|| argument.get_id().as_str().to_uppercase(), ToString::to_string);
         let repeats = argument.get_num_args().is_some_and(|range| range.max_values() > 1);
         match shown.last_mut() {
-            // The first of several, and the others.
+            // The first of several arguments, and the rest.
             Some((last, _, last_repeats)) if *last == name && repeats => *last_repeats = true,
             _ => {
                 let is_needed = argument.is_required_set() || (shown.is_empty() && needs_first);
@@ -184,7 +183,7 @@ pub fn positionals(command: &Command) -> Vec<String> {
     shown.into_iter().map(word).collect()
 }
 
-/// Returns a tool whose long text can come in more ways than as the value of its flag, with these told.
+/// Lists the other ways to give a long text in the help of a tool.
 fn with_ways_of_text(tool: &ToolEntry, command: Command) -> Command {
     let Stdin::Bulk { field, .. } = tool.stdin else { return command };
     let is_shown =
@@ -198,16 +197,15 @@ fn with_ways_of_text(tool: &ToolEntry, command: Command) -> Command {
     })
 }
 
-/// Returns one tool for parsing: what is missing may still come from stdin.
+/// Returns one tool for parsing: missing fields may still come from stdin.
 fn lenient(tool: &ToolEntry, root: &Command) -> Command {
     of_tool(tool, root).mut_args(|argument| argument.required(false))
 }
 
-/// The words after the name of a model family's tool.
+/// Name of the arguments after the tool of a model family.
 pub const FOREIGN_WORDS: &str = "foreign-words";
 
-/// Returns a tool of a model family: its request is JSON, given by `--json` or on stdin, or its required parameters
-/// in order.
+/// Returns a tool of a model family: its request is JSON from `--json` or stdin, or the required parameters in order.
 fn foreign(tool: &DialectTool) -> Command {
     let schema = tool.schema();
     let about = schema.get("description").and_then(serde_json::Value::as_str).unwrap_or_default();
@@ -215,14 +213,14 @@ fn foreign(tool: &DialectTool) -> Command {
     Command::new(tool.name).about(about.to_owned()).arg(words)
 }
 
-/// `batch`.
+/// Returns the `batch` command.
 fn batch() -> Command {
     Command::new("batch").about("Carry out many requests, one JSON object per line on stdin").long_about(
         "Carry out many requests, one JSON object per line on stdin\n\nAll in one process: each line of stdin gets one line of output, in order. Exits 0, or with the status of the first request that failed.",
     )
 }
 
-/// `mcp`.
+/// Returns the `mcp` command.
 fn mcp() -> Command {
     Command::new("mcp")
         .about("Serve the tools over MCP on stdin and stdout")
@@ -261,7 +259,7 @@ fn mcp() -> Command {
         )
 }
 
-/// Returns what `mcp` was asked for.
+/// Returns the settings for `mcp`.
 #[must_use]
 pub fn settings(matches: &mut ArgMatches) -> Settings {
     Settings {
@@ -280,10 +278,10 @@ pub fn has_tool_arguments(tool: &ToolEntry, parser: &Command, matches: &ArgMatch
         .any(|argument| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine))
 }
 
-/// Returns the arguments once more, with a field's text from stdin; `parser` is the tool's.
+/// Parses the arguments again, with the text of a field from stdin; `parser` is the parser of the tool.
 ///
 /// # Errors
-/// `invalid_request`.
+/// Returns `invalid_request`.
 pub fn parse_with(
     tool: &'static ToolEntry,
     parser: &mut Command,
@@ -294,7 +292,7 @@ pub fn parse_with(
     use std::os::unix::ffi::OsStringExt;
     let mut value = OsString::from(format!("--{}=", field.replace('_', "-")));
     value.push(OsString::from_vec(text));
-    // Right after the tool's name: an option is one there, whatever follows.
+    // The option is placed right after the tool name: there, it is an option whatever follows.
     let at = normalize_args::tool_index(arguments).map_or(arguments.len(), |at| at + 1);
     let mut with_text = arguments.to_vec();
     with_text.insert(at, value);
@@ -310,18 +308,18 @@ pub fn parse_with(
         .ok_or_else(|| Error::internal("the tool was lost in its arguments"))
 }
 
-/// What a harness puts into a system prompt: who has read it uses every tool rightly.
+/// Text for a system prompt that explains how to use every tool.
 pub const AGENTS: &str = include_str!("agents.md");
 
-/// What arguments ask for, once `help` is understood.
+/// Request of the arguments, after `help` is resolved.
 pub enum Asked {
-    /// Something for the parser.
+    /// Arguments for the parser.
     Call(Vec<OsString>),
-    /// A page.
+    /// Help page.
     Page(&'static str),
 }
 
-/// `lbx help TOOL` is `lbx TOOL --help`, and `lbx help agents` a page.
+/// Treats `lbx help TOOL` as `lbx TOOL --help`, and `lbx help agents` as a page.
 #[must_use]
 pub fn understood(mut arguments: Vec<OsString>) -> Asked {
     let asks = |index: &usize| arguments.get(*index).is_some_and(|word| word == "help");

@@ -1,4 +1,4 @@
-//! One call of a model family's tool: JSON in, the family's text out.
+//! One call of a model family's tool: JSON in, text of the family out.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::error::without_panic;
 use crate::request;
 use crate::text::counted::counted;
 
-/// Makes the call and prints its answer; answers the exit status.
+/// Makes the call and prints its response; returns the exit status.
 #[must_use]
 pub fn run(
     dialect: &'static Dialect,
@@ -53,7 +53,7 @@ pub fn run(
     status
 }
 
-/// Returns the refusal of an argument that a tool of a model family does not take.
+/// Returns the error for an argument that a tool of a model family does not take.
 #[must_use]
 pub fn argument(tool: &DialectTool, error: &clap::Error) -> Error {
     let Some(clap::error::ContextValue::String(given)) = error.get(clap::error::ContextKind::InvalidArg)
@@ -65,7 +65,7 @@ pub fn argument(tool: &DialectTool, error: &clap::Error) -> Error {
         .detail("argument", request::quoted(given).into_owned())
 }
 
-/// Returns how a request is given.
+/// Returns a description of the ways to give a request.
 fn ways(tool: &DialectTool) -> String {
     let names = required(tool);
     let example: Vec<String> = names.iter().map(|name| format!("\"{name}\":…")).collect();
@@ -85,7 +85,7 @@ fn required(tool: &DialectTool) -> Vec<String> {
     names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the required parameters as words in order.
+/// Builds a request from the required parameters, given in order.
 fn from_words(tool: &DialectTool, words: Vec<String>) -> Result<Value, Error> {
     let names = required(tool);
     if words.len() > names.len() {
@@ -114,7 +114,7 @@ fn request_of(tool: &DialectTool, words: Vec<String>, options: &Options) -> Resu
     }
 }
 
-/// Returns what a tool says, with a line for each image: only an MCP client can be shown one.
+/// Returns the text of a result, with a line for each image: only MCP clients can show images.
 fn text_of(said: &ToolOutput) -> String {
     let images = said.images.iter().map(|image| format!("[{} image, shown over MCP only]", image.mime));
     let media = said.media.iter().map(|media| format!("[{} file, shown over MCP only]", media.mime));
@@ -122,12 +122,12 @@ fn text_of(said: &ToolOutput) -> String {
     text.into_iter().chain(images).chain(media).collect::<Vec<_>>().join("\n")
 }
 
-/// Prints what the tool says.
+/// Prints the output of the tool.
 fn print(tool: &DialectTool, options: &Options, text: &str, outcome: &CallNotes) -> u8 {
     if options.json_output || options.pretty {
         let frame = Frame { tool: tool.name, id: None, outcome, pretty: options.pretty };
         let mut json = Vec::new();
-        // A text is always JSON.
+        // A string is always valid JSON.
         let _ = frame.success(&json!({ "text": text }), &mut json);
         return output::print_line(&json);
     }
@@ -137,7 +137,7 @@ fn print(tool: &DialectTool, options: &Options, text: &str, outcome: &CallNotes)
     status
 }
 
-/// Returns the options of a call that answers with text.
+/// Returns the options of a call that returns text.
 fn as_text(options: &Options) -> Options {
     Options { text: !options.json_output && !options.pretty, ..options.clone() }
 }

@@ -1,4 +1,4 @@
-//! What comes in: stdin and files of requests.
+//! Input: stdin and files with requests.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, IsTerminal, Read};
@@ -17,18 +17,18 @@ use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request::{self, REQUEST_BYTES_MAX};
 
-/// What stands on stdin.
+/// Content of stdin.
 pub enum Input {
-    /// Nothing: a terminal, `/dev/null`, or a closed descriptor.
+    /// No input: a terminal, `/dev/null`, or a closed descriptor.
     None,
-    /// A text, which may be empty.
+    /// Text, which may be empty.
     Text(Vec<u8>),
 }
 
-/// Reads all of stdin, where there is anything that could be read.
+/// Reads all of stdin, if there is anything to read.
 ///
 /// # Errors
-/// `invalid_request` above 256 MiB, or the system's.
+/// Returns `invalid_request` above 256 MiB, or the OS error.
 pub fn read_stdin() -> Result<Input, Error> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() || is_null(&stdin) {
@@ -50,10 +50,10 @@ fn is_null(stdin: &std::io::Stdin) -> bool {
         .map_or(true, |stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
 }
 
-/// Returns the text of `--json`: itself, stdin for `-`, a file for `@FILE`.
+/// Returns the text for `--json`: the argument itself, stdin for `-`, or a file for `@FILE`.
 ///
 /// # Errors
-/// `invalid_request` or the system's.
+/// Returns `invalid_request` or the OS error.
 pub fn json_argument(argument: &OsStr) -> Result<Vec<u8>, Error> {
     let bytes = argument.as_bytes();
     if bytes == b"-" {
@@ -68,13 +68,12 @@ pub fn json_argument(argument: &OsStr) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Returns the text of a flag: itself, or that of a file, which is returned too, for `@FILE`; `@@` is a plain `@` at
-/// the start.
+/// Returns the text of a flag and, for `@FILE`, the file that it was read from. `@@` at the start is a literal `@`.
 ///
-/// A text of several lines is never the name of a file: a patch may begin with `@@`, code with `@`.
+/// A text of several lines is never a file name: a patch may begin with `@@`, and code with `@`.
 ///
 /// # Errors
-/// `invalid_request` or the system's.
+/// Returns `invalid_request` or the OS error.
 pub fn text_argument(argument: &OsStr) -> Result<(OsString, Option<PathBuf>), Error> {
     let bytes = argument.as_bytes();
     let Some(name) = bytes.strip_prefix(b"@").filter(|name| !name.contains(&b'\n')) else {
@@ -92,10 +91,10 @@ pub fn text_argument(argument: &OsStr) -> Result<(OsString, Option<PathBuf>), Er
     Ok((OsString::from_vec(text), Some(path.to_owned())))
 }
 
-/// Reads a text from a file that the user names on the command line.
+/// Reads a text from a file that the user named on the command line.
 ///
 /// # Errors
-/// `invalid_request` above 256 MiB, or the system's.
+/// Returns `invalid_request` above 256 MiB, or the OS error.
 #[expect(clippy::disallowed_methods, reason = "the file that the user names on the command line")]
 pub fn text_in_file(path: &Path) -> Result<Vec<u8>, Error> {
     let shown = path.display().to_string();
@@ -109,7 +108,7 @@ pub fn text_in_file(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(text)
 }
 
-/// Answers every line of stdin; answers 0, or the status of the first failure.
+/// Runs every line of stdin; returns 0, or the status of the first failure.
 #[must_use]
 pub fn run(options: &Options) -> u8 {
     let options = &options.clone().for_many_calls();
@@ -130,7 +129,7 @@ pub fn run(options: &Options) -> u8 {
     }
 }
 
-/// Answers one line; answers its status.
+/// Runs one line; returns its status.
 fn answer_line(line: &[u8], options: &Options) -> u8 {
     let Line { id, call } = Line::parse(line);
     let (tool, called) = match call {
@@ -158,10 +157,9 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
 
 /// One line of a batch.
 struct Line {
-    /// The caller's own name for it, wherever it can be seen: a line is answered under it whatever else is
-    /// wrong.
+    /// The caller's ID for the line, if it can be found: the response has it even if the rest of the line is invalid.
     id: Option<Value>,
-    /// The tool's name and its request.
+    /// Name and request of the tool.
     call: Result<(String, Value), Error>,
 }
 
@@ -176,20 +174,20 @@ impl Line {
     }
 }
 
-/// The form of a line.
+/// Format of a line.
 const FORM: &str = "Send {\"tool\":\"read\",\"request\":{\"path\":\"…\"},\"id\":1}, one a line.";
 
-/// Returns the refusal of a line.
+/// Returns the error for a line.
 fn refused(message: impl Into<String>) -> Error {
     Error::invalid(message).suggest(FORM)
 }
 
-/// Returns the id in a line that has a field twice somewhere, which is still answered under that id.
+/// Returns the ID of a line that has a duplicate key, so that the error still has this ID.
 fn id_in(line: &[u8]) -> Option<Value> {
     serde_json::from_slice::<Value>(line).ok()?.as_object_mut()?.remove("id")
 }
 
-/// Tool and request of a line, whose id is taken out.
+/// Returns tool and request of a line, whose ID is already removed.
 fn call_in(mut object: Map<String, Value>) -> Result<(String, Value), Error> {
     let tool = object.remove("tool");
     let request = object.remove("request").unwrap_or_else(|| Value::Object(Map::new()));

@@ -29,14 +29,14 @@ use commands::{Asked, Named};
 use input::Input;
 use output::ProgressLine;
 
-/// The switch of a tool whose answer is its exit status.
+/// Flag of tools that report their result only by exit status.
 const QUIET: &str = "quiet";
 
-/// Serves the tools over MCP until the client is gone.
+/// Serves the tools over MCP until the client disconnects.
 pub type Serve = fn(&Options, &Settings) -> Result<(), Error>;
 
-/// Runs the program with its arguments, the first of which is its own name; `serve` carries out
-/// `lbx mcp`. Answers the exit status.
+/// Runs the program with its arguments, the first of which is its own name; `serve` runs `lbx mcp`. Returns the exit
+/// status.
 #[must_use]
 pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     let internal = crate::engine::sandbox::run_internal(&arguments)
@@ -45,7 +45,7 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     if let Some(status) = internal {
         return status;
     }
-    // A panic is answered as `internal`; its own words are of no use to the caller.
+    // A panic is reported as `internal`; its own message does not help the caller.
     std::panic::set_hook(Box::new(|_| {}));
     outlive_size_limits();
     if let Some(status) = crate::tools::bash::run_internal(&arguments) {
@@ -61,16 +61,15 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     ran.unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(&arguments), &error))
 }
 
-/// Lets a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, which is answered, where
-/// the signal that comes with it would end the process. A program that is run from here has the
-/// default again.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, which is reported as an error. The default
+/// signal would end the process. Programs started from here get the default back.
 fn outlive_size_limits() {
     let limit_met = Arc::new(AtomicBool::new(false));
-    // Best effort: without it the change is whole all the same, and only the answer is missing.
+    // Best effort: without it the change is still complete, and only the response is missing.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, limit_met);
 }
 
-/// Parses the arguments and carries out what they ask for.
+/// Parses the arguments and runs the command.
 fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
     let mut parser = commands::command_for(named);
     let (arguments, files) = match named {
@@ -95,8 +94,7 @@ fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<
     }
 }
 
-/// Runs `patch FILE`, where a word too many is all that the parser has against the arguments; `None`
-/// where they are something else.
+/// Runs `patch FILE` if one extra argument is the only error of the parser; returns `None` for other errors.
 fn patch_in_file(
     tool: &'static ToolEntry,
     parser: &mut Command,
@@ -118,7 +116,7 @@ fn patch_in_file(
     }))
 }
 
-/// Returns the error for a word in the place of a tool's name; a dialect that does not exist comes first.
+/// Returns the error for an unknown tool name; an unknown dialect is reported first.
 fn no_such_tool(arguments: &[OsString]) -> Error {
     let word = normalize_args::tool_index(arguments).and_then(|index| arguments.get(index));
     let name = word.map_or_else(String::new, |word| word.to_string_lossy().into_owned());
@@ -133,7 +131,7 @@ fn no_such_tool(arguments: &[OsString]) -> Error {
     }
 }
 
-/// Returns the arguments, or those of help where a person at a terminal gave none.
+/// Returns the arguments, or those of help if a person at a terminal gave none.
 fn with_help_for_a_person(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.len() == 1 && output::has_person(&Options::from_arguments(&arguments)) {
         arguments.push(OsString::from("--help"));
@@ -141,7 +139,7 @@ fn with_help_for_a_person(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// Returns the arguments of a link to lbx that bears a tool's name, as if the tool had been named.
+/// Returns the arguments of a link named after a tool, as if the tool had been named.
 fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().and_then(|name| Path::new(name).file_name()).and_then(OsStr::to_str);
     let tool = name.and_then(|name| commands::is_name(name).then(|| OsString::from(name)));
@@ -151,7 +149,7 @@ fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// Carries out what the arguments ask for.
+/// Runs the command that the arguments name.
 fn dispatch(
     named: &Named,
     parser: &mut Command,
@@ -172,7 +170,7 @@ fn dispatch(
         match forwarded {
             Ok(None) => {}
             Ok(Some(status)) => return Ok(status),
-            // Stdout is for MCP alone.
+            // Only MCP may use stdout.
             Err(error) if matches!(named, Named::Mcp) => {
                 return Ok(output::refuse("mcp", &Options { text: true, ..options }, &error));
             }
@@ -188,14 +186,14 @@ fn dispatch(
         Named::Batch => Ok(input::run(&options)),
         Named::Mcp => Ok(match serve(&options, &commands::settings(&mut matches)) {
             Ok(()) => 0,
-            // Stdout is for MCP alone.
+            // Only MCP may use stdout.
             Err(error) => output::refuse("mcp", &Options { text: true, ..options }, &error),
         }),
         Named::Nothing => Err(nothing()),
     }
 }
 
-/// Runs one tool and prints its answer; `parser` has parsed its arguments.
+/// Runs one tool and prints its response; `parser` has parsed its arguments.
 fn run_tool(
     tool: &'static ToolEntry,
     parser: &mut Command,
@@ -204,9 +202,9 @@ fn run_tool(
     options: &Options,
 ) -> u8 {
     let mut options = options.for_tool(tool);
-    // Names are kept on this side, and one that is gone hinders nobody from listing the others.
+    // Sandbox names are stored on this side; a missing sandbox must not prevent listing the others.
     options.sandbox = options.sandbox.filter(|_| tool.name != Sandbox::NAME);
-    // `grep -q` says by its exit status whether anything matched.
+    // `grep -q` reports a match by its exit status.
     options.exit_status |= matches.try_get_one(QUIET).is_ok_and(|quiet| quiet == Some(&true));
     options.person = tool.for_people && output::has_person(&options);
     options.text |= options.person;
@@ -235,11 +233,11 @@ fn run_tool(
     }
 }
 
-/// Where a request comes from.
+/// Source of a request.
 enum Source {
     /// Flags.
     Flags(ArgMatches),
-    /// JSON, from the command line, a file or stdin.
+    /// JSON from the command line, a file or stdin.
     Json(Value),
 }
 
@@ -267,7 +265,7 @@ fn request_of(
     }
 }
 
-/// Returns a request without any argument: JSON on stdin; for `patch` also the patch itself.
+/// Returns a request given without arguments: JSON on stdin; for `patch` also the patch itself.
 fn from_stdin(
     tool: &'static ToolEntry,
     parser: &mut Command,
@@ -275,7 +273,7 @@ fn from_stdin(
     arguments: &[OsString],
 ) -> Result<Source, Error> {
     let text = match input::read_stdin()? {
-        // Flags then say which field is missing.
+        // Parsing the flags then reports the missing field.
         Input::None => return Ok(Source::Flags(matches)),
         Input::Text(text) => text,
     };
@@ -291,7 +289,7 @@ fn from_stdin(
     request::read_json(&text).map(Source::Json)
 }
 
-/// Returns a request by flags whose bulk text may be on stdin.
+/// Returns a request from flags, with its long text from stdin if needed.
 fn with_bulk(
     tool: &'static ToolEntry,
     parser: &mut Command,

@@ -1,8 +1,7 @@
-//! The words of a command line, put in the form that the parser takes.
+//! Rewrites command-line arguments to the form that the parser accepts.
 //!
-//! Hands write more than clap knows: positional fields as flags, field names that models know from other
-//! tools, values that look like flags, `@FILE` for a long text. One pass over the words settles all of
-//! that; only then are they parsed.
+//! Models write more forms than clap knows: positional fields as flags, field names from other tools, values that look
+//! like flags, `@FILE` for a long text. One pass over the arguments handles all of them before the parser runs.
 
 use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
@@ -17,14 +16,14 @@ use crate::error::Error;
 use crate::request;
 use crate::tools::{Stdin, ToolEntry};
 
-/// The option that names a model family.
+/// Option that names a model family.
 pub const DIALECT: &str = "--dialect";
-/// Options of every tool that take a value, which is no tool's name.
+/// Common options with a value, which is never a tool name.
 const WITH_VALUE: [&str; 6] = ["--workspace", "--session", "--sandbox", "--set", "--json", DIALECT];
-/// What `rg --color` takes as a word of its own.
+/// Values of `rg --color` as a separate argument.
 const COLORS: [&str; 4] = ["never", "auto", "always", "ansi"];
 
-/// Returns where the tool's name stands among the arguments.
+/// Returns the index of the tool name in the arguments.
 #[must_use]
 pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
     let mut words = arguments.iter().enumerate().skip(1);
@@ -38,10 +37,10 @@ pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
     None
 }
 
-/// Returns the arguments of a call in the form that `parser` takes, and the files whose texts are among them.
+/// Returns the arguments of a call in the form that `parser` accepts, and the files whose texts they include.
 ///
 /// # Errors
-/// `invalid_request`: a flag that the tool does not have, or a text in a file that cannot be read.
+/// Returns `invalid_request`: a flag that the tool does not have, or a text in a file that cannot be read.
 pub fn arranged(
     tool: &ToolEntry,
     parser: &Command,
@@ -55,7 +54,7 @@ pub fn arranged(
     };
     loop {
         let pass = Pass::over(&known, &arguments, index)?;
-        // Other names are looked up only where a flag is not known; what follows one may then be its value.
+        // Aliases are looked up only for an unknown flag; the next argument may then be its value.
         let Some((at, name)) = pass.unknown.first() else {
             return Ok(pass.put_together(index));
         };
@@ -68,7 +67,7 @@ pub fn arranged(
     }
 }
 
-/// Returns the tool's own flag for another name of a field.
+/// Returns the flag of the tool for an alias of a field.
 fn own_name(tool: &ToolEntry, name: &str) -> Result<String, Error> {
     let field = request::field_of(name, &(tool.request_schema)())
         .ok_or_else(|| suggest::flag(tool, &format!("--{name}")))?;
@@ -82,30 +81,30 @@ fn own_name(tool: &ToolEntry, name: &str) -> Result<String, Error> {
     }
 }
 
-/// The flags that a tool takes.
+/// Flags of a tool.
 struct ToolFlags {
-    /// Those of its own, then those of every tool.
+    /// Flags of the tool, then common flags.
     flags: Vec<Flag>,
-    /// The positional fields, in order, as flags.
+    /// Positional fields, in order, as flags.
     positionals: Vec<String>,
     /// Fields of long text, as flags.
     texts: Vec<String>,
 }
 
-/// A flag.
+/// One flag.
 struct Flag {
-    /// Its long names.
+    /// Long names of the flag.
     long: Vec<String>,
-    /// Its short names.
+    /// Short names of the flag.
     short: Vec<char>,
-    /// True if the next word is its value.
+    /// True if the next argument is the value.
     takes_next: bool,
-    /// True if that value is a text, which may look like a flag.
+    /// True if the value is a text, which may look like a flag.
     is_text: bool,
 }
 
 impl ToolFlags {
-    /// Returns the flags of `tool` and those of every tool, as `parser` knows them.
+    /// Returns the flags of `tool` and the common flags, from `parser`.
     fn of(tool: &ToolEntry, parser: &Command) -> Option<Self> {
         let own = parser.find_subcommand(tool.name)?;
         let flags = own.get_arguments().chain(parser.get_arguments()).filter(|flag| !flag.is_positional());
@@ -121,12 +120,12 @@ impl ToolFlags {
         })
     }
 
-    /// Returns the flag of that long name.
+    /// Returns the flag with this long name.
     fn long(&self, name: &str) -> Option<&Flag> {
         self.flags.iter().find(|flag| flag.long.iter().any(|long| long == name))
     }
 
-    /// Returns true if the value of the last of these short flags is the next word.
+    /// Returns true if the last of these short flags takes the next argument as its value.
     fn short_takes_next(&self, letters: &str) -> bool {
         for (index, letter) in letters.char_indices() {
             if self.flags.iter().any(|flag| flag.takes_next && flag.short.contains(&letter)) {
@@ -138,7 +137,7 @@ impl ToolFlags {
 }
 
 impl Flag {
-    /// Returns what clap knows of a flag.
+    /// Returns the properties of a clap flag.
     fn of(flag: &Arg) -> Self {
         let others = flag.get_all_aliases().unwrap_or_default();
         let letters = flag.get_all_short_aliases().unwrap_or_default();
@@ -153,23 +152,23 @@ impl Flag {
     }
 }
 
-/// One pass over the words.
+/// One pass over the arguments.
 #[derive(Default)]
 struct Pass {
-    /// Those that stay where they are.
+    /// Arguments that keep their place.
     words: Vec<OsString>,
-    /// The value of the first positional field, where it was given as a flag.
+    /// Value of the first positional field, if given as a flag.
     first: Option<OsString>,
-    /// Those of further ones.
+    /// Values of other positional fields that were given as flags.
     last: Vec<OsString>,
-    /// Files whose texts are among the words.
+    /// Files whose texts are among the arguments.
     files: Vec<PathBuf>,
-    /// Long flags that are not known, each with its place among the arguments.
+    /// Unknown long flags, each with its argument index.
     unknown: Vec<(usize, String)>,
 }
 
 impl Pass {
-    /// Goes over all words; those up to the tool's name, at `index`, stay as they are.
+    /// Reads all arguments; keeps the ones up to the tool name, at `index`, unchanged.
     fn over(known: &ToolFlags, arguments: &[OsString], index: usize) -> Result<Self, Error> {
         let mut pass = Self::default();
         let mut words = arguments.iter().enumerate().peekable();
@@ -187,7 +186,7 @@ impl Pass {
         Ok(pass)
     }
 
-    /// Takes a word; whether the next one was its value.
+    /// Reads one argument; returns true if the next one is its value.
     fn take(
         &mut self,
         known: &ToolFlags,
@@ -243,8 +242,8 @@ impl Pass {
         Ok(inline.is_none() && value.is_some())
     }
 
-    /// Returns the words with the positional fields in their places: the first one right after the tool's name, any
-    /// other at the end.
+    /// Returns the arguments with the positional fields in place: the first one right after the tool name, the others
+    /// at the end.
     fn put_together(self, index: usize) -> (Vec<OsString>, Vec<PathBuf>) {
         let mut words = self.words;
         let at = (index + 1).min(words.len());
@@ -254,13 +253,13 @@ impl Pass {
     }
 }
 
-/// Returns true if a word is a negative number: after a flag it is its value, though it looks like a flag.
+/// Returns true if an argument is a negative number: after a flag it is a value, though it looks like a flag.
 fn is_negative(word: &OsStr) -> bool {
     let digits = word.as_bytes().strip_prefix(b"-").unwrap_or_default();
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Returns a flag with its value in one word, so that the value is one whatever it looks like.
+/// Joins a flag and its value in one argument, so that the parser always accepts the value.
 fn joined(name: &str, value: &OsStr) -> OsString {
     let mut word = OsString::from(format!("--{name}="));
     word.push(value);

@@ -1,4 +1,4 @@
-//! What goes out: one JSON object on stdout, or the payload alone.
+//! Output: one JSON object on stdout, or only the payload.
 
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
@@ -26,7 +26,7 @@ use crate::tools::{Answered, Effect, Reader, Reply, Text, ToolEntry};
 /// Bytes printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Prints a call's answer and counts the call; answers the exit status.
+/// Prints the response of a call and counts the call; returns the exit status.
 #[must_use]
 pub fn answer(tool: &str, options: &Options, called: CallResult) -> u8 {
     let CallResult { answered, outcome, tally } = called;
@@ -37,7 +37,7 @@ pub fn answer(tool: &str, options: &Options, called: CallResult) -> u8 {
     status
 }
 
-/// Prints an answer or a refusal; answers the exit status.
+/// Prints a response or an error; returns the exit status.
 fn print_answer(tool: &str, options: &Options, answered: &Answered, outcome: &CallNotes) -> u8 {
     match answered {
         Ok(reply) if options.text => answer_as_text(tool, reply.as_ref(), options, outcome),
@@ -49,13 +49,13 @@ fn print_answer(tool: &str, options: &Options, answered: &Answered, outcome: &Ca
     }
 }
 
-/// Prints a refusal that came before the call; answers the exit status.
+/// Prints an error from before the call; returns the exit status.
 #[must_use]
 pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
     refuse_with(tool, options, error, &CallNotes::default())
 }
 
-/// Prints bytes on stdout; the exit status is a failure's where they could not be printed.
+/// Prints bytes on stdout; returns a failure status if that fails.
 #[must_use]
 pub fn print(bytes: &[u8]) -> u8 {
     let mut stdout = Counted(std::io::stdout().lock());
@@ -63,11 +63,11 @@ pub fn print(bytes: &[u8]) -> u8 {
     written.map_or_else(|error| unprinted(&error), |()| 0)
 }
 
-/// Prints one answer as a line, a piece at a time: a whole result may be large; the exit status
-/// as of [`print()`].
+/// Prints one response as a line, in pieces, because a result can be large. Returns the exit status as [`print()`]
+/// does.
 ///
 /// # Errors
-/// `internal` where it cannot be JSON; then nothing was printed, unless it was longer than a piece.
+/// Returns `internal` if it cannot be converted to JSON; nothing was printed then, unless it was longer than a piece.
 pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
     let mut stdout = BufWriter::with_capacity(PIECE_BYTES, Counted(std::io::stdout().lock()));
     match reply.json(frame, &mut stdout) {
@@ -87,16 +87,16 @@ pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
     }
 }
 
-/// Bytes that were printed and not asked for yet: a process prints one answer at a time.
+/// Number of bytes printed since the last query: a process prints one response at a time.
 static PRINTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns how many bytes were printed since this was last asked.
+/// Returns the number of bytes printed since the last call of this function.
 #[must_use]
 pub fn take_printed() -> usize {
     PRINTED.swap(0, Ordering::Relaxed)
 }
 
-/// Counts what is printed through it.
+/// Writer that counts the bytes printed.
 struct Counted<W>(W);
 
 impl<W: Write> Write for Counted<W> {
@@ -111,9 +111,9 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// Says that nothing could be printed; answers the exit status.
+/// Reports that printing failed; returns the exit status.
 fn unprinted(error: &std::io::Error) -> u8 {
-    // As at the left of `| head`.
+    // Happens on the left of `| head`.
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         return 0;
     }
@@ -121,45 +121,45 @@ fn unprinted(error: &std::io::Error) -> u8 {
     ErrorKind::IoError.exit_code()
 }
 
-/// Drops what was not printed yet.
+/// Drops the bytes that are not printed yet.
 fn forget<W: Write>(writer: BufWriter<W>) {
     let _ = writer.into_parts();
 }
 
-/// Prints one answer as a line; the exit status as of [`print()`].
+/// Prints one response as a line; returns the exit status as [`print()`] does.
 #[must_use]
 pub fn print_line(json: &[u8]) -> u8 {
     print(&[json, b"\n"].concat())
 }
 
-/// Returns what stands round the answer.
+/// Returns the envelope of a response.
 fn frame<'a>(tool: &'a str, options: &Options, outcome: &'a CallNotes) -> Frame<'a> {
     Frame { tool, id: None, outcome, pretty: options.pretty }
 }
 
-/// Returns the exit status of an answer.
+/// Returns the exit status of a response.
 fn status(reply: &dyn Reply, options: &Options) -> u8 {
     let of_result = if options.exit_status { reply.status() } else { 0 };
     let of_text = if options.text { reply.text_status() } else { 0 };
     first_of(of_result, of_text)
 }
 
-/// Returns the first exit status that is a failure's.
+/// Returns the first exit status that means failure.
 #[must_use]
 pub fn first_of(one: u8, other: u8) -> u8 {
     if one == 0 { other } else { one }
 }
 
-/// Prints the payload alone, and the rest on stderr.
+/// Prints only the payload on stdout, and the rest on stderr.
 fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &CallNotes) -> u8 {
     let reader = if options.person { reader(options) } else { Reader::Program };
     let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run).for_reader(reader);
     reply.text(&mut text);
-    // What a change answers is a few lines, which nobody wants to leave a pager for.
+    // The response of a change is a few lines, which need no pager.
     let is_to_read = catalog::find(tool).is_some_and(|tool| tool.effect == Effect::Reads);
     let is_paged = options.person && is_to_read && page(&text.out);
     let printed = if is_paged { 0 } else { print(&text.out) };
-    // As with stdout: nobody can be told.
+    // As with stdout: there is nowhere to report a failure.
     let _ = Counted(std::io::stderr().lock()).write_all(&text.err);
     for note in text.notes {
         say(&note);
@@ -168,7 +168,7 @@ fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &Ca
     first_of(printed, status(reply, options))
 }
 
-/// Prints a refusal; answers its exit status.
+/// Prints an error; returns its exit status.
 fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes) -> u8 {
     if options.text {
         say(&format!("{}: {}", error.kind(), error.message()));
@@ -178,7 +178,7 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes
         }
         say_warnings(outcome);
     } else {
-        // The refusal's own status says more than that it could not be printed.
+        // The status of the error itself says more than a failure to print it.
         let _ = print_line(&frame(tool, options, outcome).failure(error));
     }
     let of_tool =
@@ -186,7 +186,7 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes
     of_tool.unwrap_or_else(|| error.kind().exit_code())
 }
 
-/// Says what the caller should know though the call succeeded.
+/// Prints the warnings of a successful call.
 pub fn say_warnings(outcome: &CallNotes) {
     for warning in &outcome.warnings {
         say(&format!("warning: {warning}"));
@@ -200,15 +200,15 @@ pub fn say_lines(text: &str) {
 
 /// Prints a line on stderr.
 pub fn say(line: &str) {
-    // As with stdout: nobody can be told.
+    // As with stdout: there is nowhere to report a failure.
     let _ = writeln!(Counted(std::io::stderr().lock()), "lbx: {}", escaped::line(line));
 }
 
-/// Options of `less` where the user has none: leave at once what fits on the screen, let colours
-/// through, do not clear the screen.
+/// Default options of `less`: exit at once if the text fits on the screen, pass colours through, do not clear the
+/// screen.
 const LESS: &str = "FRX";
 
-/// Returns true if a person reads what is printed.
+/// Returns true if a person reads the output.
 #[must_use]
 pub fn has_person(options: &Options) -> bool {
     let wants_json = options.json.is_some() || options.json_output || options.pretty;
@@ -226,7 +226,7 @@ pub fn may_have_person(options: &Options) -> bool {
     !is_session_of_environment && !is_dumb
 }
 
-/// Returns the reader of what is printed.
+/// Returns the reader of the output.
 #[must_use]
 pub fn reader(options: &Options) -> Reader {
     if has_person(options) {
@@ -236,7 +236,7 @@ pub fn reader(options: &Options) -> Reader {
     }
 }
 
-/// Shows a text in the user's pager; false where there is none, and nothing was shown.
+/// Shows a text in the user's pager; returns false if there is none, and nothing was shown.
 #[must_use]
 pub fn page(text: &[u8]) -> bool {
     let pager = variable("LBX_PAGER").or_else(|| variable("PAGER")).unwrap_or_else(|| "less".to_owned());
@@ -250,7 +250,7 @@ pub fn page(text: &[u8]) -> bool {
     }
     let Ok(mut child) = programs::spawn(command.stdin(Stdio::piped())) else { return false };
     if let Some(mut stdin) = child.stdin.take() {
-        // Whoever leaves the pager early has seen enough.
+        // A user who quits the pager early has seen enough.
         let _ = stdin.write_all(text);
     }
     let status = child.wait();
@@ -262,35 +262,35 @@ fn program(pager: &str) -> &str {
     pager.split_whitespace().find(|word| !word.contains('=')).unwrap_or(pager)
 }
 
-/// Returns a variable of the environment that is set to something.
+/// Returns an environment variable that is not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// How long a call works before it shows anything.
+/// Time before a call shows its progress.
 const QUIET: Duration = Duration::from_secs(1);
 /// Time between two updates.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Characters of the line that are shown.
 const LINE_CHARS_MAX: usize = 70;
-/// Goes to the start of the terminal's line and clears it.
+/// Terminal sequence that clears the line and moves to its start.
 const CLEAR: &str = "\r\u{1b}[K";
 
-/// A line on stderr that says how far a call is. It is cleared when this is dropped.
+/// Line on stderr with the progress of a call. It is cleared on drop.
 pub struct ProgressLine(Arc<Mutex<Line>>);
 
-/// What is on the line.
+/// State of the line.
 struct Line {
-    /// The tool.
+    /// Tool of the call.
     tool: &'static str,
-    /// When the line may change next.
+    /// Earliest time of the next update.
     next: Instant,
-    /// True if there is anything on it.
+    /// True if the line shows anything.
     is_shown: bool,
 }
 
 impl ProgressLine {
-    /// Returns a line for a call of `tool`, where a person waits at a terminal.
+    /// Returns a line for a call of `tool`, if a person waits at a terminal.
     #[must_use]
     pub fn of(tool: &'static str, options: &Options) -> Option<Self> {
         let is_watched = std::io::stderr().is_terminal() && may_have_person(options);
@@ -311,14 +311,14 @@ impl ProgressLine {
 impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_shown {
-            // Nobody can be told that stderr is gone.
+            // There is nowhere to report that stderr is closed.
             let _ = write!(std::io::stderr().lock(), "{CLEAR}");
         }
     }
 }
 
 impl Line {
-    /// Shows how far the call is, unless it was shown a moment ago.
+    /// Shows the progress of the call, unless it was shown a moment ago.
     fn show(&mut self, progress: Progress, words: &str) {
         let now = Instant::now();
         if now < self.next {
@@ -341,15 +341,15 @@ fn text(tool: &str, progress: Progress, words: &str) -> String {
     escaped::line(&format!("lbx: {tool}: {far}")).chars().take(LINE_CHARS_MAX).collect()
 }
 
-/// How long it waits between two looks.
+/// Time between two checks.
 const NAP: Duration = Duration::from_millis(150);
 
-/// Follows a tool until it is interrupted, or nobody reads any more; answers the exit status.
+/// Follows a tool until it is interrupted or nobody reads the output; returns the exit status.
 #[must_use]
 pub fn run(tool: &'static ToolEntry, mut request: Value, options: &Options) -> u8 {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        // Best effort: without it the signal ends the process as it ends any other.
+        // Best effort: without it the signal ends the process as usual.
         let _ = signal_hook::flag::register(signal, Arc::clone(&ended));
     }
     while !ended.load(Ordering::Relaxed) {
@@ -384,7 +384,7 @@ pub fn run(tool: &'static ToolEntry, mut request: Value, options: &Options) -> u
     0
 }
 
-/// Returns the first request, by the flags of the tool.
+/// Returns the first request, from the flags of the tool.
 #[must_use]
 pub fn request_of(matches: &ArgMatches) -> Value {
     let after = matches.try_get_one::<String>("after").ok().flatten();
@@ -392,13 +392,13 @@ pub fn request_of(matches: &ArgMatches) -> Value {
     json!({ "after": after, "all": all })
 }
 
-/// Returns each thing that landed, as a line of JSON.
+/// Returns each new entry as a line of JSON.
 fn lines_of(value: &Value) -> Vec<u8> {
     let calls = value.get("calls").and_then(Value::as_array).into_iter().flatten();
     calls.flat_map(|call| format!("{}\n", escaped::lines(&call.to_string())).into_bytes()).collect()
 }
 
-/// Returns true if anybody still reads what is printed.
+/// Returns true if somebody still reads the output.
 fn is_read(stdout: &std::io::StdoutLock<'_>) -> bool {
     let mut waiting = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
     let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,4 +1,4 @@
-//! What there is not: refusals that name what may have been meant, as a question.
+//! Errors for unknown flags and arguments, with a question that names the likely intent.
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args as _, Command};
@@ -10,10 +10,10 @@ use crate::text::likeness;
 use crate::tools::bash::Bash;
 use crate::tools::{Stdin, Tool as _, ToolEntry};
 
-/// What to do where the words of a command came as arguments of their own.
+/// Advice for a command whose words were given as separate arguments.
 const WHOLE_COMMAND: &str = "Quote the whole command: `bash 'COMMAND ARGUMENTS'`.";
 
-/// Flags of other programs that hands reach for, and what does their work here.
+/// Flags of other programs that callers often try, and their replacement here.
 const ELSEWHERE: [(&str, &str, &str); 16] = [
     ("grep", "--basic-regexp", "Patterns are in ripgrep's syntax: write `a|b` for `a\\|b`."),
     ("grep", "-G", "Patterns are in ripgrep's syntax: write `a|b` for `a\\|b`."),
@@ -33,7 +33,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     ("patch", "-i", "Give the patch as `patch FILE`, in --patch, or on stdin."),
 ];
 
-/// Returns the refusal of arguments that clap does not take: an unknown flag, a word too many, a missing value.
+/// Returns the error for arguments that clap rejects: an unknown flag, an extra argument, a missing value.
 #[must_use]
 pub fn argument(tool: &ToolEntry, error: &clap::Error) -> Error {
     if error.kind() != clap::error::ErrorKind::UnknownArgument {
@@ -47,7 +47,7 @@ pub fn argument(tool: &ToolEntry, error: &clap::Error) -> Error {
     }
 }
 
-/// Returns the refusal of an argument that has no value, or an empty one; `None` for any other fault.
+/// Returns the error for a missing or empty value; `None` for any other error.
 fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     let argument = context(error, ContextKind::InvalidArg)?;
     let value = context(error, ContextKind::InvalidValue)?;
@@ -77,8 +77,8 @@ fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     })
 }
 
-/// Returns the refusal of a value that the field does not take: a number out of its range, or a word that is none of
-/// those there are. `None` for any other fault.
+/// Returns the error for a value that the field rejects: a number out of range, or an unknown word. `None` for any
+/// other error.
 fn bad_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     let argument = context(error, ContextKind::InvalidArg)?;
     let value = request::quoted(context(error, ContextKind::InvalidValue)?);
@@ -99,7 +99,7 @@ fn bad_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     )
 }
 
-/// Returns the argument that the parser shows so: a flag with its value, or a positional one in brackets.
+/// Returns the argument that the parser shows in this form: a flag with its value, or a positional one in brackets.
 fn argument_named<'c>(command: &'c Command, shown: &str) -> Option<&'c Arg> {
     let bare = shown.trim_matches(['[', ']', '<', '>', '.']);
     let flag = shown.split(' ').next().and_then(|flag| flag.strip_prefix("--"));
@@ -112,7 +112,7 @@ fn argument_named<'c>(command: &'c Command, shown: &str) -> Option<&'c Arg> {
     }
 }
 
-/// Returns what the parser has noted of an error under that name.
+/// Returns the context of this kind in a parser error.
 fn context(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text),
@@ -120,7 +120,7 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// Returns the refusal of a word more than the tool takes.
+/// Returns the error for an extra argument.
 fn word(tool: &ToolEntry, given: &str) -> Error {
     let given = &*request::quoted(given);
     let command = (tool.command)();
@@ -135,7 +135,7 @@ fn word(tool: &ToolEntry, given: &str) -> Error {
     .detail("argument", given)
 }
 
-/// Returns where a word belongs that is one too many.
+/// Returns advice on the right place for an extra argument.
 fn word_advice(tool: &ToolEntry) -> String {
     match tool.stdin {
         _ if tool.name == Bash::NAME => WHOLE_COMMAND.to_owned(),
@@ -146,13 +146,13 @@ fn word_advice(tool: &ToolEntry) -> String {
     }
 }
 
-/// Returns a positional field as help shows it.
+/// Returns a positional field as the help shows it.
 fn shown(field: &Arg) -> String {
     let name = field.get_id().as_str().to_uppercase();
     if field.is_required_set() { name } else { format!("[{name}]") }
 }
 
-/// Returns the refusal of a flag that the tool does not have.
+/// Returns the error for a flag that the tool does not have.
 #[must_use]
 pub fn flag(tool: &ToolEntry, given: &str) -> Error {
     let text_elsewhere = bulk_advice(tool, given);
@@ -184,7 +184,7 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
             }
         }
     }
-    // `log -5` as with git.
+    // Accepts `log -5` as git does.
     if name.parse::<u64>().is_ok() && own.iter().any(|flag| flag == "--limit") {
         near = vec![format!("--limit {name}")];
     }
@@ -207,13 +207,13 @@ pub fn kebab(field: &str) -> String {
     field.replace('_', "-")
 }
 
-/// Returns where a text of several lines belongs that begins like a flag, such as a diff.
+/// Returns advice for a text of several lines that begins like a flag, such as a diff.
 fn bulk_advice(tool: &ToolEntry, given: &str) -> Option<String> {
     let Stdin::Bulk { field, .. } = tool.stdin else { return None };
     given.contains('\n').then(|| format!("Give the text on stdin or in --{}.", kebab(field)))
 }
 
-/// Returns an argument as a flag; a positional one can be given so too.
+/// Returns an argument as a flag; positional ones also have a flag form.
 fn flag_of(argument: &Arg) -> Option<String> {
     if argument.is_positional() {
         return None;

@@ -156,7 +156,7 @@ impl<'a> LbxClient<'a> {
     /// in it is replaced.
     ///
     /// # Errors
-    /// Where there is no such file, or it is too large.
+    /// Fails if there is no such file, or it is too large.
     pub fn peek(&self, path: &str) -> Result<String, Error> {
         let workspace = (self.open)()?;
         let place = workspace.resolve(Path::new(path))?;
@@ -172,7 +172,7 @@ impl<'a> LbxClient<'a> {
     /// Returns the real absolute path of what stands at `path`.
     ///
     /// # Errors
-    /// Where the path cannot be resolved.
+    /// Fails if the path cannot be resolved.
     pub fn real(&self, path: &str) -> Result<PathBuf, Error> {
         let workspace = (self.open)()?;
         let place = workspace.resolve(Path::new(path))?;
@@ -182,7 +182,7 @@ impl<'a> LbxClient<'a> {
     /// Returns what is known of the file or folder at `path`.
     ///
     /// # Errors
-    /// `not_found`, or where the path cannot be resolved.
+    /// Returns `not_found`, or where the path cannot be resolved.
     pub fn facts(&self, path: &str) -> Result<Facts, Error> {
         let workspace = (self.open)()?;
         let place = workspace.resolve(Path::new(path))?;
@@ -206,7 +206,7 @@ impl<'a> LbxClient<'a> {
     /// Returns the bytes of a file as it was in a snapshot.
     ///
     /// # Errors
-    /// `not_found` where there is no such snapshot, or no such file in it.
+    /// Returns `not_found` if there is no such snapshot, or no such file in it.
     pub fn file_in_snapshot(&self, id: &str, path: &Path) -> Result<Vec<u8>, Error> {
         let mut found = None;
         let entry = entry_of::<log::Log>();
@@ -224,7 +224,7 @@ impl<'a> LbxClient<'a> {
     /// `path` as an absolute path without `.`, from where relative paths count.
     ///
     /// # Errors
-    /// Where the workspace cannot be opened.
+    /// Fails if the workspace cannot be opened.
     pub fn absolute(&self, path: &str) -> Result<PathBuf, Error> {
         Ok(self.base()?.join(path).components().collect())
     }
@@ -232,7 +232,7 @@ impl<'a> LbxClient<'a> {
     /// Returns the absolute path from which relative ones count.
     ///
     /// # Errors
-    /// Where the workspace cannot be opened.
+    /// Fails if the workspace cannot be opened.
     pub fn base(&self) -> Result<PathBuf, Error> {
         let workspace = (self.open)()?;
         let base =
@@ -243,7 +243,7 @@ impl<'a> LbxClient<'a> {
     /// Returns the absolute path of the workspace root.
     ///
     /// # Errors
-    /// Where the workspace cannot be opened.
+    /// Fails if the workspace cannot be opened.
     pub fn root(&self) -> Result<PathBuf, Error> {
         Ok((self.open)()?.root().to_owned())
     }
@@ -251,7 +251,7 @@ impl<'a> LbxClient<'a> {
     /// Returns bytes that an answer has where nobody says.
     ///
     /// # Errors
-    /// Where the workspace cannot be opened, or its policy is not as it should be.
+    /// Fails if the workspace cannot be opened, or its policy is not as it should be.
     pub fn max_bytes(&self) -> Result<usize, Error> {
         Ok(Policy::load(&(self.open)()?, &self.options.policy)?.max_bytes())
     }
@@ -259,7 +259,7 @@ impl<'a> LbxClient<'a> {
     /// Returns the size of what stands at `path`, in bytes; 0 where there is nothing.
     ///
     /// # Errors
-    /// Where the path cannot be resolved.
+    /// Fails if the path cannot be resolved.
     pub fn size_of(&self, path: &str) -> Result<u64, Error> {
         let place = (self.open)()?.resolve(Path::new(path))?;
         Ok(place.stat().map_or(0, fs::size_of))
@@ -268,7 +268,7 @@ impl<'a> LbxClient<'a> {
     /// Returns true if anything stands at `path`.
     ///
     /// # Errors
-    /// Where the path cannot be resolved.
+    /// Fails if the path cannot be resolved.
     pub fn exists(&self, path: &str) -> Result<bool, Error> {
         Ok((self.open)()?.resolve(Path::new(path))?.stat().is_some())
     }
@@ -276,7 +276,7 @@ impl<'a> LbxClient<'a> {
     /// Returns true if a folder stands at `path`.
     ///
     /// # Errors
-    /// Where the path cannot be resolved.
+    /// Fails if the path cannot be resolved.
     pub fn is_folder(&self, path: &str) -> Result<bool, Error> {
         let place = (self.open)()?.resolve(Path::new(path))?;
         Ok(place.stat().is_some_and(fs::is_folder))
@@ -424,7 +424,7 @@ pub(super) fn counted(count: u64, noun: &str, plural: &str) -> String {
 /// Returns the lines of a file round its first changed place, numbered as `cat -n` does.
 ///
 /// # Errors
-/// Where the file cannot be read again.
+/// Fails if the file cannot be read again.
 pub(super) fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
     let start = changed.0.saturating_sub(SNIPPET_CONTEXT).max(1);
     let end = changed.1.max(changed.0).saturating_add(SNIPPET_CONTEXT);
@@ -482,7 +482,7 @@ pub(super) fn tree(
 /// Globs that match a path or any part of it, as `ignore` lists of these families do.
 ///
 /// # Errors
-/// `invalid_request` for a pattern that is not a glob.
+/// Returns `invalid_request` for a pattern that is not a glob.
 pub(super) fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
     let forms = patterns.iter().flat_map(|pattern| {
         let bare = pattern.trim_end_matches('/');
@@ -494,7 +494,7 @@ pub(super) fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
 /// Globs that match a whole path, seen from a folder; `*` stays within a name.
 ///
 /// # Errors
-/// `invalid_request` for a pattern that is not a glob.
+/// Returns `invalid_request` for a pattern that is not a glob.
 pub(super) fn relative_globs(patterns: impl IntoIterator<Item = String>) -> Result<globset::GlobSet, Error> {
     glob_set(patterns.into_iter().map(|pattern| (pattern.clone(), pattern)), true)
 }

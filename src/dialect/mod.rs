@@ -38,7 +38,7 @@ pub const DIALECTS: &[Dialect] = &[
 /// Returns the dialect that the options name; `None` for lbx's own tools.
 ///
 /// # Errors
-/// `invalid_request` where there is no such dialect.
+/// Returns `invalid_request` if there is no such dialect.
 pub fn chosen(name: Option<&str>) -> Result<Option<&'static Dialect>, Error> {
     let Some(name) = name.filter(|name| *name != "lbx") else { return Ok(None) };
     find(name).map(Some).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What is wrong with a request, in words that name the field.
+//! Messages for invalid requests, which name the field.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,13 +9,12 @@ use serde_json::{Map, Value};
 use super::schema::{HIDDEN, plausible_fields};
 use crate::error::Error;
 
-/// Returns what clap has to say of a request, as a refusal. What it suggests is left out: it knows spellings, and not
-/// what is meant.
+/// Converts a clap error to an lbx error. Drops the suggestions of clap: they compare spellings and ignore the meaning.
 #[must_use]
 pub fn flag_error(error: &clap::Error) -> Error {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    // The first paragraph says what is wrong; usage and tips follow.
+    // The first paragraph states the error; usage and tips follow.
     let message =
         text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let message = message.replace("invalid digit found in string", "expected a whole number");
@@ -28,18 +27,18 @@ pub fn flag_error(error: &clap::Error) -> Error {
         .on_command_line("`lbx TOOL --help` lists them; a request may also be given as --json '{…}'.")
 }
 
-/// Returns the field that a request by flags lacks, where that is what clap says.
+/// Returns the field that is missing in a request by flags, if that is the clap error.
 fn missing_field<'m>(error: &clap::Error, message: &'m str) -> Option<&'m str> {
     let is_missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
     message.rsplit_once("was not provided: ").map(|(_, field)| field).filter(|_| is_missing)
 }
 
-/// Returns a field's name with that of the object it is in.
+/// Returns the name of a field after the path of its object.
 pub(super) fn joined(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Returns the refusal of a field that there is not.
+/// Returns the error for an unknown field.
 pub(super) fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
     let names: Vec<&str> = fields
         .iter()
@@ -54,7 +53,7 @@ pub(super) fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
         .detail("field", field)
 }
 
-/// Returns the refusal of a value that is none of those allowed.
+/// Returns the error for a value that is not allowed.
 pub(super) fn not_among(value: &Value, allowed: &[Value], path: &str) -> Error {
     let names: Vec<String> =
         allowed.iter().filter_map(Value::as_str).map(|name| format!("\"{name}\"")).collect();
@@ -62,7 +61,7 @@ pub(super) fn not_among(value: &Value, allowed: &[Value], path: &str) -> Error {
         .detail("field", path)
 }
 
-/// Returns the refusal of a value of the wrong type.
+/// Returns the error for a value of the wrong type.
 pub(super) fn wrong_type(value: &Value, schema: &Value, path: &str) -> Error {
     let (expected, got) = (describe(schema), shortened(value));
     if path.is_empty() {
@@ -73,14 +72,14 @@ pub(super) fn wrong_type(value: &Value, schema: &Value, path: &str) -> Error {
         .detail("expected", expected)
 }
 
-/// Returns what a field of this schema takes, in words, where it takes whole numbers.
+/// Returns a description of the values that a field takes, if its schema takes whole numbers.
 #[must_use]
 pub fn number_of(field: &str, schema: &Value) -> Option<String> {
     let schema = schema.get("properties")?.get(field)?;
     schema.get("type").is_some_and(|kind| kind == "integer").then(|| describe(schema))
 }
 
-/// Returns what a schema wants, in words.
+/// Returns a description of the values that a schema takes.
 pub(super) fn describe(schema: &Value) -> String {
     let of = |kind: &str| match kind {
         "integer" => {
@@ -108,21 +107,21 @@ pub(super) fn describe(schema: &Value) -> String {
     }
 }
 
-/// Returns a value for a message, cut where it is long.
+/// Returns a value for a message, cut if it is long.
 #[must_use]
 pub fn shortened(value: &Value) -> String {
     const CHARACTERS_MAX: usize = 60;
     cut(&value.to_string(), CHARACTERS_MAX).into_owned()
 }
 
-/// Returns what a caller wrote, as a message repeats it: cut where it is long.
+/// Returns the caller's text for a message, cut if it is long.
 #[must_use]
 pub fn quoted(text: &str) -> Cow<'_, str> {
     const CHARACTERS_MAX: usize = 200;
     cut(text, CHARACTERS_MAX)
 }
 
-/// Returns the beginning of a text, with a sign where it goes on.
+/// Returns the start of a text, with a mark if it continues.
 pub(super) fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(characters_max) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
@@ -130,10 +129,10 @@ pub(super) fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
     }
 }
 
-/// Reads one JSON text in which no object has a key twice.
+/// Reads one JSON text; rejects duplicate keys.
 ///
 /// # Errors
-/// `invalid_request` with line and column.
+/// Returns `invalid_request` with line and column.
 pub fn read_json(text: &[u8]) -> Result<Value, Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Strict.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
@@ -144,7 +143,7 @@ pub fn read_json(text: &[u8]) -> Result<Value, Error> {
     })
 }
 
-/// Builds a [`Value`] and refuses a key that comes twice.
+/// Builds a [`Value`] and rejects duplicate keys.
 struct Strict;
 
 impl<'de> DeserializeSeed<'de> for Strict {

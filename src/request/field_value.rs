@@ -1,7 +1,6 @@
-//! From a JSON value to a type, with the field that did not fit.
+//! Conversion from a JSON value to a type; errors name the field.
 //!
-//! A type is offered only what JSON in the form of its schema can hold: an object to a struct, a text to an
-//! enumeration.
+//! A type gets only values that JSON of its schema can have: an object for a struct, a string for an enum.
 
 use std::fmt::{self, Write as _};
 use std::iter::Enumerate;
@@ -15,7 +14,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Value, map};
 
-/// The value of a field, or a whole request.
+/// Value of a field, or a whole request.
 pub struct FieldValue(pub Value);
 
 impl<'de> Deserializer<'de> for FieldValue {
@@ -55,7 +54,7 @@ impl<'de> Deserializer<'de> for FieldValue {
 
     fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, FieldError> {
         match self.0 {
-            // A visitor of a tuple does not see that there is more.
+            // The visitor of a tuple does not notice extra items.
             Value::Array(list) if list.len() > length => {
                 Err(FieldError::invalid_length(list.len(), &visitor))
             }
@@ -70,7 +69,7 @@ impl<'de> Deserializer<'de> for FieldValue {
         visitor: V,
     ) -> Result<V::Value, FieldError> {
         match self.0 {
-            // Derived visitors would take the items for the fields in order.
+            // Derived visitors would read the items as the fields in order.
             Value::Array(_) => Err(FieldError::invalid_type(Unexpected::Seq, &visitor)),
             value => Self(value).deserialize_any(visitor),
         }
@@ -91,7 +90,7 @@ impl<'de> Deserializer<'de> for FieldValue {
     }
 }
 
-/// The items of a list.
+/// Items of a list.
 struct Items(Enumerate<vec::IntoIter<Value>>);
 
 impl<'de> SeqAccess<'de> for Items {
@@ -110,13 +109,13 @@ impl<'de> SeqAccess<'de> for Items {
     }
 }
 
-/// The fields of an object.
+/// Fields of an object.
 struct Fields {
-    /// Those that nobody has asked for yet.
+    /// Fields not read yet.
     rest: map::IntoIter,
-    /// The name of the field that was asked for last.
+    /// Name of the last field read.
     name: String,
-    /// Its value, until that is asked for too.
+    /// Value of that field, until it is read too.
     value: Option<Value>,
 }
 
@@ -137,26 +136,26 @@ impl<'de> MapAccess<'de> for Fields {
     }
 }
 
-/// A step from a value to one that it holds.
+/// Step from a value to a value inside it.
 #[derive(Debug)]
 enum Step {
-    /// To a field of that name.
+    /// Field with this name.
     Field(String),
-    /// To the item of that index.
+    /// Item with this index.
     Item(usize),
 }
 
-/// What a type cannot take, and where it is.
+/// Error of a conversion, and its place.
 #[derive(Debug)]
 pub struct FieldError {
-    /// What is wrong.
+    /// Description of the error.
     message: String,
-    /// The way there, from its end.
+    /// Path to the value, last step first.
     steps: Vec<Step>,
 }
 
 impl FieldError {
-    /// Returns the same error, of a value which that step led to.
+    /// Adds a step at the front of the path of the error.
     fn below(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
@@ -167,7 +166,7 @@ impl FieldError {
     pub fn path(&self) -> String {
         let mut path = String::new();
         for (at, step) in self.steps.iter().rev().enumerate() {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = match step {
                 Step::Field(name) if at == 0 => write!(path, "{name}"),
                 Step::Field(name) => write!(path, ".{name}"),
@@ -197,7 +196,7 @@ impl de::Error for FieldError {
         Self { message: message.to_string(), steps: Vec::new() }
     }
 
-    // In the words of JSON: serde itself has a unit where JSON has null.
+    // Uses JSON terms: serde says unit for null.
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         serde_json::Error::invalid_type(found, expected).into()
     }
@@ -216,17 +215,17 @@ mod tests {
 
     use super::*;
 
-    /// A request with every way to a value.
+    /// Request with every kind of step to a value.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "only read")]
     struct Request {
-        /// A list of pairs.
+        /// List of pairs.
         pairs: Vec<(u8, bool)>,
         /// Numbers by name.
         #[serde(default)]
         numbers: BTreeMap<String, u8>,
-        /// The same again.
+        /// Nested request.
         inner: Option<Box<Self>>,
     }
 

@@ -1,9 +1,8 @@
-//! From JSON to a request, with messages that name the field.
+//! Conversion from JSON to a request; error messages name the field.
 //!
-//! The schema of a request's type says which fields there are, and under which other names models
-//! know them (`x-aliases`); nothing is declared a second time here. Before serde sees a request it
-//! is brought into that schema's form: names folded, numbers and booleans taken from text, a
-//! single item made a list, nulls dropped.
+//! The schema of a request type defines its fields and their aliases (`x-aliases`); nothing is declared twice. Before
+//! serde reads a request, it is converted to the form of that schema: names are normalised, numbers and booleans are
+//! read from strings, a single item becomes a list, and nulls are dropped.
 
 mod field_error;
 mod field_value;
@@ -25,32 +24,32 @@ use field_value::{FieldError, FieldValue};
 use schema::{IGNORED, NOT_ZERO, VALUES, WORDS, field_for};
 pub use schema::{advertised, aliases, answer_schema_of, field_of, plausible, schema_of, snake_case};
 
-/// Size of one request, in bytes.
+/// Largest request, in bytes.
 pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 
-/// Returns a request of type `T` from JSON.
+/// Converts JSON to a request of type `T`.
 ///
 /// # Errors
-/// `invalid_request` that names the field and what was expected.
+/// Returns `invalid_request` that names the field and the expected value.
 pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T, Error> {
     let value = in_known_form(value, TypeId::of::<T>(), schema_of::<T>)?;
     T::deserialize(FieldValue(value)).map_err(unfit)
 }
 
-/// Returns a request in the form of its type's schema.
+/// Converts a request to the form of its type's schema.
 fn in_known_form(value: Value, id: TypeId, schema: fn() -> Value) -> Result<Value, Error> {
     in_form(value, &known_schema(id, schema), "")
 }
 
-/// Returns the refusal of a field that its type cannot take.
+/// Returns the error for a field that its type rejects.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 fn unfit(error: FieldError) -> Error {
     let field = error.path();
     Error::invalid(format!("field `{field}`: {}", cut(&error.to_string(), 1_000))).detail("field", field)
 }
 
-/// Returns the schema of a type, generated once in the life of a process: a server parses thousands of requests, and
-/// generating the schema takes longer than a small read.
+/// Returns the schema of a type, generated once per process: a server parses thousands of requests, and generating the
+/// schema takes longer than a small read.
 fn known_schema(id: TypeId, schema: fn() -> Value) -> Arc<Value> {
     static KNOWN: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
@@ -61,7 +60,7 @@ fn known_schema(id: TypeId, schema: fn() -> Value) -> Arc<Value> {
     })
 }
 
-/// Returns a request, or a part of it, in the form of its schema.
+/// Converts a request, or a part of it, to the form of its schema.
 fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
         let others = schema.get(VALUES).and_then(Value::as_array);
@@ -85,7 +84,7 @@ fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
         Value::Number(number) if takes("integer") && (number.is_u64() || number.is_i64()) => {
             within_range(number.into(), schema, path)
         }
-        // JSON Schema counts 2.0 as an integer, and clients that know only one kind of number send it so.
+        // JSON Schema accepts 2.0 as an integer, and clients with only one number type send it so.
         Value::Number(number)
             if takes("integer")
                 && let Some(whole) = whole_number(&number) =>
@@ -100,7 +99,7 @@ fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     }
 }
 
-/// Returns the items of a list in form.
+/// Converts the items of a list.
 fn list_in_form(list: Vec<Value>, schema: &Value, path: &str) -> Result<Value, Error> {
     let Some(items) = schema.get("items") else {
         return Ok(Value::Array(list));
@@ -109,7 +108,7 @@ fn list_in_form(list: Vec<Value>, schema: &Value, path: &str) -> Result<Value, E
     items.collect::<Result<Vec<_>, _>>().map(Value::Array)
 }
 
-/// A text where the schema may want something else that can be read from it.
+/// Converts a string if the schema wants another type that can be read from it.
 fn text_in_form(
     text: String,
     schema: &Value,
@@ -118,7 +117,7 @@ fn text_in_form(
 ) -> Result<Value, Error> {
     let trimmed = text.trim();
     if takes("array") {
-        // Models encode a list twice now and then; a text alone is a list of one.
+        // Models sometimes encode a list twice; a plain string is a list of one item.
         if trimmed.starts_with('[')
             && let Ok(Value::Array(list)) = read_json(trimmed.as_bytes())
         {
@@ -147,7 +146,7 @@ fn text_in_form(
     Err(wrong_type(&Value::String(text), schema, path))
 }
 
-/// Returns the fields of an object in form, under their own names.
+/// Converts the fields of an object, and replaces aliases by field names.
 fn object_in_form(
     object: Map<String, Value>,
     schema: &Value,
@@ -194,7 +193,7 @@ fn object_in_form(
     Ok(known)
 }
 
-/// Returns true if a field of this name takes a list.
+/// Returns true if the field with this name takes a list.
 fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
     let kind = fields.get(name).and_then(|field| field.get("type"));
     kind.is_some_and(|kind| {
@@ -202,10 +201,10 @@ fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
     })
 }
 
-/// Returns true if a value is how clients that must fill every field say that an optional one is not given: strict
-/// function calling knows no other way.
+/// Returns true if a value means that an optional field is not given. Strict function calling requires every field, so
+/// clients send an empty value.
 fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
-    /// Fields whose text may well be empty: it deletes, or makes an empty file.
+    /// Fields whose text may be empty: it deletes text, or creates an empty file.
     const TEXTS: [&str; 10] = [
         "old_string",
         "new_string",
@@ -225,19 +224,19 @@ fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
             let is_counted = schema.get("minimum").and_then(Value::as_f64).is_some_and(|least| least > 0.0);
             number.as_f64() == Some(0.0) && (is_counted || schema.get(NOT_ZERO).is_some())
         }
-        // An empty map may well say that there is nothing to say of any file.
+        // An empty map is valid: it lists no files.
         Value::Object(_) | Value::Bool(_) | Value::Null => false,
     }
 }
 
-/// Returns the integer that a number such as `2.0` or `1e2` stands for, where a float holds it exactly.
+/// Returns the integer for a number such as `2.0` or `1e2`, if a float can represent it exactly.
 fn whole_number(number: &serde_json::Number) -> Option<i64> {
     let value = number.as_f64().filter(|value| value.fract() == 0.0)?;
-    // `{:.0}` writes a whole float with all its digits; those beyond an i64 do not parse.
+    // `{:.0}` writes all digits of a whole float; values outside the range of i64 do not parse.
     format!("{value:.0}").parse().ok()
 }
 
-/// Refuses a number outside its field's range.
+/// Rejects a number outside the range of its field.
 fn within_range(number: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
     let value = number.as_f64().unwrap_or_default();

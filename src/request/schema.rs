@@ -1,4 +1,4 @@
-//! The schemas of requests and answers, and what they keep beside the standard's own words.
+//! Schemas of requests and responses, and the extra keywords that they use.
 
 use std::borrow::Cow;
 
@@ -8,53 +8,52 @@ use serde_json::{Map, Value};
 
 use crate::text::likeness;
 
-/// Where the schema of a field keeps its other names.
+/// Keyword for the aliases of a field.
 const ALIASES: &str = "x-aliases";
-/// Where it keeps further values that it takes.
+/// Keyword for values that a field also accepts.
 pub(super) const VALUES: &str = "x-values";
-/// What marks a field that is taken, for the sake of habit, and not shown.
+/// Keyword for a field that is accepted out of habit but not shown.
 pub(super) const HIDDEN: &str = "x-hidden";
-/// The names of a schema that are taken, for the sake of habit, and left out: they say nothing here.
+/// Keyword for names that are accepted out of habit and ignored.
 pub(super) const IGNORED: &str = "x-ignored";
-/// Mark of a text that is also taken as a list of words, for a shell to split.
+/// Keyword for a string that may also be given as a list of words, for a shell to split.
 pub(super) const WORDS: &str = "x-words";
 
-/// Mark of a number for which 0 means nothing, though negative numbers mean something.
+/// Keyword for a number for which 0 means not given, though negative numbers have a meaning.
 pub(super) const NOT_ZERO: &str = "x-not-zero";
 
-/// Returns the schema of a request, in one piece, without what a reader does not need.
+/// Returns the schema of a request, without references and without parts that a reader does not need.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
     request_schema(Described::of::<T>())
 }
 
-/// Returns the schema of an answer, in which a field that may be left out is not required.
+/// Returns the schema of a response, in which a field that may be omitted is not required.
 #[must_use]
 pub fn answer_schema_of<T: JsonSchema>() -> Value {
     generate(SchemaSettings::draft2020_12().for_serialize(), Described::of::<T>())
 }
 
-/// What generates the schema of a type. As a value, so that all that is done with it is compiled once and
-/// not once for each type.
+/// Generator of the schema of a type. It is a value, so that its users are compiled once and not once for each type.
 #[derive(Clone, Copy)]
 struct Described {
-    /// The name of the type.
+    /// Name of the type.
     name: fn() -> Cow<'static, str>,
-    /// Its schema.
+    /// Schema of the type.
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl Described {
-    /// Returns the entry of `T`.
+    /// Returns the entry for `T`.
     fn of<T: JsonSchema>() -> Self {
         Self { name: T::schema_name, schema: T::json_schema }
     }
 }
 
-/// [`schema_of`] without the type.
+/// Works as [`schema_of`], without the type parameter.
 fn request_schema(of: Described) -> Value {
     let mut schema = generate(SchemaSettings::draft2020_12(), of);
-    // serde cannot say so of a type that takes in another's fields; here it always holds.
+    // serde cannot express this for a type with flattened fields; here it always applies.
     if let Some(object) = schema.as_object_mut() {
         object.insert("additionalProperties".to_owned(), Value::Bool(false));
     }
@@ -67,7 +66,7 @@ fn generate(settings: SchemaSettings, of: Described) -> Value {
     let mut schema = (of.schema)(&mut generator);
     let object = schema.ensure_object();
     object.entry("title").or_insert_with(|| (of.name)().into());
-    // Only a type that holds itself cannot stand where it is used.
+    // Only a recursive type cannot be inlined.
     let definitions = generator.take_definitions(false);
     if !definitions.is_empty() {
         object.insert("$defs".to_owned(), definitions.into());
@@ -77,9 +76,8 @@ fn generate(settings: SchemaSettings, of: Described) -> Value {
     value
 }
 
-/// Returns a schema as it is shown: without other names and values, without fields that are taken for the sake of
-/// habit, and with one type a field, since some model APIs take no more. What else a field takes is taken all the
-/// same.
+/// Returns a schema as callers see it: without aliases and hidden fields and values, and with one type per field, since
+/// some model APIs accept no more. The hidden forms are still accepted.
 #[must_use]
 pub fn advertised(mut schema: Value) -> Value {
     fn strip(value: &mut Value) {
@@ -107,7 +105,7 @@ pub fn advertised(mut schema: Value) -> Value {
     schema
 }
 
-/// Returns the other names of each field of a schema.
+/// Returns the aliases of each field of a schema.
 pub fn aliases(schema: &Value) -> impl Iterator<Item = (&str, Vec<&str>)> {
     let fields = schema.get("properties").and_then(Value::as_object);
     fields.into_iter().flatten().filter_map(|(name, field)| {
@@ -116,12 +114,12 @@ pub fn aliases(schema: &Value) -> impl Iterator<Item = (&str, Vec<&str>)> {
     })
 }
 
-/// Returns the other names in the schema of one field.
+/// Returns the aliases in the schema of one field.
 pub(super) fn aliases_of(field: &Value) -> impl Iterator<Item = &str> {
     field.get(ALIASES).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Drops formats, titles and nulls from a schema, and makes lists of constants enumerations.
+/// Drops formats, titles and nulls from a schema, and turns lists of constants into enums.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -133,7 +131,7 @@ fn tidy(value: &mut Value) {
     }
 }
 
-/// [`tidy`] for one object of a schema.
+/// Applies [`tidy`] to one object of a schema.
 fn tidy_object(map: &mut Map<String, Value>) {
     if map.get("type").is_some_and(|kind| kind.is_string() || kind.is_array()) {
         map.remove("format");
@@ -167,7 +165,7 @@ fn tidy_object(map: &mut Map<String, Value>) {
     }
 }
 
-/// Adds what `map` does not say itself.
+/// Adds the keys that `map` does not have.
 fn merge(map: &mut Map<String, Value>, other: Value) {
     if let Value::Object(other) = other {
         for (key, value) in other {
@@ -182,8 +180,8 @@ fn constants_of(map: &Map<String, Value>) -> Option<Vec<Value>> {
     choices.iter().map(|choice| choice.get("const").cloned()).collect()
 }
 
-/// Returns the field that a name stands for, by what it is given: a text under a name that is one field's own and
-/// another's alias belongs to the one that takes text.
+/// Returns the field for a name, based on the value: if a name is a field and also the alias of another field, a string
+/// goes to the field that takes text.
 pub(super) fn field_for<'a>(given: &str, value: &Value, fields: &'a Map<String, Value>) -> Option<&'a str> {
     let name = field_named(given, fields).or_else(|| field_joined(given, fields))?;
     let takes_text = |field: &Value| field.get("type").is_some_and(|kind| kind == "string");
@@ -198,26 +196,26 @@ pub(super) fn field_for<'a>(given: &str, value: &Value, fields: &'a Map<String, 
     Some(name)
 }
 
-/// Returns the field that a name stands for: itself, its camelCase spelling, or an alias.
+/// Returns the field for a name: the field itself, its camelCase spelling, or an alias.
 fn field_named<'a>(given: &str, fields: &'a Map<String, Value>) -> Option<&'a str> {
     let snake = snake_case(given);
     find_field(fields, &|name| name == given || name == snake)
 }
 
-/// Returns the field whose name this is without its separators.
+/// Returns the field whose name without separators equals this name.
 fn field_joined<'a>(given: &str, fields: &'a Map<String, Value>) -> Option<&'a str> {
     let joined = snake_case(given).replace('_', "");
     find_field(fields, &|name| name.replace('_', "") == joined)
 }
 
-/// The field with a name, or else an alias, that is meant.
+/// Returns the field whose name matches, or else whose alias matches.
 fn find_field<'a>(fields: &'a Map<String, Value>, is: &dyn Fn(&str) -> bool) -> Option<&'a str> {
     let by_name = fields.keys().find(|name| is(name));
     let by_alias = || fields.iter().find(|(_, field)| aliases_of(field).any(is)).map(|(name, _)| name);
     by_name.or_else(by_alias).map(String::as_str)
 }
 
-/// `camelCase` and `kebab-case` as `snake_case`.
+/// Converts `camelCase` and `kebab-case` to `snake_case`.
 #[must_use]
 pub fn snake_case(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
@@ -234,7 +232,7 @@ pub fn snake_case(name: &str) -> String {
     snake
 }
 
-/// Returns the field that a name stands for in the requests of this schema, itself or an alias.
+/// Returns the field for a name or an alias in the requests of this schema.
 #[must_use]
 pub fn field_of(given: &str, schema: &Value) -> Option<String> {
     let fields = schema.get("properties")?.as_object()?;
@@ -242,7 +240,7 @@ pub fn field_of(given: &str, schema: &Value) -> Option<String> {
     own.or_else(|| field_named(given, fields)).map(str::to_owned)
 }
 
-/// What the words of names from other tools mean here.
+/// Meaning of words in names from other tools.
 const SYNONYMS: [(&str, &str); 10] = [
     ("head", "limit"),
     ("top", "limit"),
@@ -256,19 +254,19 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("dir", "path"),
 ];
 
-/// Returns the fields that an unknown name may stand for, the likeliest first: they share a word with it, or nearly
-/// all letters.
+/// Returns the fields that an unknown name may mean, the most likely first: they share a word with it, or nearly all
+/// letters.
 #[must_use]
 pub fn plausible(given: &str, schema: &Value) -> Vec<String> {
     let fields = schema.get("properties").and_then(Value::as_object);
     fields.map(|fields| plausible_fields(given, fields)).unwrap_or_default()
 }
 
-/// [`plausible`] among the fields of an object.
+/// Applies [`plausible`] to the fields of an object.
 pub(super) fn plausible_fields(given: &str, fields: &Map<String, Value>) -> Vec<String> {
-    /// Letters that a word needs to tell anything.
+    /// Smallest number of letters in a word that is compared.
     const LETTERS_MIN: usize = 3;
-    /// Fields that a refusal offers.
+    /// Largest number of fields that an error suggests.
     const OFFERED_MAX: usize = 3;
     let given = snake_case(given);
     let words: Vec<&str> = given.split('_').filter(|word| word.len() >= LETTERS_MIN).collect();

@@ -73,7 +73,7 @@ impl Tool for Append {
 /// Adds text at one end of a file.
 ///
 /// # Errors
-/// `stale_file` where `expected_sha256` is not that of the file, and whatever a write can meet.
+/// Returns `stale_file` if `expected_sha256` is not that of the file, and whatever a write can meet.
 pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
     /// Tries while other programs change the file between the look at it and the write.
     const TRIES: usize = 100;

@@ -167,7 +167,7 @@ fn line(record: &Value, text: &Text) -> String {
     parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the refusal of a log whose chain is broken.
+/// Returns the error for a log whose chain is broken.
 fn not_whole(broken: &Broken) -> Error {
     let Broken { file, line, message } = broken;
     let message = format!("the audit log is not whole: {file}, line {line}: {message}");

@@ -176,7 +176,7 @@ fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
 /// Decodes a file for changing it.
 ///
 /// # Errors
-/// `unsupported_encoding`.
+/// Returns `unsupported_encoding`.
 pub fn decode(current: &Current) -> Result<Content, Error> {
     let shown = current.place().shown();
     Content::decode(current.bytes().to_vec()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
@@ -185,13 +185,13 @@ pub fn decode(current: &Current) -> Result<Content, Error> {
 /// Returns the same without a copy of its bytes, where they need not be decoded.
 ///
 /// # Errors
-/// `unsupported_encoding`.
+/// Returns `unsupported_encoding`.
 pub fn view(current: &Current) -> Result<View<'_>, Error> {
     let shown = current.place().shown();
     View::of(current.bytes()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
 }
 
-/// Returns the refusal of a file whose encoding could not be written back unchanged.
+/// Returns the error for a file whose encoding could not be written back unchanged.
 #[must_use]
 pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Error {
     Error::new(
@@ -205,7 +205,7 @@ pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Err
 /// have there.
 ///
 /// # Errors
-/// `unsupported_encoding` that names the character.
+/// Returns `unsupported_encoding` that names the character.
 pub fn must_be_encodable(encoding: Encoding, new: &[u8], shown: &str) -> Result<(), Error> {
     if encoding != Encoding::Bytes || new.is_ascii() {
         return Ok(());
@@ -228,7 +228,7 @@ pub fn must_be_encodable(encoding: Encoding, new: &[u8], shown: &str) -> Result<
 /// has that line too.
 ///
 /// # Errors
-/// `invalid_request` that names the line.
+/// Returns `invalid_request` that names the line.
 pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) -> Result<(), Error> {
     let Some((line, text)) = omission::first_omission(new, old) else {
         return Ok(());
@@ -259,7 +259,7 @@ pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
 /// Refuses a file that would be larger than the policy lets one be.
 ///
 /// # Errors
-/// `too_large`.
+/// Returns `too_large`.
 pub fn must_fit(policy: &Policy, shown: &str, bytes: usize) -> Result<(), Error> {
     checked::must_fit(bytes, policy.file_bytes()).map_err(|fault| fault.error(shown))
 }
@@ -267,7 +267,7 @@ pub fn must_fit(policy: &Policy, shown: &str, bytes: usize) -> Result<(), Error>
 /// Refuses a file that must be there and is not.
 ///
 /// # Errors
-/// `not_found`, with near names.
+/// Returns `not_found`, with near names.
 pub fn must_exist(change: &mut Change<'_>, current: &Current) -> Result<(), Error> {
     if current.exists() { Ok(()) } else { Err(change.engine().workspace.not_found(current.place())) }
 }
@@ -285,7 +285,7 @@ impl Refusals {
     /// Keeps the refusal of a file for later.
     ///
     /// # Errors
-    /// `error` if it is about no file, or all refusals once they fill an answer.
+    /// Returns `error` if it is about no file, or all refusals once they fill an answer.
     pub fn keep(&mut self, error: Error) -> Result<(), Error> {
         if error.path().is_none() || error.kind() == ErrorKind::LockTimeout {
             return Err(error);
@@ -301,7 +301,7 @@ impl Refusals {
     /// Ends the call if any file was refused.
     ///
     /// # Errors
-    /// `not_read`, which names all files that were not read, else the first refusal; `details.refused` lists the
+    /// Returns `not_read`, which names all files that were not read, else the first refusal; `details.refused` lists the
     /// others.
     pub fn refuse(mut self) -> Result<(), Error> {
         let paths: Vec<String> = self.unread.iter().filter_map(Error::path).map(str::to_owned).collect();
@@ -338,7 +338,7 @@ fn refusal_json(error: &Error) -> Value {
     json!({ "path": error.path(), "kind": error.kind(), "message": error.message() })
 }
 
-/// Returns the refusal of several files that were not read.
+/// Returns the error for several files that were not read.
 fn all_unread(paths: &[String]) -> Error {
     let shown = paths.get(..PLACES_LISTED).unwrap_or(paths);
     let mut names = shown.join(", ");
@@ -362,7 +362,7 @@ fn all_unread(paths: &[String]) -> Error {
 /// Parses octal permission bits such as `0755`.
 ///
 /// # Errors
-/// `invalid_request` for anything but 0000 to 0777.
+/// Returns `invalid_request` for anything but 0000 to 0777.
 pub fn parse_mode(text: &str) -> Result<u32, Error> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     match u32::from_str_radix(digits, 8) {
@@ -482,7 +482,7 @@ const SHOWN_LINES: u64 = 40;
 /// Bytes of one of them.
 const LINE_BYTES: usize = 400;
 
-/// Returns the refusal of lines that are named by number and are not as they were shown; it has the present lines, which
+/// Returns the error for lines that are named by number and are not as they were shown; it has the present lines, which
 /// count as shown then.
 pub(super) fn lines_not_as_shown(
     change: &mut Change<'_>,

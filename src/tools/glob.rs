@@ -223,7 +223,7 @@ fn folders(empty: &Empty<'_>) -> Option<String> {
         .then(|| format!("no file matches, but a folder does ({}); type dir finds folders", named.join(", ")))
 }
 
-/// Returns the refusal of a walk that did not come to its end.
+/// Returns the error for a walk that did not come to its end.
 #[must_use]
 pub fn ran_out(found: u64) -> Error {
     Error::new(

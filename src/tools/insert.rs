@@ -169,7 +169,7 @@ fn insert(
 /// Returns the text with `lines` after line `line`, and the lines that they are now.
 ///
 /// # Errors
-/// `too_large` where the file at the path that is shown would be.
+/// Returns `too_large` if the file at the path that is shown would be.
 fn inserted(
     content: &Content,
     line: u64,

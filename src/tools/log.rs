@@ -442,7 +442,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Returns the refusal of a `since` that is none of what it may be.
+/// Returns the error for a `since` that is none of what it may be.
 fn unknown_since(store: &Store, text: &str) -> Error {
     if text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return no_snapshot(text, "since", &store.near(text));

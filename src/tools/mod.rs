@@ -76,7 +76,7 @@ pub enum Stdin {
 }
 
 impl Stdin {
-    /// Returns the refusal of a request by flags; where the text is missing that may come on stdin, with how it can
+    /// Returns the error for a request by flags; where the text is missing that may come on stdin, with how it can
     /// be given.
     fn explain(self, error: Error) -> Error {
         match self {
@@ -357,13 +357,13 @@ pub trait Reply {
     /// Writes the whole answer as JSON.
     ///
     /// # Errors
-    /// Where it cannot be JSON, or `out` takes no more.
+    /// Fails if it cannot be JSON, or `out` takes no more.
     fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()>;
 
     /// Returns the data alone.
     ///
     /// # Errors
-    /// `internal` where it cannot be JSON.
+    /// Returns `internal` if it cannot be JSON.
     fn value(&self) -> Result<Value, Error>;
 
     /// The payload alone.

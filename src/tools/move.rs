@@ -117,7 +117,7 @@ impl Tool for Move {
     }
 }
 
-/// Returns the refusal of a place where something stands. A folder there is asked about: `mv` moves into it.
+/// Returns the error for a place where something stands. A folder there is asked about: `mv` moves into it.
 fn occupied(workspace: &Workspace, from: &ResolvedPath, to: &ResolvedPath) -> Error {
     let shown = to.shown();
     let within = from.path().name().filter(|_| to.stat().is_some_and(fs::is_folder));

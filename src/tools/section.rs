@@ -454,7 +454,7 @@ fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<
     }
 }
 
-/// Returns the refusal of a header that there is not, with those that there are.
+/// Returns the error for a header that there is not, with those that there are.
 fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
     let wanted = shortened(header);
     let look_alikes = find::look_alikes(document.text, document.terminator, header);
@@ -482,7 +482,7 @@ fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
         })
 }
 
-/// Returns the refusal of a name that more than one header has.
+/// Returns the error for a name that more than one header has.
 fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]) -> Error {
     let lines: Vec<String> = found
         .iter()
@@ -528,7 +528,7 @@ fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
     found.iter().filter_map(place).collect()
 }
 
-/// Returns the refusal of a text that would change what stands outside its section.
+/// Returns the error for a text that would change what stands outside its section.
 fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
     let error = match refused {
         Refused::Swallows(lost) => {

@@ -347,7 +347,7 @@ fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<St
     }
 }
 
-/// Returns the refusal where the branch has all of it.
+/// Returns the error where the branch has all of it.
 fn nothing_missing(session: &str, branch: &str) -> Error {
     let why = format!("{branch} already has everything that session {session} changed");
     Error::new(ErrorKind::NotFound, why).suggest("`diff` shows what the session changed.")
@@ -434,7 +434,7 @@ fn message_of(request: &SquashRequest) -> String {
     }
 }
 
-/// Returns the refusal of changes that do not fit on the branch.
+/// Returns the error for changes that do not fit on the branch.
 fn conflict(branch: &str, conflicts: &[Overlap]) -> Error {
     let name = |overlap: &Overlap| escaped::name(&String::from_utf8_lossy(&overlap.path)).into_owned();
     let first = conflicts.first().map(|first| format!("{}: {}", name(first), first.why)).unwrap_or_default();

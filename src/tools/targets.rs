@@ -63,7 +63,7 @@ pub enum PathOrRevisions {
 /// Returns what `path` names: what is there, else a revision, else what once was there.
 ///
 /// # Errors
-/// `not_found` for what is none of these.
+/// Returns `not_found` for what is none of these.
 pub fn path_or_revision(engine: &Engine, store: &Store, path: &Path) -> Result<PathOrRevisions, Error> {
     let place = engine.workspace.resolve(path);
     if place.as_ref().is_ok_and(|place| place.stat().is_some()) {
@@ -82,7 +82,7 @@ pub fn path_or_revision(engine: &Engine, store: &Store, path: &Path) -> Result<P
 /// Refuses a path at which nothing is and never was, as far as the snapshots know.
 ///
 /// # Errors
-/// `not_found` with near names.
+/// Returns `not_found` with near names.
 pub fn path_must_be_known(
     engine: &Engine,
     store: Option<&Store>,
@@ -172,7 +172,7 @@ impl Revisions {
 /// Returns the commit that a request names.
 ///
 /// # Errors
-/// `not_found` with near snapshots, or where the repository cannot be read.
+/// Returns `not_found` with near snapshots, or where the repository cannot be read.
 pub fn commit_named(store: &Store, name: &str, field: &str) -> Result<String, Error> {
     if let Some(id) = store.resolve(name).map_err(|error| unreadable(&error))? {
         return Ok(id);
@@ -180,7 +180,7 @@ pub fn commit_named(store: &Store, name: &str, field: &str) -> Result<String, Er
     Err(no_snapshot(name, field, &store.near(name)))
 }
 
-/// Returns the refusal of a snapshot that there is not.
+/// Returns the error for a snapshot that there is not.
 #[must_use]
 pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
     let error = Error::new(ErrorKind::NotFound, format!("no such snapshot: {name}")).detail("field", field);
@@ -233,7 +233,7 @@ pub fn lost_state(engine: &Engine) -> Option<String> {
 /// Returns the session of that name.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSession, Error> {
     let known = State::find(&engine.workspace)?.and_then(|state| session::peek(&state, session));
     let after = known.and_then(|known| known.after()).map_or(0, |ended| ended.seq);
@@ -243,7 +243,7 @@ pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSessi
 /// Returns the session of the call; it must have changed something.
 ///
 /// # Errors
-/// `not_found`, with the sessions that have.
+/// Returns `not_found`, with the sessions that have.
 pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
     let chosen = session_named(engine, engine.session())?;
     let has_changed =
@@ -254,7 +254,7 @@ pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, 
 /// Returns the session of the call, else the one that changed something last: for calls that only look.
 ///
 /// # Errors
-/// `not_found` where none has.
+/// Returns `not_found` if none has.
 pub fn current_or_newest_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
     match current_session(engine, store) {
         Err(error) if engine.named_session().is_some() => Err(error),
@@ -271,7 +271,7 @@ pub fn current_or_newest_session(engine: &Engine, store: &Store) -> Result<Chose
 /// Returns the sessions that changed something, the one that did so last first.
 ///
 /// # Errors
-/// Where the snapshots cannot be read.
+/// Fails if the snapshots cannot be read.
 pub fn all_sessions(store: &Store) -> Result<Vec<String>, Error> {
     store.sessions().map_err(|error| unreadable(&error))
 }
@@ -279,7 +279,7 @@ pub fn all_sessions(store: &Store) -> Result<Vec<String>, Error> {
 /// Refuses a session of which nothing is known here: neither state nor snapshot.
 ///
 /// # Errors
-/// `not_found`, with the nearest names, else the newest.
+/// Returns `not_found`, with the nearest names, else the newest.
 pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(), Error> {
     let state = State::find(&engine.workspace)?;
     let listed = state.as_ref().map(session::list).transpose()?.unwrap_or_default();
@@ -315,7 +315,7 @@ pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(),
         .detail("near", near))
 }
 
-/// Returns the refusal of a session that changed nothing.
+/// Returns the error for a session that changed nothing.
 fn has_changed_nothing(store: &Store, session: &str) -> Result<Error, Error> {
     let mut others = all_sessions(store)?;
     others.retain(|other| other != session);

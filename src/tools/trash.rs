@@ -416,7 +416,7 @@ fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry,
     }
 }
 
-/// Returns the refusal of an entry that there is not, with the newest that there are.
+/// Returns the error for an entry that there is not, with the newest that there are.
 fn missing(name: &str, entries: &[TrashEntry], change: &mut Change<'_>) -> Error {
     /// Entries named.
     const NAMED: usize = 3;

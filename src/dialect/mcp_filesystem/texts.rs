@@ -88,7 +88,7 @@ impl Node {
     /// Returns what it holds, as JSON over several lines.
     ///
     /// # Errors
-    /// `internal` where it cannot be JSON.
+    /// Returns `internal` if it cannot be JSON.
     pub fn children_as_json(&self) -> Result<String, Error> {
         let children = self.children.as_deref().unwrap_or_default();
         serde_json::to_string_pretty(children)
@@ -139,7 +139,7 @@ pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
 /// API refuse the whole conversation; the name decides about all else, as in the reference server.
 ///
 /// # Errors
-/// `binary_file` of a file that is named as an image and is none.
+/// Returns `binary_file` of a file that is named as an image and is none.
 pub fn mime_of(path: &str, base64: &str) -> Result<&'static str, Error> {
     /// Characters that hold all by which types are known.
     const START: usize = 4096;

@@ -354,7 +354,7 @@ impl Window {
 /// Revisions come first, as under git: `A`, `A B`, `A..B`, each perhaps with paths behind.
 ///
 /// # Errors
-/// `not_found` for what is neither path nor revision, `invalid_request` for revisions too many.
+/// Returns `not_found` for what is neither path nor revision, `invalid_request` for revisions too many.
 pub fn settled(
     engine: &Engine,
     store: &Store,
@@ -396,7 +396,7 @@ pub fn settled(
 /// Adds the diff of one file.
 ///
 /// # Errors
-/// Where a version cannot be read.
+/// Fails if a version cannot be read.
 pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
     let read = |side: &Option<(Vec<u8>, Version)>| {
         let read = |(path, version): &(Vec<u8>, Version)| {

@@ -90,7 +90,7 @@ impl<'a> Miss<'a> {
         }
     }
 
-    /// Returns the refusal, of the file at the path that is shown.
+    /// Returns the error, of the file at the path that is shown.
     pub fn error(&self, shown: &str) -> Error {
         let (named, body) = (self.named, &*self.body);
         let between = |lines: LineSpan| format!("lines {} to {}", lines.first, lines.last);
@@ -179,7 +179,7 @@ pub struct Text<'t> {
 }
 
 impl Text<'_> {
-    /// Returns the refusal.
+    /// Returns the error.
     pub fn error(&self, missed: &Missed, scope: &Range<usize>) -> Error {
         match missed {
             Missed::TooMany(tier, places) => self.ambiguous(*tier, places),
@@ -189,7 +189,7 @@ impl Text<'_> {
         }
     }
 
-    /// Returns the refusal of an edit whose old text is nowhere.
+    /// Returns the error for an edit whose old text is nowhere.
     fn no_match(&self, scope: &Range<usize>, outside: &[Range<usize>]) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         let message =
@@ -267,7 +267,7 @@ impl Text<'_> {
         Some((hint, listed(self.body, places)))
     }
 
-    /// Returns the refusal of a text that stands in another number of places than it may.
+    /// Returns the error for a text that stands in another number of places than it may.
     fn ambiguous(&self, tier: Option<Tier>, tally: &Tally) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         // Those that overlap cannot be replaced together; but where one alone could be, none is the one.
@@ -308,7 +308,7 @@ impl Text<'_> {
         }
     }
 
-    /// Returns the refusal of a place by a number that is too high.
+    /// Returns the error for a place by a number that is too high.
     fn too_few(&self, tally: &Tally) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         let (places, count) = (&tally.first_apart, tally.apart);
@@ -326,7 +326,7 @@ impl Text<'_> {
             .detail("places", listed(body, places))
     }
 
-    /// Returns the refusal of a new text that cannot be brought into the file's form.
+    /// Returns the error for a new text that cannot be brought into the file's form.
     fn unfit(&self, tier: Tier, place: &Range<usize>, why: &str) -> Error {
         let Self { body, shown, .. } = *self;
         let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
@@ -436,7 +436,7 @@ pub struct Shas {
     pub actual: Sha256,
 }
 
-/// Returns the refusal of lines whose bytes are not those named.
+/// Returns the error for lines whose bytes are not those named.
 pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
     let message = format!("{lines} of {shown} do not have this range_sha256");
     let text = String::from_utf8_lossy(there);
@@ -455,7 +455,7 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
         .detail("content", text)
 }
 
-/// Returns the refusal of a sketch.
+/// Returns the error for a sketch.
 pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
     let named = |part: &Which| {
         let (first, last) = part.lines;
@@ -539,7 +539,7 @@ const FILES_MAX: usize = 20;
 /// The largest file that is looked into, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Returns the refusal of edits that miss, with what is known beyond the file's present text.
+/// Returns the error for edits that miss, with what is known beyond the file's present text.
 pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) -> Error {
     let error = miss.error(current.place().shown());
     let Some(old) = miss.missing_text() else { return error };

@@ -316,7 +316,7 @@ fn with_others(error: Error, others: &[usize]) -> Error {
         .detail("also_missing", others.to_vec())
 }
 
-/// Returns the refusal of a stale file.
+/// Returns the error for a stale file.
 fn current_stale(change: &Change<'_>, current: &Current, request: &Request) -> Error {
     let mark = change.mark(current.place().path()).map(|mark| mark.sha256);
     match request.expected_sha256.or(mark) {

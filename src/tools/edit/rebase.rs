@@ -83,7 +83,7 @@ pub struct Placed {
 /// Finds the lines that edits name by number.
 ///
 /// # Errors
-/// `not_read` of lines that were never shown, `stale_file` of those that changed; either shows the present lines, which
+/// Returns `not_read` of lines that were never shown, `stale_file` of those that changed; either shows the present lines, which
 /// count as shown then.
 pub fn placed(
     change: &mut Change<'_>,
@@ -121,7 +121,7 @@ pub fn placed(
 /// Refuses new lines that repeat the one just outside their range, as a brace that is closed twice.
 ///
 /// # Errors
-/// `invalid_request`, with both lines.
+/// Returns `invalid_request`, with both lines.
 pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Result<(), Error> {
     if !steps.iter().any(EditStep::is_by_number) {
         return Ok(());

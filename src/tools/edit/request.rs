@@ -141,7 +141,7 @@ impl Request {
     /// Returns the edits, in order.
     ///
     /// # Errors
-    /// `invalid_request`.
+    /// Returns `invalid_request`.
     pub fn steps(&self, engine: &Engine) -> Result<Vec<EditStep>, Error> {
         let default = engine.policy().match_default();
         if let Some(sketch) = self.sketch()? {
@@ -309,7 +309,7 @@ impl Request {
     /// Returns the files, in order.
     ///
     /// # Errors
-    /// `invalid_request`.
+    /// Returns `invalid_request`.
     pub fn files(&self) -> Result<Vec<&PathBuf>, Error> {
         let files: Vec<&PathBuf> = self.path.iter().chain(self.paths.iter().flatten()).collect();
         if files.is_empty() {

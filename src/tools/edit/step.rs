@@ -58,7 +58,7 @@ impl EditStep {
     /// Checks an edit; `flexible` is how it matches where it does not say.
     ///
     /// # Errors
-    /// `invalid_request` where there is nothing to find or to change, or where fields contradict.
+    /// Returns `invalid_request` if there is nothing to find or to change, or where fields contradict.
     pub fn new(item: EditItem, number: Option<(usize, usize)>, flexible: bool) -> Result<Self, Error> {
         let named = Named(number);
         let lines = item.lines(named)?;
@@ -90,7 +90,7 @@ impl EditStep {
     /// Returns a sketch of all the file, or of some of its lines.
     ///
     /// # Errors
-    /// `invalid_request` for lines that there cannot be.
+    /// Returns `invalid_request` for lines that there cannot be.
     pub fn of_sketch(item: &EditItem, sketch: String) -> Result<Self, Error> {
         let lines = item.lines(Named(None))?;
         if item.range_sha256.is_some() && lines.is_none() {
@@ -184,7 +184,7 @@ impl EditItem {
     /// Returns the lines to which it is narrowed.
     ///
     /// # Errors
-    /// `invalid_request` for lines that there cannot be.
+    /// Returns `invalid_request` for lines that there cannot be.
     pub fn lines(&self, named: Named) -> Result<Option<LineSpan>, Error> {
         for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
             if value == Some(0) {
@@ -207,7 +207,7 @@ impl EditItem {
     /// Returns which of several places are meant.
     ///
     /// # Errors
-    /// `invalid_request` where that is said in two ways.
+    /// Returns `invalid_request` if that is said in two ways.
     pub fn count(&self, named: Named) -> Result<Count, Error> {
         match (self.replace_all, self.expected_replacements, self.occurrence) {
             (_, Some(0), _) => {

@@ -156,7 +156,7 @@ impl Response {
     }
 }
 
-/// Returns the refusal of a search that did not come to its end.
+/// Returns the error for a search that did not come to its end.
 fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
     let how = if control.is_cancelled() { "was cancelled" } else { "ran out of time" };
     Error::new(

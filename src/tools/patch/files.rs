@@ -47,7 +47,7 @@ impl<'e> Files<'e> {
     /// Returns the files of a patch, none looked at yet.
     ///
     /// # Errors
-    /// `invalid_request` where an expectation is none.
+    /// Returns `invalid_request` if an expectation is none.
     pub fn new(change: Change<'e>, whole: Whole, expected: Option<&ExpectedByPath>) -> Result<Self, Error> {
         let parsed = |(path, sha256): (&String, &String)| Ok((path.clone(), parse_expected(path, sha256)?));
         let stated = expected.map(|ExpectedByPath(map)| map.iter().map(parsed).collect()).transpose()?;
@@ -78,7 +78,7 @@ impl<'e> Files<'e> {
     /// Returns true if this session has applied the same patch before, and nothing has changed since.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the OS error.
     pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
         self.change.is_repeated(request)
     }
@@ -106,7 +106,7 @@ impl<'e> Files<'e> {
     /// Returns the outcome of a patch that is known to stand, though its hunks alone do not tell.
     ///
     /// # Errors
-    /// `invalid_request` where its paths cannot be settled.
+    /// Returns `invalid_request` if its paths cannot be settled.
     pub fn all_applied(patch: &Patch<'_>, options: &PlanOptions) -> Result<Vec<FileOutcome>, Error> {
         let path_of = |file: &FilePatch<'_>| {
             let paths = file.paths(options.strip)?;
@@ -233,7 +233,7 @@ impl<'e> Files<'e> {
     /// Refuses expectations of files that the patch does not touch.
     ///
     /// # Errors
-    /// `invalid_request`.
+    /// Returns `invalid_request`.
     pub fn check_expected(&mut self) -> Result<(), Error> {
         self.settle_expected()?;
         if self.expected.is_none() {
@@ -475,7 +475,7 @@ impl<'e> Files<'e> {
     /// leads out of the workspace.
     ///
     /// # Errors
-    /// `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
+    /// Returns `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
     pub fn check_result(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
         let mut result = ResultingTree::default();
         for outcome in outcomes {
@@ -554,7 +554,7 @@ fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
 /// Returns the new bytes of a file, in the encoding that it has.
 ///
 /// # Errors
-/// `too_large` for the file at `shown`, before it is encoded.
+/// Returns `too_large` for the file at `shown`, before it is encoded.
 fn encoded(
     (outcome, after): (&FileOutcome, Vec<u8>),
     current: &Current,

@@ -151,7 +151,7 @@ impl std::fmt::Display for FilePatched {
 /// Applies a patch, whole or not at all; `proof` counts where the policy says nothing of it.
 ///
 /// # Errors
-/// `patch_invalid`, `patch_conflict`, `already_exists`, `not_found`, the gate's and the paths'.
+/// Returns `patch_invalid`, `patch_conflict`, `already_exists`, `not_found`, the gate's and the paths'.
 pub fn run(
     engine: &mut Engine,
     tool: &'static str,

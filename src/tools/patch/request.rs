@@ -184,7 +184,7 @@ impl std::str::FromStr for ExpectedByPath {
 /// Refusals listed in an answer.
 const LISTED: usize = 20;
 
-/// Returns the refusal of a text that is not a patch.
+/// Returns the error for a text that is not a patch.
 #[must_use]
 pub fn invalid(error: &ParseError) -> Error {
     Error::new(ErrorKind::PatchInvalid, format!("line {} of the patch: {}", error.line, error.message))
@@ -197,7 +197,7 @@ pub fn may_be_staleness(refusal: &Refusal) -> bool {
     matches!(&refusal.reason, RefusalReason::Conflict(conflict) if conflict.fault().is_none())
 }
 
-/// Returns the refusal of a patch, with everything that is wrong with it.
+/// Returns the error for a patch, with everything that is wrong with it.
 #[must_use]
 pub fn refused(refusals: &[Refusal]) -> Error {
     let Some(first) = refusals.first() else {

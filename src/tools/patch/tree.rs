@@ -30,7 +30,7 @@ impl ResultingTree {
     /// Checks that no file is a folder too, and that no symlink leads out.
     ///
     /// # Errors
-    /// `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
+    /// Returns `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
     pub fn check(&self, workspace: &Workspace) -> Result<(), Error> {
         for path in self.files.iter().chain(self.links.keys()) {
             let above = ancestors(path).find(|above| self.stands(above));
@@ -183,7 +183,7 @@ fn follow(
 /// itself are added to `folders`, innermost first.
 ///
 /// # Errors
-/// The system's.
+/// Returns the OS error.
 pub fn emptied(
     workspace: &Workspace,
     folder: &WorkspacePath,

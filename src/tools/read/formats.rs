@@ -128,7 +128,7 @@ impl Binary {
         Ok(Self { mime, pixels, magic, size })
     }
 
-    /// Returns the refusal to show it as text.
+    /// Returns the error to show it as text.
     fn refused(&self, shown: &str) -> Error {
         let pixels =
             self.pixels.map_or_else(String::new, |(width, height)| format!(", {width}x{height} pixels"));
@@ -168,7 +168,7 @@ pub struct CellRange {
 /// not what stands in them.
 ///
 /// # Errors
-/// `invalid_request` for what is no notebook, or where there is no such cell.
+/// Returns `invalid_request` for what is no notebook, or where there is no such cell.
 pub fn read_notebook(
     engine: &mut Engine,
     place: &ResolvedPath,

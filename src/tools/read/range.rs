@@ -58,7 +58,7 @@ impl Span {
     /// Returns the lines in a file of `total` lines.
     ///
     /// # Errors
-    /// `invalid_request` where they end before they begin.
+    /// Returns `invalid_request` if they end before they begin.
     pub fn resolve(&self, total: u64, extent: Extent) -> Result<SliceBounds, Error> {
         let from_start = |line: i64| match u64::try_from(line) {
             Ok(line) => line,
@@ -200,7 +200,7 @@ impl Request {
     /// Returns what of the file is wanted.
     ///
     /// # Errors
-    /// `invalid_request` where fields contradict each other.
+    /// Returns `invalid_request` if fields contradict each other.
     pub(super) fn selection(&self, policy: &Policy) -> Result<Selection, Error> {
         self.check_lines()?;
         let lines_max = match self.limit.unwrap_or(policy.number(Key::ReadLimit)) {
@@ -236,7 +236,7 @@ impl Request {
     /// Puts the first and the last line of `view_range` into the fields of their own.
     ///
     /// # Errors
-    /// `invalid_request` where it is not a pair, or those fields are given too.
+    /// Returns `invalid_request` if it is not a pair, or those fields are given too.
     pub(super) fn take_view_range(&mut self) -> Result<(), Error> {
         let Some(pair) = self.view_range.take() else {
             return Ok(());

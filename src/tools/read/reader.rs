@@ -414,7 +414,7 @@ fn refused(path: &Path, error: &Error) -> FileOrRefusal {
     FileOrRefusal::Refused { path: path.display().to_string(), error }
 }
 
-/// Returns the refusal of a request of which no file could be read.
+/// Returns the error for a request of which no file could be read.
 fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error {
     if files.len() + not_read == 1 {
         return first;
