@@ -236,7 +236,7 @@ pub fn reader(options: &Options) -> Reader {
     }
 }
 
-/// Shows a text in the user's pager; returns false if there is none, and nothing was shown.
+/// Shows a text in the user's pager; returns false, and shows nothing, if there is no pager.
 #[must_use]
 pub fn page(text: &[u8]) -> bool {
     let pager = variable("LBX_PAGER").or_else(|| variable("PAGER")).unwrap_or_else(|| "less".to_owned());

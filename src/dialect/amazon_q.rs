@@ -1,7 +1,7 @@
-//! `q`: `fs_read` and `fs_write` as Amazon Q names them.
+//! `q`: `fs_read` and `fs_write`, with the names of Amazon Q.
 //!
-//! Where lbx is stricter: `create` does not overwrite a file that was not read, and `str_replace` and
-//! `insert` want a file that is as it was read. No newline is added at the end of a file.
+//! lbx is stricter: `create` does not overwrite a file that was not read, and `str_replace` and `insert` need a file
+//! that has not changed since the read. No newline is added at the end of a file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -46,7 +46,7 @@ pub const Q: Dialect = Dialect {
     ],
 };
 
-/// Words an error as these tools do.
+/// Returns the error text in the form of these tools.
 fn error_text(failure: &Failure<'_>) -> String {
     match failure.error.kind() {
         ErrorKind::NoMatch => {
@@ -60,7 +60,7 @@ fn error_text(failure: &Failure<'_>) -> String {
     }
 }
 
-/// How an operation reads.
+/// Kind of a read operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 enum Mode {
     /// Lines of a file
@@ -73,7 +73,7 @@ enum Mode {
     Image,
 }
 
-/// One thing to read.
+/// One read operation.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Operation {
@@ -81,7 +81,7 @@ struct Operation {
     mode: Mode,
     /// The file or directory
     path: Option<String>,
-    /// The first line, from 1, or from the end where negative
+    /// The first line, from 1; negative counts from the end
     start_line: Option<i64>,
     /// The last line; -1 is the end of the file
     end_line: Option<i64>,
@@ -100,7 +100,7 @@ struct Operation {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["summary"]))]
 struct FsReadRequest {
-    /// What to read
+    /// Read operations
     operations: Vec<Operation>,
 }
 
@@ -116,7 +116,7 @@ fn fs_read(lbx: &mut LbxClient<'_>, request: FsReadRequest) -> Result<ToolOutput
     Ok(ToolOutput { text: texts.join("\n\n"), images, ..ToolOutput::default() })
 }
 
-/// Carries out one operation.
+/// Runs one operation.
 fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>) -> Result<String, Error> {
     if operation.mode == Mode::Image {
         for path in operation.image_paths.iter().flatten() {
@@ -193,7 +193,7 @@ fn found(found: &Value) -> Value {
     json!({ "line_number": number(found, "line"), "context": lines.join("\n") })
 }
 
-/// What `fs_write` does.
+/// Operation of `fs_write`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Command {
@@ -211,7 +211,7 @@ enum Command {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FsWriteRequest {
-    /// What to do
+    /// Operation to run
     command: Command,
     /// The file
     path: String,
@@ -219,11 +219,11 @@ struct FsWriteRequest {
     file_text: Option<String>,
     /// The text to replace
     old_str: Option<String>,
-    /// The text to put in its place, to insert or to append
+    /// The replacement, or the text to insert or append
     new_str: Option<String>,
     /// The line after which to insert; 0 for the start of the file
     insert_line: Option<u64>,
-    /// What the change is for
+    /// Purpose of the change
     summary: Option<String>,
 }
 

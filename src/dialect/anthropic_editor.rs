@@ -1,7 +1,7 @@
 //! `anthropic-editor`: the text editor tool that Claude models are trained on, with its older name.
 //!
-//! Where lbx is stricter: `create` does not overwrite a file that was not viewed, and `str_replace` and
-//! `insert` want a file that is as it was viewed.
+//! lbx is stricter: `create` does not overwrite a file that was not viewed, and `str_replace` and `insert` need a file
+//! that has not changed since the view.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub const EDITOR: Dialect = Dialect {
 /// Levels of a directory that `view` lists.
 const VIEW_DEPTH: u64 = 2;
 
-/// Words an error as this tool does.
+/// Returns the error text in the form of this tool.
 fn error_text(failure: &Failure<'_>) -> String {
     let path = failure.text("path");
     match failure.error.kind() {
@@ -66,7 +66,7 @@ fn error_text(failure: &Failure<'_>) -> String {
     }
 }
 
-/// What the editor is to do.
+/// Operation of the editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(extend("x-values" = ["undo_edit"]))]
@@ -79,20 +79,20 @@ enum Command {
     Create,
     /// Insert text after a line
     Insert,
-    /// Take back the last change of the file, as the older editor does
+    /// Undo the last change of the file, as in the older editor
     #[schemars(skip)]
     UndoEdit,
 }
 
 /// Views and edits text files.
 ///
-/// `view` shows a file with line numbers, or a directory two levels deep. `str_replace` replaces
-/// `old_str`, which must occur exactly once, by `new_str`. `create` writes a file. `insert` puts
-/// `insert_text` after line `insert_line`. View a file before you change it.
+/// `view` shows a file with line numbers, or a directory two levels deep. `str_replace` replaces `old_str`, which must
+/// occur exactly once, with `new_str`. `create` writes a file. `insert` puts `insert_text` after line `insert_line`.
+/// View a file before you change it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EditorRequest<C> {
-    /// What to do
+    /// Operation to run
     command: C,
     /// The file or directory
     path: String,
@@ -100,7 +100,7 @@ struct EditorRequest<C> {
     view_range: Option<Vec<i64>>,
     /// The text to replace
     old_str: Option<String>,
-    /// The text to put in its place
+    /// The replacement
     new_str: Option<String>,
     /// The content of the file to create
     file_text: Option<String>,
@@ -115,7 +115,7 @@ fn editor(lbx: &mut LbxClient<'_>, request: EditorRequest<Command>) -> Result<To
     run(lbx, request.command, &request)
 }
 
-/// Does what a request of either editor says.
+/// Runs a request of either editor.
 fn run<C>(
     lbx: &mut LbxClient<'_>,
     command: Command,
@@ -132,14 +132,14 @@ fn run<C>(
         }
         Command::Insert => {
             let line = wanted(request.insert_line, "insert_line")?;
-            // The older form of the tool names it new_str.
+            // The older form of the tool calls it `new_str`.
             let text = wanted(insert_text.as_deref().or(new_str.as_deref()), "insert_text")?;
             insert(lbx, path, line, text)
         }
     }
 }
 
-/// What the older editor is to do.
+/// Operation of the older editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OlderCommand {
@@ -151,7 +151,7 @@ enum OlderCommand {
     Create,
     /// Insert text after a line
     Insert,
-    /// Take back the last change of the file
+    /// Undo the last change of the file
     UndoEdit,
 }
 
@@ -231,14 +231,14 @@ fn replace(lbx: &mut LbxClient<'_>, path: &str, old: &str, new: &str) -> Result<
 
 /// Inserts text after a line, and shows the result.
 fn insert(lbx: &mut LbxClient<'_>, path: &str, line: u64, text: &str) -> Result<ToolOutput, Error> {
-    // The family's tool puts whole lines there.
+    // The original tool inserts whole lines.
     let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     let content = format!("{text}{newline}");
     let data = lbx.call::<insert::Insert>(json!({ "path": path, "line": line, "content": content }))?;
     edited(lbx, path, &data)
 }
 
-/// Returns what is said of a file that was edited.
+/// Returns the text for a file that was edited.
 fn edited(lbx: &mut LbxClient<'_>, path: &str, data: &Value) -> Result<ToolOutput, Error> {
     let shown = snippet(lbx, path, first_replacement(data))?;
     Ok(format!(
@@ -248,7 +248,7 @@ fn edited(lbx: &mut LbxClient<'_>, path: &str, data: &Value) -> Result<ToolOutpu
     .into())
 }
 
-/// Takes back the last change of a file.
+/// Undoes the last change of a file.
 fn undo(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     lbx.call::<undo::Undo>(json!({ "path": path })).map_err(|error| match error.kind() {
         ErrorKind::NotFound if lbx.exists(path).is_ok_and(|exists| exists) => {

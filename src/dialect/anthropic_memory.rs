@@ -1,7 +1,7 @@
 //! `anthropic-memory`: the memory tool that Claude models are trained on. `/memories` is the workspace
 //! root.
 //!
-//! [`MEMORY`]'s differences say where lbx is stricter than the tool of the Anthropic SDK.
+//! The differences of [`MEMORY`] list the points where lbx is stricter than the tool of the Anthropic SDK.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,14 +42,14 @@ pub const MEMORY: Dialect = Dialect {
     ],
 };
 
-/// Where the paths of this tool begin.
+/// Prefix of all paths of this tool.
 const ROOT: &str = "/memories";
 /// Levels of a directory that `view` lists.
 const VIEW_DEPTH: u64 = 2;
-/// Lines before and after a change that are shown.
+/// Lines to show before and after a change.
 const SNIPPET_CONTEXT: u64 = 2;
 
-/// Words an error as this tool does.
+/// Returns the error text in the form of this tool.
 fn error_text(failure: &Failure<'_>) -> String {
     let (path, old) = (failure.text("path"), failure.text("old_str"));
     match failure.error.kind() {
@@ -78,12 +78,12 @@ fn error_text(failure: &Failure<'_>) -> String {
     }
 }
 
-/// Returns what is said of a path that leads out of the memory.
+/// Returns the message for a path outside the memory.
 fn escapes(path: &str) -> String {
     format!("Path {path} would escape {ROOT} directory")
 }
 
-/// What to do with the memory.
+/// Operation on the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Command {
@@ -105,7 +105,7 @@ enum Command {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct MemoryRequest {
-    /// What to do
+    /// Operation to run
     command: Command,
     /// The file or directory, beginning with /memories
     path: Option<String>,
@@ -115,7 +115,7 @@ struct MemoryRequest {
     file_text: Option<String>,
     /// The text to replace
     old_str: Option<String>,
-    /// The text to put in its place
+    /// The replacement
     new_str: Option<String>,
     /// The line after which to insert; 0 for the start of the file
     insert_line: Option<i64>,
@@ -155,15 +155,15 @@ fn memory(lbx: &mut LbxClient<'_>, request: MemoryRequest) -> Result<ToolOutput,
     }
 }
 
-/// Returns the path of a memory from the workspace root.
+/// Returns the absolute path of a memory.
 fn below_root(lbx: &LbxClient<'_>, path: &str) -> Result<String, Error> {
     let rest = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let rest = rest.ok_or_else(|| invalid(path, format!("Path must start with {ROOT}, got: {path}")))?;
-    // Absolute, so that it counts from the root wherever the call is made.
+    // The path is absolute, so that the folder of the call does not matter.
     Ok(lbx.root()?.join(rest.trim_start_matches('/')).display().to_string())
 }
 
-/// Returns a request that this tool refuses, in its words.
+/// Returns an error with this tool's own text.
 fn invalid(path: &str, words: impl Into<String>) -> Error {
     refused(ErrorKind::InvalidRequest, path, words)
 }
@@ -182,12 +182,12 @@ fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<To
     Ok(format!("Here's the content of {path} with line numbers:\n{lines}").into())
 }
 
-/// Returns lines of a file with their numbers. What follows the last newline counts as a line, as in the family's own
-/// tool; so each file has at least one.
+/// Returns lines of a file with their numbers. The text after the last newline counts as a line, as in the original
+/// tool; so each file has at least one line.
 fn lines(lbx: &mut LbxClient<'_>, real: &str, first: u64, last: Option<u64>) -> Result<String, Error> {
     let count = last.map(|last| (last + 1).saturating_sub(first));
     if count == Some(0) {
-        // Nothing is wanted, but of a file that is there.
+        // No lines are requested, but the file must exist.
         return lbx.facts(real).map(|_| String::new());
     }
     let asked = json!({ "path": real, "offset": first - 1, "limit": count.unwrap_or(0), "max_bytes": 0 });
@@ -239,7 +239,7 @@ fn size_text(bytes: u64) -> String {
 /// Writes a new file.
 fn create(lbx: &mut LbxClient<'_>, path: &str, content: &str) -> Result<ToolOutput, Error> {
     let real = below_root(lbx, path)?;
-    // `write` would count equal bytes as done; this tool refuses whatever exists.
+    // `write` accepts a file with equal bytes; this tool rejects any existing path.
     if lbx.exists(&real)? {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("File {path} already exists")).at(path));
     }
@@ -252,7 +252,7 @@ fn replace(lbx: &mut LbxClient<'_>, path: &str, old: &str, new: &str) -> Result<
     let real = below_root(lbx, path)?;
     let data = lbx.call::<edit::Edit>(json!({ "path": real, "old_string": old, "new_string": new }))?;
     if text(&data, "match") == "already_applied" {
-        // To this family a text that is gone is an error, whoever replaced it.
+        // In this family, a missing text is an error, whoever replaced it.
         return Err(Error::new(ErrorKind::NoMatch, format!("{old:?} was replaced already")).at(path));
     }
     let (line, _) = first_replacement(&data);
@@ -286,13 +286,13 @@ fn delete(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     }
     let deleted = lbx.call::<delete::Delete>(json!({ "path": real, "recursive": true }))?;
     if deleted.get("already_applied").is_some() {
-        // To this family a path that is gone is an error, whoever deleted it.
+        // In this family, a missing path is an error, whoever deleted it.
         return Err(Error::new(ErrorKind::NotFound, format!("no such file or folder: {path}")).at(path));
     }
     Ok(format!("Successfully deleted {path}").into())
 }
 
-/// Gives a file or directory another path.
+/// Renames a file or directory.
 fn rename(lbx: &mut LbxClient<'_>, old: &str, new: &str) -> Result<ToolOutput, Error> {
     if old.trim_end_matches('/') == ROOT {
         return Err(invalid(old, format!("Cannot rename the {ROOT} directory itself")));

@@ -1,7 +1,7 @@
-//! `claude`: the tools of Claude Code, `Read`, `Edit`, `Grep`, `Bash` and the others.
+//! `claude`: the tools of Claude Code, such as `Read`, `Edit`, `Grep` and `Bash`.
 //!
-//! Where lbx is stricter: a file changed by others since the read is refused by its bytes, not by its
-//! time; an `Edit` with an empty `old_string` creates a file and never overwrites one.
+//! lbx is stricter: it detects a change by others by the bytes of the file, not by its time; an `Edit` with an empty
+//! `old_string` creates a file and never overwrites one.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -64,14 +64,14 @@ pub const CLAUDE: Dialect = Dialect {
     ],
 };
 
-/// Paths that `Glob` answers.
+/// Largest number of paths that `Glob` returns.
 const GLOB_LIMIT: u64 = 100;
-/// Lines, files or counts that `Grep` answers where nobody says.
+/// Default limit of lines, files or counts that `Grep` returns.
 const GREP_LIMIT: u64 = 250;
-/// Entries that `LS` answers.
+/// Largest number of entries that `LS` returns.
 const LS_LIMIT: u64 = 1000;
 
-/// Words an error as these tools do.
+/// Returns the error text in the form of these tools.
 fn error_text(failure: &Failure<'_>) -> String {
     let said = match failure.error.kind() {
         ErrorKind::NotRead => {
@@ -105,7 +105,7 @@ fn error_text(failure: &Failure<'_>) -> String {
     format!("<tool_use_error>{said}</tool_use_error>")
 }
 
-/// Returns the text that was to be replaced, in the failing item of several.
+/// Returns the text to replace, from the failing item if there are several.
 fn old_string<'f>(failure: &'f Failure<'_>) -> &'f str {
     let item = failure.number("edit").and_then(|number| number.checked_sub(1)).unwrap_or(0);
     let edits = list(failure.request, "edits");
@@ -127,7 +127,7 @@ struct ReadRequest {
     offset: Option<u64>,
     /// The number of lines to read
     limit: Option<u64>,
-    /// Show what was asked for whole, however large it is: long lines, too
+    /// Show the whole range, however large, including long lines
     #[serde(default)]
     allow_large: bool,
     /// Page range of a PDF file; PDF files are not supported
@@ -137,7 +137,7 @@ struct ReadRequest {
 
 /// Runs `Read`.
 fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Error> {
-    // Models send an empty text where they mean none.
+    // Models send an empty string for no value.
     if request.pages.is_some_and(|pages| !pages.trim().is_empty()) {
         return Err(Error::invalid("field `pages`: PDF files are not supported").detail("field", "pages"));
     }
@@ -177,7 +177,7 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
     Ok(said.into())
 }
 
-/// Returns an image as a block of its own; other binaries are refused.
+/// Returns an image as an MCP image block; rejects other binary files.
 fn image(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     let images = lbx.image(path)?;
     if images.is_empty() {
@@ -206,7 +206,7 @@ fn write(lbx: &mut LbxClient<'_>, request: WriteRequest) -> Result<ToolOutput, E
     Ok(written(path, flag(&data, "created")))
 }
 
-/// Returns what is said of a file that was written.
+/// Returns the text for a file that was written.
 fn written(path: &str, created: bool) -> ToolOutput {
     if created {
         format!("File created successfully at: {path}").into()
@@ -252,7 +252,7 @@ fn edit(lbx: &mut LbxClient<'_>, request: EditRequest) -> Result<ToolOutput, Err
     })
 }
 
-/// Makes several edits to one file in one operation, all or none, each on the result of the one before.
+/// Makes several edits to one file, all or none. Each edit applies to the result of the previous one.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct MultiEditRequest {
@@ -325,7 +325,7 @@ fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Err
     Ok(lines.join("\n").into())
 }
 
-/// What `Grep` answers.
+/// Output of `Grep`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum GrepMode {
@@ -401,7 +401,7 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
         GrepMode::Count => counts(&data),
     };
     if flag(&data, "truncated") {
-        // The answer may be full before the limit.
+        // The response may be full before the limit.
         let limit =
             ["matches", "files", "counts"].map(|field| list(&data, field).len()).iter().sum::<usize>();
         let offset = request.offset.map(|offset| format!(", offset: {offset}")).unwrap_or_default();
@@ -410,7 +410,7 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
     Ok(said.into())
 }
 
-/// Matching lines with their context, as ripgrep prints them.
+/// Returns matching lines with their context, as ripgrep prints them.
 fn content(data: &Value, with_numbers: bool) -> String {
     let mut lines = Vec::new();
     for found in list(data, "matches") {
@@ -442,7 +442,7 @@ fn files(data: &Value) -> String {
     format!("Found {}\n{}", counted(files.len() as u64, "file", "files"), shown_lines(data, "files"))
 }
 
-/// Matches of each file, and in all.
+/// Returns the number of matches in each file, and the total.
 fn counts(data: &Value) -> String {
     let counts = list(data, "counts");
     if counts.is_empty() {

@@ -1,4 +1,4 @@
-//! The native calls that a foreign tool makes.
+//! Native calls that a foreign tool makes.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ use crate::tools::{Image, Tool, ToolEntry, entry_of, log, ls, read};
 /// Opens the workspace of a call.
 pub type Opener<'a> = &'a dyn Fn() -> Result<Workspace, Error>;
 
-/// Bytes of a file that is looked at beside a native call.
+/// Largest file that is read outside a native call, in bytes.
 const PEEK_BYTES_MAX: u64 = 1 << 30;
 
-/// What is known of a file or folder besides its content.
+/// Metadata of a file or folder.
 #[derive(Debug)]
 pub struct Facts {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was made, seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     pub created: i64,
-    /// When its content changed.
+    /// Time of the last change of the content, in seconds since 1970.
     pub modified: i64,
-    /// When it was last read.
+    /// Time of the last read, in seconds since 1970.
     pub accessed: i64,
     /// True if it is a folder.
     pub is_folder: bool,
@@ -44,19 +44,19 @@ pub struct Facts {
     pub mode: u32,
 }
 
-/// Makes native calls for one foreign call.
+/// Client that makes native calls for one foreign call.
 pub struct LbxClient<'a> {
-    /// Opens the workspace; each native call has it anew.
+    /// Opens the workspace, once for each native call.
     open: Opener<'a>,
-    /// The session and what else was fixed.
+    /// Session and other options of the call.
     options: &'a Options,
     /// Cancellation and progress of the foreign call.
     control: Control,
     /// Warnings and the newest snapshot of the native calls so far.
     pub outcome: CallNotes,
-    /// Count the native calls once the answer of all is out.
+    /// Counters to update after the whole response is sent.
     pub tallies: Vec<CallTally>,
-    /// The tools that were called so far.
+    /// Tools called so far.
     called: Vec<&'static ToolEntry>,
     /// Images of the native calls so far.
     images: Vec<Image>,
@@ -65,36 +65,36 @@ pub struct LbxClient<'a> {
 }
 
 impl<'a> LbxClient<'a> {
-    /// Native calls of the options' session.
+    /// Returns a client for the session of the options.
     #[must_use]
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
         let (outcome, tallies, called, images) = (CallNotes::default(), Vec::new(), Vec::new(), Vec::new());
         Self { open, options, control, outcome, tallies, called, images, ask: None }
     }
 
-    /// Returns the same, which ask a person before each change.
+    /// Asks a person before each change.
     #[must_use]
     pub fn asking(self, ask: Option<&'a Ask>) -> Self {
         Self { ask, ..self }
     }
 
-    /// Returns the schemas of what the tools called so far take and answer.
+    /// Returns the request and response schemas of the tools called so far.
     pub fn schemas(&self) -> impl Iterator<Item = Value> + '_ {
         self.called.iter().flat_map(|tool| [(tool.request_schema)(), (tool.response_schema)()])
     }
 
-    /// Returns the data that the native tool answers.
+    /// Calls a native tool and returns its data.
     ///
     /// # Errors
-    /// What the tool refuses.
+    /// Returns the error of the tool.
     pub fn call<T: Tool + 'static>(&mut self, request: Value) -> Result<Value, Error> {
         self.call_entry(None, entry_of::<T>(), request)
     }
 
-    /// Returns the same, with paths that count from a folder of the workspace, where one is given.
+    /// Calls a native tool, with paths relative to a folder of the workspace, if one is given.
     ///
     /// # Errors
-    /// What the tool refuses, or where there is no such folder.
+    /// Returns the error of the tool, or fails if there is no such folder.
     pub fn call_in<T: Tool + 'static>(
         &mut self,
         folder: Option<&Path>,
@@ -103,7 +103,7 @@ impl<'a> LbxClient<'a> {
         self.call_entry(folder, entry_of::<T>(), request)
     }
 
-    /// Returns the same, with the types of the tool erased.
+    /// Calls a native tool without its type.
     fn call_entry(
         &mut self,
         folder: Option<&Path>,
@@ -130,19 +130,19 @@ impl<'a> LbxClient<'a> {
         reply.value()
     }
 
-    /// Returns the image in a file, as a block of its own; none where the file is something else.
+    /// Returns the image in a file; empty if the file is something else.
     ///
     /// # Errors
-    /// What `read` refuses.
+    /// Returns the error of `read`.
     pub fn image(&mut self, path: &str) -> Result<Vec<Image>, Error> {
         self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
         Ok(std::mem::take(&mut self.images))
     }
 
-    /// Returns the bytes of a file, encoded, whatever they are.
+    /// Returns the bytes of a file in base64, whatever they are.
     ///
     /// # Errors
-    /// What `read` refuses.
+    /// Returns the error of `read`.
     pub fn base64_of(&mut self, path: &str) -> Result<String, Error> {
         let data =
             self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0, "limit": 0 }))?;
@@ -152,8 +152,8 @@ impl<'a> LbxClient<'a> {
         Ok(base64.unwrap_or_else(|| STANDARD.encode(text("content").unwrap_or_default())))
     }
 
-    /// Returns the text of a file that the caller is not shown, so that it does not count as read; what is not UTF-8
-    /// in it is replaced.
+    /// Returns the text of a file for internal use, so that the file does not count as read. Bytes that are not UTF-8
+    /// are replaced.
     ///
     /// # Errors
     /// Fails if there is no such file, or it is too large.
@@ -169,7 +169,7 @@ impl<'a> LbxClient<'a> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Returns the real absolute path of what stands at `path`.
+    /// Returns the real absolute path of the entry at `path`.
     ///
     /// # Errors
     /// Fails if the path cannot be resolved.
@@ -179,10 +179,10 @@ impl<'a> LbxClient<'a> {
         Ok(workspace.root().join(place.path().as_path()).components().collect())
     }
 
-    /// Returns what is known of the file or folder at `path`.
+    /// Returns the metadata of the file or folder at `path`.
     ///
     /// # Errors
-    /// Returns `not_found`, or where the path cannot be resolved.
+    /// Returns `not_found`, or fails if the path cannot be resolved.
     pub fn facts(&self, path: &str) -> Result<Facts, Error> {
         let workspace = (self.open)()?;
         let place = workspace.resolve(Path::new(path))?;
@@ -203,7 +203,7 @@ impl<'a> LbxClient<'a> {
         })
     }
 
-    /// Returns the bytes of a file as it was in a snapshot.
+    /// Returns the bytes of a file in a snapshot.
     ///
     /// # Errors
     /// Returns `not_found` if there is no such snapshot, or no such file in it.
@@ -221,7 +221,7 @@ impl<'a> LbxClient<'a> {
         })
     }
 
-    /// `path` as an absolute path without `.`, from where relative paths count.
+    /// Returns `path` as an absolute path without `.`.
     ///
     /// # Errors
     /// Fails if the workspace cannot be opened.
@@ -229,7 +229,7 @@ impl<'a> LbxClient<'a> {
         Ok(self.base()?.join(path).components().collect())
     }
 
-    /// Returns the absolute path from which relative ones count.
+    /// Returns the absolute path that relative paths refer to.
     ///
     /// # Errors
     /// Fails if the workspace cannot be opened.
@@ -248,15 +248,15 @@ impl<'a> LbxClient<'a> {
         Ok((self.open)()?.root().to_owned())
     }
 
-    /// Returns bytes that an answer has where nobody says.
+    /// Returns the default size of a response, in bytes.
     ///
     /// # Errors
-    /// Fails if the workspace cannot be opened, or its policy is not as it should be.
+    /// Fails if the workspace cannot be opened, or its policy is invalid.
     pub fn max_bytes(&self) -> Result<usize, Error> {
         Ok(Policy::load(&(self.open)()?, &self.options.policy)?.max_bytes())
     }
 
-    /// Returns the size of what stands at `path`, in bytes; 0 where there is nothing.
+    /// Returns the size of the entry at `path`, in bytes; 0 if there is none.
     ///
     /// # Errors
     /// Fails if the path cannot be resolved.
@@ -265,7 +265,7 @@ impl<'a> LbxClient<'a> {
         Ok(place.stat().map_or(0, fs::size_of))
     }
 
-    /// Returns true if anything stands at `path`.
+    /// Returns true if `path` exists.
     ///
     /// # Errors
     /// Fails if the path cannot be resolved.
@@ -273,7 +273,7 @@ impl<'a> LbxClient<'a> {
         Ok((self.open)()?.resolve(Path::new(path))?.stat().is_some())
     }
 
-    /// Returns true if a folder stands at `path`.
+    /// Returns true if `path` is a folder.
     ///
     /// # Errors
     /// Fails if the path cannot be resolved.
@@ -283,10 +283,10 @@ impl<'a> LbxClient<'a> {
     }
 }
 
-/// Lines of context round a change in a snippet.
+/// Lines of context around a change in a snippet.
 const SNIPPET_CONTEXT: u64 = 4;
 
-/// A request for a native tool, without the fields that are absent.
+/// Builds a request for a native tool, without absent fields.
 macro_rules! native_request {
     ($($name:literal: $value:expr),* $(,)?) => {
         $crate::dialect::client::without_nulls(serde_json::json!({ $($name: $value),* }))
@@ -304,67 +304,67 @@ pub(super) fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Returns a text field of an answer.
+/// Returns a string field of a response.
 pub(super) fn text<'v>(data: &'v Value, field: &str) -> &'v str {
     data.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns the path of an entry, as people see it.
+/// Returns the path of an entry for display.
 pub(super) fn shown(entry: &Value) -> Cow<'_, str> {
     escaped::name(text(entry, "path"))
 }
 
-/// Returns an absolute path, as people see it.
+/// Returns an absolute path for display.
 pub(super) fn shown_path(path: &Path) -> String {
     escaped::name(&path.to_string_lossy()).into_owned()
 }
 
-/// Returns the paths in a list of an answer, as people see them, one a line.
+/// Returns the paths in a list of a response for display, one per line.
 pub(super) fn shown_lines(data: &Value, field: &str) -> String {
     texts(data, field).into_iter().map(escaped::name).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a number field of an answer.
+/// Returns a number field of a response.
 pub(super) fn number(data: &Value, field: &str) -> u64 {
     data.get(field).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// A field that is true or false.
+/// Returns a boolean field of a response.
 pub(super) fn flag(data: &Value, field: &str) -> bool {
     data.get(field).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// Returns a list of an answer; empty where it is absent.
+/// Returns a list of a response; empty if it is absent.
 pub(super) fn list<'v>(data: &'v Value, field: &str) -> &'v [Value] {
     data.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Returns the texts in a list of an answer.
+/// Returns the strings in a list of a response.
 pub(super) fn texts<'v>(data: &'v Value, field: &str) -> Vec<&'v str> {
     list(data, field).iter().filter_map(Value::as_str).collect()
 }
 
-/// Returns each line of what `read` answered, with its number as `form` writes it.
+/// Returns each line of a `read` response, with its number as `form` writes it.
 pub(super) fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
     let first = number(data, "start_line");
     let lines = text(data, "content").lines().zip(first..);
     lines.map(|(line, number)| form(number, line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Which lines of a file an answer of `read` shows.
+/// Lines of a file that a `read` response shows.
 pub(super) struct LinesShown {
-    /// The first.
+    /// First line.
     pub first: u64,
-    /// The last; one less than the first where there is none.
+    /// Last line; one less than the first if the range is empty.
     pub last: u64,
     /// Lines in the file.
     pub total: u64,
-    /// Those of which only the start is shown.
+    /// Lines of which only the start is shown.
     clipped: Vec<u64>,
 }
 
 impl LinesShown {
-    /// Returns the lines that an answer shows.
+    /// Returns the lines that a response shows.
     pub fn of(data: &Value) -> Self {
         let mut clipped: Vec<u64> = list(data, "clipped").iter().map(|line| number(line, "line")).collect();
         let cut = data.get("next_column").map(|_| number(data, "next_offset") + 1);
@@ -373,17 +373,17 @@ impl LinesShown {
         Self { first, last, total, clipped }
     }
 
-    /// Returns a line of the file that is counted from its end where it is negative.
+    /// Returns a line number; a negative one counts from the end of the file.
     pub fn line(&self, line: i64) -> u64 {
         u64::try_from(line).unwrap_or_else(|_| (self.total + 1).saturating_sub(line.unsigned_abs()))
     }
 
-    /// Returns true if lines are left out that were asked for: those up to `asked_last`, or all where that is none.
+    /// Returns true if requested lines are missing: up to `asked_last`, or up to the end of the file if that is `None`.
     pub fn stop_early(&self, asked_last: Option<u64>) -> bool {
         self.last < self.total && asked_last.is_none_or(|asked| self.last < asked)
     }
 
-    /// In a sentence, of which lines only the start is shown.
+    /// Returns a sentence that names the lines of which only the start is shown.
     pub fn clipped(&self) -> Option<String> {
         let numbers = self.clipped.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         match self.clipped.len() {
@@ -393,7 +393,7 @@ impl LinesShown {
         }
     }
 
-    /// Returns what is left out of what was asked for, in sentences; `how` says how the family reads the rest.
+    /// Returns sentences about the requested lines that are missing; `how` tells how to read the rest in this family.
     pub fn left_out(&self, asked_last: Option<u64>, how: &str) -> Option<String> {
         let Self { first, last, total, .. } = self;
         let rest = self
@@ -404,24 +404,24 @@ impl LinesShown {
     }
 }
 
-/// Takes back the warning of `read` that the lines wanted are past the end: the family's own text says so.
+/// Removes the warning of `read` that the requested lines are past the end: the text of the family says so.
 pub(super) fn says_past_end(lbx: &mut LbxClient<'_>, data: &Value) {
     let LinesShown { first, total, .. } = LinesShown::of(data);
     let warning = read::past_end(first, text(data, "path"), total);
     lbx.outcome.warnings.retain(|known| *known != warning);
 }
 
-/// Returns the last line of a request for so many lines from `first` on; none where it asks for all that fit.
+/// Returns the last line of a request for `limit` lines from `first`; `None` if it asks for all that fit.
 pub(super) fn last_asked(first: u64, limit: Option<u64>) -> Option<u64> {
     limit.filter(|limit| *limit > 0).map(|limit| first.saturating_add(limit - 1))
 }
 
-/// Returns a number and its noun, in the plural where it is not one.
+/// Returns a number with its noun, in the plural unless the number is one.
 pub(super) fn counted(count: u64, noun: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { noun } else { plural })
 }
 
-/// Returns the lines of a file round its first changed place, numbered as `cat -n` does.
+/// Returns the lines of a file around its first changed place, numbered as `cat -n` does.
 ///
 /// # Errors
 /// Fails if the file cannot be read again.
@@ -438,18 +438,18 @@ pub(super) fn cat_n(number: u64, line: &str) -> String {
     format!("{number:6}\t{line}")
 }
 
-/// Returns the lines of the first replacement in an answer of `edit`.
+/// Returns the lines of the first replacement in a response of `edit`.
 pub(super) fn first_replacement(data: &Value) -> (u64, u64) {
     let first = list(data, "replacements").first();
     let line = |field| first.map_or(1, |place| number(place, field));
     (line("start_line"), line("end_line"))
 }
 
-/// Returns a directory and all below it as a tree: `bullet` and a name a line, without what the globs of `ignore`
-/// match.
+/// Returns a directory and its content as a tree: `bullet` and a name per line, without the entries that match the
+/// globs of `ignore`.
 ///
 /// # Errors
-/// What `ls` refuses, or a pattern that is not a glob.
+/// Returns the error of `ls`, or fails if a pattern is not a glob.
 pub(super) fn tree(
     lbx: &mut LbxClient<'_>,
     path: &str,
@@ -479,10 +479,10 @@ pub(super) fn tree(
     Ok(lines.join("\n"))
 }
 
-/// Globs that match a path or any part of it, as `ignore` lists of these families do.
+/// Compiles globs that match a path or any part of it, as the `ignore` lists of these families do.
 ///
 /// # Errors
-/// Returns `invalid_request` for a pattern that is not a glob.
+/// Returns `invalid_request` if a pattern is not a glob.
 pub(super) fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
     let forms = patterns.iter().flat_map(|pattern| {
         let bare = pattern.trim_end_matches('/');
@@ -491,15 +491,15 @@ pub(super) fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
     glob_set(forms, false)
 }
 
-/// Globs that match a whole path, seen from a folder; `*` stays within a name.
+/// Compiles globs that match a whole path relative to a folder; `*` matches within one name.
 ///
 /// # Errors
-/// Returns `invalid_request` for a pattern that is not a glob.
+/// Returns `invalid_request` if a pattern is not a glob.
 pub(super) fn relative_globs(patterns: impl IntoIterator<Item = String>) -> Result<globset::GlobSet, Error> {
     glob_set(patterns.into_iter().map(|pattern| (pattern.clone(), pattern)), true)
 }
 
-/// Compiles globs, each with the pattern that an error names.
+/// Compiles globs, each with the pattern to name in an error.
 fn glob_set(
     globs: impl Iterator<Item = (String, String)>,
     is_literal_separator: bool,

@@ -1,7 +1,7 @@
 //! `codex`: `apply_patch`, and the older `read_file`, `list_dir`, `grep_files`, `view_image`.
 //!
-//! Where lbx is stricter: a patch applies whole or not at all, never overwrites a file by `Add` or
-//! `Move to`, and refuses old lines that occur more than once.
+//! lbx is stricter: a patch applies whole or not at all, never overwrites a file by `Add` or `Move to`, and fails if
+//! old lines match more than once.
 
 use std::path::Path;
 
@@ -51,10 +51,10 @@ pub const CODEX: Dialect = Dialect {
     ],
 };
 
-/// Files that `grep_files` answers at most, whatever is asked.
+/// Largest number of files that `grep_files` returns, whatever the request.
 const GREP_LIMIT_MAX: u64 = 2000;
 
-/// Edits files by a patch in the `*** Begin Patch` format.
+/// Edits files with a patch in the `*** Begin Patch` format.
 ///
 /// The patch applies whole or not at all. Paths are relative to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -69,26 +69,26 @@ fn apply_patch(lbx: &mut LbxClient<'_>, request: ApplyPatchRequest) -> Result<To
     shell::apply_patch(lbx, &request.input, None)
 }
 
-/// How `read_file` chooses lines.
+/// Way in which `read_file` selects lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ReadMode {
-    /// Lines in a row
+    /// Consecutive lines
     #[default]
     Slice,
     /// The block around a line, by indentation
     Indentation,
 }
 
-/// The block to read.
+/// Block to read.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["max_levels", "include_siblings", "include_header"]))]
 struct Indentation {
-    /// The line whose block to show, from 1
+    /// The line in the block to show, from 1
     #[schemars(extend("x-not-zero" = true))]
     anchor_line: Option<u64>,
-    /// Lines to show at most
+    /// Maximum number of lines to show
     #[schemars(extend("x-not-zero" = true))]
     max_lines: Option<u64>,
 }
@@ -102,10 +102,10 @@ struct ReadFileRequest {
     /// The line number to start reading from, from 1
     #[schemars(extend("x-not-zero" = true))]
     offset: Option<u64>,
-    /// Lines to return at most
+    /// Maximum number of lines to return
     #[schemars(extend("x-not-zero" = true))]
     limit: Option<u64>,
-    /// "slice" for lines in a row, "indentation" for the block around a line
+    /// "slice" for consecutive lines, "indentation" for the block around a line
     mode: Option<ReadMode>,
     /// The block, for "indentation"
     indentation: Option<Indentation>,
@@ -135,14 +135,14 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
     let shown = LinesShown::of(&data);
     let asked_last = match mode {
         ReadMode::Slice => last_asked(offset, request.limit),
-        // A block ends where it ends.
+        // A block has its own end.
         ReadMode::Indentation => Some(shown.last),
     };
     said.extend(shown.left_out(asked_last, "Use offset and limit").map(|note| format!("\n[{note}]")));
     Ok(said.into())
 }
 
-/// Lists a local directory, with types, from 1.
+/// Lists a local directory, with types; entries are numbered from 1.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListDirRequest {
@@ -150,9 +150,9 @@ struct ListDirRequest {
     dir_path: String,
     /// The entry to start from, from 1
     offset: Option<u64>,
-    /// Entries to return at most
+    /// Maximum number of entries to return
     limit: Option<u64>,
-    /// Levels to list
+    /// Number of levels to list
     depth: Option<u64>,
 }
 
@@ -189,11 +189,11 @@ fn list_dir(lbx: &mut LbxClient<'_>, request: ListDirRequest) -> Result<ToolOutp
 struct GrepFilesRequest {
     /// The regular expression to search for
     pattern: String,
-    /// Glob that limits which files are searched, such as "*.rs"
+    /// Glob of the files to search, such as "*.rs"
     include: Option<String>,
     /// Directory or file to search; the current directory if omitted
     path: Option<String>,
-    /// Paths to return at most
+    /// Maximum number of paths to return
     limit: Option<u64>,
 }
 

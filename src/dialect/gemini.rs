@@ -1,7 +1,7 @@
-//! `gemini`: `read_file`, `write_file`, `replace` and their kin, as Gemini CLI names them.
+//! `gemini`: `read_file`, `write_file`, `replace` and others, with the names of Gemini CLI.
 //!
-//! Where lbx is stricter: a file must be read before it is overwritten or edited, line endings stay as
-//! they are, and old text is never corrected by similarity.
+//! lbx is stricter: a file must be read before it is overwritten or edited, line endings are kept, and old text is
+//! never corrected by similarity.
 
 use std::path::Path;
 
@@ -62,18 +62,18 @@ pub const GEMINI: Dialect = Dialect {
     ],
 };
 
-/// Matches that `grep_search` answers where nobody says.
+/// Default number of matches that `grep_search` returns.
 const MATCHES_MAX: u64 = 100;
-/// Files that `read_many_files` reads.
+/// Largest number of files that `read_many_files` reads.
 const FILES_MAX: usize = 100;
-/// Bytes of each of them that it shows at least.
+/// Smallest number of bytes to show of each of these files.
 const FILE_BYTES_MIN: usize = 1024;
-/// What the content of a native answer is taken to grow by: one of so many parts.
+/// Divisor of the content size to estimate the bytes that escapes add to a native response.
 const ESCAPES_PART: usize = 4;
-/// Bytes that it says of each beside its path.
+/// Bytes of the heading of each file besides its path.
 const HEADING_BYTES: usize = 16;
 
-/// Words an error as these tools do.
+/// Returns the error text in the form of these tools.
 fn error_text(failure: &Failure<'_>) -> String {
     let path = failure.text("file_path");
     match failure.error.kind() {
@@ -91,7 +91,7 @@ fn error_text(failure: &Failure<'_>) -> String {
     }
 }
 
-/// Reads a file. A long file is cut, and the result says where to go on.
+/// Reads a file. A long file is cut, and the result says where to continue.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadFileRequest {
@@ -103,7 +103,7 @@ struct ReadFileRequest {
     start_line: Option<u64>,
     /// The last line to read
     end_line: Option<u64>,
-    /// The first line to read, from 0, as older models say it
+    /// The first line to read, from 0; older models use this
     #[schemars(extend("x-hidden" = true))]
     offset: Option<u64>,
     /// Lines to read
@@ -140,7 +140,7 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
     ))
 }
 
-/// Returns what is said before a part of a file; nothing before a whole one.
+/// Returns the note before a part of a file; `None` for a whole file.
 fn part_shown(shown: &LinesShown) -> Option<String> {
     let LinesShown { first, last, total, .. } = *shown;
     let clipped = shown.clipped();
@@ -163,12 +163,12 @@ fn part_shown(shown: &LinesShown) -> Option<String> {
     ))
 }
 
-/// Which ignore files count.
+/// Ignore files to respect.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["respect_gemini_ignore"]))]
 struct Filtering {
-    /// Leave out what .gitignore names
+    /// Skip files that .gitignore names
     respect_git_ignore: Option<bool>,
 }
 
@@ -181,9 +181,9 @@ struct ReadManyRequest {
     #[serde(alias = "paths")]
     #[schemars(extend("x-aliases" = ["paths"]))]
     include: Vec<String>,
-    /// Globs to leave out
+    /// Globs to skip
     exclude: Option<Vec<String>>,
-    /// Which ignore files count
+    /// Ignore files to respect
     file_filtering_options: Option<Filtering>,
 }
 
@@ -194,7 +194,7 @@ fn read_many_files(lbx: &mut LbxClient<'_>, request: ReadManyRequest) -> Result<
     let excluded = globs(request.exclude.as_deref().unwrap_or_default())?;
     let mut paths: Vec<String> = Vec::new();
     for pattern in &request.include {
-        // Without a slash the family means the directory itself, and lbx any depth.
+        // Without a slash, the original tool means the directory itself, and lbx means any depth.
         let pattern = if pattern.contains('/') { pattern.clone() } else { format!("./{pattern}") };
         let asked = json!({ "pattern": pattern, "no_ignore": no_ignore, "limit": 0, "max_bytes": 0 });
         let found = lbx.call::<glob::Glob>(asked)?;
@@ -215,22 +215,22 @@ fn read_many_files(lbx: &mut LbxClient<'_>, request: ReadManyRequest) -> Result<
     Ok(blocks.join("\n\n").into())
 }
 
-/// Returns the files that are read, the first of those that match, and the bound of the native answer that has room
-/// for their content. Of each file some lines are shown, and of a small one all; so there may be fewer.
+/// Returns the first matching files that fit in a response, and a size limit for the native response that leaves room
+/// for their content. At least some lines of each file are shown, and all of a small one; so fewer files may fit.
 fn with_room<'p>(lbx: &LbxClient<'_>, paths: &'p [String]) -> Result<(&'p [String], usize), Error> {
     let bytes_max = lbx.max_bytes()?;
     let (mut count, mut shown_bytes, mut headings, mut said) = (0, 0, 0, 0);
     for path in paths.iter().take(FILES_MAX) {
-        // What cannot be looked at is refused by the call itself.
+        // The call itself reports files that cannot be read.
         let size = lbx.size_of(path).ok().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
         let heading = path.len() + HEADING_BYTES;
         let content = size.min(FILE_BYTES_MIN);
-        // The escapes of the native answer count as well.
+        // The escapes of the native response count as well.
         shown_bytes += heading + content + content / ESCAPES_PART;
         if count > 0 && shown_bytes > bytes_max {
             break;
         }
-        // A native answer says more of each file than this one does, and of the first beside its bound.
+        // A native response says more about each file than this one, and excludes the first file from its limit.
         said += if count > 0 { read::said_of_each(Path::new(path)) } else { 0 };
         headings += heading;
         count += 1;
@@ -238,14 +238,14 @@ fn with_room<'p>(lbx: &LbxClient<'_>, paths: &'p [String]) -> Result<(&'p [Strin
     Ok((paths.get(..count).unwrap_or(paths), bytes_max.saturating_sub(headings) + said))
 }
 
-/// Returns what is said of files that match and for which there was no room.
+/// Returns the note about matching files for which there was no room.
 fn not_read(paths: &[String]) -> Option<String> {
     let files = counted(paths.len() as u64, "matching file was", "matching files were");
     let first = escaped::name(paths.first()?);
     Some(format!("[WARNING: {files} not read, from {first} on. Name fewer files in one call.]"))
 }
 
-/// Returns one file of several.
+/// Returns the text for one of several files.
 fn block(file: &Value) -> String {
     let path = shown(file);
     if let Some(error) = file.get("error") {
@@ -290,15 +290,15 @@ fn write_file(lbx: &mut LbxClient<'_>, request: WriteFileRequest) -> Result<Tool
 struct ReplaceRequest {
     /// The path of the file to modify
     file_path: String,
-    /// What the change is for
+    /// Purpose of the change
     instruction: Option<String>,
     /// The exact text to replace, with at least three lines of context
     old_string: String,
-    /// The exact text to put in its place
+    /// The exact replacement
     new_string: String,
     /// Replace all occurrences
     allow_multiple: Option<bool>,
-    /// Number of occurrences to replace, as older versions name it
+    /// Number of occurrences to replace; older versions use this
     #[schemars(extend("x-hidden" = true))]
     expected_replacements: Option<u64>,
 }
@@ -338,11 +338,11 @@ struct GrepSearchRequest {
     #[serde(alias = "include")]
     #[schemars(extend("x-aliases" = ["include"]))]
     include_pattern: Option<String>,
-    /// Glob of the files to leave out
+    /// Glob of the files to skip
     exclude_pattern: Option<String>,
-    /// Answer file paths alone
+    /// Return only file paths
     names_only: Option<bool>,
-    /// Match letter case
+    /// Match case
     case_sensitive: Option<bool>,
     /// Treat the pattern as a literal string
     fixed_strings: Option<bool>,
@@ -354,9 +354,9 @@ struct GrepSearchRequest {
     before: Option<u64>,
     /// Search ignored files too
     no_ignore: Option<bool>,
-    /// Matches in one file at most
+    /// Maximum number of matches per file
     max_matches_per_file: Option<u64>,
-    /// Matches in all at most
+    /// Maximum number of matches in total
     total_max_matches: Option<u64>,
 }
 
@@ -388,7 +388,7 @@ fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<To
     Ok(format!("Found {found} {about}{cut}:\n---\n{}---", by_file(matches)).into())
 }
 
-/// Matches with their context, under the name of each file.
+/// Returns matches with their context, grouped by file.
 fn by_file(matches: &[Value]) -> String {
     let (mut said, mut file) = (String::new(), "");
     for found in matches {
@@ -424,9 +424,9 @@ struct GlobRequest {
     #[serde(alias = "path")]
     #[schemars(extend("x-aliases" = ["path"]))]
     dir_path: Option<String>,
-    /// Match letter case
+    /// Match case
     case_sensitive: Option<bool>,
-    /// Leave out what .gitignore names
+    /// Skip files that .gitignore names
     respect_git_ignore: Option<bool>,
 }
 
@@ -467,9 +467,9 @@ struct ListDirectoryRequest {
     #[serde(alias = "path")]
     #[schemars(extend("x-aliases" = ["path"]))]
     dir_path: String,
-    /// Globs to leave out
+    /// Globs to skip
     ignore: Option<Vec<String>>,
-    /// Which ignore files count
+    /// Ignore files to respect
     file_filtering_options: Option<Filtering>,
 }
 

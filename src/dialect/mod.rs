@@ -1,8 +1,8 @@
-//! Dialects: the tools that model families were trained on, over lbx's own.
+//! Dialects: the tools that model families were trained on, implemented with the tools of lbx.
 //!
-//! A dialect is a list of foreign tools. Each has the name, the parameters and the result texts of its
-//! family, and turns a request into native calls ([`client`]). There is one engine, one gate and one
-//! history behind all of them: a dialect implements no file operation of its own.
+//! A dialect is a list of foreign tools. Each has the name, the parameters and the result texts of its family, and
+//! turns a request into native calls ([`client`]). All dialects share one engine, one gate and one history: a dialect
+//! implements no file operation itself.
 
 #![expect(clippy::needless_pass_by_value, reason = "each tool gets a request of its own")]
 
@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::request;
 pub use tool::{Dialect, DialectTool, Media, MediaKind, ToolOutput};
 
-/// Every dialect besides lbx's own.
+/// All dialects except lbx's own.
 pub const DIALECTS: &[Dialect] = &[
     claude::CLAUDE,
     anthropic_editor::EDITOR,
@@ -49,13 +49,13 @@ pub fn chosen(name: Option<&str>) -> Result<Option<&'static Dialect>, Error> {
     })
 }
 
-/// Returns the dialect of that name.
+/// Returns the dialect of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Dialect> {
     DIALECTS.iter().find(|dialect| dialect.name == name)
 }
 
-/// Returns the dialect that alone has a tool of that name, with the tool: among the model families, else among all.
+/// Returns the only dialect with a tool of this name, and the tool: among the model families first, then among all.
 #[must_use]
 pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static DialectTool)> {
     let only = |is_wanted: fn(&Dialect) -> bool| {

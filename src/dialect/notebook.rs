@@ -1,7 +1,7 @@
 //! Notebooks in the dialect `claude`: `Read` of the cells, and `NotebookEdit`.
 //!
-//! A cell is edited in the text of the notebook: the lines that change go through the native `edit`, so that
-//! the other cells stay byte for byte, and the gate is the one of every edit.
+//! A cell is edited in the text of the notebook. The changed lines go through the native `edit`, so that the other
+//! cells stay byte for byte, and the gate is the same as for every edit.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ use crate::sha256::Sha256;
 use crate::text::jsonc::{self, Fault};
 use crate::tools::{edit, read};
 
-/// How the name of a notebook ends.
+/// Suffix of the name of a notebook.
 const EXTENSION: &str = ".ipynb";
-/// The list of cells.
+/// Path of the list of cells.
 const CELLS: [&str; 1] = ["cells"];
-/// The oldest format of a notebook whose cells are a list of its own.
+/// Oldest notebook format with a top-level list of cells.
 const FORMAT: u64 = 4;
 
 /// Replaces, inserts or deletes a cell of a Jupyter notebook (.ipynb file).
@@ -38,11 +38,11 @@ pub struct NotebookEditRequest {
     new_source: String,
     /// The type of the cell; required to insert one
     cell_type: Option<CellType>,
-    /// What to do with the cell (default: replace)
+    /// Operation on the cell (default: replace)
     edit_mode: Option<EditMode>,
 }
 
-/// The type of a cell.
+/// Type of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum CellType {
@@ -53,7 +53,7 @@ enum CellType {
 }
 
 impl CellType {
-    /// Returns the type as a notebook names it.
+    /// Returns the name of the type in a notebook.
     const fn name(self) -> &'static str {
         match self {
             Self::Code => "code",
@@ -62,20 +62,20 @@ impl CellType {
     }
 }
 
-/// What to do with a cell.
+/// Operation on a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum EditMode {
-    /// Give it another source
+    /// Replace its source
     #[default]
     Replace,
-    /// Insert a new one after it
+    /// Insert a new cell after it
     Insert,
     /// Remove it
     Delete,
 }
 
-/// `NotebookEdit`.
+/// `NotebookEdit` tool.
 pub const NOTEBOOK_EDIT: DialectTool =
     tool!("NotebookEdit", Writes, notebook_edit, fields: &[("path", "notebook_path")]);
 
@@ -107,7 +107,7 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
     .into())
 }
 
-/// Returns the text of a notebook with the edit made, and the id of the cell that it is about.
+/// Returns the text of a notebook after the edit, and the ID of the edited cell.
 fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Result<(String, String), Fault> {
     let format = notebook.get("nbformat").and_then(Value::as_u64).unwrap_or(FORMAT);
     if format < FORMAT {
@@ -145,22 +145,22 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
     }
 }
 
-/// Returns which cell has that id; a cell without one has its place, as `cell-0`.
+/// Returns the index of the cell with this ID; a cell without an ID is named by its index, as `cell-0`.
 fn place_of(id: &str, cells: &[Value]) -> Result<usize, Fault> {
     let by_id = cells.iter().position(|cell| cell.get("id").is_some_and(|own| own == id));
     let by_place = || id.strip_prefix("cell-")?.parse().ok().filter(|at| *at < cells.len());
     by_id.or_else(by_place).ok_or_else(|| Fault(format!("Cell with ID \"{id}\" not found in notebook.")))
 }
 
-/// Returns true if the cells of a notebook have ids: from nbformat 4.5 on.
+/// Returns true if the cells of a notebook have IDs: from nbformat 4.5 on.
 fn has_ids(notebook: &Value) -> bool {
     let number = |field: &str| notebook.get(field).and_then(Value::as_u64).unwrap_or_default();
     (number("nbformat"), number("nbformat_minor")) >= (4, 5)
 }
 
-/// Returns an id for a new cell, which nothing in the notebook has.
+/// Returns an ID for a new cell that does not occur in the notebook.
 fn new_id(notebook: &str, source: &str) -> String {
-    /// Characters of an id.
+    /// Length of an ID in characters.
     const CHARACTERS: usize = 8;
     let mut seed = format!("{notebook}\n{source}");
     loop {
@@ -172,7 +172,7 @@ fn new_id(notebook: &str, source: &str) -> String {
     }
 }
 
-/// Returns a cell with another source, and of another type where one is named. What code put out before is gone.
+/// Returns a cell with a new source, and with a new type if one is given. Outputs of code are removed.
 fn replaced(cell: &str, notebook: &str, request: &NotebookEditRequest) -> Result<String, Fault> {
     let known = jsonc::get(cell, &["cell_type"])?;
     let kind = request.cell_type.map_or_else(
@@ -191,7 +191,7 @@ fn replaced(cell: &str, notebook: &str, request: &NotebookEditRequest) -> Result
     jsonc::remove(&cell, &["outputs"])
 }
 
-/// Returns a cell with another source, written as the old one is: as one text, or as a list of lines.
+/// Returns a cell with a new source, in the form of the old one: one string, or a list of lines.
 fn with_source(cell: &str, notebook: &str, source: &str) -> Result<String, Fault> {
     let Some(span) = jsonc::span(cell, &["source"])? else {
         return jsonc::set(cell, &["source"], &lines_of(source));
@@ -206,7 +206,7 @@ fn with_source(cell: &str, notebook: &str, source: &str) -> Result<String, Fault
     Ok(spliced(cell, span, &new))
 }
 
-/// Returns a new cell as JSON, laid out as the notebook is.
+/// Returns a new cell as JSON, in the layout of the notebook.
 fn new_cell(
     notebook: &str,
     spans: &[Range<usize>],
@@ -234,33 +234,33 @@ fn new_cell(
     format!("{{\n{}\n{outer}}}", fields.join(",\n"))
 }
 
-/// By how much a notebook is indented: nbformat writes one blank a level.
+/// Returns the indentation of a notebook: nbformat writes one blank per level.
 fn unit_of(notebook: &str) -> String {
     let second = notebook.lines().nth(1).unwrap_or_default();
     let unit: String = second.chars().take_while(|character| character.is_whitespace()).collect();
     if unit.is_empty() { " ".to_owned() } else { unit }
 }
 
-/// Returns a source as notebooks keep it: its lines, each with its ending.
+/// Returns a source in the form of notebooks: a list of lines, each with its ending.
 fn lines_of(source: &str) -> Value {
     source.split_inclusive('\n').collect()
 }
 
-/// Returns the same over several lines, in a line that begins with `indent`.
+/// Returns a source over several lines, for a line that begins with `indent`.
 fn spread(source: &str, indent: &str, unit: &str) -> String {
     let lines: Vec<String> =
         source.split_inclusive('\n').map(|line| format!("{indent}{unit}{}", Value::from(line))).collect();
     if lines.is_empty() { "[]".to_owned() } else { format!("[\n{}\n{indent}]", lines.join(",\n")) }
 }
 
-/// Returns a text with a part of it replaced; the part is one that was found in it.
+/// Returns a text in which `new` replaces a part; `span` must come from this text.
 fn spliced(text: &str, span: Range<usize>, new: &str) -> String {
     let before = text.get(..span.start).unwrap_or_default();
     let after = text.get(span.end..).unwrap_or_default();
     format!("{before}{new}{after}")
 }
 
-/// Replaces the lines in which two texts differ by a native edit, which names the bytes that go.
+/// Replaces the lines in which two texts differ by a native edit, which includes the old bytes.
 fn replace_lines(lbx: &mut LbxClient<'_>, path: &str, before: &str, after: &str) -> Result<(), Error> {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let new: Vec<&str> = after.split_inclusive('\n').collect();
@@ -268,7 +268,7 @@ fn replace_lines(lbx: &mut LbxClient<'_>, path: &str, before: &str, after: &str)
     if same_start == old.len() && same_start == new.len() {
         return Ok(());
     }
-    // At least one old line is replaced, so that there are bytes to name.
+    // At least one old line is replaced, so that there are old bytes to check.
     let start = same_start.min(old.len().saturating_sub(1));
     let room = old.len().saturating_sub(start + 1).min(new.len() - start);
     let ends = old.iter().rev().zip(new.iter().rev());
@@ -282,17 +282,17 @@ fn replace_lines(lbx: &mut LbxClient<'_>, path: &str, before: &str, after: &str)
     lbx.call::<edit::Edit>(asked).map(drop)
 }
 
-/// Returns the cells of a notebook; `None` for what is not one.
+/// Returns the cells of a notebook; `None` for other files.
 ///
 /// # Errors
-/// What `read` refuses.
+/// Returns the error of `read`.
 pub fn read_notebook(lbx: &mut LbxClient<'_>, path: &str) -> Result<Option<ToolOutput>, Error> {
     if !path.ends_with(EXTENSION) {
         return Ok(None);
     }
     let data = match lbx.call::<read::Read>(json!({ "path": path, "cell": 0 })) {
         Ok(data) => data,
-        // It is read as the text that it is.
+        // The file is read as plain text.
         Err(error) if error.kind() == ErrorKind::InvalidRequest => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -305,7 +305,7 @@ pub fn read_notebook(lbx: &mut LbxClient<'_>, path: &str) -> Result<Option<ToolO
     Ok(Some(said.into()))
 }
 
-/// Returns a cell as `Read` shows it.
+/// Returns a cell in the form that `Read` shows.
 fn cell_as_text(cell: &Value) -> String {
     let place = cell.get("cell").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1);
     let own = text(cell, "id");

@@ -1,8 +1,6 @@
-//! `opencode`: `read`, `write`, `edit`, `apply_patch`, `grep`, `glob` and `list` as `OpenCode` names
-//! them.
+//! `opencode`: `read`, `write`, `edit`, `apply_patch`, `grep`, `glob` and `list`, with the names of `OpenCode`.
 //!
-//! Where lbx is stricter: an empty `oldString` creates a file and never overwrites one, and old text
-//! is matched exactly.
+//! lbx is stricter: an empty `oldString` creates a file and never overwrites one, and old text must match exactly.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,10 +57,10 @@ pub const OPENCODE: Dialect = Dialect {
     ],
 };
 
-/// Paths and matches that `grep`, `glob` and `list` answer.
+/// Largest number of paths and matches that `grep`, `glob` and `list` return.
 const LIMIT: u64 = 100;
 
-/// Words an error as these tools do.
+/// Returns the error text in the form of these tools.
 fn error_text(failure: &Failure<'_>) -> String {
     let path = failure.text("filePath");
     match failure.error.kind() {
@@ -136,7 +134,7 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
     Ok(framed(path, "file", "content", &content))
 }
 
-/// Lists a directory, from an entry on.
+/// Lists a directory, starting at an entry.
 fn read_folder(
     lbx: &mut LbxClient<'_>,
     path: &str,
@@ -160,7 +158,7 @@ fn read_folder(
     Ok(framed(path, "directory", "entries", &entries.join("\n")))
 }
 
-/// Returns the result in its tags.
+/// Returns the result in XML-like tags.
 fn framed(path: &str, kind: &str, tag: &str, content: &str) -> ToolOutput {
     format!("<path>{path}</path>\n<type>{kind}</type>\n<{tag}>\n{content}\n</{tag}>").into()
 }
@@ -192,7 +190,7 @@ struct EditRequest {
     /// The text to replace
     #[serde(rename = "oldString")]
     old_string: String,
-    /// The text to put in its place; must differ from oldString
+    /// The replacement; must differ from oldString
     #[serde(rename = "newString")]
     new_string: String,
     /// Replace all occurrences of oldString
@@ -214,7 +212,7 @@ fn edit(lbx: &mut LbxClient<'_>, request: EditRequest) -> Result<ToolOutput, Err
     Ok("Edit applied successfully.".into())
 }
 
-/// Edits files by a patch in the `*** Begin Patch` format, whole or not at all.
+/// Edits files with a patch in the `*** Begin Patch` format, whole or not at all.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ApplyPatchRequest {
@@ -259,7 +257,7 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
     Ok(said.into())
 }
 
-/// Matches under the name of each file.
+/// Returns matches grouped by file.
 fn lines_by_file(matches: &[Value]) -> String {
     let (mut said, mut file) = (String::new(), "");
     for found in matches {

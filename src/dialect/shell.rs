@@ -1,4 +1,4 @@
-//! Shell commands as the families know them, over `bash`, confined in the same way.
+//! Shell tools of the families, which run `bash` in the same sandbox.
 
 use std::path::Path;
 
@@ -13,26 +13,26 @@ use crate::error::{Error, ErrorKind};
 use crate::text::shell_words;
 use crate::tools::{bash, patch};
 
-/// What a command came to.
+/// Result of a command.
 struct Ran {
-    /// What it wrote to stdout.
+    /// Output on stdout.
     stdout: String,
-    /// What it wrote to stderr.
+    /// Output on stderr.
     stderr: String,
-    /// Where the rest is, where a part of that is left out.
+    /// Path of the whole output, if a part is left out.
     rest: Option<String>,
-    /// Its exit status.
+    /// Exit status.
     exit_code: i64,
-    /// The signal that ended it.
+    /// Signal that ended the command.
     signal: Option<u64>,
-    /// True if the time limit ended it.
+    /// True if the command hit the time limit.
     timed_out: bool,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     seconds: f64,
 }
 
 impl Ran {
-    /// Returns both outputs, stdout first, and where the rest is.
+    /// Returns both outputs, stdout first, and the path of the rest.
     fn output(&self) -> String {
         let mut output = String::new();
         let rest = self.rest.as_deref().unwrap_or_default();
@@ -43,7 +43,7 @@ impl Ran {
         output
     }
 
-    /// Returns a text about it; it is an error where the command failed.
+    /// Returns a text about the command; it is an error if the command failed.
     fn said(&self, text: String) -> ToolOutput {
         ToolOutput { text, is_error: self.exit_code != 0 || self.timed_out, ..ToolOutput::default() }
     }
@@ -72,21 +72,21 @@ fn run(
     })
 }
 
-/// Returns where the rest of an output is that is not shown whole.
+/// Returns a note with the path of the whole output, if a part is left out.
 fn rest_of_output(data: &Value) -> String {
     let (bytes, file) = (number(data, "output_bytes"), text(data, "output_file"));
     format!("[The output has {bytes} bytes. Read the rest in {file}]")
 }
 
-/// A command that goes on when its call has ended.
+/// Command that continues after its call.
 struct Started {
-    /// The name of the job.
+    /// Name of the job.
     job: String,
-    /// The file with its output.
+    /// File with the output.
     output_file: String,
 }
 
-/// Starts a command that goes on when its call has ended.
+/// Starts a command that continues after its call.
 fn start(
     lbx: &mut LbxClient<'_>,
     command: &str,
@@ -111,22 +111,22 @@ pub struct BashRequest {
     command: String,
     /// Time limit in milliseconds, at most 600000
     timeout: Option<u64>,
-    /// What the command does, in a few words
+    /// Purpose of the command, in a few words
     description: Option<String>,
-    /// Start the command and return at once; `BashOutput` shows what it writes
+    /// Start the command and return at once; `BashOutput` shows its output
     #[serde(default)]
     run_in_background: bool,
 }
 
-/// `Bash` of the family `claude`.
+/// `Bash` of the `claude` family.
 pub const BASH: DialectTool = tool!(
     "Bash", Writes, bash, runs_commands: true,
     fields: &[("timeout_ms", "timeout"), ("background", "run_in_background"), ("why", "description")]
 );
 
-/// Runs `Bash` of the family `claude`.
+/// Runs `Bash` of the `claude` family.
 fn bash(lbx: &mut LbxClient<'_>, request: BashRequest) -> Result<ToolOutput, Error> {
-    /// The longest time limit.
+    /// Longest time limit, in milliseconds.
     const TIME_MS_MAX: u64 = 600_000;
     if request.run_in_background {
         let started = start(lbx, &request.command, None, request.description.as_ref())?;
@@ -145,23 +145,23 @@ fn bash(lbx: &mut LbxClient<'_>, request: BashRequest) -> Result<ToolOutput, Err
     })
 }
 
-/// Shows the state of a command in the background and the end of its output.
+/// Shows the state of a background command and the end of its output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BashOutputRequest {
-    /// The ID that Bash gave
+    /// The ID from Bash
     bash_id: String,
-    /// A regular expression: only lines that it matches are shown
+    /// A regular expression: show only lines that match
     filter: Option<String>,
 }
 
-/// `BashOutput` of the family `claude`.
+/// `BashOutput` of the `claude` family.
 pub const BASH_OUTPUT: DialectTool =
     tool!("BashOutput", Reads, bash_output, runs_commands: true, fields: &[("job", "bash_id")]);
 
-/// Runs `BashOutput` of the family `claude`.
+/// Runs `BashOutput` of the `claude` family.
 fn bash_output(lbx: &mut LbxClient<'_>, request: BashOutputRequest) -> Result<ToolOutput, Error> {
-    /// Bytes of output that are shown.
+    /// Bytes of output to show.
     const OUTPUT_BYTES: i64 = 24_576;
     let asked = json!({ "job": request.bash_id, "offset": -OUTPUT_BYTES });
     let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.bash_id, error))?;
@@ -180,7 +180,7 @@ fn bash_output(lbx: &mut LbxClient<'_>, request: BashOutputRequest) -> Result<To
     Ok(format!("<status>{status}</status>{exit}\n\n<stdout>\n{output}\n</stdout>{rest}").into())
 }
 
-/// Words the error for a job that the session does not have.
+/// Returns the error for a job that the session does not have.
 fn no_shell(id: &str, error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
@@ -199,26 +199,26 @@ fn matching(output: &str, filter: Option<&str>) -> Result<String, Error> {
     Ok(output.split_inclusive('\n').filter(|line| pattern.is_match(line)).collect())
 }
 
-/// Ends a command in the background, with all that it started.
+/// Ends a background command, with all its processes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KillShellRequest {
-    /// The ID that Bash gave
+    /// The ID from Bash
     shell_id: String,
 }
 
-/// `KillShell` of the family `claude`.
+/// `KillShell` of the `claude` family.
 pub const KILL_SHELL: DialectTool =
     tool!("KillShell", Writes, kill_shell, runs_commands: true, fields: &[("job", "shell_id")]);
 
-/// Runs `KillShell` of the family `claude`.
+/// Runs `KillShell` of the `claude` family.
 fn kill_shell(lbx: &mut LbxClient<'_>, request: KillShellRequest) -> Result<ToolOutput, Error> {
     let asked = json!({ "job": request.shell_id, "stop": true });
     let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.shell_id, error))?;
     Ok(format!("Successfully killed shell: {} ({})", request.shell_id, text(&data, "command")).into())
 }
 
-/// What both shells of the family `codex` take: the command as words, or as a script.
+/// Parameters of both shells of the `codex` family: the command is a list of words, or a script.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["login", "with_escalated_permissions", "sandbox_permissions", "prefix_rule"]))]
@@ -231,7 +231,7 @@ pub struct ShellRequest<Command> {
     #[serde(alias = "timeout")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     timeout_ms: Option<u64>,
-    /// What the command is for
+    /// Purpose of the command
     #[schemars(extend("x-hidden" = true))]
     justification: Option<String>,
 }
@@ -249,19 +249,19 @@ impl<Command> ShellRequest<Command> {
     }
 }
 
-/// Time limit of the family `codex` where nobody says.
+/// Default time limit of the `codex` family.
 const CODEX_TIME_MS: u64 = 10_000;
 
-/// `shell` of the family `codex`.
+/// `shell` of the `codex` family.
 pub const SHELL: DialectTool = tool!(
     "shell", Writes, shell, runs_commands: true,
     about: Some("Runs a command, as a list of words, and returns its output, confined to the workspace.")
 );
 
-/// Runs `shell` of the family `codex`.
+/// Runs `shell` of the `codex` family.
 fn shell(lbx: &mut LbxClient<'_>, request: ShellRequest<Vec<String>>) -> Result<ToolOutput, Error> {
     let script = match request.command.as_slice() {
-        // The confined shell is the one that these words ask for.
+        // The sandbox runs this shell anyway.
         [shell, flag, script]
             if ["bash", "sh", "/bin/bash", "/bin/sh"].contains(&shell.as_str())
                 && ["-c", "-lc"].contains(&flag.as_str()) =>
@@ -269,7 +269,7 @@ fn shell(lbx: &mut LbxClient<'_>, request: ShellRequest<Vec<String>>) -> Result<
             script.clone()
         }
         [] => return Err(Error::invalid("command is empty").detail("field", "command")),
-        // A text where words are wanted is a script.
+        // A single string instead of a list of words is a script.
         [script] if script.contains(char::is_whitespace) => script.clone(),
         words => match patch_of_words(words) {
             Some(patch) => return apply_patch(lbx, patch, request.workdir.as_ref()),
@@ -279,13 +279,13 @@ fn shell(lbx: &mut LbxClient<'_>, request: ShellRequest<Vec<String>>) -> Result<
     request.run(lbx, &script)
 }
 
-/// `shell_command` of the family `codex`.
+/// `shell_command` of the `codex` family.
 pub const SHELL_COMMAND: DialectTool = tool!(
     "shell_command", Writes, shell_command, runs_commands: true,
     about: Some("Runs a shell script and returns its output, confined to the workspace.")
 );
 
-/// Runs `shell_command` of the family `codex`.
+/// Runs `shell_command` of the `codex` family.
 fn shell_command(lbx: &mut LbxClient<'_>, request: ShellRequest<String>) -> Result<ToolOutput, Error> {
     request.run(lbx, &request.command)
 }
@@ -301,11 +301,11 @@ pub struct ExecCommandRequest {
     workdir: Option<String>,
 }
 
-/// `exec_command` of the family `codex`.
+/// `exec_command` of the `codex` family.
 pub const EXEC_COMMAND: DialectTool =
     tool!("exec_command", Writes, exec_command, runs_commands: true, fields: &[("command", "cmd")]);
 
-/// Runs `exec_command` of the family `codex`.
+/// Runs `exec_command` of the `codex` family.
 fn exec_command(lbx: &mut LbxClient<'_>, request: ExecCommandRequest) -> Result<ToolOutput, Error> {
     if let Some(patch) = patch_of_script(&request.cmd) {
         return apply_patch(lbx, patch, request.workdir.as_ref());
@@ -324,7 +324,7 @@ fn exec_command(lbx: &mut LbxClient<'_>, request: ExecCommandRequest) -> Result<
 pub struct RunShellCommandRequest {
     /// The command to run
     command: String,
-    /// What the command does, for the user
+    /// Purpose of the command, for the user
     description: Option<String>,
     /// The folder to run it in
     #[schemars(extend("x-aliases" = ["directory"]))]
@@ -334,13 +334,13 @@ pub struct RunShellCommandRequest {
     is_background: bool,
 }
 
-/// `run_shell_command` of the family `gemini`.
+/// `run_shell_command` of the `gemini` family.
 pub const RUN_SHELL_COMMAND: DialectTool = tool!(
     "run_shell_command", Writes, run_shell_command, runs_commands: true,
     fields: &[("workdir", "dir_path"), ("background", "is_background"), ("why", "description")]
 );
 
-/// Runs `run_shell_command` of the family `gemini`.
+/// Runs `run_shell_command` of the `gemini` family.
 fn run_shell_command(lbx: &mut LbxClient<'_>, request: RunShellCommandRequest) -> Result<ToolOutput, Error> {
     let RunShellCommandRequest { command, description, dir_path, is_background } = request;
     if is_background {
@@ -368,17 +368,17 @@ pub struct OpenCodeBashRequest {
     timeout: Option<u64>,
     /// The folder to run it in
     workdir: Option<String>,
-    /// What the command does, in 5 to 10 words
+    /// Purpose of the command, in 5 to 10 words
     description: Option<String>,
 }
 
-/// `bash` of the family `opencode`.
+/// `bash` of the `opencode` family.
 pub const OPENCODE_BASH: DialectTool = tool!(
     "bash", Writes, bash_of_opencode, runs_commands: true,
     fields: &[("timeout_ms", "timeout"), ("why", "description")]
 );
 
-/// Runs `bash` of the family `opencode`.
+/// Runs `bash` of the `opencode` family.
 fn bash_of_opencode(lbx: &mut LbxClient<'_>, request: OpenCodeBashRequest) -> Result<ToolOutput, Error> {
     let OpenCodeBashRequest { command, timeout, workdir, description } = request;
     let ran = run(lbx, &command, workdir.as_ref(), timeout, description.as_ref())?;
@@ -400,14 +400,14 @@ fn bash_of_opencode(lbx: &mut LbxClient<'_>, request: OpenCodeBashRequest) -> Re
 pub struct ExecuteBashRequest {
     /// The command to run
     command: String,
-    /// What the command does
+    /// Purpose of the command
     summary: Option<String>,
 }
 
-/// `execute_bash` of the family `q`.
+/// `execute_bash` of the `q` family.
 pub const EXECUTE_BASH: DialectTool = tool!("execute_bash", Writes, execute_bash, runs_commands: true);
 
-/// Runs `execute_bash` of the family `q`.
+/// Runs `execute_bash` of the `q` family.
 fn execute_bash(lbx: &mut LbxClient<'_>, request: ExecuteBashRequest) -> Result<ToolOutput, Error> {
     let ran = run(lbx, &request.command, None, None, request.summary.as_ref())?;
     let said = native_request! {
@@ -417,15 +417,15 @@ fn execute_bash(lbx: &mut LbxClient<'_>, request: ExecuteBashRequest) -> Result<
     Ok(said.to_string().into())
 }
 
-/// The names under which models call it in a shell.
+/// Names that models use for it in a shell.
 const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
-/// How a patch begins.
+/// First line of a patch.
 const BEGIN: &str = "*** Begin Patch";
 
-/// Applies an envelope, and lists the files as Codex does. Its paths count from `folder` where that is given.
+/// Applies a patch in this format, and lists the files as Codex does. Paths are relative to `folder`, if given.
 ///
 /// # Errors
-/// What `apply_patch` refuses.
+/// Returns the error of `apply_patch`.
 pub fn apply_patch(
     lbx: &mut LbxClient<'_>,
     patch: &str,
@@ -444,8 +444,8 @@ pub fn apply_patch(
     Ok(said.into())
 }
 
-/// Returns the patch that a shell is asked to apply: models call `apply_patch` there as well, where no such program
-/// is.
+/// Returns the patch that a shell should apply: models also call `apply_patch` in a shell, where no such program
+/// exists.
 pub fn patch_of_words(words: &[String]) -> Option<&str> {
     match words {
         [name, patch] if NAMES.contains(&name.as_str()) => Some(patch),
@@ -453,8 +453,8 @@ pub fn patch_of_words(words: &[String]) -> Option<&str> {
     }
 }
 
-/// Returns the same for a script that is one call with the patch as a here-document, and does nothing else: whatever
-/// else it asks for would not be done.
+/// Returns the patch of a script that is one call with the patch as a here-document; `None` for other scripts, because
+/// the rest would not run.
 pub fn patch_of_script(script: &str) -> Option<&str> {
     let (call, document) = script.trim().split_once('\n')?;
     let words = NAMES.iter().find_map(|name| call.strip_prefix(name))?;

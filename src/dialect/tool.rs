@@ -1,4 +1,4 @@
-//! What a dialect is: a family's tools, their requests and answers, and its words for errors.
+//! Definition of a dialect: the tools of a family, their requests and responses, and their error texts.
 
 use std::collections::BTreeSet;
 
@@ -10,34 +10,34 @@ use crate::error::{Error, ErrorKind, bounded};
 use crate::request;
 use crate::tools::{Effect, Image};
 
-/// The tools of one model family.
+/// Tools of one model family.
 pub struct Dialect {
-    /// The value of `--dialect`.
+    /// Value of `--dialect`.
     pub name: &'static str,
-    /// True if a model family was trained on it: the name of such a tool alone then picks it.
+    /// True if a model family was trained on it: the name of one of its tools then selects it.
     pub is_model_family: bool,
-    /// Its tools, in the order in which clients see them.
+    /// Tools, in the order in which clients see them.
     pub tools: &'static [DialectTool],
-    /// Native tools that errors and warnings name, and what the family has for each.
+    /// Native tools that errors and warnings name, each with the family's tool.
     pub(super) names: &'static [Pair],
-    /// Words an error as the family's own tool does.
+    /// Returns the text of an error, as the family's own tool writes it.
     pub(super) error_text: fn(&Failure<'_>) -> String,
-    /// Where it does not do what the family's own tools do, a sentence each.
+    /// Differences from the family's own tools, one sentence each.
     pub differences: &'static [&'static str],
 }
 
 impl Dialect {
-    /// Carries out a request to one of its tools.
+    /// Runs a request to one of its tools.
     ///
     /// # Errors
-    /// Those of the native calls, in the names of the family.
+    /// Returns the errors of the native calls, with the names of the family.
     pub fn call(
         &self,
         tool: &DialectTool,
         lbx: &mut LbxClient<'_>,
         request: Value,
     ) -> Result<ToolOutput, Error> {
-        // A request of the wrong form is refused in the family's names already.
+        // An error about the form of the request already uses the names of the family.
         let output = (tool.run)(lbx, request)?;
         if output.is_ok() && lbx.outcome.warnings.is_empty() {
             return output;
@@ -47,41 +47,41 @@ impl Dialect {
         output.map_err(|error| names.error(error))
     }
 
-    /// Returns an error in the family's words. They repeat what the request holds, which may be very long.
+    /// Returns an error with the family's text. Such a text repeats parts of the request, which can be very long.
     #[must_use]
     pub fn words_of(&self, error: &Error, request: &Value) -> String {
         bounded((self.error_text)(&Failure { error, request }))
     }
 
-    /// Returns its tool of that name.
+    /// Returns the tool of this name.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&'static DialectTool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 }
 
-/// An error with the request that met it.
+/// Error with the request that caused it.
 pub(super) struct Failure<'a> {
-    /// What was wrong.
+    /// Error of the native call.
     pub error: &'a Error,
-    /// The family's request.
+    /// Request to the tool of the family.
     pub request: &'a Value,
 }
 
 impl Failure<'_> {
-    /// Returns a field of the request that is text.
+    /// Returns a string field of the request.
     #[must_use]
     pub fn text(&self, field: &str) -> &str {
         self.request.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns a number among the details.
+    /// Returns a number in the details.
     #[must_use]
     pub fn number(&self, detail: &str) -> Option<u64> {
         self.error.details().get(detail)?.as_u64()
     }
 
-    /// Returns the lines of the places that matched, as a list in a sentence.
+    /// Returns the line numbers of the matches, as a list in a sentence.
     #[must_use]
     pub fn lines(&self) -> String {
         let places = self.error.details().get("places").and_then(Value::as_array);
@@ -89,8 +89,8 @@ impl Failure<'_> {
         lines.map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns what the family's own tool would say where the error has its words, else the native message and what
-    /// to do next.
+    /// Returns the text of the family's own tool if the error has it, else the native message with its suggested
+    /// action.
     #[must_use]
     pub fn words(&self) -> String {
         self.said().map_or_else(
@@ -99,41 +99,41 @@ impl Failure<'_> {
         )
     }
 
-    /// Returns what the family's own tool would say, where the error has its words.
+    /// Returns the text of the family's own tool, if the error has it.
     #[must_use]
     pub fn said(&self) -> Option<&str> {
         self.error.details().get(SAID).and_then(Value::as_str)
     }
 }
 
-/// The detail of an error that holds what the family's own tool would say.
+/// Detail of an error with the text of the family's own tool.
 const SAID: &str = "said";
 
-/// Returns an error in the words of the family's own tool.
+/// Returns an error with the text of the family's own tool.
 pub(super) fn refused(kind: ErrorKind, path: &str, words: impl Into<String>) -> Error {
     let words = bounded(words.into());
     Error::new(kind, words.clone()).at(path).detail(SAID, words)
 }
 
-/// Returns a parameter that a command needs; `subject` names it in the error.
+/// Returns a parameter that a command needs; `subject` names the command in the error.
 pub(super) fn required<T>(value: Option<T>, field: &str, subject: &str) -> Result<T, Error> {
     value.ok_or_else(|| {
         Error::invalid(format!("{subject} is required for this command")).detail("field", field)
     })
 }
 
-/// What a foreign tool answers.
+/// Output of a foreign tool.
 #[derive(Debug, Default)]
 pub struct ToolOutput {
-    /// The text that the model sees.
+    /// Text for the model.
     pub text: String,
-    /// Images, each a block of its own over MCP.
+    /// Images; each is an MCP block.
     pub images: Vec<Image>,
-    /// Other files, each a block of its own over MCP.
+    /// Other files; each is an MCP block.
     pub media: Vec<Media>,
-    /// What an MCP client gets as structured content.
+    /// Structured content for an MCP client.
     pub structured: Option<Value>,
-    /// True if the tool failed, and the text says how: a command that did not succeed.
+    /// True if the tool failed, for example a command with a failure status; the text explains it.
     pub is_error: bool,
 }
 
@@ -143,30 +143,30 @@ impl From<String> for ToolOutput {
     }
 }
 
-/// A file as a whole.
+/// Whole file.
 #[derive(Debug)]
 pub struct Media {
-    /// Its MIME type.
+    /// MIME type of the file.
     pub mime: String,
-    /// Its bytes, encoded.
+    /// Bytes of the file in base64.
     pub base64: String,
-    /// Where it is.
+    /// Address of the file.
     pub uri: String,
 }
 
-/// As what a client is shown a file.
+/// Kind of MCP block for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediaKind {
-    /// A picture.
+    /// Picture.
     Image,
-    /// A sound.
+    /// Sound.
     Audio,
-    /// Bytes with their address.
+    /// Bytes with a URI.
     Resource,
 }
 
 impl Media {
-    /// As what a client is shown it.
+    /// Returns the kind of block for the file.
     #[must_use]
     pub fn kind(&self) -> MediaKind {
         match self.mime.split('/').next() {
@@ -176,7 +176,7 @@ impl Media {
         }
     }
 
-    /// Returns the file as a block of MCP: an image, a sound, or a resource.
+    /// Returns the file as an MCP block: an image, a sound, or a resource.
     #[must_use]
     pub fn as_block(&self) -> Value {
         let Self { mime, base64, uri } = self;
@@ -196,10 +196,10 @@ impl From<&str> for ToolOutput {
     }
 }
 
-/// Parses a request, and carries it out by native calls. The outer error is one of the request's form.
+/// Parses a request, and runs it with native calls. The outer error means that the request is malformed.
 pub(super) type Run = fn(&mut LbxClient<'_>, Value) -> Result<Result<ToolOutput, Error>, Error>;
 
-/// One tool of a family: a row of its table.
+/// One tool of a family.
 pub struct DialectTool {
     /// Name in the family.
     pub name: &'static str,
@@ -207,21 +207,21 @@ pub struct DialectTool {
     pub effect: Effect,
     /// True if it reads the files that its request names.
     pub reads_files: bool,
-    /// True if it runs commands, which may take as long as they like.
+    /// True if it runs commands, which can take any time.
     pub runs_commands: bool,
-    /// Native fields that its parameters call otherwise.
+    /// Native fields whose parameters have other names.
     pub(super) fields: &'static [Pair],
-    /// Description that a model sees, if several tools share one shape of request; else the doc comment of the
-    /// request is the description.
+    /// Description for the model, if several tools share one request type; otherwise the doc comment of the request is
+    /// the description.
     pub(super) about: Option<&'static str>,
-    /// JSON Schema of its request.
+    /// JSON Schema of the request.
     pub(super) request_schema: fn() -> Value,
-    /// Carries out a request.
+    /// Runs a request.
     pub(super) run: Run,
 }
 
-/// Makes a row of a dialect's table from a name, an effect, the function that carries a request out, and those of the
-/// other fields that differ from the default.
+/// Makes a `DialectTool` from a name, an effect, the function that runs a request, and the fields that differ from the
+/// default.
 macro_rules! tool {
     ($name:literal, $effect:ident, $run:path $(, $field:ident: $value:expr)*) => {
         $crate::dialect::tool::DialectTool {
@@ -237,7 +237,7 @@ macro_rules! tool {
 }
 pub(super) use tool;
 
-/// Returns the schema of the request that a tool's function takes.
+/// Returns the schema of the request type of a function.
 pub(super) fn schema_of<R: JsonSchema + 'static>(
     _: fn(&mut LbxClient<'_>, R) -> Result<ToolOutput, Error>,
 ) -> Value {
@@ -245,7 +245,7 @@ pub(super) fn schema_of<R: JsonSchema + 'static>(
 }
 
 impl DialectTool {
-    /// Makes a tool that neither reads the files of its request nor runs commands.
+    /// Makes a tool that does not read the files of its request and runs no commands.
     pub(super) const fn new(
         name: &'static str,
         effect: Effect,
@@ -264,13 +264,13 @@ impl DialectTool {
         }
     }
 
-    /// Returns how its caller calls what lbx has: `tools` are the native ones that the family knows, `native` the
-    /// schemas of what the native calls take and answer.
+    /// Returns the names of the family for native tools and fields: `tools` are the native tools that the family knows,
+    /// `native` the schemas of the requests and responses of the native calls.
     pub(super) fn names(&self, tools: &'static [Pair], native: impl IntoIterator<Item = Value>) -> Names {
         Names::new(tools, self.fields, self.schema(), native)
     }
 
-    /// Returns the JSON Schema of its request, with its description.
+    /// Returns the JSON Schema of the request, with its description.
     #[must_use]
     pub fn schema(&self) -> Value {
         let mut schema = (self.request_schema)();
@@ -281,24 +281,24 @@ impl DialectTool {
     }
 }
 
-/// A native name with the one that the family has for it.
+/// Native name and the name in the family.
 pub type Pair = (&'static str, &'static str);
 
-/// How the caller of a foreign tool calls what lbx has.
+/// Names of the family for native tools and fields.
 pub struct Names {
-    /// Native tools, and what the family has for each.
+    /// Native tools with the tools of the family.
     tools: &'static [Pair],
-    /// Native fields that the foreign tool calls otherwise.
+    /// Native fields with other names in the foreign tool.
     fields: &'static [Pair],
-    /// The parameters of the foreign tool.
+    /// Parameters of the foreign tool.
     own: BTreeSet<String>,
     /// Native fields.
     native: BTreeSet<String>,
 }
 
 impl Names {
-    /// Returns the names of a family's tool with this schema of its request. `native` are the schemas of what its native
-    /// calls take and answer.
+    /// Returns the names for a tool of a family with this request schema. `native` are the schemas of the requests and
+    /// responses of its native calls.
     pub fn new(
         tools: &'static [Pair],
         fields: &'static [Pair],
@@ -311,27 +311,27 @@ impl Names {
         Self { tools, fields, own, native: known }
     }
 
-    /// Returns an error of a native call, for the family.
+    /// Converts an error of a native call to the names of the family.
     pub fn error(&self, error: Error) -> Error {
         let advice = |advice: &str| self.sentences(advice, |renamed| renamed.is_known);
         error.reworded(|message| self.renamed(message).text, advice)
     }
 
-    /// Returns a warning of a native call, for the family. What is in backticks there may be a branch or a file: such
-    /// a sentence stays.
+    /// Converts a warning of a native call to the names of the family. A name in backticks may be a branch or a file;
+    /// such a sentence stays.
     pub fn warning(&self, warning: &str) -> String {
         let known = self.sentences(warning, |renamed| !renamed.lacks_field);
         known.unwrap_or_else(|| self.renamed(warning).text)
     }
 
-    /// The sentences of a text that `stay`; `None` where there are no such.
+    /// Returns the sentences of a text that `stay` selects; `None` if there are none.
     fn sentences(&self, text: &str, stay: impl Fn(&Renamed) -> bool) -> Option<String> {
         let sentences = sentences(text).into_iter().map(|sentence| self.renamed(sentence));
         let known: String = sentences.filter(stay).map(|renamed| renamed.text).collect();
         Some(known.trim_end().to_owned()).filter(|known| !known.is_empty())
     }
 
-    /// Returns a text in the family's names; what the family has nothing for keeps its native one.
+    /// Returns a text in the names of the family; other names stay.
     fn renamed(&self, text: &str) -> Renamed {
         let mut renamed =
             Renamed { text: String::with_capacity(text.len()), is_known: true, lacks_field: false };
@@ -355,15 +355,14 @@ impl Names {
         renamed
     }
 
-    /// A word without backticks, with the signs round it.
+    /// Renames a word without backticks; keeps the punctuation.
     fn rename_word(&self, word: &str, renamed: &mut Renamed) {
         let name = word.trim_start_matches(['(', '"']);
         let (before, _) = word.split_at(word.len() - name.len());
         let name = name.trim_end().trim_end_matches(['.', ',', ';', ':', '?', ')', '"']);
         let (_, after) = word.split_at(before.len() + name.len());
         renamed.text.push_str(before);
-        // Programs alone see the details of an error.
-        // Any other word may be meant as it is.
+        // Only programs see the details of an error. Any other word may be plain English.
         let is_no_word = name.contains(|letter: char| letter == '_' || letter.is_ascii_digit());
         if name.starts_with("details.") || (is_no_word && self.native.contains(name)) {
             self.rename(name, renamed);
@@ -373,7 +372,7 @@ impl Names {
         renamed.text.push_str(after);
     }
 
-    /// Adds a name: the family's own, else the native one.
+    /// Adds a name: the family's name, else the native one.
     fn rename(&self, native: &str, renamed: &mut Renamed) {
         let own = self.own_name(native);
         renamed.text.push_str(own.unwrap_or(native));
@@ -382,24 +381,24 @@ impl Names {
             own.is_none() && (native.starts_with("details.") || self.native.contains(native));
     }
 
-    /// Returns what the family calls a native tool or field.
+    /// Returns the family's name for a native tool or field.
     fn own_name<'n>(&'n self, native: &str) -> Option<&'n str> {
         let listed = self.fields.iter().chain(self.tools).find(|(name, _)| *name == native);
         listed.map(|(_, own)| *own).or_else(|| self.own.get(native).map(String::as_str))
     }
 }
 
-/// A text in the family's names.
+/// Text in the names of the family.
 struct Renamed {
     /// The text.
     text: String,
-    /// True if the family has all that it names.
+    /// True if the family has every name in the text.
     is_known: bool,
-    /// True if it names a native field that the family does not have.
+    /// True if the text names a native field that the family does not have.
     lacks_field: bool,
 }
 
-/// Returns true if words in backticks name a tool or a field.
+/// Returns true if a text in backticks names a tool or a field.
 fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
@@ -422,7 +421,7 @@ fn sentences(text: &str) -> Vec<&str> {
     sentences
 }
 
-/// Collects the names of the fields of a schema, and of those inside.
+/// Collects the names of the fields of a schema, including nested ones.
 fn collect_fields(schema: &Value, fields: &mut BTreeSet<String>) {
     match schema {
         Value::Object(map) => {
@@ -442,7 +441,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
 
-    /// Returns the names of a family with `Look` and `Change`, in a call of the latter.
+    /// Returns the names of a test family with `Look` and `Change`, for a call of `Change`.
     fn names() -> Names {
         let own = json!({ "properties": { "file": {}, "occurrence": {}, "old": { "x-hidden": true } } });
         let native =
@@ -458,7 +457,7 @@ mod tests {
             "field `file` is missing: `Look` shows it"
         );
         assert_eq!(text("old_string (old_string, \"old_string\")."), "before (before, \"before\").");
-        // Neither a path nor what was quoted is a name.
+        // Paths and quoted texts are not names.
         for same in
             ["no such file: ./old_string or a/old_string.txt", "the ls of path", "bad `(?=a` `. `x", "`"]
         {

@@ -1,6 +1,6 @@
 //! `mcp-filesystem`: the tools of the npm reference server `@modelcontextprotocol/server-filesystem`.
 //!
-//! `tools` has the tools, `texts` what they say.
+//! The tools are in `tools`, their texts in `texts`.
 
 mod texts;
 mod tools;
@@ -70,7 +70,7 @@ pub const FILESYSTEM: Dialect = Dialect {
     ],
 };
 
-/// Words an error as the reference server does.
+/// Returns the error text in the form of the reference server.
 fn error_text(failure: &Failure<'_>) -> String {
     match failure.error.kind() {
         ErrorKind::AmbiguousMatch => format!(

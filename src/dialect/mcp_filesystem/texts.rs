@@ -1,4 +1,4 @@
-//! Texts of the npm reference server's tools, as JavaScript writes them.
+//! Texts of the tools of the npm reference server, as JavaScript formats them.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,41 +18,41 @@ use crate::error::{Error, ErrorKind};
 use crate::text::checked::peek;
 use crate::text::{content, escaped, line_diff, lines};
 
-/// Lines of context round a change in a diff.
+/// Lines of context around a change in a diff.
 const CONTEXT: usize = 4;
-/// How long a diff may be searched for before it becomes a coarser one.
+/// Time limit for a diff, after which it becomes coarser.
 const TIME_MAX: Duration = Duration::from_millis(500);
-/// What stands below the name of the file.
+/// Line below the name of the file.
 const RULE: &str = "===================================================================";
 
-/// An entry of a directory.
+/// Entry of a directory.
 pub struct Listed {
-    /// Its path, from the directory that was asked for.
+    /// Path relative to the listed directory.
     pub below: PathBuf,
     /// True if it is a directory.
     pub is_folder: bool,
 }
 
 impl Listed {
-    /// Returns what stands before its name in a list.
+    /// Returns the label before the name in a list.
     pub fn label(&self) -> &'static str {
         if self.is_folder { "[DIR]" } else { "[FILE]" }
     }
 
-    /// Returns its path, as people see it.
+    /// Returns the path for display.
     pub fn shown(&self) -> String {
         escaped::name(&self.below.to_string_lossy()).into_owned()
     }
 }
 
-/// A file or directory in a tree.
+/// File or directory in a tree.
 #[derive(Debug, Serialize)]
 pub struct Node {
-    /// Its name.
+    /// Name of the entry.
     name: String,
-    /// `file` or `directory`.
+    /// Type: `file` or `directory`.
     r#type: &'static str,
-    /// What a directory holds.
+    /// Entries of a directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<Vec<Node>>,
 }
@@ -63,14 +63,14 @@ impl Node {
         Self { name: name.to_owned(), r#type: "directory", children: Some(Vec::new()) }
     }
 
-    /// Puts an entry below this one; nothing happens where the directories on the way are missing.
+    /// Inserts an entry below this one; does nothing if one of its parent directories is missing.
     pub fn insert(&mut self, entry: &Listed) {
         let mut node = self;
         let mut names = entry.below.iter().map(|name| escaped::name(&name.to_string_lossy()).into_owned());
         let Some(last) = names.next_back() else { return };
         for name in names {
             let children = node.children.as_mut();
-            // Entries come in order: the directory of this one is the last of its kind.
+            // Entries come in order, so the parent is the last directory with its name.
             let Some(child) = children.and_then(|all| all.iter_mut().rev().find(|child| child.name == name))
             else {
                 return;
@@ -85,10 +85,10 @@ impl Node {
         });
     }
 
-    /// Returns what it holds, as JSON over several lines.
+    /// Returns the entries as JSON over several lines.
     ///
     /// # Errors
-    /// Returns `internal` if it cannot be JSON.
+    /// Returns `internal` if they cannot be converted to JSON.
     pub fn children_as_json(&self) -> Result<String, Error> {
         let children = self.children.as_deref().unwrap_or_default();
         serde_json::to_string_pretty(children)
@@ -96,12 +96,12 @@ impl Node {
     }
 }
 
-/// Returns the first lines of a file, without the newline that ends the last.
+/// Returns the first lines of a file, without the final newline.
 pub fn first_lines(content: &str) -> String {
     content.strip_suffix('\n').unwrap_or(content).to_owned()
 }
 
-/// Returns the last `count` lines of the end of a file. What follows the last newline counts as a line.
+/// Returns the last `count` lines of the end of a file. The text after the last newline counts as a line.
 pub fn last_lines(end: &str, count: u64) -> String {
     let end = end.replace("\r\n", "\n");
     let lines: Vec<&str> = end.split('\n').collect();
@@ -121,7 +121,7 @@ pub fn size_text(bytes: u64) -> String {
     format!("{:.2} {unit}", bytes as f64 / (1_u64 << (10 * step)) as f64)
 }
 
-/// Returns a key that sorts names nearly as `localeCompare` does: signs, digits, letters; case decides last.
+/// Returns a key that sorts names almost as `localeCompare` does: signs, digits, letters; case breaks ties.
 pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
     let class = |character: char| match character {
         character if character.is_alphabetic() => 2,
@@ -135,15 +135,15 @@ pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
     (lower.map(|character| (class(character), character)).collect(), swapped.collect())
 }
 
-/// Returns the MIME type of a file. The bytes decide about images, since one image that is none would have a model's
-/// API refuse the whole conversation; the name decides about all else, as in the reference server.
+/// Returns the MIME type of a file. Images are detected by their bytes, since one invalid image would make a model API
+/// reject the whole conversation. All other types come from the name, as in the reference server.
 ///
 /// # Errors
-/// Returns `binary_file` of a file that is named as an image and is none.
+/// Returns `binary_file` if the file has the name of an image but is not one.
 pub fn mime_of(path: &str, base64: &str) -> Result<&'static str, Error> {
-    /// Characters that hold all by which types are known.
+    /// Number of base64 characters that is enough to detect any type.
     const START: usize = 4096;
-    /// What bytes are of which nothing is known.
+    /// MIME type of unknown bytes.
     const UNKNOWN: &str = "application/octet-stream";
     let start = base64.get(..START).unwrap_or(base64);
     let start = base64::engine::general_purpose::STANDARD.decode(start).unwrap_or_default();
@@ -165,7 +165,7 @@ pub fn mime_of(path: &str, base64: &str) -> Result<&'static str, Error> {
     Ok(if is_image(found) || named == UNKNOWN { found } else { named })
 }
 
-/// Returns the MIME type that the name of a file speaks for.
+/// Returns the MIME type for the name of a file.
 fn named_mime(path: &str) -> &'static str {
     let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     match extension.as_deref().unwrap_or_default() {
@@ -195,7 +195,7 @@ pub fn file_uri(path: &Path) -> String {
     format!("file://{path}")
 }
 
-/// Returns what is known of a file, a line each.
+/// Returns the metadata of a file, one fact per line.
 pub fn file_facts(facts: &Facts) -> String {
     let lines = [
         format!("size: {}", facts.size),
@@ -209,7 +209,7 @@ pub fn file_facts(facts: &Facts) -> String {
     lines.join("\n")
 }
 
-/// Returns a time as JavaScript writes a date, in UTC.
+/// Returns a time in the date format of JavaScript, in UTC.
 fn date(seconds: i64) -> String {
     let time = Timestamp::from_second(seconds).unwrap_or_default();
     time.strftime("%a %b %d %Y %H:%M:%S GMT+0000 (Coordinated Universal Time)").to_string()
@@ -227,8 +227,8 @@ fn show(shown: &mut String, sign: char, lines: &[&[u8]]) {
     }
 }
 
-/// Returns the change of a file as the server shows it: a fenced diff with four lines of context. `diff` is the
-/// native one, from which the new text is told without reading the file again.
+/// Returns the change of a file as the server shows it: a fenced diff with four lines of context. `diff` is the native
+/// diff; it gives the new text without another read of the file.
 pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
     let after = applied(before, diff);
     let (before, after) = (before.replace("\r\n", "\n"), after.replace("\r\n", "\n"));
@@ -260,7 +260,7 @@ pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
     format!("{fence}diff\n{shown}{fence}\n\n")
 }
 
-/// Returns a text with the hunks of its own unified diff carried out.
+/// Returns a text with the hunks of its unified diff applied.
 fn applied(before: &str, diff: &str) -> String {
     let lines: Vec<&str> = before.split_inclusive('\n').collect();
     let (mut after, mut at) = (String::new(), 0);
@@ -286,7 +286,7 @@ fn applied(before: &str, diff: &str) -> String {
             }
             Some(("-", _)) => at += 1,
             Some(("+", text)) => after.push_str(text),
-            // The line before has no newline at its end.
+            // The previous line has no newline at its end.
             Some(("\\", _)) => {
                 if last != "-" && after.ends_with('\n') {
                     after.pop();
@@ -299,22 +299,21 @@ fn applied(before: &str, diff: &str) -> String {
     after
 }
 
-/// A file or directory, for the tools that need no more.
+/// File or directory, for tools with no other parameter.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PathRequest {
-    /// Its path
+    /// The path
     pub path: String,
 }
 
-/// Returns a text as every one of these tools answers it: as a block, and structured.
+/// Returns a text in the form of these tools: as a block, and as structured content.
 pub fn said(text: String) -> ToolOutput {
     let structured = Some(json!({ "content": text }));
     ToolOutput { text, structured, ..ToolOutput::default() }
 }
 
-/// Words an error of a native call as the reference server does where it meets the same; `call` is the
-/// system call that fails there.
+/// Converts an error of a native call to the text of the reference server; `call` is the system call that fails there.
 pub fn worded(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Error {
     let Ok(absolute) = lbx.absolute(path) else { return error };
     let absolute = normalized(&absolute);
@@ -331,7 +330,7 @@ pub fn worded(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Erro
             path,
             "EISDIR: illegal operation on a directory, read".to_owned(),
         ),
-        // A parent is no directory: the reference server fails when it resolves the path.
+        // A parent is not a directory: the reference server fails when it resolves the path.
         ErrorKind::NotADirectory => refused(
             ErrorKind::NotADirectory,
             path,
@@ -341,7 +340,7 @@ pub fn worded(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Erro
     }
 }
 
-/// Returns a path without `.` and `..`, by its words alone.
+/// Returns a path without `.` and `..`, without access to the disk.
 fn normalized(path: &Path) -> PathBuf {
     let mut parts = PathBuf::new();
     for part in path.components() {
@@ -356,20 +355,20 @@ fn normalized(path: &Path) -> PathBuf {
     parts
 }
 
-/// Returns the error for a path at which nothing stands.
+/// Returns the error for a path that does not exist.
 pub fn no_entry(lbx: &LbxClient<'_>, path: &str, call: &str) -> Error {
     let absolute = lbx.absolute(path).unwrap_or_else(|_| PathBuf::from(path));
     let words = format!("ENOENT: no such file or directory, {call} '{}'", absolute.display());
     refused(ErrorKind::NotFound, path, words)
 }
 
-/// Refuses a path whose folder does not exist: the reference server makes none on the way.
+/// Rejects a path whose folder does not exist: the reference server creates no parent folders.
 pub fn must_have_parent(lbx: &LbxClient<'_>, path: &str, call: &str) -> Result<(), Error> {
     let absolute = lbx.absolute(path)?;
     let Some(parent) = absolute.parent() else { return Ok(()) };
     match lbx.is_folder(&parent.display().to_string()) {
         Ok(false) => Err(no_entry(lbx, path, call)),
-        // What lies outside is refused by the call itself.
+        // The call itself rejects paths outside the workspace.
         Ok(true) | Err(_) => Ok(()),
     }
 }

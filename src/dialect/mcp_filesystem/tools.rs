@@ -1,4 +1,4 @@
-//! The tools of the server-filesystem dialect.
+//! Tools of the `mcp-filesystem` dialect.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::dialect::tool::{Media, ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{edit, ls, mkdir, r#move, read, write};
 
-/// Returns all of a file's text.
+/// Returns the whole text of a file.
 fn whole(lbx: &mut LbxClient<'_>, path: &str) -> Result<String, Error> {
     let data = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": 0 }));
     data.map(|data| text(&data, "content").to_owned()).map_err(|error| worded(lbx, path, "open", error))
@@ -34,7 +34,7 @@ pub struct ReadTextRequest {
     tail: Option<u64>,
 }
 
-/// Reads the text that is wanted of a file.
+/// Reads the requested text of a file.
 pub fn read_text(lbx: &mut LbxClient<'_>, request: ReadTextRequest) -> Result<ToolOutput, Error> {
     let path = &request.path;
     let (head, tail) = (request.head.filter(|lines| *lines > 0), request.tail.filter(|lines| *lines > 0));
@@ -94,7 +94,7 @@ pub fn read_multiple_files(
     Ok(said(files.join("\n---\n")))
 }
 
-/// Returns what a directory holds: names, and whether each is a directory.
+/// Returns the entries of a directory, with a flag for directories.
 fn entries(lbx: &mut LbxClient<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed>, Error> {
     match lbx.is_folder(path) {
         Ok(true) => {}
@@ -125,7 +125,7 @@ pub fn list_directory(lbx: &mut LbxClient<'_>, request: PathRequest) -> Result<T
     Ok(said(lines.join("\n")))
 }
 
-/// What the entries of a list are sorted by.
+/// Sort order of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SortBy {
@@ -179,13 +179,13 @@ pub fn list_directory_with_sizes(
     Ok(said(lines.join("\n")))
 }
 
-/// Shows a directory and all below it as JSON.
+/// Shows a directory and its content as JSON.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TreeRequest {
     /// The directory to show
     path: String,
-    /// Names or globs to leave out
+    /// Names or globs to skip
     #[serde(default)]
     exclude_patterns: Vec<String>,
 }
@@ -199,7 +199,7 @@ pub fn directory_tree(lbx: &mut LbxClient<'_>, request: TreeRequest) -> Result<T
     });
     let excluded = relative_globs(forms)?;
     let mut top = Node::folder("");
-    // A folder comes before what it holds, so that what lies in one left out is left out, too.
+    // A folder comes before its entries, so the entries of a skipped folder are skipped too.
     for entry in entries(lbx, &request.path, true)? {
         if !excluded.is_match(&entry.below) {
             top.insert(&entry);
@@ -216,7 +216,7 @@ pub struct SearchRequest {
     path: String,
     /// The glob, such as **/*.rs
     pattern: String,
-    /// Globs to leave out
+    /// Globs to skip
     #[serde(default)]
     exclude_patterns: Vec<String>,
 }
@@ -269,7 +269,7 @@ pub fn list_allowed_directories(
 pub struct WriteRequest {
     /// The file to write
     path: String,
-    /// All of its new content
+    /// The whole new content
     content: String,
 }
 
@@ -353,7 +353,7 @@ pub fn create_directory(
 pub struct MoveRequest {
     /// The file or directory to move
     source: String,
-    /// Its new path
+    /// The new path
     destination: String,
 }
 
