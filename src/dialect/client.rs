@@ -256,7 +256,7 @@ impl<'a> LbxClient<'a> {
         Ok(Policy::load(&(self.open)()?, &self.options.policy)?.max_bytes())
     }
 
-    /// Returns the size of the entry at `path`, in bytes; 0 if there is none.
+    /// Returns the size of the entry at `path` in bytes, or 0 without an entry.
     ///
     /// # Errors
     /// Fails if the path cannot be resolved.

@@ -1,4 +1,4 @@
-//! `append` and `prepend`: text added at one end of a file.
+//! `append` and `prepend`: add text at one end of a file.
 
 use std::path::PathBuf;
 
@@ -21,8 +21,7 @@ use crate::text::lines;
 ///
 /// The file need not have been read; it is created if it does not exist.
 ///
-/// Of calls made at the same time, all land. LF in the text becomes the file's own line ending if
-/// that is uniform.
+/// Concurrent calls all take effect. LF in the text becomes the file's own line ending if that is uniform.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File to add to
@@ -35,13 +34,13 @@ pub struct Request {
     /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Whether to do it, why, and how much of it to show.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ContentOptions,
 }
 
-/// At which end text is added.
+/// End at which text is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// After the last byte.
@@ -50,7 +49,7 @@ pub enum End {
     First,
 }
 
-/// The tool.
+/// `append` tool.
 pub struct Append;
 
 impl Tool for Append {
@@ -73,13 +72,13 @@ impl Tool for Append {
 /// Adds text at one end of a file.
 ///
 /// # Errors
-/// Returns `stale_file` if `expected_sha256` is not that of the file, and whatever a write can meet.
+/// Returns `stale_file` if the file does not match `expected_sha256`, or any error of a write.
 pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
-    /// Tries while other programs change the file between the look at it and the write.
+    /// Number of attempts while other programs change the file between read and write.
     const TRIES: usize = 100;
     for _ in 1..TRIES {
         match add_once(engine, tool, request, end) {
-            // The text fits whatever others put there, unless the caller named the bytes.
+            // The text fits any content, unless the caller named the bytes.
             Err(error) if is_changed_meanwhile(&error) && request.expected_sha256.is_none() => {}
             added => return added,
         }
@@ -87,11 +86,11 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End)
     add_once(engine, tool, request, end)
 }
 
-/// Adds text to the file as it is now.
+/// Adds text to the current file.
 fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
     let (expected, options) = (request.expected_sha256, &request.options);
     let mut file = FileChange::begin(engine, tool, &request.path, expected, options)?;
-    // The same text may well be added twice, unless the request says to which bytes.
+    // The same text may be added twice on purpose, unless the request names the old bytes.
     let is_repeated = expected.is_some() && file.is_repeated(&request.content, RECENT)?;
     let current = file.look()?;
     if is_repeated {
@@ -107,7 +106,7 @@ fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End
     Ok(Response { diff, ..response })
 }
 
-/// Returns the file's bytes with the text added.
+/// Returns the bytes of the file with the text added.
 fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> Result<Vec<u8>, Error> {
     let shown = current.place().shown();
     if !current.exists() {
@@ -143,7 +142,7 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
     Ok(content.encode())
 }
 
-/// LF in a text as the file's own line ending, where that is uniform.
+/// Converts LF in a text to the line ending of the file, if that is uniform.
 #[must_use]
 pub fn in_style_of(content: &Content, text: &[u8]) -> Vec<u8> {
     match content.line_ending().bytes() {
@@ -161,12 +160,12 @@ pub fn in_style_of(content: &Content, text: &[u8]) -> Vec<u8> {
 #[group(skip)] // `append` has a group of that name already
 #[serde(transparent)]
 pub struct PrependRequest {
-    /// As for `append`.
+    /// Fields of `append`.
     #[command(flatten)]
     request: Request,
 }
 
-/// The tool.
+/// `prepend` tool.
 pub struct Prepend;
 
 impl Tool for Prepend {

@@ -1,4 +1,4 @@
-//! `audit` and `stats`: the log of calls, one by one and in sums.
+//! `audit` and `stats`: the log of calls, as records and as sums.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
 use crate::text::escaped;
 
-/// Paths of a record that a person sees.
+/// Number of paths of a record to show.
 const PATHS_NAMED: usize = 3;
-/// Digits of an id that a person sees.
+/// Number of digits of an ID to show.
 const ID_DIGITS: usize = 10;
 
 /// Show the audit log, newest first, or check that nobody has altered it
 ///
-/// One record for each call that changed something or was refused to: time, session, tool, files with
-/// their sha256 before and after, snapshot, reason, and the gate's mode where there was no proof.
+/// One record for each call that changed something or failed to: time, session, tool, files with their sha256 before
+/// and after, snapshot, reason, and the gate's mode if there was no proof.
 ///
 /// verify names the first record that was altered or removed. Shows all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
@@ -52,24 +52,24 @@ pub struct Request {
     pub max_bytes: Option<usize>,
 }
 
-/// What the log holds.
+/// Content of the log.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The records, the newest first
+    /// Records, newest first
     pub records: Vec<Value>,
-    /// How many records there are, with these filters
+    /// Number of records with these filters
     pub total: usize,
-    /// Whether there are more than are shown
+    /// True if there are more records
     pub truncated: bool,
-    /// Where to continue
+    /// Offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// True where the chain is whole; absent unless asked for
+    /// True if the chain is intact; absent unless asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
 }
 
-/// The tool.
+/// `audit` tool.
 pub struct Audit;
 
 impl Tool for Audit {
@@ -140,7 +140,7 @@ fn line(record: &Value, text: &Text) -> String {
         |name: &str| escaped::line(record.get(name).and_then(Value::as_str).unwrap_or_default()).into_owned();
     let files = record.get("files").and_then(Value::as_array).into_iter().flatten();
     let files = files.filter_map(|file| file.get("path")?.as_str());
-    // Where the trash keeps something is no news to a person.
+    // A person does not need to see the trash paths.
     let is_own = |path: &str| std::path::Path::new(path).starts_with(STATE_FOLDER);
     let files: Vec<&str> = files.filter(|path| !is_own(path)).collect();
     let mut paths: Vec<String> =
@@ -175,7 +175,7 @@ fn not_whole(broken: &Broken) -> Error {
         .detail("broken", json!({ "file": file, "line": line, "message": broken.message }))
 }
 
-/// Leaves the first of the files of a record that alone is longer than an answer.
+/// Keeps only the first files of a record that is larger than a response.
 fn shorten_files(record: &mut Value) {
     let Some(record) = record.as_object_mut() else { return };
     if let Some(files) = record.get_mut("files").and_then(Value::as_array_mut) {
@@ -185,7 +185,7 @@ fn shorten_files(record: &mut Value) {
     }
 }
 
-/// Returns the part of the records that was asked for.
+/// Returns the requested part of the records.
 fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response {
     let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(policy.max_bytes()));
     let limit = match request.limit.unwrap_or(policy.size(Key::AuditLimit)) {
@@ -208,13 +208,13 @@ fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response
     }
 }
 
-/// Outcome of a call that did what it was asked.
+/// Outcome of a successful call.
 const OK: &str = "ok";
 
-/// Show how often each tool was called or refused, what it returned, how long it took, and by whom
+/// Show how often each tool was called or refused, how much it returned, how long it took, and by whom
 ///
-/// Counts the calls in a workspace that has a state, which begins with the first read or change.
-/// Counts all sessions, unless one is named.
+/// Counts the calls in a workspace that has a state, which begins with the first read or change. Counts all sessions,
+/// unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StatsRequest {}
@@ -222,28 +222,28 @@ pub struct StatsRequest {}
 /// Sums over the calls.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StatsResponse {
-    /// All calls together
+    /// Sum of all calls
     pub total: Sum,
-    /// The same numbers by tool
+    /// Sums by tool
     pub by_tool: BTreeMap<String, Sum>,
-    /// The same numbers by session
+    /// Sums by session
     pub by_session: BTreeMap<String, Sum>,
-    /// Refusals of each kind
+    /// Number of refusals of each kind
     pub refusals: BTreeMap<String, u64>,
 }
 
-/// What some calls add up to.
+/// Sum of several calls.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sum {
     /// Calls
     pub calls: u64,
-    /// Those of them that were refused a change
+    /// Calls that were refused a change
     pub refused: u64,
     /// Paths that the other calls changed; a path counts each time
     pub paths: u64,
-    /// Bytes that all of them returned; over MCP without the structured form, which repeats the text
+    /// Bytes that they returned; over MCP without the structured form, which repeats the text
     pub bytes: u64,
-    /// Milliseconds that all of them took
+    /// Total duration in milliseconds
     pub duration_ms: u64,
     /// Time of the first change or refusal, RFC 3339
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -258,7 +258,7 @@ impl Sum {
     fn add(&mut self, record: &AuditRecord) {
         self.calls += 1;
         if record.outcome == OK {
-            // What goes to the trash and comes from it is one path.
+            // A path that moves to or from the trash counts once.
             let paths = record.files.iter().filter(|file| !is_state(&file.path));
             self.paths += u64::try_from(paths.count()).unwrap_or(u64::MAX);
         } else {
@@ -271,14 +271,14 @@ impl Sum {
         self.last.clone_from(&record.time);
     }
 
-    /// Adds calls that the audit log may not have.
+    /// Adds calls that may be missing in the audit log.
     const fn add_counted(&mut self, counted: CallSum) {
         self.calls = self.calls.saturating_add(counted.calls);
         self.bytes = self.bytes.saturating_add(counted.bytes);
         self.duration_ms = self.duration_ms.saturating_add(counted.duration_ms);
     }
 
-    /// Returns the sum in words.
+    /// Returns the sum as text.
     fn words(&self) -> String {
         let refused = if self.refused > 0 { format!(", {} refused", self.refused) } else { String::new() };
         format!(
@@ -291,12 +291,12 @@ impl Sum {
     }
 }
 
-/// Returns true if a path is lbx's own.
+/// Returns true for a path in lbx's state.
 fn is_state(path: &str) -> bool {
     path.strip_prefix(STATE_FOLDER).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The tool.
+/// `stats` tool.
 pub struct Stats;
 
 impl Tool for Stats {
@@ -317,7 +317,7 @@ impl Tool for Stats {
             refusals: BTreeMap::new(),
         };
         let Some(state) = State::find(&engine.workspace)? else { return Ok(sums) };
-        // Nothing is kept of the records, however many there are.
+        // No record is kept in memory, however many there are.
         let (_, broken) = audit::read(&state, &mut |record| {
             if named.as_ref().is_none_or(|session| session.as_str() == record.session) {
                 sums.add(record);
@@ -352,7 +352,7 @@ impl Tool for Stats {
 }
 
 impl StatsResponse {
-    /// Adds calls that the audit log may not have.
+    /// Adds calls that may be missing in the audit log.
     fn add_counted(&mut self, key: CallKey, sum: CallSum) {
         self.total.add_counted(sum);
         self.by_tool.entry(key.tool).or_default().add_counted(sum);

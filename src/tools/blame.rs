@@ -1,4 +1,4 @@
-//! `blame`: which call each line of a file came from.
+//! `blame`: the call that each line of a file came from.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,25 +16,25 @@ use crate::error::{Error, ErrorKind};
 use crate::text::content::looks_binary;
 use crate::text::{escaped, lines};
 
-/// Largest file whose lines are traced back, in bytes.
+/// Largest file that is traced, in bytes.
 const BYTES_MAX: u64 = 16 << 20;
-/// Longest time for it.
+/// Time limit of the trace.
 const TIME_MAX: Duration = Duration::from_secs(20);
-/// Bytes of a range in the answer beside its texts.
+/// Bytes of a range in the response, besides its texts.
 const RANGE_BYTES: usize = 120;
-/// Digits of an id in the text form.
+/// Number of digits of an ID in the text form.
 const ID_DIGITS: usize = 10;
-/// What a line is put down to that no agent wrote.
+/// Author of lines that no agent wrote.
 const DEVELOPER: &str = "developer";
 
 /// Show which session, call and snapshot each line of a file came from
 ///
-/// Lines that no agent touched are the developer's: those from before the first snapshot, and those
-/// changed without lbx. Follows the file through renames. Line endings do not count.
+/// Lines that no agent touched belong to the developer: those from before the first snapshot, and those changed without
+/// lbx. Follows the file through renames. Ignores line endings.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// File whose lines to explain
+    /// File to explain
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: PathBuf,
     /// First line, from 1
@@ -50,21 +50,21 @@ pub struct Request {
     pub max_bytes: Option<usize>,
 }
 
-/// Where the lines came from.
+/// Origin of the lines.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The file
+    /// Path of the file
     pub path: String,
-    /// How many lines it has
+    /// Number of lines in the file
     pub total_lines: usize,
-    /// The lines, in order; those that follow each other and came from one call together
+    /// Lines in order; consecutive lines from one call are one range
     pub ranges: Vec<Range>,
-    /// Whether there are more
+    /// True if there are more ranges
     pub truncated: bool,
-    /// The `start_line` at which to continue
+    /// `start_line` at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_line: Option<usize>,
-    /// The lines themselves, for people.
+    /// Lines of the file, for the text form.
     #[serde(skip)]
     #[schemars(skip)]
     texts: Vec<String>,
@@ -73,36 +73,36 @@ pub struct Response {
 /// Lines that came from one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Range {
-    /// The first line, from 1
+    /// First line, from 1
     pub start_line: usize,
-    /// The last line
+    /// Last line
     pub end_line: usize,
-    /// `session`, or `developer` where no agent touched them
+    /// `session`, or `developer` if no agent touched them
     pub by: &'static str,
-    /// The session that made the change
+    /// Session that made the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The tool
+    /// Tool that made the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The number of the change in the session
+    /// Number of the change in the session
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// When, as RFC 3339; of the developer's lines, when a snapshot first had them
+    /// Time, as RFC 3339; for the developer's lines, of the first snapshot with them
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// The snapshot
+    /// Snapshot of the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// Why the change was made
+    /// Reason for the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The path that the file had then, where it was another
+    /// Path of the file at that time, if different
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
 
-/// The tool.
+/// `blame` tool.
 pub struct Blame;
 
 impl Tool for Blame {
@@ -167,7 +167,7 @@ impl Tool for Blame {
     }
 }
 
-/// Returns the part of the answer that was asked for.
+/// Returns the requested part of the response.
 fn page(
     shown: String,
     path: &[u8],
@@ -207,7 +207,7 @@ fn page(
     Ok(Response { path: shown, total_lines, ranges, truncated: next_line.is_some(), next_line, texts })
 }
 
-/// Returns a line for people.
+/// Returns a line for display.
 fn text_of(line: &[u8]) -> String {
     String::from_utf8_lossy(lines::without_ending(line)).into_owned()
 }
@@ -244,13 +244,13 @@ impl Range {
         }
     }
 
-    /// About how many bytes it takes in an answer.
+    /// Returns its approximate size in a response, in bytes.
     fn size_bytes(&self) -> usize {
         let texts = [&self.session, &self.tool, &self.time, &self.snapshot, &self.why, &self.from];
         RANGE_BYTES + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
 
-    /// Returns who it was, in the text form.
+    /// Returns the author for the text form.
     fn name(&self) -> String {
         let id: String = self.snapshot.iter().flat_map(|id| id.chars()).take(ID_DIGITS).collect();
         let time = self.time.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Helpers of several tools: options, lists, bounds, refusals of files, and a change of one file.
+//! Helpers of several tools: options, lists, limits, errors about files, and a change of one file.
 
 use std::borrow::Cow;
 use std::fmt::{Debug, Write as _};
@@ -29,28 +29,28 @@ use crate::text::counted::counted;
 use crate::text::lines::LineSpan;
 use crate::text::{checked, diff, lines, omission};
 
-/// Bytes of a diff that nobody asked for, a file.
+/// Bytes of diff per file if the request does not ask for a diff.
 const DIFF_BYTES: usize = 300;
-/// Places listed beside their count.
+/// Largest number of places that are listed.
 pub const PLACES_LISTED: usize = 20;
 
-/// Whether a list of an answer shows all entries.
+/// Completeness of a list in a response.
 #[derive(Debug, Clone, Copy, Default, Serialize, schemars::JsonSchema)]
 pub struct ListEnd {
-    /// True where not all are listed; `max_bytes: 0` lists them all
+    /// True if the list was cut; `max_bytes: 0` lists all
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// How many there are, if not all are listed
+    /// Total number of entries, if the list was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<usize>,
 }
 
 impl ListEnd {
-    /// Leaves of a list as many entries as an answer has room for, the first at least; `bytes_max` is what
-    /// the request says, where 0 lifts the bound.
+    /// Cuts a list to the entries that a response has room for, at least one; `bytes_max` is the limit in the request,
+    /// where 0 means no limit.
     pub fn of<T: Serialize>(engine: &Engine, bytes_max: Option<usize>, list: &mut Vec<T>) -> Self {
         let total = list.len();
-        // A small bound on a diff is none on the list.
+        // A small limit on a diff does not limit the list.
         let bytes_max = if bytes_max == Some(0) { 0 } else { engine.bytes_max(None) as u64 };
         let mut page = Budget::new(Window { offset: 0, limit: 0, bytes_max });
         list.retain(|entry| page.offer(|| json_bytes(entry)) == Offered::Kept);
@@ -58,7 +58,7 @@ impl ListEnd {
         Self { truncated, total: truncated.then_some(total) }
     }
 
-    /// Says in text that not all entries are shown.
+    /// Adds a note to the text if the list was cut.
     pub fn note(self, listed: usize, text: &mut Text) {
         if let Some(total) = self.total {
             text.note(format!("{listed} of {total} are listed"));
@@ -66,7 +66,7 @@ impl ListEnd {
     }
 }
 
-/// Returns the first entries that fit into `bytes_max`, and at least one; 0 lifts the bound.
+/// Returns the first entries that fit into `bytes_max`, at least one; 0 means no limit.
 pub(super) fn fitting<T>(
     bytes_max: usize,
     entries: impl Iterator<Item = T>,
@@ -83,7 +83,7 @@ pub(super) fn fitting<T>(
     listed
 }
 
-/// Returns what ends a search at its time limit, which is the policy's if the request names none; 0 lifts it.
+/// Returns a control that ends a search at its time limit, by default that of the policy; 0 means no limit.
 pub(super) fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Control {
     match timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
         0 => engine.control.clone(),
@@ -91,14 +91,14 @@ pub(super) fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Contro
     }
 }
 
-/// Warns of what a search noted, and of a path that is shown lossily.
+/// Adds the warnings of a search, and one about a path that is shown lossily.
 pub(super) fn warn_of_search(engine: &mut Engine, mut notes: Notes, has_lossy_path: bool) {
     let lossy = "a path is not valid UTF-8: its other bytes are shown as U+FFFD";
     notes.extend(has_lossy_path.then(|| lossy.to_owned()));
     notes.into_lines().into_iter().for_each(|note| engine.warn(note));
 }
 
-/// Returns how many lines came and went, or that they were not compared.
+/// Returns the number of lines added and removed, or a note that they were not compared.
 pub(super) fn amount_text(insertions: Option<usize>, deletions: Option<usize>) -> String {
     match (insertions, deletions) {
         (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
@@ -106,7 +106,7 @@ pub(super) fn amount_text(insertions: Option<usize>, deletions: Option<usize>) -
     }
 }
 
-/// What every call that changes files takes.
+/// Options of every call that changes files.
 #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 pub struct ChangeOptions {
@@ -120,11 +120,11 @@ pub struct ChangeOptions {
     pub why: Option<String>,
 }
 
-/// What every call takes that changes the content of files.
+/// Options of every call that changes the content of files.
 #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 pub struct ContentOptions {
-    /// Whether to do it, and why.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub change: ChangeOptions,
@@ -132,13 +132,13 @@ pub struct ContentOptions {
     #[arg(long)]
     #[serde(default)]
     pub diff: bool,
-    /// Maximum bytes of diff per file; 0 for no limit, of the list of files as well
+    /// Maximum bytes of diff per file; 0 for no limit, also on the list of files
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 }
 
 impl ContentOptions {
-    /// Returns the diffs that the answer holds; the policy bounds those that were asked for without a bound.
+    /// Returns the diff limits of the response; the policy limits diffs that were requested without one.
     #[must_use]
     pub fn diff_wanted(&self, policy: &Policy) -> DiffWanted {
         let default = if self.diff { policy.max_bytes() } else { DIFF_BYTES };
@@ -147,15 +147,15 @@ impl ContentOptions {
     }
 }
 
-/// How much of the diff of a file an answer holds.
+/// Limit of the diff of a file in a response.
 #[derive(Debug, Clone, Copy)]
 pub struct DiffWanted {
-    /// Its bytes at the most, 0 for no bound; `None` where no diff is wanted.
+    /// Limit in bytes, 0 for no limit; `None` for no diff.
     bytes_max: Option<usize>,
 }
 
 impl DiffWanted {
-    /// Returns the diff of one file, if any is wanted.
+    /// Returns the diff of one file, if requested.
     #[must_use]
     pub fn of(self, shown: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<String> {
         let bytes_max = self.bytes_max?;
@@ -168,12 +168,12 @@ impl DiffWanted {
     }
 }
 
-/// Returns the text of a file; its bytes where they are none.
+/// Returns the text of a file; its bytes if it is not text.
 fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body)
 }
 
-/// Decodes a file for changing it.
+/// Decodes a file that will be changed.
 ///
 /// # Errors
 /// Returns `unsupported_encoding`.
@@ -182,7 +182,7 @@ pub fn decode(current: &Current) -> Result<Content, Error> {
     Content::decode(current.bytes().to_vec()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
 }
 
-/// Returns the same without a copy of its bytes, where they need not be decoded.
+/// Decodes a file without a copy of its bytes, if they need no conversion.
 ///
 /// # Errors
 /// Returns `unsupported_encoding`.
@@ -201,8 +201,7 @@ pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Err
     .at(shown)
 }
 
-/// Refuses a new text that a file in an encoding of single bytes cannot take: nobody knows which bytes its characters
-/// have there.
+/// Rejects a new text for a file in a single-byte encoding if its characters have no known bytes there.
 ///
 /// # Errors
 /// Returns `unsupported_encoding` that names the character.
@@ -224,8 +223,7 @@ pub fn must_be_encodable(encoding: Encoding, new: &[u8], shown: &str) -> Result<
         .suggest("Write this text in ASCII, or convert the file to UTF-8 first (`iconv`) and read it again."))
 }
 
-/// Refuses a new text with a line that only says that something is left out, unless the old text
-/// has that line too.
+/// Rejects a new text with a line that only marks omitted text, unless the old text has that line too.
 ///
 /// # Errors
 /// Returns `invalid_request` that names the line.
@@ -247,7 +245,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
         ))
 }
 
-/// Returns the line of a change in the snapshot log: from the root, whatever the caller's folder.
+/// Returns the line of a change in the snapshot log, with paths relative to the root.
 #[must_use]
 pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
     match paths {
@@ -256,7 +254,7 @@ pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
     }
 }
 
-/// Refuses a file that would be larger than the policy lets one be.
+/// Rejects a file that would be larger than the policy allows.
 ///
 /// # Errors
 /// Returns `too_large`.
@@ -264,28 +262,28 @@ pub fn must_fit(policy: &Policy, shown: &str, bytes: usize) -> Result<(), Error>
     checked::must_fit(bytes, policy.file_bytes()).map_err(|fault| fault.error(shown))
 }
 
-/// Refuses a file that must be there and is not.
+/// Rejects a missing file.
 ///
 /// # Errors
-/// Returns `not_found`, with near names.
+/// Returns `not_found`, with similar names.
 pub fn must_exist(change: &mut Change<'_>, current: &Current) -> Result<(), Error> {
     if current.exists() { Ok(()) } else { Err(change.engine().workspace.not_found(current.place())) }
 }
 
-/// Refusals of several files, so that one answer names them all.
+/// Errors about several files, so that one response names them all.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    /// Those of files that the caller has not read.
+    /// Errors about files that the caller has not read.
     unread: Vec<Error>,
-    /// The others.
+    /// Other errors.
     others: Vec<Error>,
 }
 
 impl Refusals {
-    /// Keeps the refusal of a file for later.
+    /// Keeps the error about a file for later.
     ///
     /// # Errors
-    /// Returns `error` if it is about no file, or all refusals once they fill an answer.
+    /// Returns `error` if it is not about a file, or all errors once they fill a response.
     pub fn keep(&mut self, error: Error) -> Result<(), Error> {
         if error.path().is_none() || error.kind() == ErrorKind::LockTimeout {
             return Err(error);
@@ -298,10 +296,10 @@ impl Refusals {
         if self.others.len() < PLACES_LISTED { Ok(()) } else { std::mem::take(self).refuse() }
     }
 
-    /// Ends the call if any file was refused.
+    /// Ends the call if there is an error about any file.
     ///
     /// # Errors
-    /// Returns `not_read`, which names all files that were not read, else the first refusal; `details.refused` lists the
+    /// Returns `not_read`, which names all files that were not read, else the first error; `details.refused` lists the
     /// others.
     pub fn refuse(mut self) -> Result<(), Error> {
         let paths: Vec<String> = self.unread.iter().filter_map(Error::path).map(str::to_owned).collect();
@@ -327,13 +325,13 @@ impl Refusals {
     }
 }
 
-/// Adds to the refusal of files that were not read what else is wrong.
+/// Adds the other errors to the error about files that were not read.
 #[must_use]
 pub fn also_refused(error: Error, message: &str, more: &str, listed: impl Into<Value>) -> Error {
     error.add_to_message(&format!("; also, {message}{more}")).detail("refused", listed)
 }
 
-/// Returns one refusal for programs.
+/// Returns one error as JSON.
 fn refusal_json(error: &Error) -> Value {
     json!({ "path": error.path(), "kind": error.kind(), "message": error.message() })
 }
@@ -362,7 +360,7 @@ fn all_unread(paths: &[String]) -> Error {
 /// Parses octal permission bits such as `0755`.
 ///
 /// # Errors
-/// Returns `invalid_request` for anything but 0000 to 0777.
+/// Returns `invalid_request` unless the text is 0000 to 0777.
 pub fn parse_mode(text: &str) -> Result<u32, Error> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     match u32::from_str_radix(digits, 8) {
@@ -374,7 +372,7 @@ pub fn parse_mode(text: &str) -> Result<u32, Error> {
     }
 }
 
-/// Now, in seconds since 1970.
+/// Returns the current time, in seconds since 1970.
 #[must_use]
 pub fn time_now() -> i64 {
     jiff::Timestamp::now().as_second()
@@ -387,28 +385,28 @@ pub fn time_text(seconds: u64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// Returns the bytes of a file, to see how a request is meant; `None` where they cannot be read.
+/// Returns the bytes of a file, to interpret a request; `None` if they cannot be read.
 #[must_use]
 pub fn bytes_at(workspace: &Workspace, place: &ResolvedPath) -> Option<Vec<u8>> {
-    /// Most that is looked at.
+    /// Largest file that is read.
     const BYTES_MAX: u64 = 64 << 20;
     let (file, stat) = workspace.open_regular(place.path(), place.shown()).ok()?;
     fs::read_to_end(file, fs::size_of(&stat), BYTES_MAX).ok()
 }
 
-/// A change of one file in progress, by a tool.
+/// Change of one file by a tool, in progress.
 pub(super) struct FileChange<'e, 'r> {
-    /// The change itself.
+    /// The underlying change.
     pub change: Change<'e>,
-    /// The tool.
+    /// Name of the tool.
     tool: &'static str,
-    /// The file, as the request names it.
+    /// Path of the file in the request.
     path: &'r Path,
-    /// SHA-256 of the bytes that the caller takes it to have.
+    /// SHA-256 that the caller expects.
     expected_sha256: Option<Sha256>,
-    /// What the caller wants of the change and its answer.
+    /// Options of the change.
     options: &'r ContentOptions,
-    /// The lines that it replaces, where the tool knows them.
+    /// Lines that it replaces, if the tool knows them.
     pub replaced: Option<Vec<ReplacedLines>>,
 }
 
@@ -425,31 +423,31 @@ impl<'e, 'r> FileChange<'e, 'r> {
         Ok(Self { change, tool, path, expected_sha256, options, replaced: None })
     }
 
-    /// Returns true if one of the session's last `changes` came of this very request and still stands; `what` is what
-    /// the request says beside the path and the SHA-256.
+    /// Returns true if one of the last `changes` of the session came from an equal request and is still in effect;
+    /// `what` is the content of the request besides the path and the SHA-256.
     pub fn is_repeated(&mut self, what: impl Debug, changes: u64) -> Result<bool, Error> {
         let request = (self.tool, self.path, self.expected_sha256, what);
         Ok(self.change.repeated(Sha256::of(format!("{request:?}").as_bytes()), changes)?.is_some())
     }
 
-    /// Looks at the file, or at the place where there is none yet.
+    /// Opens the file; it may not exist yet.
     pub fn look(&self) -> Result<Current, Error> {
         self.change.look_at(self.path)
     }
 
-    /// Looks at the file.
+    /// Opens a file that must exist.
     pub fn look_at_existing(&mut self) -> Result<Current, Error> {
         let current = self.look()?;
         must_exist(&mut self.change, &current)?;
         Ok(current)
     }
 
-    /// Returns the gate.
+    /// Checks the file at the gate.
     pub fn prove(&mut self, current: Current, needs: Needs<'_>) -> Result<CheckedFile, Error> {
         self.change.prove(current, self.expected_sha256, needs)
     }
 
-    /// Returns the gate of a change that needs no proof: one that is given is checked all the same.
+    /// Checks the file at the gate for a change that needs no proof; a given proof is still checked.
     pub fn check(&mut self, current: Current) -> Result<CheckedFile, Error> {
         if self.expected_sha256.is_some() {
             return self.prove(current, Needs::Any);
@@ -457,7 +455,7 @@ impl<'e, 'r> FileChange<'e, 'r> {
         Ok(current.without_proof())
     }
 
-    /// Puts the new bytes in place of what was seen, and commits; answers the diff where one is wanted.
+    /// Replaces the checked file with the new bytes, and commits; returns the diff if requested.
     pub fn commit(
         mut self,
         seen: CheckedFile,
@@ -477,13 +475,12 @@ impl<'e, 'r> FileChange<'e, 'r> {
     }
 }
 
-/// Lines that a refusal shows.
+/// Largest number of lines that an error shows.
 const SHOWN_LINES: u64 = 40;
-/// Bytes of one of them.
+/// Largest number of bytes of such a line.
 const LINE_BYTES: usize = 400;
 
-/// Returns the error for lines that are named by number and are not as they were shown; it has the present lines, which
-/// count as shown then.
+/// Returns the error for lines that changed since they were shown; it has the current lines, which then count as shown.
 pub(super) fn lines_not_as_shown(
     change: &mut Change<'_>,
     current: &Current,
@@ -522,7 +519,7 @@ pub(super) fn lines_not_as_shown(
         .detail("lines", numbered_lines(body, near))
 }
 
-/// Returns lines with their numbers, as `read` numbers them.
+/// Returns lines with their numbers, in the form of `read`.
 pub(super) fn numbered_lines(body: &[u8], (first, last): (u64, u64)) -> String {
     let mut text = String::new();
     let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(usize::MAX);

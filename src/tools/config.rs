@@ -1,4 +1,4 @@
-//! `config`: every setting of the policy, and where its value came from.
+//! `config`: all settings of the policy, and the source of each value.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,10 +16,10 @@ use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::text::likeness;
 
-/// Show every setting of the policy and where its value came from
+/// Show every setting of the policy and its source
 ///
-/// The policy is .lbx/config.toml in the workspace over lbx/config.toml in the user's configuration
-/// folder, under environment variables and --set. An error in it is reported with its file and line.
+/// The policy is .lbx/config.toml in the workspace over lbx/config.toml in the user's configuration folder, under
+/// environment variables and --set. An error in it is reported with its file and line.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -27,7 +27,7 @@ pub struct Request {
     #[arg(value_name = "KEY")]
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Also show what each setting does, its values, and its variable
+    /// Also show the purpose, the values and the variable of each setting
     #[arg(long)]
     #[serde(default)]
     pub explain: bool,
@@ -37,38 +37,38 @@ pub struct Request {
     pub example: bool,
 }
 
-/// The policy.
+/// Policy of the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The files that may hold it, the lower one first
+    /// Files that may have a policy, lowest priority first
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<File>,
-    /// Every setting
+    /// All settings
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<Shown>,
-    /// The state of this account in the workspace
+    /// State of this account in the workspace
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateShown>,
-    /// A policy file with every setting
+    /// Policy file with every setting
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
 }
 
-/// The state of this account in the workspace.
+/// State of this account in the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StateShown {
-    /// Where its id comes from: `environment`, `user` (a file), or `derived` (from machine and user)
+    /// Source of its ID: `environment`, `user` (a file), or `derived` (from machine and user)
     pub from: &'static str,
-    /// The user's file with the id
+    /// User's file with the ID
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Its folder; absent before the first change, where the id is still to be made
+    /// Folder of the state; absent before the first change, if the ID does not exist yet
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
 }
 
 impl StateShown {
-    /// Returns the state of a workspace; `None` where there can be none.
+    /// Returns the state of a workspace; `None` if it cannot have one.
     fn of(workspace: &Workspace) -> Result<Option<Self>, Error> {
         let found = State::source(workspace)?;
         Ok(found.map(|(origin, id)| {
@@ -81,87 +81,87 @@ impl StateShown {
         }))
     }
 
-    /// Returns the same in words.
+    /// Returns the state as text.
     fn words(&self) -> String {
         let folder = self.folder.as_deref().unwrap_or("none yet");
         format!("state: {folder} (id: {})", self.file.as_deref().unwrap_or(self.from))
     }
 }
 
-/// A file that may hold a part of the policy.
+/// File that may have a part of the policy.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct File {
-    /// `user`, `workspace`, or `outer` for a workspace that this one lies in
+    /// `user`, `workspace`, or `outer` for a workspace that contains this one
     pub from: &'static str,
-    /// Where it is
+    /// Path of the file
     pub path: String,
-    /// Whether it is there
+    /// True if the file exists
     pub exists: bool,
 }
 
-/// A setting.
+/// One setting.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Shown {
-    /// Its name
+    /// Name of the setting
     pub key: &'static str,
-    /// The value in force
+    /// Value in force
     pub value: Json,
-    /// Where that came from
+    /// Source of the value
     #[serde(flatten)]
     pub source: Source,
-    /// Whether the user's own file lets the environment and flags make it looser
+    /// True if the user's own file lets the environment and flags loosen it
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_loosen: bool,
-    /// Each part with where it came from, where lists of several sources count together
+    /// Parts with their sources, if lists of several sources are combined
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// The workspace's value, where the user's stricter one overrides it
+    /// Value of the workspace, if the user's stricter one overrides it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overruled: Option<Part>,
-    /// Its value where nothing says otherwise
+    /// Default value
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Json>,
-    /// What it takes
+    /// Accepted values
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takes: Option<String>,
-    /// The environment variable that sets it
+    /// Environment variable that sets it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// What a workspace's own file may do to it
+    /// Changes that a workspace's own file may make
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// What it is for
+    /// Purpose of the setting
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<&'static str>,
 }
 
-/// A part of a list, or a value that does not hold.
+/// Part of a list, or a value that is not in force.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Part {
-    /// The part
+    /// Value of the part
     pub value: Json,
-    /// Where it came from
+    /// Source of the part
     #[serde(flatten)]
     pub source: Source,
 }
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Source {
     /// `default`, `user`, `workspace`, `outer`, `environment` or `flag`
     pub from: &'static str,
-    /// The file
+    /// Path of the file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line in it
+    /// Line in the file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// The environment variable
+    /// Environment variable
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
 }
 
-/// The tool.
+/// `config` tool.
 pub struct Config;
 
 impl Tool for Config {
@@ -226,7 +226,7 @@ impl Tool for Config {
 }
 
 impl Shown {
-    /// Returns the setting as a line of a policy file, with where it came from.
+    /// Returns the setting as a line of a policy file, with its source.
     fn line(&self) -> String {
         let loosened = if self.may_loosen { ", may be loosened" } else { "" };
         let (value, source) = (toml_of(&self.value), self.source.words());
@@ -245,7 +245,7 @@ impl Shown {
 }
 
 impl Source {
-    /// Returns where it came from.
+    /// Returns the source of a value.
     fn of(policy: &Policy, origin: &SettingOrigin) -> Self {
         let at = |from, file: Option<String>, line| Self { from, file, line, variable: None };
         match origin {
@@ -264,7 +264,7 @@ impl Source {
         }
     }
 
-    /// Returns the same in words.
+    /// Returns the source as text.
     fn words(&self) -> String {
         match (&self.file, self.line, &self.variable) {
             (Some(file), Some(line), _) => format!("{file}:{line}"),
@@ -274,12 +274,12 @@ impl Source {
     }
 }
 
-/// Returns true if a setting is the one of that name, or in the table of that name.
+/// Returns true if a setting has this name, or is in the table with this name.
 fn is_wanted(name: &str, key: &str) -> bool {
     name == key || name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Returns the files that may hold the policy.
+/// Returns the files that may have a policy.
 fn files(policy: &Policy) -> Vec<File> {
     let user = policy.user_file().map(|file| ("user", file));
     let all = user.into_iter().chain([("workspace", policy.workspace_file())]);
@@ -288,7 +288,7 @@ fn files(policy: &Policy) -> Vec<File> {
     all.chain(outer).collect()
 }
 
-/// Returns a setting as answers show it.
+/// Returns a setting for the response.
 fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
     let part = |sourced: &Sourced| Part {
         value: json_of(&sourced.value),
@@ -317,7 +317,7 @@ fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
     }
 }
 
-/// Warnings of variables that look like the policy's and are not.
+/// Returns warnings about variables that look like the policy's but are unknown.
 fn unknown_variables(policy: &Policy) -> Vec<String> {
     let near = |name: &str| {
         let names: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
@@ -343,7 +343,7 @@ fn json_of(value: &Value) -> Json {
     }
 }
 
-/// Returns a value as a policy file has it.
+/// Returns a value in the form of a policy file.
 fn toml_of(value: &Json) -> String {
     match value {
         Json::String(text) => layers::quoted(text),
@@ -352,7 +352,7 @@ fn toml_of(value: &Json) -> String {
     }
 }
 
-/// Returns a policy file with every setting as it is by default, each explained and commented out.
+/// Returns a policy file with the default of every setting, each explained and commented out.
 #[must_use]
 pub fn example() -> String {
     let mut lines = Vec::new();
@@ -370,7 +370,7 @@ pub fn example() -> String {
     lines.join("\n") + "\n"
 }
 
-/// Returns a text in lines of at most 98 characters.
+/// Splits a text into lines of at most 98 characters.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

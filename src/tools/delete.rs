@@ -1,4 +1,4 @@
-//! `delete`: to the trash.
+//! `delete`: moves files to the trash.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use crate::text::escaped;
 
 /// Delete files and folders, which can be restored
 ///
-/// What is deleted goes to the trash; restore brings it back.
+/// Moves them to the trash; restore brings them back.
 ///
 /// A symlink is deleted itself, never its target. Several paths are deleted together or not at all.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
@@ -42,31 +42,31 @@ pub struct Request {
     /// Maximum bytes of the list in the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
-    /// Whether to do it, and why.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
 }
 
-/// What was deleted.
+/// Files and folders that were deleted.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(extend("type" = "object"))]
 pub enum Response {
-    /// One thing.
+    /// One path.
     One(Deleted),
-    /// Several, in the order asked for.
+    /// Several paths, in the order of the request.
     Several {
-        /// One response a path.
+        /// One response per path
         deleted: Vec<Deleted>,
-        /// Whether that is all.
+        /// Completeness of the list.
         #[serde(flatten)]
         end: ListEnd,
     },
 }
 
 impl Response {
-    /// Returns the answer for what was deleted, in the order asked for.
+    /// Returns the response, in the order of the request.
     fn of(engine: &Engine, request: &Request, mut deleted: Vec<Deleted>) -> Self {
         match deleted.pop() {
             Some(only) if deleted.is_empty() => Self::One(only),
@@ -79,32 +79,32 @@ impl Response {
     }
 }
 
-/// A file or folder that was deleted.
+/// File or folder that was deleted.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Deleted {
-    /// Where it was
+    /// Path before the deletion
     pub path: String,
-    /// Its name in the trash; restore takes it. Absent in a dry run
+    /// Name in the trash, for restore; absent in a dry run
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trash_id: Option<String>,
-    /// Files in it
+    /// Number of files in it
     pub files: u64,
-    /// Bytes in all of its files
+    /// Total size of its files, in bytes
     pub bytes: u64,
-    /// True where this session made this very request before and its result still stands
+    /// True if this session made an equal request before and its result is still in effect
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub already_applied: bool,
 }
 
 impl Request {
-    /// By what a repeated request is known.
+    /// Returns the digest that identifies a repeated request.
     fn digest(&self) -> Sha256 {
         let Self { path, recursive, expected_sha256, max_bytes: _, options: _ } = self;
         Sha256::of(format!("delete {path:?} {recursive} {expected_sha256:?}").as_bytes())
     }
 }
 
-/// The tool.
+/// `delete` tool.
 pub struct Delete;
 
 impl Tool for Delete {
@@ -157,7 +157,7 @@ impl Tool for Delete {
     }
 }
 
-/// Plans the end of one path.
+/// Plans the deletion of one path.
 fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Deleted, ResolvedPath), Error> {
     let place = change.look_at_entry(path)?;
     let shown = place.shown().to_owned();
@@ -183,7 +183,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     Ok((answer, place))
 }
 
-/// Returns the answer to a request that this session has made before, as the change `entry`, and whose result stands.
+/// Returns the response to a repeated request, from the entry of the first change, which is still in effect.
 fn repeated(change: &mut Change<'_>, request: &Request, entry: &JournalEntry) -> Result<Vec<Deleted>, Error> {
     let trash = trash::list_of(change.state())?;
     let answer = |path: &PathBuf| {
@@ -204,7 +204,7 @@ fn repeated(change: &mut Change<'_>, request: &Request, entry: &JournalEntry) ->
     request.path.iter().map(answer).collect()
 }
 
-/// Refuses a path that is another's or lies within another.
+/// Rejects a path that equals another one or lies inside it.
 fn must_be_apart(place: &ResolvedPath, others: &[WorkspacePath]) -> Result<(), Error> {
     let overlaps = |other: &&WorkspacePath| place.path().is_within(other) || other.is_within(place.path());
     match others.iter().find(overlaps) {

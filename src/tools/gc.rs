@@ -1,4 +1,4 @@
-//! `gc`: what lbx keeps for undo and restore, and no longer needs.
+//! `gc`: removes data for undo and restore that lbx no longer needs.
 
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
@@ -16,14 +16,14 @@ use crate::text::counted::counted;
 
 /// Seconds in a day.
 pub(super) const DAY: u64 = 24 * 60 * 60;
-/// Names that could not be removed, in the warning.
+/// Largest number of failed names in the warning.
 const FAILED_NAMED: usize = 3;
 
 /// Free the space of old backups, history and trash
 ///
-/// Removes what is older than `keep_days`, and the oldest beyond `keep_bytes`: changes that undo could take back, the backups that no
-/// younger change needs, trash entries, and files that killed calls left. What goes cannot be
-/// brought back; the snapshots in git stay. `dry_run` tells how much would go.
+/// Removes everything older than `keep_days`, and the oldest beyond `keep_bytes`: undoable changes, the backups that no
+/// younger change needs, trash entries, and files left by killed calls. This cannot be undone; the snapshots in git
+/// stay. `dry_run` shows how much would be removed.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -39,29 +39,29 @@ pub struct Request {
     pub keep_bytes: Option<u64>,
 }
 
-/// What stays and what went.
+/// Kept and removed data.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// What stays
+    /// Data that stays
     pub kept: Tally,
-    /// What went, or would go
+    /// Data that was, or would be, removed
     pub removed: Tally,
     /// Bytes that this freed, or would free
     pub freed_bytes: u64,
-    /// What went, by what it was
+    /// Removed data by kind
     pub by_kind: ByKind,
-    /// Objects of the private snapshot repository that were packed
+    /// Objects packed in the private snapshot repository
     #[serde(skip_serializing_if = "is_none")]
     pub packed: usize,
 }
 
-/// Returns true if there are none to tell of.
+/// Returns true if there are none to report.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 const fn is_none(count: &usize) -> bool {
     *count == 0
 }
 
-/// The tool.
+/// `gc` tool.
 pub struct Gc;
 
 impl Tool for Gc {

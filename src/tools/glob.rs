@@ -22,17 +22,18 @@ use crate::search::skipped::Empty;
 use crate::search::walk::Walk;
 use crate::text::counted::counted;
 
-/// Folders that a note names.
+/// Largest number of folders in a note.
 const FOLDERS_NAMED_MAX: usize = 3;
-/// How long they are looked for.
+/// Time limit of the search for these folders.
 const FOLDERS_TIME: Duration = Duration::from_secs(2);
 
 /// Find files by name
 ///
-/// `*` and `?` stay within one component, `**` goes across, `{a,b}` and `[a-z]` choose. A pattern
-/// without a slash matches at any depth.
+/// `*` and `?` match within one component, `**` across, `{a,b}` and `[a-z]` are choices. A pattern without a slash
+/// matches at any depth.
 ///
-/// Files that git ignores and hidden files are skipped, whatever the pattern names. If `truncated` is true, continue at `next_offset`.
+/// Skips files that git ignores and hidden files, even if the pattern names them. If `truncated` is true, continue at
+/// `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -51,7 +52,7 @@ pub struct Request {
     /// Order; mtime shows the newest first
     #[arg(long, value_name = "ORDER")]
     pub sort: Option<Sort>,
-    /// What to find; files and symlinks by default
+    /// Type of entry to find; files and symlinks by default
     #[arg(long, value_name = "TYPE")]
     pub r#type: Option<FoundType>,
     /// Ignore case
@@ -83,7 +84,7 @@ pub struct Request {
     pub timeout_ms: Option<u64>,
 }
 
-/// What can be found.
+/// Type of entry to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum FoundType {
@@ -91,25 +92,25 @@ pub enum FoundType {
     File,
     /// Folders
     Dir,
-    /// Symlinks, whatever they lead to
+    /// Symlinks, whatever their target
     Symlink,
 }
 
-/// What was found.
+/// Result of the search.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The paths, ready for the next request
+    /// Paths, usable in the next request
     pub paths: Vec<String>,
-    /// How many there are in all
+    /// Total number of matches
     pub total: u64,
-    /// Whether there are more than shown
+    /// True if there are more matches
     pub truncated: bool,
-    /// The `offset` that shows what comes next
+    /// `offset` at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
 
-/// Finds files by name.
+/// `glob` tool.
 #[derive(Debug)]
 pub struct Glob;
 
@@ -172,7 +173,7 @@ impl Tool for Glob {
 }
 
 impl Request {
-    /// Returns which entries are found.
+    /// Returns the selection of entries.
     fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
         let kinds = match self.r#type {
             None => Kinds::LEAVES,
@@ -181,7 +182,7 @@ impl Request {
             Some(FoundType::Symlink) => Kinds::SYMLINKS,
         };
         let root = engine.workspace.root().display().to_string();
-        // A model that knows only absolute paths writes the root before its pattern.
+        // A model that uses only absolute paths puts the root before its pattern.
         let pattern = match self.pattern.strip_prefix(&root).and_then(|rest| rest.strip_prefix('/')) {
             Some(rest) if self.path.is_empty() && engine.workspace.base().is_root() => rest,
             _ => &self.pattern,
@@ -202,7 +203,7 @@ impl Request {
         })
     }
 
-    /// Returns how much is shown.
+    /// Returns the part of the result to show.
     fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
@@ -212,7 +213,7 @@ impl Request {
     }
 }
 
-/// Returns the folders of that name, where only files and symlinks were looked for and there are none.
+/// Returns a note about folders with this name, if the search skipped folders and found nothing.
 fn folders(empty: &Empty<'_>) -> Option<String> {
     let selection = Selection { kinds: Kinds::FOLDERS, ..empty.selection.clone() };
     let control = empty.control.clone().within(FOLDERS_TIME);
@@ -223,7 +224,7 @@ fn folders(empty: &Empty<'_>) -> Option<String> {
         .then(|| format!("no file matches, but a folder does ({}); type dir finds folders", named.join(", ")))
 }
 
-/// Returns the error for a walk that did not come to its end.
+/// Returns the error for a walk that did not finish.
 #[must_use]
 pub fn ran_out(found: u64) -> Error {
     Error::new(

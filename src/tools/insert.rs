@@ -1,4 +1,4 @@
-//! `insert`: lines after a line.
+//! `insert`: inserts lines after a line.
 
 use std::path::PathBuf;
 
@@ -45,13 +45,13 @@ pub struct Request {
     /// SHA-256 of the file as last seen; replaces a prior read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Whether to do it, why, and how much of it to show.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ContentOptions,
 }
 
-/// The tool.
+/// `insert` tool.
 pub struct Insert;
 
 impl Tool for Insert {
@@ -102,8 +102,8 @@ impl Tool for Insert {
     }
 }
 
-/// Returns the line after which the new ones come, found by the number under which it was shown; `None` where the
-/// file itself is the proof, or nothing of it was shown.
+/// Returns the line after which to insert, found by the number under which it was shown; `None` if the file itself is
+/// the proof, or nothing of it was shown.
 fn placed(
     change: &mut Change<'_>,
     current: &Current,
@@ -117,7 +117,7 @@ fn placed(
     let Some(shown) = change.shown_lines(current).filter(|shown| !shown.is_own()) else { return Ok(None) };
     match shown.insertion_point(request.line) {
         Ok(at) => Ok(Some(at)),
-        // Nobody can have been shown a line that is not there.
+        // A line that does not exist cannot have been shown.
         Err(NotFound::NeverShown(line)) if line > lines::count(&content.body) && request.line >= line => {
             Ok(None)
         }
@@ -166,10 +166,10 @@ fn insert(
     })
 }
 
-/// Returns the text with `lines` after line `line`, and the lines that they are now.
+/// Returns the text with `lines` after line `line`, and their new line numbers.
 ///
 /// # Errors
-/// Returns `too_large` if the file at the path that is shown would be.
+/// Returns `too_large` if the file would be too large.
 fn inserted(
     content: &Content,
     line: u64,
@@ -189,7 +189,7 @@ fn inserted(
     let mut body = head.to_vec();
     let terminator = lines::terminator(head);
     if head.last().is_some_and(|&last| last != terminator) {
-        // The last line had no ending; without one the new line would continue it.
+        // The last line has no ending; the new line would continue it.
         body.extend_from_slice(ending);
     }
     body.extend_from_slice(&new);

@@ -1,4 +1,4 @@
-//! `log`: the snapshots so far.
+//! `log`: lists the snapshots.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,26 +18,25 @@ use crate::engine::store::session::SessionId;
 use crate::error::Error;
 use crate::text::escaped;
 
-/// Paths listed of one snapshot.
+/// Largest number of paths listed per snapshot.
 const PATHS_LISTED: usize = 20;
-/// Bytes of an entry beside its texts.
+/// Bytes of an entry besides its texts.
 const ENTRY_BYTES: usize = 200;
-/// Longest text that is taken for a duration, in characters; a longer one may be an id.
+/// Longest text that is read as a duration, in characters; a longer one may be an ID.
 const DURATION_CHARS_MAX: usize = 6;
-/// Digits of an id in the text form.
+/// Number of digits of an ID in the text form.
 const ID_DIGITS: usize = 10;
-/// Bytes of a file's numbers in the answer.
+/// Bytes of the line counts of a file in the response.
 const FILE_BYTES: usize = 50;
-/// Snapshots that a person sees where the request does not say.
+/// Default number of snapshots for a person.
 const PERSON_LIMIT: usize = 1000;
 
-/// List the snapshots: what was changed, when, by which session and tool
+/// List the snapshots: files, time, session and tool of each change
 ///
 /// Newest first, all sessions unless one is named.
 ///
-/// Each change made through lbx is one; `external` is what others changed, and `baseline` what was
-/// uncommitted before a session's first change. Given a snapshot instead of a path, the list
-/// begins with it.
+/// Each change made through lbx is one; `external` is a change by others, and `baseline` the uncommitted state before a
+/// session's first change. Given a snapshot instead of a path, the list begins with it.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -72,17 +71,17 @@ pub struct Request {
     pub max_bytes: Option<usize>,
 }
 
-/// The snapshots.
+/// List of snapshots.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The snapshots, newest first
+    /// Snapshots, newest first
     pub snapshots: Vec<LoggedSnapshot>,
-    /// Whether there are more
+    /// True if there are more snapshots
     pub truncated: bool,
-    /// The offset at which to continue
+    /// Offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// Whether the text draws a column for each session.
+    /// True if the text draws a column for each session.
     #[serde(skip)]
     #[schemars(skip)]
     graph: bool,
@@ -91,57 +90,57 @@ pub struct Response {
 /// One snapshot.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LoggedSnapshot {
-    /// The commit
+    /// ID of the commit
     pub id: String,
-    /// The tool that made the change; `external` where it was none of lbx
+    /// Tool that made the change; `external` if not lbx
     pub tool: String,
-    /// The paths that changed, from the root; the first 20
+    /// First 20 changed paths, from the root
     pub paths: Vec<String>,
-    /// The session that made the change; absent where none did
+    /// Session that made the change, if any
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Its number in the session, as `undo` takes it in `seq`
+    /// Number of the change in the session, for `seq` of `undo`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// When, as RFC 3339
+    /// Time, as RFC 3339
     pub time: String,
-    /// How many files changed
+    /// Number of changed files
     pub files: usize,
     /// Lines added
     pub insertions: usize,
     /// Lines removed
     pub deletions: usize,
-    /// The commit's first line, where it says more than tool and path
+    /// First line of the commit, if it says more than tool and path
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The harness that the session belongs to, where it is known
+    /// Client of the session, if known
     #[serde(skip_serializing_if = "Option::is_none")]
     pub harness: Option<String>,
-    /// Why the change was made
+    /// Reason for the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// `warn` or `off`: the policy allowed the change although its caller had not read the current bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// The files with their lines, where that was asked for
+    /// Files with their line counts, if asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stat: Option<Vec<FileLines>>,
 }
 
-/// How much a snapshot changed one file.
+/// Size of the change of one file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileLines {
-    /// The path from the root
+    /// Path from the root
     pub path: String,
-    /// Lines added; absent for what is not text
+    /// Lines added; absent for binary files
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines removed; likewise
+    /// Lines removed; absent for binary files
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
 }
 
-/// The tool.
+/// `log` tool.
 pub struct Log;
 
 impl Tool for Log {
@@ -232,7 +231,7 @@ impl Tool for Log {
 }
 
 impl LoggedSnapshot {
-    /// Returns a snapshot as the answer has it.
+    /// Converts a snapshot to an entry of the response.
     fn of(snapshot: &Snapshot, with_files: bool) -> Self {
         let stat = Stat::of(snapshot);
         let files = || snapshot.files.iter().map(FileLines::of).collect();
@@ -264,7 +263,7 @@ impl LoggedSnapshot {
         }
     }
 
-    /// About how many bytes it takes in an answer.
+    /// Returns its approximate size in a response, in bytes.
     fn size_bytes(&self) -> usize {
         let texts = self.paths.iter().chain(&self.subject).chain(&self.why);
         let files = self.stat.iter().flatten().map(|file| file.path.len() + FILE_BYTES).sum::<usize>();
@@ -292,7 +291,7 @@ impl LoggedSnapshot {
         )
     }
 
-    /// Returns what the commit says it does.
+    /// Returns the title of the commit.
     fn title(&self) -> String {
         self.subject.clone().unwrap_or_else(|| match self.paths.as_slice() {
             [path] => format!("{}: {}", self.tool, escaped::name(path)),
@@ -313,7 +312,7 @@ impl LoggedSnapshot {
 }
 
 impl FileLines {
-    /// Returns one file as the answer has it.
+    /// Converts one file to the form of the response.
     fn of(file: &FileStat) -> Self {
         let path = String::from_utf8_lossy(&file.path).into_owned();
         Self { path, insertions: file.insertions, deletions: file.deletions }
@@ -326,12 +325,12 @@ impl FileLines {
     }
 }
 
-/// The sessions so far, each with its column.
+/// Sessions so far, each with its column.
 #[derive(Default)]
 struct Columns(Vec<String>);
 
 impl Columns {
-    /// Returns what is before the line of a snapshot, and before those that belong to it.
+    /// Returns the columns before the line of a snapshot, and before its other lines.
     fn of(&mut self, entry: &LoggedSnapshot, text: &Text) -> (String, String) {
         let session = entry.session.clone().unwrap_or_default();
         let known = self.0.iter().position(|other| *other == session);
@@ -354,17 +353,17 @@ fn pattern(text: &str) -> Result<regex::Regex, Error> {
         .map_err(|error| Error::invalid(format!("field `grep`: {error}")).detail("field", "grep"))
 }
 
-/// Returns how many snapshots are listed where the request does not say: a person has a pager.
+/// Returns the default number of snapshots; a person gets more, because there is a pager.
 fn limit_of(engine: &Engine) -> usize {
     if engine.is_for_a_person() { PERSON_LIMIT } else { engine.policy().size(Key::LogLimit) }
 }
 
-/// Seconds since 1970 as RFC 3339.
+/// Returns seconds since 1970 as RFC 3339.
 fn rfc3339(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// From when on snapshots are listed.
+/// Start of the list of snapshots.
 enum Since {
     /// After this snapshot.
     Snapshot(String),
@@ -373,7 +372,7 @@ enum Since {
 }
 
 impl Since {
-    /// Returns what `text` stands for.
+    /// Returns the meaning of `text`.
     fn parse(store: &Store, text: &str) -> Result<Self, Error> {
         let now = SystemTime::now();
         let from = |duration: Duration| Self::Time(now.checked_sub(duration).unwrap_or(UNIX_EPOCH));
@@ -391,7 +390,7 @@ impl Since {
         let Some(id) = store.resolve(text).map_err(|error| unreadable(&error))? else {
             return Err(unknown_since(store, text));
         };
-        // A commit that is no snapshot stands for its time.
+        // A commit that is not a snapshot means its time.
         let seconds = store.time_of_foreign(&id).map_err(|error| unreadable(&error))?;
         Ok(match seconds {
             Some(seconds) => {
@@ -401,7 +400,7 @@ impl Since {
         })
     }
 
-    /// Returns the time, where it is one.
+    /// Returns the time, if it is one.
     fn time(&self) -> Option<SystemTime> {
         match self {
             Self::Time(time) => Some(*time),
@@ -409,7 +408,7 @@ impl Since {
         }
     }
 
-    /// Returns the snapshot, where it is one.
+    /// Returns the snapshot, if it is one.
     fn snapshot(&self) -> Option<&str> {
         match self {
             Self::Snapshot(id) => Some(id),
@@ -418,7 +417,7 @@ impl Since {
     }
 }
 
-/// Returns a duration such as `2h` or `1h30m`; `None` for what is none.
+/// Returns a duration such as `2h` or `1h30m`; `None` for other texts.
 fn duration(text: &str) -> Option<Duration> {
     if text.is_empty() || text.len() > DURATION_CHARS_MAX {
         return None;
@@ -442,7 +441,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Returns the error for a `since` that is none of what it may be.
+/// Returns the error for an invalid `since`.
 fn unknown_since(store: &Store, text: &str) -> Error {
     if text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return no_snapshot(text, "since", &store.near(text));

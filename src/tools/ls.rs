@@ -1,4 +1,4 @@
-//! `ls`: what a folder holds.
+//! `ls`: lists the content of folders.
 
 use std::path::PathBuf;
 
@@ -23,19 +23,19 @@ use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
 use crate::text::counted::counted;
 
-/// Files counted in ignored folders by a listing of one folder: about a millisecond.
+/// Largest number of files counted in ignored folders for one folder: about a millisecond.
 const COUNTED_FLAT_MAX: u64 = 2_000;
-/// Files counted in ignored folders by a listing of a tree: about a tenth of a second.
+/// Largest number of files counted in ignored folders for a tree: about a tenth of a second.
 const COUNTED_DEEP_MAX: u64 = 50_000;
 
 /// List the contents of folders
 ///
-/// `ignored` says how many files are not shown because git ignores them.
+/// `ignored` is the number of entries that git ignores, which are not shown.
 ///
 /// Hidden files are skipped too. Entries are ordered by path. If `truncated` is true, continue at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// `-h` is a flag of `ls -lah`.
+// `-h` is needed as a flag of `ls -lah`.
 #[command(disable_help_flag = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Request {
@@ -85,7 +85,7 @@ pub struct Request {
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,
-    /// Accepted and without effect: there is one entry a line
+    /// Accepted and without effect: there is one entry per line
     #[arg(short = '1', short_aliases = ['F', 'p', 'h', 'G'], hide = true, overrides_with = "one_a_line")]
     #[serde(skip)]
     #[schemars(skip)]
@@ -97,34 +97,34 @@ pub struct Request {
     pub help: Option<bool>,
 }
 
-/// How entries are ordered.
+/// Order of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
     /// By path, component by component
     Path,
-    /// By time of change, the newest first
+    /// By time of change, newest first
     Mtime,
-    /// By size, the largest first
+    /// By size, largest first
     Size,
 }
 
-/// What there is.
+/// Listing of folders.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
-    /// The entries, in the order asked for
+    /// Entries, in the requested order
     pub entries: Vec<ListedEntry>,
-    /// How many there are in all
+    /// Total number of entries
     pub total: u64,
-    /// Whether there are more than shown
+    /// True if there are more entries
     pub truncated: bool,
-    /// The `offset` that shows what comes next
+    /// `offset` at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// The folders with the most entries, if not all are shown
+    /// Folders with the most entries, if the list was cut
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub largest: Vec<FolderSum>,
-    /// What the ignore rules hide, if anything
+    /// Entries hidden by ignore rules, if any
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignored: Option<Ignored>,
 }
@@ -132,42 +132,42 @@ pub struct Response {
 /// One entry of a folder.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ListedEntry {
-    /// Its path, ready for the next request
+    /// Path, usable in the next request
     pub path: String,
-    /// What it is
+    /// Type of the entry
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Its size in bytes
+    /// Size in bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Its permission bits, in octal
+    /// Permission bits, in octal
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// When it was changed last, in UTC
+    /// Time of the last change, in UTC
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtime: Option<String>,
-    /// With `sums`, the files below a folder, at every depth
+    /// With `sums`, number of files below a folder, at every depth
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
-    /// With `sums`, the bytes of these files
+    /// With `sums`, total size of these files in bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Where a symlink leads, as it is written
+    /// Target of a symlink, as written in it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
-/// What the ignore rules hide.
+/// Entries hidden by ignore rules.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Ignored {
-    /// Files and folders; what an ignored folder holds is not counted
+    /// Number of files and folders, without the content of ignored folders
     pub entries: u64,
-    /// The ignored folders that hold most
+    /// Ignored folders with the most files
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<FolderSum>,
 }
 
-/// Lists folders.
+/// `ls` tool.
 #[derive(Debug)]
 pub struct Ls;
 
@@ -266,7 +266,7 @@ impl Tool for Ls {
 }
 
 impl Request {
-    /// Returns how much is shown.
+    /// Returns the part of the list to show.
     fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
@@ -276,14 +276,14 @@ impl Request {
     }
 }
 
-/// Returns what a folder holds, in words.
+/// Returns a folder with its number of entries, as text.
 fn told(sum: &FolderSum, what: &str) -> String {
     let FolderSum { path, entries, at_least } = sum;
     let most = if *at_least { "at least " } else { "" };
     format!("{path}: {most}{}", counted(*entries, what))
 }
 
-/// Returns one entry as answers show it.
+/// Returns one entry of the response.
 fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&Below>) -> ListedEntry {
     let stat: Option<Stat> = if long { found.stat().ok() } else { None };
     let path = found.path();
@@ -303,7 +303,7 @@ fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&Be
     }
 }
 
-/// Returns what the ignore rules hid from `walk`, if anything; up to `counted_max` files are counted.
+/// Returns the entries that the ignore rules hid from `walk`, if any; counts at most `counted_max` files.
 fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_max: u64) -> Option<Ignored> {
     let entries = walk.left_out.ignored;
     if entries == 0 {

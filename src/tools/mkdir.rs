@@ -1,4 +1,4 @@
-//! `mkdir`: an empty folder.
+//! `mkdir`: creates an empty folder.
 
 use std::path::{Path, PathBuf};
 
@@ -13,29 +13,29 @@ use crate::text::escaped;
 
 /// Create an empty folder and its missing parents
 ///
-/// A folder that exists is left alone. The other tools create the folders that they need: this one is for
-/// a folder that stays empty for now. Undo removes what it created, as long as it is still empty.
+/// Leaves an existing folder alone. The other tools create the folders that they need: use this one for a folder that
+/// stays empty for now. Undo removes the new folders while they are empty.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Folder to create
     #[schemars(extend("x-aliases" = ["dir", "directory", "dir_path"]))]
     pub path: PathBuf,
-    /// Whether to do it, and why.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
 }
 
-/// What was created.
+/// Result of the call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The folder
+    /// Path of the folder
     pub path: String,
-    /// Whether there was no such folder before
+    /// True if the folder is new
     pub created: bool,
 }
 
-/// The tool.
+/// `mkdir` tool.
 pub struct Mkdir;
 
 impl Tool for Mkdir {

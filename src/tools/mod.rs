@@ -1,4 +1,4 @@
-//! The tools: what one is, and a file each. The list of them is [`crate::catalog`].
+//! Tools: the trait of a tool, and one file for each. The list of tools is [`crate::catalog`].
 
 pub mod append;
 pub mod audit;
@@ -48,10 +48,10 @@ use crate::error::Error;
 use crate::request;
 use crate::text::escaped;
 
-/// What a tool does to the workspace.
+/// Effect of a tool on the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It only looks.
+    /// It only reads.
     Reads,
     /// It adds, and overwrites nothing.
     Adds,
@@ -59,25 +59,25 @@ pub enum Effect {
     Writes,
 }
 
-/// Whether a request may come on stdin, and as what.
+/// Use of stdin for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdin {
-    /// Never, unless `--json -` says so.
+    /// Not used, unless `--json -` says so.
     Ignored,
-    /// As JSON, where no argument of the tool is given.
+    /// JSON, if the tool has no arguments.
     Request,
-    /// As JSON where no argument is given, else as the text of a field.
+    /// JSON if the tool has no arguments, else the text of a field.
     Bulk {
-        /// The field.
+        /// Field that the text is for.
         field: &'static str,
-        /// Fields in whose presence stdin is left alone.
+        /// Fields that keep the text from being read, if one is given.
         unless: &'static [&'static str],
     },
 }
 
 impl Stdin {
-    /// Returns the error for a request by flags; where the text is missing that may come on stdin, with how it can
-    /// be given.
+    /// Returns the error for a request by flags. If the text that may come on stdin is missing, adds the ways to give
+    /// it.
     fn explain(self, error: Error) -> Error {
         match self {
             Self::Bulk { field, .. }
@@ -93,51 +93,50 @@ impl Stdin {
     }
 }
 
-/// A tool: its request, its answer, and what turns the one into the other.
+/// Tool: a request type, a response type, and the function between them.
 pub trait Tool {
-    /// The name on the wire and on the command line.
+    /// Name on the wire and on the command line.
     const NAME: &'static str;
-    /// Other names under which models know it; accepted and not advertised.
+    /// Aliases that models use; accepted but not advertised.
     const ALIASES: &'static [&'static str] = &[];
-    /// The fields of the request that a list of tools shows to a model, with blanks between;
-    /// `edits.word` is a field of the items of `edits`. The others are taken all the same: a model pays for each field it is shown, in
-    /// every conversation.
+    /// Request fields that a tool list shows to a model, separated by blanks; `edits.word` is a field of the items of
+    /// `edits`. Other fields are still accepted: a model pays for each field it is shown, in every conversation.
     const LISTED: &'static str = "";
-    /// Whether the tool is among the few that most work needs.
+    /// True if the tool is one of the few that most work needs.
     const CORE: bool = false;
-    /// What it does to the workspace.
+    /// Effect on the workspace.
     const EFFECT: Effect;
-    /// What it takes from stdin.
+    /// Use of stdin.
     const STDIN: Stdin = Stdin::Request;
-    /// Fields whose value `-` stands for the bulk text on stdin.
+    /// Fields for which the value `-` means the bulk text on stdin.
     const DASH: &'static [&'static str] = &[];
-    /// Whether the bulk text alone on stdin, without any argument, is a request.
+    /// True if the bulk text on stdin, without any argument, is a request.
     const BULK_ALONE: bool = false;
-    /// Whether it answers with its text, where nobody asks for JSON.
+    /// True if it prints text unless JSON is asked for.
     const TEXT_BY_DEFAULT: bool = false;
-    /// Whether people call it, too: at a terminal it answers them with its text.
+    /// True if people use it too: it prints text at a terminal.
     const FOR_PEOPLE: bool = false;
-    /// Whether the command line goes on with it until it is interrupted: the answer's `next` is then the
-    /// next request's `after`.
+    /// True if the command line repeats it until it is interrupted: `next` in the response is then `after` in the next
+    /// request.
     const FOLLOWS: bool = false;
-    /// Whether MCP clients see it.
+    /// True if MCP clients see it.
     const SERVED: bool = true;
-    /// Whether it works only where the policy is as it should be.
+    /// True if it needs a valid policy.
     const NEEDS_POLICY: bool = true;
-    /// The exit status of a refusal as text or under `--exit-status`, if it is not that of its kind.
+    /// Exit status of an error as text or under `--exit-status`, if it is not the status of the error's kind.
     const REFUSED: Option<u8> = None;
-    /// The request: flags, JSON and schema derive from it.
+    /// Request type: flags, JSON and schema derive from it.
     type Request: Args + DeserializeOwned + JsonSchema + 'static;
-    /// The answer.
+    /// Response type.
     type Response: Serialize + JsonSchema + 'static;
 
-    /// Carries out a request.
+    /// Runs a request.
     ///
     /// # Errors
-    /// The refusals that the tool documents.
+    /// Returns the errors that the tool documents.
     fn run(engine: &mut Engine, request: Self::Request) -> Result<Self::Response, Error>;
 
-    /// The payload alone, for `--text`.
+    /// Writes only the payload, for `--text`.
     fn text(response: &Self::Response, text: &mut Text);
 
     /// Returns the exit status under `--exit-status`.
@@ -145,41 +144,41 @@ pub trait Tool {
         0
     }
 
-    /// Exit status of a response that is printed as text.
+    /// Returns the exit status of a response that is printed as text.
     fn text_status(_response: &Self::Response) -> u8 {
         0
     }
 
-    /// Takes the images out of the answer, for a client that is shown them as such; of other
-    /// binaries the answer as text then holds the base64.
+    /// Takes the images out of the response, for a client that can show them. Of other binaries the response as text
+    /// then holds the base64.
     fn take_images(_response: &mut Self::Response) -> Vec<Image> {
         Vec::new()
     }
 }
 
-/// An image in an answer.
+/// Image in a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its MIME type.
+    /// MIME type of the image.
     pub mime: &'static str,
-    /// Its bytes, encoded.
+    /// Bytes of the image in base64.
     pub base64: String,
 }
 
-/// How a word is set off on a terminal.
+/// Style of a word on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// What to look at first.
+    /// Most important text.
     Bold,
-    /// What can wait.
+    /// Less important text.
     Dim,
-    /// What went, or was refused.
+    /// Removed text, or an error.
     Red,
-    /// What came.
+    /// Added text.
     Green,
-    /// An id.
+    /// ID.
     Yellow,
-    /// A place.
+    /// Location.
     Cyan,
 }
 
@@ -196,7 +195,7 @@ impl Paint {
         }
     }
 
-    /// Returns how a line of a diff is set off.
+    /// Returns the style of a line of a diff.
     fn of_diff(line: &str) -> Option<Self> {
         match line.as_bytes() {
             [b'd', b'i', b'f', b'f', b' ', ..] | [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => {
@@ -210,40 +209,40 @@ impl Paint {
     }
 }
 
-/// For whom a text is.
+/// Reader of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reader {
-    /// A program, which gets the bytes as they are.
+    /// Program, which gets the bytes unchanged.
     #[default]
     Program,
-    /// A person at a terminal, to which no text of others may speak.
+    /// Person at a terminal, which must not receive control characters from others.
     Person {
-        /// True if words are set off by colour.
+        /// True if words are coloured.
         color: bool,
     },
 }
 
-/// An answer as text: the payload for stdout, notes for stderr.
+/// Response as text: the payload for stdout, notes for stderr.
 #[derive(Debug, Default)]
 pub struct Text {
-    /// The payload.
+    /// Payload.
     pub out: Vec<u8>,
-    /// What goes to stderr as it is.
+    /// Bytes for stderr, unchanged.
     pub err: Vec<u8>,
-    /// Lines for the reader, such as where to go on.
+    /// Notes for the reader, such as the offset at which to continue.
     pub notes: Vec<String>,
-    /// What ends an entry of a list: LF, or NUL under `--null`.
+    /// End of a list entry: LF, or NUL under `--null`.
     pub separator: u8,
-    /// True if the reader gives fields in JSON, rather than flags.
+    /// True if the reader gives fields in JSON instead of flags.
     names_fields: bool,
-    /// True if what it says did not happen.
+    /// True for a dry run.
     dry_run: bool,
-    /// For whom it is.
+    /// Reader of the text.
     reader: Reader,
 }
 
 impl Text {
-    /// Returns a text for the command line, whose entries end in LF, or in NUL.
+    /// Returns a text for the command line, whose entries end in LF or NUL.
     #[must_use]
     pub fn new(null: bool) -> Self {
         Self { separator: if null { 0 } else { b'\n' }, ..Self::default() }
@@ -255,31 +254,31 @@ impl Text {
         Self { names_fields: true, ..Self::new(false) }
     }
 
-    /// Returns the same, of a call that only tried where `dry_run` is set.
+    /// Marks the text as that of a dry run if `dry_run` is set.
     #[must_use]
     pub fn of_a_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
-    /// Returns true if what it says did not happen.
+    /// Returns true for a dry run.
     #[must_use]
     pub const fn is_of_a_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Returns the same for that reader.
+    /// Sets the reader.
     #[must_use]
     pub fn for_reader(self, reader: Reader) -> Self {
         Self { reader, ..self }
     }
 
-    /// Returns true if it is for a person at a terminal.
+    /// Returns true if the reader is a person at a terminal.
     #[must_use]
     pub fn is_for_a_person(&self) -> bool {
         self.reader != Reader::Program
     }
 
-    /// Returns a word, set off where the reader wants that.
+    /// Returns a word, coloured if the reader wants that.
     #[must_use]
     pub fn paint(&self, paint: Paint, word: &str) -> String {
         match self.reader {
@@ -290,13 +289,13 @@ impl Text {
         }
     }
 
-    /// Adds a line with painted words; what comes from others in it is made harmless before.
+    /// Adds a line with coloured words; text from others in it must already be escaped.
     pub fn styled(&mut self, line: &str) {
         self.out.extend_from_slice(line.as_bytes());
         self.out.push(b'\n');
     }
 
-    /// Adds a diff: as it is for a program, in colours and harmless for a person.
+    /// Adds a diff: unchanged for a program, coloured and escaped for a person.
     pub fn diff(&mut self, diff: &[u8]) {
         if !self.is_for_a_person() {
             self.out.extend_from_slice(diff);
@@ -309,38 +308,38 @@ impl Text {
         }
     }
 
-    /// Adds a line about a change: what the call did, or would do.
+    /// Adds a line about a change: the effect of the call, or its effect without `dry_run`.
     pub fn change(&mut self, line: &str) {
         let would = if self.dry_run { "would " } else { "" };
         self.line(&format!("{would}{line}"));
     }
 
-    /// Returns a field with a value, as the reader gives it in the next request.
+    /// Returns a field with a value, in the form of the reader's next request.
     #[must_use]
     pub fn option(&self, field: &str, value: impl std::fmt::Display) -> String {
         format!("{} {value}", self.switch(field))
     }
 
-    /// Returns a field without a value, likewise.
+    /// Returns a field without a value, in the form of the reader's next request.
     #[must_use]
     pub fn switch(&self, field: &str) -> String {
         if self.names_fields { field.to_owned() } else { format!("--{}", field.replace('_', "-")) }
     }
 
-    /// Adds an entry of a list; names in it are made harmless with [`escaped::name`] before.
+    /// Adds an entry of a list; names in it must already be escaped with [`escaped::name`].
     pub fn entry(&mut self, entry: &str) {
         let entry = if self.separator == 0 { Cow::Borrowed(entry) } else { escaped::lines(entry) };
         self.out.extend_from_slice(entry.as_bytes());
         self.out.push(self.separator);
     }
 
-    /// Adds the name of a file: as it is where NUL ends it, else so that it does nothing to a terminal.
+    /// Adds the name of a file: unchanged if NUL ends it, else escaped for a terminal.
     pub fn name(&mut self, name: &str) {
         let name = if self.separator == 0 { Cow::Borrowed(name) } else { escaped::name(name) };
         self.out.extend_from_slice(name.as_bytes());
     }
 
-    /// Adds a line of words; names in it are made harmless with [`escaped::name`] before.
+    /// Adds a line of text; names in it must already be escaped with [`escaped::name`].
     pub fn line(&mut self, line: &str) {
         self.out.extend_from_slice(escaped::line(line).as_bytes());
         self.out.push(b'\n');
@@ -352,21 +351,21 @@ impl Text {
     }
 }
 
-/// An answer with its type erased.
+/// Response of any tool.
 pub trait Reply {
-    /// Writes the whole answer as JSON.
+    /// Writes the whole response as JSON.
     ///
     /// # Errors
-    /// Fails if it cannot be JSON, or `out` takes no more.
+    /// Fails if it cannot be converted to JSON, or `out` cannot be written.
     fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()>;
 
-    /// Returns the data alone.
+    /// Returns only the data.
     ///
     /// # Errors
-    /// Returns `internal` if it cannot be JSON.
+    /// Returns `internal` if it cannot be converted to JSON.
     fn value(&self) -> Result<Value, Error>;
 
-    /// The payload alone.
+    /// Writes only the payload.
     fn text(&self, text: &mut Text);
 
     /// Returns the exit status under `--exit-status`.
@@ -385,7 +384,7 @@ pub trait Reply {
     }
 }
 
-/// The answer of the tool `T`.
+/// Response of the tool `T`.
 struct Typed<T: Tool>(T::Response);
 
 impl<T: Tool> Reply for Typed<T> {
@@ -415,53 +414,53 @@ impl<T: Tool> Reply for Typed<T> {
     }
 }
 
-/// What a call gives: an answer or a refusal.
+/// Result of a call: a response or an error.
 pub type Answered = Result<Box<dyn Reply>, Error>;
 
-/// A tool with its types erased, as the front ends see it.
+/// Tool without its types, for the front ends.
 pub struct ToolEntry {
-    /// The name.
+    /// Name of the tool.
     pub name: &'static str,
-    /// Other names.
+    /// Aliases of the tool.
     pub aliases: &'static [&'static str],
-    /// The fields of the request that a list of tools shows to a model, with blanks between.
+    /// Request fields that a tool list shows to a model, separated by blanks.
     pub listed: &'static str,
-    /// True if it is among the few that most work needs.
+    /// True if it is one of the few that most work needs.
     pub core: bool,
-    /// What it does to the workspace.
+    /// Effect on the workspace.
     pub effect: Effect,
-    /// What it takes from stdin.
+    /// Use of stdin.
     pub stdin: Stdin,
-    /// Fields whose value `-` stands for the bulk text on stdin.
+    /// Fields for which the value `-` means the bulk text on stdin.
     pub dash: &'static [&'static str],
-    /// True if the bulk text alone on stdin, without any argument, is a request.
+    /// True if the bulk text on stdin, without any argument, is a request.
     pub takes_bulk_alone: bool,
-    /// True if it answers with its text, where nobody asks for JSON.
+    /// True if it prints text unless JSON is asked for.
     pub text_by_default: bool,
-    /// True if a person at a terminal is answered with its text.
+    /// True if it prints text for a person at a terminal.
     pub for_people: bool,
-    /// True if the command line goes on with it until it is interrupted.
+    /// True if the command line repeats it until it is interrupted.
     pub follows: bool,
     /// True if MCP clients see it.
     pub served: bool,
-    /// True if it works only where the policy is as it should be.
+    /// True if it needs a valid policy.
     pub needs_policy: bool,
-    /// The exit status of a refusal as text or under `--exit-status`, if it is not that of its kind.
+    /// Exit status of an error as text or under `--exit-status`, if it is not the status of the error's kind.
     pub refused: Option<u8>,
-    /// Its flags.
+    /// Command with the flags.
     pub command: fn() -> Command,
-    /// The schema of its request, with aliases.
+    /// Schema of the request, with aliases.
     pub request_schema: fn() -> Value,
-    /// The schema of its answer's data.
+    /// Schema of the response data.
     pub response_schema: fn() -> Value,
-    /// Carries out a request given by flags.
+    /// Runs a request given by flags.
     pub run_flags: fn(&mut Engine, &mut ArgMatches) -> Answered,
-    /// Carries out a request given as JSON.
+    /// Runs a request given as JSON.
     pub run_json: fn(&mut Engine, Value) -> Answered,
 }
 
 impl ToolEntry {
-    /// Returns what the tool does, for a person or a model that has only this text.
+    /// Returns a description of the tool, for a person or a model that has only this text.
     #[must_use]
     pub fn description(&self) -> String {
         let command = (self.command)();
@@ -469,27 +468,27 @@ impl ToolEntry {
         about.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Returns the first paragraphs of the description: what a model must know before it calls the tool. What follows
-    /// is for help and man pages.
+    /// Returns the first paragraphs of the description, which a model needs before it calls the tool. The rest is for
+    /// help and man pages.
     #[must_use]
     pub fn summary(&self) -> String {
         self.description().split("\n\n").take(2).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns what the tool does, in one line.
+    /// Returns a description of the tool in one line.
     #[must_use]
     pub fn title(&self) -> String {
         (self.command)().get_about().map(ToString::to_string).unwrap_or_default()
     }
 }
 
-/// Returns a tool with its types erased, by its type.
+/// Returns a tool by its type, without its types.
 #[must_use]
 pub const fn entry_of<T: Tool + 'static>() -> &'static ToolEntry {
     &const { entry::<T>() }
 }
 
-/// Erases the types of a tool.
+/// Converts a tool to its entry without types.
 #[must_use]
 pub const fn entry<T: Tool + 'static>() -> ToolEntry {
     ToolEntry {
@@ -528,10 +527,10 @@ fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> Answer
     Ok(Box::new(Typed::<T>(answered?)))
 }
 
-/// To what a field of every tool belongs.
+/// Scope of a common field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The process: a server fixes it at its start.
+    /// Process: a server fixes it at its start.
     Process,
     /// Each call.
     Call,
@@ -539,20 +538,20 @@ pub enum Scope {
     Change,
 }
 
-/// A field that JSON requests of every tool have beside the tool's own.
+/// Field that JSON requests of every tool have besides the tool's own.
 #[derive(Debug)]
 pub struct CommonField {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
-    /// To what it belongs.
+    /// Scope of the field.
     pub scope: Scope,
-    /// Its type in a JSON Schema.
+    /// Type in a JSON Schema.
     kind: &'static str,
-    /// What it is for.
+    /// Description of the field.
     description: &'static str,
 }
 
-/// The options that requests may give as fields.
+/// Options that requests may give as fields.
 pub const COMMON_FIELDS: [CommonField; 4] = [
     CommonField { name: "workspace", scope: Scope::Process, kind: "string", description: "Workspace root" },
     CommonField { name: "sandbox", scope: Scope::Call, kind: "string", description: "Named workspace" },
@@ -566,7 +565,7 @@ pub const COMMON_FIELDS: [CommonField; 4] = [
 ];
 
 impl CommonField {
-    /// Returns true if a call to a server may give it, where the tool has this effect.
+    /// Returns true if a call to a server may give the field, for a tool with this effect.
     #[must_use]
     pub fn is_of_call(&self, effect: Effect) -> bool {
         match self.scope {
@@ -576,13 +575,13 @@ impl CommonField {
         }
     }
 
-    /// Returns true if a request on the command line may give it, where the tool has this effect.
+    /// Returns true if a request on the command line may give the field, for a tool with this effect.
     #[must_use]
     pub fn is_of(&self, effect: Effect) -> bool {
         self.scope != Scope::Change || effect != Effect::Reads
     }
 
-    /// Returns its JSON Schema.
+    /// Returns the JSON Schema of the field.
     #[must_use]
     pub fn schema(&self) -> Value {
         serde_json::json!({ "type": self.kind, "description": self.description })

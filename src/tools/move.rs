@@ -1,4 +1,4 @@
-//! `move`: another name for a file or folder.
+//! `move`: moves or renames a file or folder.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -20,46 +20,45 @@ use crate::text::escaped;
 ///
 /// Never overwrites. Missing folders are created.
 ///
-/// What this session has read counts as read under the new name. A symlink is moved itself, never
-/// its target.
+/// Files read in this session count as read under the new name. A symlink is moved itself, never its target.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File or folder to move
     #[schemars(extend("x-aliases" = ["source", "old_path", "path"]))]
     pub from: PathBuf,
-    /// Its new path
+    /// The new path
     #[schemars(extend("x-aliases" = ["destination", "new_path"]))]
     pub to: PathBuf,
     /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Whether to do it, and why.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
 }
 
 impl Request {
-    /// By what a repeated request is known.
+    /// Returns the digest that identifies a repeated request.
     fn digest(&self) -> Sha256 {
         let Self { from, to, expected_sha256, options: _ } = self;
         Sha256::of(format!("move {:?} {expected_sha256:?}", (from, to)).as_bytes())
     }
 }
 
-/// What was moved.
+/// File or folder that was moved.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Its path before
+    /// Old path
     pub from: String,
-    /// Its path now
+    /// New path
     pub to: String,
-    /// True where this session made this very request before and its result still stands
+    /// True if this session made an equal request before and its result is still in effect
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub already_applied: bool,
 }
 
-/// The tool.
+/// `move` tool.
 pub struct Move;
 
 impl Tool for Move {
@@ -76,7 +75,7 @@ impl Tool for Move {
         let is_repeated = change.is_repeated(request.digest())?;
         let from = change.look_at_entry(&request.from)?;
         let mut to = change.look_at_destination(&request.to)?;
-        // `move a.txt d/` moves into d, as mv does; without the slash it may be a slip.
+        // `move a.txt d/` moves into d, as mv does; without the slash it may be a mistake.
         if request.to.as_os_str().as_bytes().ends_with(b"/")
             && to.stat().is_some_and(fs::is_folder)
             && let Some(name) = from.path().name()
@@ -117,11 +116,11 @@ impl Tool for Move {
     }
 }
 
-/// Returns the error for a place where something stands. A folder there is asked about: `mv` moves into it.
+/// Returns the error for a destination that exists. For a folder it asks a question, because `mv` moves into it.
 fn occupied(workspace: &Workspace, from: &ResolvedPath, to: &ResolvedPath) -> Error {
     let shown = to.shown();
     let within = from.path().name().filter(|_| to.stat().is_some_and(fs::is_folder));
-    // A question whose answer would be refused as well is none.
+    // Ask only if that move would succeed.
     let within = within.map(|name| to.path().join(name)).filter(|within| {
         let there = fs::open_beneath(workspace.root_fd(), within, fs::LOOK);
         !within.is_within(from.path()) && matches!(there, Err(Errno::NOENT))

@@ -1,4 +1,4 @@
-//! `rewind`: a session, taken back to one of its snapshots.
+//! `rewind`: takes a session back to one of its snapshots.
 
 use std::collections::BTreeSet;
 
@@ -23,10 +23,9 @@ use crate::text::counted::counted;
 
 /// Take a session back to one of its snapshots: undo every change that it made since
 ///
-/// Without yes, only shows which changes that would undo, and which files conflict. Acts on the session that made the snapshot,
-/// unless another one is named. All of it is one change, which `undo` takes back. Refused with
-/// `stale_file` where others have changed one of its files, unless merge is set and their changes do
-/// not touch the same lines.
+/// Without yes, only shows which changes it would undo, and which files conflict. Acts on the session that made the
+/// snapshot, unless another one is named. All of it is one change, which `undo` reverses. Returns `stale_file` if
+/// others have changed one of its files, unless merge is set and their changes do not touch the same lines.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Snapshot to go back to: an id, a unique beginning of it, or a name with ~N
@@ -44,30 +43,30 @@ pub struct Request {
     /// Maximum bytes of the list in the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
-    /// Whether to do it, and why.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
 }
 
-/// What was taken back.
+/// Changes that were undone.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The snapshot to which the session went back
+    /// Snapshot to which the session went back
     pub id: String,
-    /// The session
+    /// Name of the session
     pub session: String,
-    /// The changes, the newest first
+    /// Changes, newest first
     pub undone: Vec<Undone>,
-    /// Whether that is all.
+    /// Completeness of the list.
     #[serde(flatten)]
     pub end: ListEnd,
-    /// Without yes: the files that stop it
+    /// Without yes: files that prevent it
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
 }
 
-/// The tool.
+/// `rewind` tool.
 pub struct Rewind;
 
 impl Tool for Rewind {
@@ -127,7 +126,7 @@ impl Tool for Rewind {
     }
 }
 
-/// Returns the snapshot that a request names, and how far the session had come there.
+/// Returns the snapshot in the request, and the state of the session at it.
 fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     let Some(store) = record::find(engine)? else {
         return Err(no_snapshot(name, "id", &[]));
@@ -148,7 +147,7 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     }
 }
 
-/// Returns what a session did since, the newest change first, its undos and redos as changes of their own.
+/// Returns the later changes of a session, newest first; undos and redos are changes as well.
 fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<JournalEntry>), Error> {
     let nothing = || {
         Error::new(

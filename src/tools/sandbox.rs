@@ -1,4 +1,4 @@
-//! `sandbox`: workspaces that a name stands for.
+//! `sandbox`: names for workspaces.
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -15,31 +15,30 @@ use crate::text::escaped;
 
 /// Give a workspace a name, which every tool takes as --sandbox
 ///
-/// A sandbox is a folder of this machine, or the files of a running container: then all tools work in
-/// the container, absolute paths mean the container's, and bash runs there. remove forgets the name
-/// and deletes no file.
+/// A sandbox is a folder of this machine, or the files of a running container: then all tools work in the container,
+/// absolute paths are those of the container, and bash runs there. remove forgets the name and deletes no file.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// What to do
+    /// Action to take
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
     #[serde(default)]
     pub action: Action,
     /// Name of the sandbox; My App! becomes my-app
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// Workspace root; in a container /src where it is not given
+    /// Workspace root; in a container /src by default
     #[arg(long, value_name = "DIR")]
     pub root: Option<String>,
     /// Running container with its engine, such as podman:build
     #[arg(long, value_name = "ENGINE:NAME")]
     pub container: Option<String>,
-    /// Command that runs another elsewhere, such as 'kubectl exec -i pod --' or 'ssh host'
+    /// Command that runs another one elsewhere, such as 'kubectl exec -i pod --' or 'ssh host'
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     pub exec: Option<String>,
 }
 
-/// What to do with names.
+/// Action on names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -52,29 +51,29 @@ pub enum Action {
     Remove,
 }
 
-/// The names, or the one that was created or removed.
+/// All sandboxes, or the one that was created or removed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The sandboxes, by name
+    /// Sandboxes, by name
     pub sandboxes: Vec<Shown>,
 }
 
-/// A named workspace.
+/// Named workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Shown {
-    /// Its name
+    /// Name of the sandbox
     pub name: String,
-    /// Its root
+    /// Workspace root
     pub root: String,
-    /// The container, with its engine
+    /// Container with its engine
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// The command that leads to it
+    /// Command that connects to it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<String>,
 }
 
-/// The tool.
+/// `sandbox` tool.
 pub struct Sandbox;
 
 impl Tool for Sandbox {
@@ -116,7 +115,7 @@ impl Tool for Sandbox {
     }
 }
 
-/// Returns what a name is to stand for.
+/// Returns the new sandbox of a request.
 fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
     let container = match (&request.container, &request.exec) {
         (Some(_), Some(_)) => {
@@ -136,7 +135,7 @@ fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
     }
 }
 
-/// Returns a folder of this machine.
+/// Returns a folder of this machine as a sandbox.
 fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
     let root = root.ok_or_else(|| {
         Error::invalid("field `root` is missing: give the folder that the sandbox is for")
@@ -154,7 +153,7 @@ fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
     Ok(Known { root: root.to_owned(), container: None })
 }
 
-/// Returns the files of a container, with lbx copied in.
+/// Returns the files of a container as a sandbox, and copies lbx into it.
 fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
     let root = root.unwrap_or(container::ROOT);
     if !root.starts_with('/') {
@@ -164,7 +163,7 @@ fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
     Ok(Known { root: root.to_owned(), container: Some(container) })
 }
 
-/// Returns a named workspace as answers show it.
+/// Returns a named workspace for the response.
 fn shown((name, sandbox): (String, Known)) -> Shown {
     let Known { root, container } = sandbox;
     let engine = container.as_ref().and_then(|container| container.engine.as_ref());

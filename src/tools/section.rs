@@ -1,4 +1,4 @@
-//! `section`: a section of a Markdown file.
+//! `section`: changes a section of a Markdown file.
 
 use std::path::PathBuf;
 
@@ -22,15 +22,15 @@ use crate::text::markdown::find::{self, Name};
 use crate::text::markdown::outline::{self, Heading};
 use crate::text::{diff, escaped, lines};
 
-/// Headers that an answer lists.
+/// Largest number of headers that a response lists.
 const HEADERS_LISTED: usize = 20;
-/// Characters of a header that an answer shows.
+/// Largest number of characters of a header that a response shows.
 const HEADER_CHARACTERS: usize = 120;
 
 /// Replace a section of a Markdown file, or add to it
 ///
-/// The section is all that comes after its header, up to the next header of the same or a higher
-/// level; the header itself stays, as do the blank lines round the text.
+/// The section is all text after its header, up to the next header of the same or a higher level. The header itself
+/// stays, as do the blank lines around the text.
 ///
 /// The file need not have been read: the replaced text is in the backup. LF in the text becomes the
 /// file's own line ending if that is uniform.
@@ -63,65 +63,65 @@ pub struct Request {
     #[arg(long, value_name = "LEVEL")]
     #[schemars(range(min = 1, max = 6))]
     pub level: Option<u8>,
-    /// Which matching header to use, from 1
+    /// Number of the matching header to use, from 1
     #[arg(long, value_name = "NUMBER")]
     #[schemars(range(min = 1))]
     pub occurrence: Option<usize>,
-    /// Allow a line that stands for omitted text, such as `... existing code ...`
+    /// Allow a line that replaces omitted text, such as `... existing code ...`
     #[arg(long)]
     #[serde(default)]
     pub allow_omission: bool,
     /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Whether to do it, why, and how much of it to show.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ContentOptions,
 }
 
-/// The default of `include_subsections`.
+/// Returns the default of `include_subsections`.
 const fn yes() -> bool {
     true
 }
 
-/// How the section was found.
+/// Way in which the section was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Matched {
-    /// It stood there.
+    /// It existed.
     Exact,
-    /// It did not, and was added.
+    /// It was missing, and was added.
     Created,
-    /// The text stands there already; nothing was touched.
+    /// It has this text already; nothing was changed.
     AlreadyApplied,
 }
 
-/// What was changed.
+/// Result of the call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The file
+    /// Path of the file
     pub path: String,
-    /// SHA-256 of its bytes now
+    /// SHA-256 of the file now
     pub sha256: Sha256,
-    /// The header, as it could be written
+    /// Header in normal form
     pub header: String,
-    /// Sections changed: 1, or 0 where nothing was touched
+    /// Number of sections changed: 1, or 0 if nothing was changed
     pub count: usize,
-    /// The lines of the new text, as lines of the file now; none where it is empty
+    /// Lines of the new text in the file now; empty if the text is
     pub replacements: Vec<LineRange>,
-    /// How the section was found
+    /// Way in which the section was found
     pub r#match: Matched,
     /// Lines added
     pub lines_added: u64,
     /// Lines removed
     pub lines_removed: u64,
-    /// What changed, as a unified diff
+    /// Change, as a unified diff
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
-/// The tool.
+/// `section` tool.
 pub struct Section;
 
 impl Tool for Section {
@@ -137,7 +137,7 @@ impl Tool for Section {
         request.check()?;
         let (expected, options) = (request.expected_sha256, &request.options);
         let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
-        // Only an addition, and a request that names old bytes, differ from one that finds its result.
+        // Only an addition, or a request that names old bytes, can be a repeat that does not find its result.
         let is_repeated =
             (request.append || expected.is_some()) && file.is_repeated(request.what(), LONG_AGO)?;
         let current = if request.create { file.look()? } else { file.look_at_existing()? };
@@ -178,13 +178,13 @@ impl Tool for Section {
 }
 
 impl Request {
-    /// By what a repeated request is known.
+    /// Returns the value that identifies a repeated request.
     fn what(&self) -> impl std::fmt::Debug + '_ {
         let Self { header, content, level, occurrence, append, include_subsections, .. } = self;
         (header, content, level, occurrence, append, include_subsections)
     }
 
-    /// Refuses what cannot be meant.
+    /// Rejects a contradictory request.
     fn check(&self) -> Result<(), Error> {
         let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
         if self.header.trim().is_empty() {
@@ -203,22 +203,22 @@ impl Request {
     }
 }
 
-/// What is to be done.
+/// Planned change.
 struct Planned {
-    /// The header, as it could be written.
+    /// Header in normal form.
     header: String,
-    /// The new text.
+    /// New text.
     composed: Composed,
-    /// How the section was found.
+    /// Way in which the section was found.
     matched: Matched,
-    /// The old text's lines against the new one's.
+    /// Line counts of old and new text.
     counts: diff::Counts,
-    /// The byte that ends a line.
+    /// Byte that ends a line.
     terminator: u8,
 }
 
 impl Planned {
-    /// Returns the answer.
+    /// Returns the response.
     fn answer(self, path: String, sha256: Sha256, diff: Option<String>) -> Response {
         let is_applied = self.composed.already_applied;
         let new = &self.composed.new;
@@ -250,7 +250,7 @@ impl Planned {
     }
 }
 
-/// Refuses a Markdown text whose tree would take too much memory.
+/// Rejects a Markdown text whose tree would take too much memory.
 fn must_be_outlined(text: &[u8], shown: &str) -> Result<(), Error> {
     let parts = outline::parts(text);
     if parts <= outline::PARTS_MAX {
@@ -264,7 +264,7 @@ fn must_be_outlined(text: &[u8], shown: &str) -> Result<(), Error> {
         .suggest("Use edit or insert, which do not parse the file."))
 }
 
-/// Finds the section and puts the text in place.
+/// Finds the section and inserts the text.
 fn plan(
     change: &mut Change<'_>,
     current: &Current,
@@ -323,7 +323,7 @@ fn plan(
 }
 
 impl Planned {
-    /// Returns what is to be done to a document.
+    /// Returns the planned change of a document.
     fn new(header: String, document: &Document<'_>, composed: Composed, matched: Matched) -> Self {
         let counts = if composed.already_applied {
             diff::Counts::default()
@@ -334,7 +334,7 @@ impl Planned {
     }
 }
 
-/// Returns the one header that is meant.
+/// Returns the one header that the request means.
 fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usize]) -> Result<usize, Error> {
     match (found, request.occurrence) {
         ([], _) => Err(no_match(shown, document, &request.header)),
@@ -396,7 +396,7 @@ fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -
     Ok(Planned::new(heading.as_written(), &document, composed, Matched::Created))
 }
 
-/// Returns the header under which a new one is to stand, and the new one's name.
+/// Returns the parent header of a new one, and the name of the new one.
 fn parent<'r>(
     shown: &str,
     document: &Document<'_>,
@@ -407,14 +407,14 @@ fn parent<'r>(
     };
     match find::find(document.headings, &above, None).as_slice() {
         [only] => Ok((Some(*only), last)),
-        // With marks before it all of it may be a title.
+        // With `#` marks, the whole text may be a title.
         [] if Name::of(header).level.is_some() => Ok((None, header)),
         [] => Err(no_match(shown, document, &above)),
         several => Err(ambiguous(shown, document, &above, several)),
     }
 }
 
-/// Returns the text without the section's own header, which a caller may have put before it.
+/// Returns the text without the section's own header, which a caller may have put first.
 fn without_own_header(change: &mut Change<'_>, text: &[u8], heading: &Heading) -> Vec<u8> {
     match compose::without_own_header(text, heading) {
         Some(rest) => {
@@ -428,7 +428,7 @@ fn without_own_header(change: &mut Change<'_>, text: &[u8], heading: &Heading) -
     }
 }
 
-/// Says where the text has headers after which it is no longer of this section.
+/// Warns about headers in the text that end the section.
 fn warn_of_headers(change: &mut Change<'_>, text: &[u8], heading: &Heading, request: &Request) {
     let ending = compose::headers_that_end(text, heading.level, request.include_subsections);
     if let Some(first) = ending.first() {
@@ -440,7 +440,7 @@ fn warn_of_headers(change: &mut Change<'_>, text: &[u8], heading: &Heading, requ
     }
 }
 
-/// Says where links have lost what they refer to.
+/// Warns about links that have lost their target.
 fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<'_>, composed: &Composed) {
     let replaced = document.text.get(composed.old.clone()).unwrap_or_default();
     let lost = outline::lost_references(replaced, &composed.text);
@@ -454,7 +454,7 @@ fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<
     }
 }
 
-/// Returns the error for a header that there is not, with those that there are.
+/// Returns the error for a missing header, with the existing ones.
 fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
     let wanted = shortened(header);
     let look_alikes = find::look_alikes(document.text, document.terminator, header);
@@ -482,7 +482,7 @@ fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
         })
 }
 
-/// Returns the error for a name that more than one header has.
+/// Returns the error for a name that several headers have.
 fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]) -> Error {
     let lines: Vec<String> = found
         .iter()
@@ -509,7 +509,7 @@ fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]
     ))
 }
 
-/// Headers with their lines and paths.
+/// Returns headers with their lines and paths.
 fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
     let place = |&at: &usize| {
         let heading = document.headings.get(at)?;
@@ -528,7 +528,7 @@ fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
     found.iter().filter_map(place).collect()
 }
 
-/// Returns the error for a text that would change what stands outside its section.
+/// Returns the error for a text that would change content outside its section.
 fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
     let error = match refused {
         Refused::Swallows(lost) => {
@@ -555,7 +555,7 @@ fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
     error.at(shown).detail("field", "content")
 }
 
-/// Returns a header for a message, cut where it is long.
+/// Returns a header for a message, cut if it is long.
 fn shortened(header: &str) -> String {
     match header.char_indices().nth(HEADER_CHARACTERS) {
         Some((cut, _)) => format!("{}…", header.get(..cut).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! `snapshot` and `squash`: commits of the workspace, one by one and as one.
+//! `snapshot` and `squash`: commits of the workspace, one by one or combined.
 
 use std::path::PathBuf;
 
@@ -17,11 +17,11 @@ use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
 use crate::text::escaped;
 
-/// Commit whatever changed in the work tree to the snapshot branch
+/// Commit all changes in the work tree to the snapshot branch
 ///
-/// Looks at every file that git does not ignore. HEAD, the index and the work tree stay as they are.
-/// Where nothing has changed since the newest snapshot, there is no new one. What it finds was not
-/// changed through lbx and belongs to no session: `external`.
+/// Checks every file that git does not ignore. HEAD, the index and the work tree stay as they are. Makes no snapshot if
+/// nothing has changed since the newest. The changes it finds were not made through lbx and belong to no session:
+/// `external`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -31,33 +31,33 @@ pub struct Request {
     pub message: Option<String>,
 }
 
-/// What was committed.
+/// Result of `snapshot`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The commit; absent where nothing had changed
+    /// Commit; absent if nothing had changed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Files that changed
+    /// Number of changed files
     pub files: usize,
     /// Lines added
     pub insertions: usize,
     /// Lines removed
     pub deletions: usize,
-    /// What could not enter, and why
+    /// Paths that could not be included
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
 
-/// A path that did not enter.
+/// Path that could not be included.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LeftOut {
-    /// The path from the root
+    /// Path from the root
     pub path: String,
-    /// Why
+    /// Reason
     pub reason: String,
 }
 
-/// The tool.
+/// `snapshot` tool.
 pub struct Snapshot;
 
 impl Tool for Snapshot {
@@ -72,7 +72,7 @@ impl Tool for Snapshot {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let message = request.message.unwrap_or_default();
         let (first, rest) = message.trim().split_once('\n').unwrap_or((message.trim(), ""));
-        // What a scan finds was not changed through lbx, whoever has it recorded.
+        // Changes found by a scan were not made through lbx, whoever records them.
         let subject = (!first.is_empty()).then(|| format!("{EXTERNAL}: {first}"));
         let why = Some(rest.trim()).filter(|rest| !rest.is_empty());
         let locked = engine.lock()?;
@@ -113,19 +113,19 @@ impl Tool for Snapshot {
     }
 }
 
-/// How much a snapshot changed.
+/// Size of a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Files.
+    /// Number of changed files.
     pub files: usize,
-    /// Lines added, as far as they were counted.
+    /// Lines added, in the files that were compared.
     pub insertions: usize,
-    /// Lines removed; likewise.
+    /// Lines removed, in the files that were compared.
     pub deletions: usize,
 }
 
 impl Stat {
-    /// Returns how much `snapshot` changed.
+    /// Returns the size of `snapshot`.
     #[must_use]
     pub fn of(snapshot: &crate::engine::snapshot::Snapshot) -> Self {
         let files = &snapshot.files;
@@ -137,7 +137,7 @@ impl Stat {
     }
 }
 
-/// Returns how much the snapshot `id` changed.
+/// Returns the size of the snapshot `id`.
 fn stat_of(engine: &Engine, id: &str) -> Result<Stat, Error> {
     let store = record::find(engine)?;
     let found = store.map(|store| store.one(id)).transpose();
@@ -145,18 +145,17 @@ fn stat_of(engine: &Engine, id: &str) -> Result<Stat, Error> {
     Ok(found.as_ref().map(Stat::of).unwrap_or_default())
 }
 
-/// Conflicts that a refusal names.
+/// Largest number of conflicts that an error names.
 const CONFLICTS_NAMED: usize = 20;
-/// Where the branches are that nobody named.
+/// Prefix of default branches.
 const BRANCHES: &str = "lbx/";
 
-/// Commit what a session changed, as one commit by the developer on a branch of their own
+/// Commit the changes of a session, as one commit by the developer on a branch of their own
 ///
-/// Takes the net change of the session, without what others changed meanwhile and without what was
-/// uncommitted before it. The author is the one that git would name. The branch begins at HEAD where
-/// it does not exist. What the branch already has of the session is not committed again. HEAD, index and
-/// work tree stay as they are: `git reset BRANCH` then makes the branch's state that of your own branch,
-/// and keeps the files. Runs no hooks.
+/// Takes the net change of the session, without changes by others meanwhile or uncommitted changes before it. The
+/// author is the one that git would use. A new branch begins at HEAD. Changes that the branch has already are not
+/// committed again. HEAD, index and work tree stay as they are: `git reset BRANCH` then sets your own branch to that
+/// branch's state, and keeps the files. Runs no hooks.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SquashRequest {
@@ -194,30 +193,30 @@ pub struct SquashRequest {
     pub dry_run: bool,
 }
 
-/// What was committed.
+/// Result of `squash`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SquashResponse {
-    /// The session
+    /// Name of the session
     pub session: String,
-    /// The branch
+    /// Name of the branch
     pub branch: String,
-    /// Whether the branch is new
+    /// True if the branch is new
     pub created: bool,
-    /// Whether it is the branch that is checked out, and the index followed
+    /// True if the branch is checked out, and the index was updated
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub checked_out: bool,
-    /// The commit that the branch was at before, or begins at
+    /// Commit of the branch before, or at its start
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// The commits, the oldest first; none in a dry run
+    /// Commits, oldest first; none in a dry run
     pub commits: Vec<String>,
-    /// How many files they change
+    /// Number of files they change
     pub files: usize,
-    /// The author of the commits
+    /// Author of the commits
     pub author: String,
 }
 
-/// The tool.
+/// `squash` tool.
 pub struct Squash;
 
 impl Tool for Squash {
@@ -233,7 +232,7 @@ impl Tool for Squash {
         must_be_one_form(&request)?;
         let paths = request.paths.iter().map(|path| Ok(engine.workspace.resolve(path)?.path().clone()));
         let paths = paths.collect::<Result<Vec<WorkspacePath>, Error>>()?;
-        // Another call's snapshot must not come between.
+        // The lock keeps out snapshots of other calls.
         let _lock = engine.lock()?;
         let store = own_repository(engine)?;
         let chosen = targets::current_session(engine, &store)?;
@@ -286,7 +285,7 @@ impl Tool for Squash {
     }
 }
 
-/// Refuses a request that asks for two forms at once, or for a commit without a message.
+/// Rejects a request with two forms at once, or with a commit that needs a message and has none.
 fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
     if request.per_file && request.keep_history {
         return Err(Error::invalid("per_file and keep_history exclude each other: give one of them")
@@ -309,7 +308,7 @@ fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
     }
 }
 
-/// Returns the developer's repository, where git waits for nothing.
+/// Returns the developer's repository; git does not wait for locks there.
 fn own_repository(engine: &Engine) -> Result<Store, Error> {
     let store = record::find(engine)?.filter(|store| !store.is_private());
     let store = store.ok_or_else(|| {
@@ -347,13 +346,13 @@ fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<St
     }
 }
 
-/// Returns the error where the branch has all of it.
+/// Returns the error for a branch that has all changes already.
 fn nothing_missing(session: &str, branch: &str) -> Error {
     let why = format!("{branch} already has everything that session {session} changed");
     Error::new(ErrorKind::NotFound, why).suggest("`diff` shows what the session changed.")
 }
 
-/// Returns the developer.
+/// Returns the developer as the author.
 fn author_of(store: &Store) -> Result<Author, Error> {
     store.developer().ok_or_else(|| {
         refused("git has no name and address for you")
@@ -361,12 +360,12 @@ fn author_of(store: &Store) -> Result<Author, Error> {
     })
 }
 
-/// Returns a refusal of what git's state does not allow.
+/// Returns an error for a state of git that prevents the commit.
 fn refused(why: &str) -> Error {
     Error::invalid(format!("no commit was made: {why}"))
 }
 
-/// Returns the commits to be made.
+/// Returns the commits to make.
 fn order<'a>(
     store: &Store,
     request: &SquashRequest,
@@ -434,7 +433,7 @@ fn message_of(request: &SquashRequest) -> String {
     }
 }
 
-/// Returns the error for changes that do not fit on the branch.
+/// Returns the error for changes that conflict with the branch.
 fn conflict(branch: &str, conflicts: &[Overlap]) -> Error {
     let name = |overlap: &Overlap| escaped::name(&String::from_utf8_lossy(&overlap.path)).into_owned();
     let first = conflicts.first().map(|first| format!("{}: {}", name(first), first.why)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What requests name: paths, snapshots and sessions.
+//! Targets of requests: paths, snapshots and sessions.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use crate::engine::{Engine, journal};
 use crate::error::{Error, ErrorKind};
 use crate::text::likeness;
 
-/// The detail of an error that names where something went.
+/// Detail of an error with the new path of a moved file.
 pub const MOVED_TO: &str = "moved_to";
 
-/// `not_found` with the new name of what this session itself has moved; any other error as it is.
+/// Adds the new path to `not_found` if this session has moved the file; returns other errors unchanged.
 #[must_use]
 pub fn or_moved(engine: &Engine, error: Error) -> Error {
     let is_open = error.kind() == ErrorKind::NotFound && !error.details().contains_key(MOVED_TO);
@@ -29,8 +29,7 @@ pub fn or_moved(engine: &Engine, error: Error) -> Error {
         .detail(MOVED_TO, to)
 }
 
-/// Returns where the session of the call has moved what was at a path, as answers show it, if that still stands
-/// there.
+/// Returns the path to which this session has moved a file, for display, if it is still there.
 fn moved_from(engine: &Engine, shown: &str) -> Option<MovedPath> {
     let place = engine.workspace.resolve_entry(Path::new(shown)).ok()?;
     let state = State::find(&engine.workspace).ok()?.filter(|_| place.stat().is_none())?;
@@ -39,7 +38,7 @@ fn moved_from(engine: &Engine, shown: &str) -> Option<MovedPath> {
     Some(moved)
 }
 
-/// Returns true if a path is one of those places or lies below one; where none is named, every path does.
+/// Returns true if a path is one of these places or lies below one, or if there are no places.
 #[must_use]
 pub fn lies_in_any(path: &[u8], places: &[ResolvedPath]) -> bool {
     places.is_empty() || places.iter().any(|place| lies_in(path, place.path()))
@@ -52,18 +51,18 @@ pub fn lies_in(path: &[u8], folder: &WorkspacePath) -> bool {
     folder.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// What a word in the path's place names.
+/// Meaning of an argument that is a path or a revision.
 pub enum PathOrRevisions {
-    /// A path at which something is, or was once.
+    /// Path that exists, or existed once.
     Path(Box<ResolvedPath>),
     /// Snapshots.
     Revisions(Revisions),
 }
 
-/// Returns what `path` names: what is there, else a revision, else what once was there.
+/// Returns the meaning of `path`: an existing path, else a revision, else a path that existed once.
 ///
 /// # Errors
-/// Returns `not_found` for what is none of these.
+/// Returns `not_found` if it is none of these.
 pub fn path_or_revision(engine: &Engine, store: &Store, path: &Path) -> Result<PathOrRevisions, Error> {
     let place = engine.workspace.resolve(path);
     if place.as_ref().is_ok_and(|place| place.stat().is_some()) {
@@ -79,10 +78,10 @@ pub fn path_or_revision(engine: &Engine, store: &Store, path: &Path) -> Result<P
     Ok(PathOrRevisions::Path(Box::new(place)))
 }
 
-/// Refuses a path at which nothing is and never was, as far as the snapshots know.
+/// Rejects a path that does not exist and never did in any snapshot.
 ///
 /// # Errors
-/// Returns `not_found` with near names.
+/// Returns `not_found` with similar names.
 pub fn path_must_be_known(
     engine: &Engine,
     store: Option<&Store>,
@@ -93,7 +92,7 @@ pub fn path_must_be_known(
     Ok(place)
 }
 
-/// Refuses a place at which nothing is and never was.
+/// Rejects a path that does not exist and never did.
 fn is_known(
     engine: &Engine,
     store: Option<&Store>,
@@ -124,13 +123,13 @@ fn is_known(
     if looks_like_id { Err(no_snapshot(&written, "path", &near)) } else { Err(error) }
 }
 
-/// What a revision in the path's place stands for.
+/// Meaning of a revision in place of a path.
 pub enum Revisions {
-    /// What this snapshot changed.
+    /// Changes of this snapshot.
     Snapshot(String),
-    /// What changed since this commit.
+    /// Changes since this commit.
     Since(String),
-    /// What differs between these two.
+    /// Differences between these two commits.
     Between(String, String),
 }
 
@@ -147,7 +146,7 @@ impl Revisions {
         }
     }
 
-    /// Returns what `text` stands for; `None` where it names no revision.
+    /// Returns the revisions that `text` names; `None` if it names none.
     fn of(store: &Store, text: &str) -> Result<Option<Self>, Error> {
         if let Some((from, to)) = text.split_once("..")
             && !from.is_empty()
@@ -172,7 +171,7 @@ impl Revisions {
 /// Returns the commit that a request names.
 ///
 /// # Errors
-/// Returns `not_found` with near snapshots, or where the repository cannot be read.
+/// Returns `not_found` with similar snapshots, or fails if the repository cannot be read.
 pub fn commit_named(store: &Store, name: &str, field: &str) -> Result<String, Error> {
     if let Some(id) = store.resolve(name).map_err(|error| unreadable(&error))? {
         return Ok(id);
@@ -180,7 +179,7 @@ pub fn commit_named(store: &Store, name: &str, field: &str) -> Result<String, Er
     Err(no_snapshot(name, field, &store.near(name)))
 }
 
-/// Returns the error for a snapshot that there is not.
+/// Returns the error for an unknown snapshot.
 #[must_use]
 pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
     let error = Error::new(ErrorKind::NotFound, format!("no such snapshot: {name}")).detail("field", field);
@@ -195,25 +194,24 @@ pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
         .detail("near", near)
 }
 
-/// Sessions that a refusal names.
+/// Largest number of sessions that an error names.
 const NAMED_MAX: usize = 10;
-/// Names that come nearest to one that is not known, or the newest ones.
+/// Number of names to suggest for an unknown one: the most similar, or the newest.
 const NEAR_NAMED: usize = 3;
 
 /// Advice if a session has nothing to undo. It names no other session: their changes are others' work.
 pub const LOG_SHOWS: &str = "`log` shows the changes of all sessions.";
 
-/// A session.
+/// Session of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenSession {
-    /// Its name.
+    /// Name of the session.
     pub session: String,
-    /// The number of its last change before it ended and began anew; 0 where it never did.
+    /// Number of its last change before it ended and restarted; 0 if it never did.
     pub after: u64,
 }
 
-/// Returns what is to be said where the snapshots have changes of the caller's session that lbx's state knows nothing
-/// of.
+/// Returns a note if the snapshots have changes of the caller's session that are missing in lbx's state.
 #[must_use]
 pub fn lost_state(engine: &Engine) -> Option<String> {
     let session = engine.session();
@@ -230,7 +228,7 @@ pub fn lost_state(engine: &Engine) -> Option<String> {
     })
 }
 
-/// Returns the session of that name.
+/// Returns the session of this name.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -240,10 +238,10 @@ pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSessi
     Ok(ChosenSession { session: session.to_string(), after })
 }
 
-/// Returns the session of the call; it must have changed something.
+/// Returns the session of the call, which must have changed something.
 ///
 /// # Errors
-/// Returns `not_found`, with the sessions that have.
+/// Returns `not_found`, with the sessions that have changed something.
 pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
     let chosen = session_named(engine, engine.session())?;
     let has_changed =
@@ -251,10 +249,10 @@ pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, 
     if has_changed { Ok(chosen) } else { Err(has_changed_nothing(store, &chosen.session)?) }
 }
 
-/// Returns the session of the call, else the one that changed something last: for calls that only look.
+/// Returns the session of the call, else the one with the latest change: for calls that only read.
 ///
 /// # Errors
-/// Returns `not_found` if none has.
+/// Returns `not_found` if no session has changed anything.
 pub fn current_or_newest_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
     match current_session(engine, store) {
         Err(error) if engine.named_session().is_some() => Err(error),
@@ -268,7 +266,7 @@ pub fn current_or_newest_session(engine: &Engine, store: &Store) -> Result<Chose
     }
 }
 
-/// Returns the sessions that changed something, the one that did so last first.
+/// Returns the sessions that changed something, latest first.
 ///
 /// # Errors
 /// Fails if the snapshots cannot be read.
@@ -276,10 +274,10 @@ pub fn all_sessions(store: &Store) -> Result<Vec<String>, Error> {
     store.sessions().map_err(|error| unreadable(&error))
 }
 
-/// Refuses a session of which nothing is known here: neither state nor snapshot.
+/// Rejects an unknown session: one with neither state nor snapshots.
 ///
 /// # Errors
-/// Returns `not_found`, with the nearest names, else the newest.
+/// Returns `not_found`, with the most similar names, else the newest.
 pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(), Error> {
     let state = State::find(&engine.workspace)?;
     let listed = state.as_ref().map(session::list).transpose()?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `trash` and `restore`: what was deleted, and its way back.
+//! `trash` and `restore`: deleted files and their restoration.
 
 use std::path::{Path, PathBuf};
 
@@ -24,18 +24,18 @@ use crate::sha256::Sha256;
 use crate::text::counted::counted;
 use crate::text::escaped;
 
-/// Entries in an answer, where the request does not say.
+/// Default number of entries in a response.
 const ENTRIES: usize = 100;
 
-/// List what was deleted, or remove it for good
+/// List deleted files and folders, or remove them for good
 ///
-/// list shows what restore can bring back, the newest first. purge frees the space of one entry, or
-/// of all, and cannot be taken back; it keeps what is younger than `gc.keep_days` in the user's own policy file, unless
-/// loosen there lists that.
+/// list shows entries that restore can bring back, newest first. purge frees the space of one entry, or of all, and
+/// cannot be undone; it keeps entries younger than `gc.keep_days` in the user's own policy file, unless loosen there
+/// lists that.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// What to do
+    /// Action to take
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
     #[serde(default)]
     pub action: Action,
@@ -58,7 +58,7 @@ pub struct Request {
     pub dry_run: bool,
 }
 
-/// What to do with the trash.
+/// Action on the trash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -69,20 +69,20 @@ pub enum Action {
     Purge,
 }
 
-/// What the trash holds, or no longer holds.
+/// Entries of the trash, or the removed ones.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The entries shown or purged
+    /// Entries shown or purged
     pub entries: Vec<TrashItem>,
-    /// How many there are, or were purged
+    /// Total number of entries, or number of purged ones
     pub total: usize,
-    /// Files in all of them; of a purge, those that were removed
+    /// Number of files in them; of a purge, those that were removed
     pub files: u64,
-    /// Bytes in all of them; of a purge, those that were removed
+    /// Bytes in them; of a purge, those that were removed
     pub bytes: u64,
-    /// Whether there are more than are shown
+    /// True if there are more entries
     pub truncated: bool,
-    /// The offset at which to continue
+    /// Offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }
@@ -90,23 +90,23 @@ pub struct Response {
 /// One entry of the trash.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TrashItem {
-    /// Its name; restore takes it
+    /// Name of the entry, for restore
     pub trash_id: String,
-    /// Where it was
+    /// Path before the deletion
     pub path: String,
     /// `file` or `dir`
     pub r#type: &'static str,
-    /// Files in it
+    /// Number of files in it
     pub files: u64,
-    /// Bytes in all of its files
+    /// Total size of its files, in bytes
     pub bytes: u64,
     /// Session that deleted it
     pub session: String,
-    /// When, RFC 3339
+    /// Time, as RFC 3339
     pub time: String,
 }
 
-/// The tool.
+/// `trash` tool.
 pub struct Trash;
 
 impl Tool for Trash {
@@ -140,7 +140,7 @@ impl Tool for Trash {
     }
 }
 
-/// Shows what the trash holds.
+/// Lists the entries of the trash.
 fn list(engine: &Engine, request: &Request) -> Result<Response, Error> {
     let entries = match State::find(&engine.workspace)? {
         Some(state) => trash::list(&state)?,
@@ -164,13 +164,13 @@ fn list(engine: &Engine, request: &Request) -> Result<Response, Error> {
     })
 }
 
-/// Returns the first entries that fit into an answer, and at least one.
+/// Returns the first entries that fit into a response, at least one.
 fn within<'e>(
     engine: &Engine,
     entries: impl Iterator<Item = &'e TrashEntry>,
     asked: Option<usize>,
 ) -> Vec<TrashItem> {
-    /// Bytes of an entry beside its path and session.
+    /// Bytes of an entry besides its path and session.
     const SAID_BYTES: usize = 160;
     let bytes_max = asked.unwrap_or(engine.policy().max_bytes());
     let (mut shown, mut bytes): (Vec<TrashItem>, usize) = (Vec::new(), 0);
@@ -249,7 +249,7 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     })
 }
 
-/// Takes out the entries that the user's own policy file keeps, and returns their number.
+/// Removes from the list the entries that the user's own policy file keeps, and returns their number.
 fn keep_young(policy: &Policy, entries: &mut Vec<TrashEntry>) -> usize {
     let Some(days) = policy.days_kept_by_user() else { return 0 };
     let (all, before) = (entries.len(), seconds_now().saturating_sub(days.saturating_mul(DAY)));
@@ -257,12 +257,12 @@ fn keep_young(policy: &Policy, entries: &mut Vec<TrashEntry>) -> usize {
     all - entries.len()
 }
 
-/// Returns a sum over entries, whose numbers are only what a file says.
+/// Returns a sum over entries; saturates, because the numbers come from a file that may be wrong.
 fn sum(entries: &[TrashEntry], of: impl Fn(&TrashEntry) -> u64) -> u64 {
     entries.iter().fold(0, |sum, entry| sum.saturating_add(of(entry)))
 }
 
-/// Returns one entry as answers show it.
+/// Returns one entry for the response.
 fn listed(engine: &Engine, entry: &TrashEntry) -> TrashItem {
     TrashItem {
         trash_id: entry.id.clone(),
@@ -275,56 +275,56 @@ fn listed(engine: &Engine, entry: &TrashEntry) -> TrashItem {
     }
 }
 
-/// Bring back what was deleted
+/// Bring back deleted files and folders
 ///
-/// Takes the `trash_id` that delete returned, or the path that was deleted, of which the newest comes
-/// back. Never overwrites: if something is in the way, name another place with `to`.
+/// Takes the `trash_id` that delete returned, or the deleted path, of which the newest comes back. Never overwrites: if
+/// the path exists, name another one with `to`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct RestoreRequest {
     /// Path that was deleted
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
     pub path: Option<PathBuf>,
-    /// Id in the trash, instead of the path
+    /// ID in the trash, instead of the path
     #[arg(long, value_name = "ID")]
     #[schemars(extend("x-aliases" = ["id"]))]
     pub trash_id: Option<String>,
-    /// Where to restore it, if not to its old path
+    /// Path to restore to, if not the old one
     #[arg(long, value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["destination"]))]
     pub to: Option<PathBuf>,
-    /// Whether to do it, and why.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
 }
 
-/// What was brought back.
+/// Result of `restore`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RestoreResponse {
-    /// Where it is
+    /// Path of the restored file
     pub path: String,
-    /// SHA-256 of its bytes; absent for a folder
+    /// SHA-256 of the file; absent for a folder
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Sha256>,
-    /// Its name in the trash until now
+    /// Former name in the trash
     pub trash_id: String,
-    /// Files in it; absent where `already_applied`
+    /// Number of files in it; absent if `already_applied`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
-    /// True where this session made this very request before and its result still stands
+    /// True if this session made an equal request before and its result is still in effect
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub already_applied: bool,
 }
 
 impl RestoreRequest {
-    /// By what a repeated request is known.
+    /// Returns the digest that identifies a repeated request.
     fn digest(&self) -> Sha256 {
         let Self { path, trash_id, to, options: _ } = self;
         Sha256::of(format!("restore {:?}", (path, trash_id, to)).as_bytes())
     }
 }
 
-/// The tool.
+/// `restore` tool.
 pub struct Restore;
 
 impl Tool for Restore {
@@ -361,7 +361,7 @@ impl Tool for Restore {
     }
 }
 
-/// Brings something back.
+/// Restores an entry.
 fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreResponse, Error> {
     let entry = find(&mut change, &request)?;
     let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
@@ -400,7 +400,7 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
     })
 }
 
-/// Returns the entry of the trash that is meant.
+/// Returns the entry of the trash that the request means.
 fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry, Error> {
     let entries = trash::list_of(change.state())?;
     match (&request.trash_id, &request.path) {
@@ -416,9 +416,9 @@ fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry,
     }
 }
 
-/// Returns the error for an entry that there is not, with the newest that there are.
+/// Returns the error for a missing entry, with the newest existing ones.
 fn missing(name: &str, entries: &[TrashEntry], change: &mut Change<'_>) -> Error {
-    /// Entries named.
+    /// Number of entries to name.
     const NAMED: usize = 3;
     let workspace = &change.engine().workspace;
     let near: Vec<String> = entries

@@ -1,4 +1,4 @@
-//! `watch`: the calls of a workspace, as they land.
+//! `watch`: follows the calls of a workspace.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::text::escaped;
 
-/// Paths of a call that are named.
+/// Largest number of paths shown per call.
 const PATHS_NAMED: usize = 3;
-/// Where in a time of RFC 3339 that of the day is.
+/// Range of the time of day in an RFC 3339 time.
 const TIME_OF_DAY: std::ops::Range<usize> = 11..19;
 
-/// Follow the calls that change something or are refused, as they land
+/// Follow the calls that change something or are refused, as they happen
 ///
-/// On the command line it goes on until it is interrupted, with a line for each call: for a person at a
-/// terminal, and one JSON object a line for programs. A request as JSON answers at once with the calls
-/// since the cursor `after`, and the next cursor. Shows all sessions, unless one is named.
+/// On the command line it runs until interrupted, with a line for each call: for a person at a terminal, and one JSON
+/// object per line for programs. A request as JSON returns at once with the calls since the cursor `after`, and the
+/// next cursor. Shows all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Only calls after this cursor, which an earlier response named; without it, those from now on
+    /// Only calls after this cursor from an earlier response; without it, only new calls
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
     /// Begin with the oldest call that the log has
@@ -36,27 +36,27 @@ pub struct Request {
     pub all: bool,
 }
 
-/// The calls that landed.
+/// New calls.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The calls, the oldest first
+    /// Calls, oldest first
     pub calls: Vec<Call>,
-    /// The cursor for the next request
+    /// Cursor for the next request
     pub next: String,
 }
 
-/// A call.
+/// One call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Call {
-    /// When, as RFC 3339
+    /// Time, as RFC 3339
     pub time: String,
-    /// Whose
+    /// Session of the call
     pub session: String,
-    /// The tool
+    /// Tool of the call
     pub tool: String,
-    /// `ok`, or the kind of the refusal
+    /// `ok`, or the kind of error
     pub outcome: String,
-    /// The files concerned
+    /// Paths of the call
     pub paths: Vec<String>,
     /// Lines added
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,23 +64,23 @@ pub struct Call {
     /// Lines removed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
-    /// Why the change was made
+    /// Reason for the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// `warn` or `off`: the policy allowed it although its caller had not read the current bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// The snapshot that holds the change
+    /// Snapshot of the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// What was wrong, of a refusal
+    /// Error message
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How long it took, in milliseconds
+    /// Duration in milliseconds
     pub duration_ms: u64,
 }
 
-/// The tool.
+/// `watch` tool.
 pub struct Watch;
 
 impl Tool for Watch {
@@ -104,7 +104,7 @@ impl Tool for Watch {
             None => request.all.then(Cursor::beginning),
         };
         let Some(state) = State::find(&engine.workspace)? else {
-            // Whatever lands first is news.
+            // The log is empty, so every call is new.
             return Ok(Response { calls: Vec::new(), next: Cursor::beginning().to_string() });
         };
         let (mut records, next) = audit::since(&state, cursor)?;
@@ -125,7 +125,7 @@ impl Tool for Watch {
 }
 
 impl Call {
-    /// Returns a call as the answer has it; its size is that of its snapshot.
+    /// Converts a record to a call of the response; the line counts come from its snapshot.
     fn of(record: AuditRecord, store: Option<&Store>) -> Self {
         let snapshot =
             record.snapshot.as_deref().zip(store).and_then(|(id, store)| store.one(id).ok().flatten());

@@ -1,4 +1,4 @@
-//! `write`: all of a file's content.
+//! `write`: writes the whole content of a file.
 
 use std::path::PathBuf;
 
@@ -23,8 +23,8 @@ use crate::text::{diff, escaped};
 ///
 /// Missing folders are created. The content is stored exactly as given, as UTF-8.
 ///
-/// A file that exists must have been read in this session and be unchanged since. Content that the
-/// file already has changes nothing.
+/// An existing file must have been read in this session and be unchanged since. Content that the file already has
+/// changes nothing.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File to write
@@ -45,20 +45,20 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub create_only: bool,
-    /// Allow a line that stands for omitted text, such as `... existing code ...`
+    /// Allow a line that replaces omitted text, such as `... existing code ...`
     #[arg(long)]
     #[serde(default)]
     pub allow_omission: bool,
     /// Permission bits, octal such as 0755
     #[arg(long, value_name = "OCTAL")]
     pub mode: Option<String>,
-    /// Whether to do it, why, and how much of it to show.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ContentOptions,
 }
 
-/// What to do with the line endings of the content.
+/// Conversion of the line endings of the content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
@@ -70,30 +70,30 @@ pub enum Endings {
     Keep,
 }
 
-/// What was written.
+/// Result of the call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The file
+    /// Path of the file
     pub path: String,
-    /// SHA-256 of its bytes now
+    /// SHA-256 of the file now
     pub sha256: Sha256,
-    /// Bytes in it
+    /// Size in bytes
     pub size: u64,
-    /// Whether there was no such file before
+    /// True if the file is new
     pub created: bool,
     /// Lines added
     pub lines_added: u64,
     /// Lines removed
     pub lines_removed: u64,
-    /// True where the file held these bytes already: nothing was touched
+    /// True if the file had these bytes already: nothing was changed
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub already_applied: bool,
-    /// What changed, as a unified diff
+    /// Change, as a unified diff
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
-/// The tool.
+/// `write` tool.
 pub struct Write;
 
 impl Tool for Write {
@@ -110,7 +110,7 @@ impl Tool for Write {
         let mode = request.mode.as_deref().map(parse_mode).transpose()?;
         let (expected, options) = (request.expected_sha256, &request.options);
         let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
-        // Only a request that names old bytes can differ from one that finds its result.
+        // Only a request that names old bytes can be a repeat that does not find its result.
         let is_repeated = expected.is_some()
             && file.is_repeated((request.line_ending, &request.mode, &request.content), RECENT)?;
         let current = file.look()?;
@@ -119,7 +119,7 @@ impl Tool for Write {
         must_fit(file.change.policy(), current.place().shown(), bytes.len())?;
         let is_same = current.exists() && current.bytes() == bytes;
         if is_same && mode.is_none_or(|mode| current.mode() == Some(mode)) {
-            // The caller has seen all of it. An expected_sha256 that it gives is checked all the same.
+            // The caller has seen all of it. A given `expected_sha256` is still checked.
             let seen = if is_repeated { current.without_proof() } else { file.check(current)? };
             if !options.change.dry_run {
                 file.change.note_seen(seen.current());
@@ -134,7 +134,7 @@ impl Tool for Write {
             let old = View::of(current.bytes()).map(|old| old.body).unwrap_or_default();
             must_leave_nothing_out(&bytes, &old, "content", current.place().shown())?;
         }
-        // Only permission bits differ: there is nothing to lose that the caller does not hold.
+        // Only permission bits differ: no bytes are lost that the caller does not have.
         let seen = if is_same { file.check(current)? } else { file.prove(current, Needs::All)? };
         warn(&mut file.change, seen.current(), &bytes);
         let response = Response::of(seen.current(), &bytes);
@@ -148,7 +148,7 @@ impl Tool for Write {
 }
 
 impl Response {
-    /// Returns the answer to a change of `current` to `bytes`, without the diff.
+    /// Returns the response to a change of `current` to `bytes`, without the diff.
     #[must_use]
     pub fn of(current: &Current, bytes: &[u8]) -> Self {
         let counts = diff::counts(current.bytes(), bytes);
@@ -164,7 +164,7 @@ impl Response {
         }
     }
 
-    /// Returns the answer where the file has these bytes already.
+    /// Returns the response if the file has these bytes already.
     #[must_use]
     pub fn already_applied(current: &Current) -> Self {
         Self {
@@ -179,7 +179,7 @@ impl Response {
         }
     }
 
-    /// One line for a person.
+    /// Adds one line for a person.
     pub fn as_text(&self, tool: &str, text: &mut Text) {
         let what = if self.already_applied {
             "unchanged".to_owned()
@@ -195,7 +195,7 @@ impl Response {
     }
 }
 
-/// Returns the content with the line endings of the file that it replaces, where that was asked for.
+/// Returns the content with the line endings of the file that it replaces, if requested.
 fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8> {
     if endings == Endings::AsIs || !current.exists() {
         return content;
@@ -207,7 +207,7 @@ fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8
     }
 }
 
-/// Says what a writer may not have meant.
+/// Warns about content that the caller may not intend.
 fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8]) {
     if !current.exists() {
         return;
