@@ -70,7 +70,7 @@ pub enum Stdin {
     Bulk {
         /// Field that the text is for.
         field: &'static str,
-        /// Fields that keep the text from being read, if one is given.
+        /// Fields that replace the text: if one is given, stdin is not read.
         unless: &'static [&'static str],
     },
 }
@@ -308,7 +308,7 @@ impl Text {
         }
     }
 
-    /// Adds a line about a change: the effect of the call, or its effect without `dry_run`.
+    /// Adds a line about a change that the call made, or would make without `dry_run`.
     pub fn change(&mut self, line: &str) {
         let would = if self.dry_run { "would " } else { "" };
         self.line(&format!("{would}{line}"));

@@ -137,7 +137,7 @@ impl Tool for Section {
         request.check()?;
         let (expected, options) = (request.expected_sha256, &request.options);
         let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
-        // Only an addition, or a request that names old bytes, can be a repeat that does not find its result.
+        // Any other repeat finds its result in the file: only an addition, or a request with old bytes, needs the history.
         let is_repeated =
             (request.append || expected.is_some()) && file.is_repeated(request.what(), LONG_AGO)?;
         let current = if request.create { file.look()? } else { file.look_at_existing()? };

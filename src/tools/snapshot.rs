@@ -285,7 +285,7 @@ impl Tool for Squash {
     }
 }
 
-/// Rejects a request with two forms at once, or with a commit that needs a message and has none.
+/// Rejects a request with two forms at once, an empty message, or an invalid co-author.
 fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
     if request.per_file && request.keep_history {
         return Err(Error::invalid("per_file and keep_history exclude each other: give one of them")
@@ -308,7 +308,7 @@ fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
     }
 }
 
-/// Returns the developer's repository; git does not wait for locks there.
+/// Returns the developer's repository; fails if git is in the middle of an operation.
 fn own_repository(engine: &Engine) -> Result<Store, Error> {
     let store = record::find(engine)?.filter(|store| !store.is_private());
     let store = store.ok_or_else(|| {

@@ -62,7 +62,7 @@ pub enum PathOrRevisions {
 /// Returns the meaning of `path`: an existing path, else a revision, else a path that existed once.
 ///
 /// # Errors
-/// Returns `not_found` if it is none of these.
+/// Returns `not_found` for any other text.
 pub fn path_or_revision(engine: &Engine, store: &Store, path: &Path) -> Result<PathOrRevisions, Error> {
     let place = engine.workspace.resolve(path);
     if place.as_ref().is_ok_and(|place| place.stat().is_some()) {

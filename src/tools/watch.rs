@@ -104,7 +104,7 @@ impl Tool for Watch {
             None => request.all.then(Cursor::beginning),
         };
         let Some(state) = State::find(&engine.workspace)? else {
-            // The log is empty, so every call is new.
+            // There is no log yet, so every later call is new.
             return Ok(Response { calls: Vec::new(), next: Cursor::beginning().to_string() });
         };
         let (mut records, next) = audit::since(&state, cursor)?;

@@ -110,7 +110,7 @@ impl Tool for Write {
         let mode = request.mode.as_deref().map(parse_mode).transpose()?;
         let (expected, options) = (request.expected_sha256, &request.options);
         let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
-        // Only a request that names old bytes can be a repeat that does not find its result.
+        // Any other repeat finds its result in the file: only a request with old bytes needs the history.
         let is_repeated = expected.is_some()
             && file.is_repeated((request.line_ending, &request.mode, &request.content), RECENT)?;
         let current = file.look()?;

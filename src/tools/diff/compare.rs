@@ -1,4 +1,4 @@
-//! Compares two states and shows a window of the differences.
+//! Compares two states and returns a part of the differences.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,100 +18,100 @@ use crate::tools::targets::{
     ChosenSession, PathOrRevisions, Revisions, commit_named, path_must_be_known, path_or_revision,
 };
 
-/// Files that are listed with their numbers.
+/// Largest number of files listed with their line counts.
 const FILES_LISTED_MAX: usize = 1000;
 
-/// What differs.
+/// Differences between two states.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// The earlier commit; absent where there is none before
+    /// Earlier commit, if any
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The later commit; absent where there is no snapshot at all
+    /// Later commit; absent if there is no snapshot
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Present where this is what that session changed, without what others changed meanwhile
+    /// Session whose changes are shown, without changes by others meanwhile
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// How many files differ
+    /// Number of files that differ
     pub files: usize,
-    /// How much changed in each file, where that was asked for
+    /// Size of the change in each file, if asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stat: Option<Vec<FileStat>>,
-    /// The unified diff; absent with `stat`
+    /// Unified diff; absent with `stat`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// What each session changed, the newest first, where that was asked for
+    /// Changes of each session, newest first, if asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Vec<SessionDiff>>,
-    /// Whether there is more
+    /// True if there is more
     pub truncated: bool,
-    /// The offset at which to continue
+    /// Offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// The diff's own bytes.
+    /// Bytes of the diff.
     #[serde(skip)]
     #[schemars(skip)]
     pub bytes: Vec<u8>,
-    /// Lines of which only the beginning is shown.
+    /// Number of lines of which only the start is shown.
     #[serde(skip)]
     #[schemars(skip)]
     pub cut_lines: usize,
 }
 
-/// What one session changed.
+/// Changes of one session.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SessionDiff {
-    /// The session
+    /// Name of the session
     pub session: String,
-    /// How many files differ
+    /// Number of files that differ
     pub files: usize,
-    /// How much changed in each file, where that was asked for
+    /// Size of the change in each file, if asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stat: Option<Vec<FileStat>>,
-    /// The unified diff; absent with `stat`
+    /// Unified diff; absent with `stat`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// The diff's own bytes.
+    /// Bytes of the diff.
     #[serde(skip)]
     #[schemars(skip)]
     pub bytes: Vec<u8>,
 }
 
-/// How much changed in one file.
+/// Size of the change in one file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileStat {
-    /// The path from the root
+    /// Path from the root
     pub path: String,
-    /// The path that it had before, where that was another
+    /// Earlier path, if different
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// What became of it
+    /// Type of the change
     pub action: Action,
     /// Lines added; absent for a binary or very large file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines removed; likewise
+    /// Lines removed; absent for a binary or very large file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
 }
 
-/// What became of a file.
+/// Type of the change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It is new
+    /// File was created
     Create,
-    /// It is another
+    /// Content was changed
     Modify,
-    /// It is gone
+    /// File was deleted
     Delete,
-    /// It has another name
+    /// File was renamed
     Rename,
 }
 
 impl Action {
-    /// Returns what a delta does.
+    /// Returns the type of a delta.
     pub(crate) const fn of(delta: &Delta) -> Self {
         match (&delta.before, &delta.after) {
             (None, _) => Self::Create,
@@ -121,7 +121,7 @@ impl Action {
         }
     }
 
-    /// Returns its letter, as git has it.
+    /// Returns the letter that git uses for it.
     #[must_use]
     pub const fn sign(self) -> char {
         match self {
@@ -134,7 +134,7 @@ impl Action {
 }
 
 impl Response {
-    /// Returns an answer that has no diff yet.
+    /// Returns a response without a diff.
     pub(super) fn of(compared: &Compared, files: usize) -> Self {
         Self {
             from: compared.from.clone(),
@@ -151,7 +151,7 @@ impl Response {
         }
     }
 
-    /// Adds the diff, as much of it as the window lets through.
+    /// Adds the part of the diff inside the window.
     pub(super) fn fill_diff(
         &mut self,
         store: &Store,
@@ -177,7 +177,7 @@ impl Response {
         Ok(())
     }
 
-    /// Adds the numbers of each file, of as many as have room, and of one at least.
+    /// Adds the line counts of as many files as fit, at least one.
     pub(super) fn fill_stat(
         &mut self,
         store: &Store,
@@ -204,15 +204,15 @@ impl Response {
 }
 
 impl FileStat {
-    /// Returns how long its entry is.
+    /// Returns the size of its entry.
     pub fn size(&self) -> TextSize {
-        /// Bytes beside its names.
+        /// Bytes besides its names.
         const SAID_BYTES: usize = 80;
         let names = [Some(&self.path), self.from.as_ref()];
         names.into_iter().flatten().fold(TextSize::plain(SAID_BYTES), |size, name| size.with(name))
     }
 
-    /// Returns the numbers of one file.
+    /// Returns the line counts of one file.
     fn of(delta: &Delta, amount: Amount) -> Self {
         let action = Action::of(delta);
         let before = delta.before.as_ref().filter(|_| action == Action::Rename);
@@ -234,23 +234,23 @@ impl FileStat {
     }
 }
 
-/// Most files that a diff looks at.
+/// Largest number of files in a diff.
 const FILES_MAX: usize = 100_000;
-/// What a diff is between.
+/// Two states to compare.
 #[derive(Debug, Default)]
 pub struct Compared {
-    /// The earlier commit.
+    /// Earlier commit.
     pub from: Option<String>,
-    /// The later commit.
+    /// Later commit.
     pub to: Option<String>,
-    /// The session, where this is what it changed.
+    /// Session whose changes are compared, if any.
     pub session: Option<String>,
-    /// The paths that differ.
+    /// Paths that differ.
     pub changes: Vec<PathChange>,
 }
 
-/// Returns what the request wants to see compared; `caller` is the session whose changes a diff without a snapshot
-/// shows, and `is_named` is true if the call itself names it.
+/// Returns the states that the request compares; `caller` is the session whose changes a diff without a snapshot shows,
+/// and `is_named` is true if the call itself names it.
 pub fn compared(
     store: &Store,
     request: &Request,
@@ -280,7 +280,7 @@ pub fn compared(
         None => store.tip().map_err(broken)?,
     };
     let Some(to) = to else {
-        // Without a snapshot nothing differs from anything.
+        // Without a snapshot there are no differences.
         return Ok(Compared { from, ..Compared::default() });
     };
     let from = match from {
@@ -291,35 +291,34 @@ pub fn compared(
     Ok(Compared { from, to: Some(to), session: None, changes })
 }
 
-/// The part of a diff that is shown.
+/// Part of a diff to show.
 pub struct Window {
-    /// Lines that are passed over.
+    /// Number of lines to skip.
     pub offset: usize,
-    /// Room for what is shown.
+    /// Room for the shown text.
     room: AnswerRoom,
-    /// How long what is shown is.
+    /// Size of the shown text.
     size: TextSize,
-    /// Lines seen so far.
+    /// Number of lines seen so far.
     seen: usize,
-    /// Lines shown so far.
+    /// Number of lines shown so far.
     pub shown: usize,
-    /// What is shown.
+    /// Shown text.
     pub out: Vec<u8>,
-    /// True if a line did not fit any more.
+    /// True if a line did not fit.
     pub is_full: bool,
-    /// Lines of which only the beginning is shown.
+    /// Number of lines of which only the start is shown.
     pub cut_lines: usize,
 }
 
 impl Window {
-    /// Returns a window from the line `offset` on.
+    /// Returns a window that starts at the line `offset`.
     pub fn new(offset: usize, room: AnswerRoom) -> Self {
         let (size, out) = (TextSize::default(), Vec::new());
         Self { offset, room, size, seen: 0, shown: 0, out, is_full: false, cut_lines: 0 }
     }
 
-    /// Shows a line, where it is neither before the window nor behind it; of a line that alone has no room
-    /// the beginning is shown.
+    /// Shows a line if it is inside the window; only its start if the line alone does not fit.
     pub fn push(&mut self, line: &[u8]) {
         self.seen += 1;
         if self.seen <= self.offset || self.is_full {
@@ -338,7 +337,7 @@ impl Window {
         self.shown += 1;
     }
 
-    /// Shows the beginning of a line.
+    /// Shows the start of a line.
     fn push_start(&mut self, line: &[u8]) {
         let start = peek(line, ..self.room.prefix_of(line));
         self.out.extend_from_slice(start);
@@ -349,12 +348,12 @@ impl Window {
     }
 }
 
-/// Returns the request with revisions in the paths' place understood, and the paths that are left.
+/// Returns the request with the revisions among its paths resolved, and the remaining paths.
 ///
-/// Revisions come first, as under git: `A`, `A B`, `A..B`, each perhaps with paths behind.
+/// Revisions come first, as in git: `A`, `A B` or `A..B`, with optional paths after them.
 ///
 /// # Errors
-/// Returns `not_found` for what is neither path nor revision, `invalid_request` for revisions too many.
+/// Returns `not_found` for an unknown path or revision, `invalid_request` for too many revisions.
 pub fn settled(
     engine: &Engine,
     store: &Store,
@@ -400,7 +399,7 @@ pub fn settled(
 pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
     let read = |side: &Option<(Vec<u8>, Version)>| {
         let read = |(path, version): &(Vec<u8>, Version)| {
-            // A binary diff has all bytes in it, another one only the lines of what people read.
+            // A binary diff includes all bytes, any other diff only text lines.
             let bytes = if binary { store.content(*version)? } else { store.content_to_compare(*version)? };
             Ok((path.clone(), version.mode(), version.id(), bytes))
         };

@@ -1,4 +1,4 @@
-//! `diff`: what differs between snapshots.
+//! `diff`: shows differences between snapshots.
 
 mod compare;
 
@@ -21,17 +21,16 @@ use compare::{Compared, FileStat, SessionDiff, Window, compared};
 
 /// Show what changed between two snapshots, in one of them, or in this session
 ///
-/// Without arguments: everything that this session changed. A snapshot is named by its id or a unique
-/// beginning of it, HEAD or a branch, with ~N behind it for those before.
+/// Without arguments: everything that this session changed. Name a snapshot by its ID or a unique prefix, HEAD or a
+/// branch; ~N after it means the Nth before.
 ///
-/// What others changed in between is not shown. If no session is named and this one changed nothing,
-/// the newest snapshot is shown. The diff is git's, so that `git apply` and `patch` take it. Instead
-/// of a path: a snapshot shows what it changed, another commit what changed since, A..B or A B what
-/// differs between two.
+/// Changes by others in between are not shown. If no session is named and this one changed nothing, the newest snapshot
+/// is shown. The diff has git's format, for `git apply` and `patch`. Instead of a path: a snapshot shows its changes,
+/// another commit the changes since, A..B or A B the differences between two.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Only this file, or what is below this folder
+    /// Only this file, or files below this folder
     #[arg(value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
@@ -40,27 +39,27 @@ pub struct Request {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["files", "file_paths"]))]
     pub paths: Vec<PathBuf>,
-    /// The earlier snapshot; without it, the one before `to`
+    /// Earlier snapshot; without it, the one before `to`
     #[arg(long, value_name = "SNAPSHOT")]
     #[schemars(extend("x-aliases" = ["base", "old"]))]
     pub from: Option<String>,
-    /// The later snapshot; without it, the newest
+    /// Later snapshot; without it, the newest
     #[arg(long, value_name = "SNAPSHOT")]
     #[schemars(extend("x-aliases" = ["target", "new"]))]
     pub to: Option<String>,
-    /// One snapshot, beside the one before it: what one call changed
+    /// One snapshot, compared to the one before it: the changes of one call
     #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["from", "to"])]
     #[schemars(extend("x-aliases" = ["snapshot", "id", "commit"]))]
     pub of: Option<String>,
-    /// Write the content of binary files too, so that git apply makes them; else only that they differ
+    /// Include the content of binary files, for git apply; otherwise only note that they differ
     #[arg(long)]
     #[serde(default)]
     pub binary: bool,
-    /// Show only how much changed in each file
+    /// Show only the size of the change in each file
     #[arg(long)]
     #[serde(default)]
     pub stat: bool,
-    /// What each session changed, one after the other; so at a terminal, where nothing else is asked for
+    /// Changes of each session in turn; the default at a terminal without other options
     #[arg(long, conflicts_with_all = ["from", "to", "of"])]
     #[serde(default)]
     pub by_session: bool,
@@ -73,7 +72,7 @@ pub struct Request {
     pub max_bytes: Option<usize>,
 }
 
-/// The tool.
+/// `diff` tool.
 pub struct Diff;
 
 impl Tool for Diff {
@@ -149,7 +148,7 @@ impl Tool for Diff {
     }
 }
 
-/// Says that some lines are not whole.
+/// Warns that some lines were cut.
 fn warn_of_cut_lines(engine: &mut Engine, response: &Response) {
     if response.cut_lines > 0 {
         engine.warn(format!(
@@ -159,8 +158,8 @@ fn warn_of_cut_lines(engine: &mut Engine, response: &Response) {
     }
 }
 
-/// Returns true if what each session changed is shown: where that is asked for, and to a person who asks for nothing
-/// else and has no session of their own.
+/// Returns true if the changes of each session are shown: on request, or for a person without a session who gives no
+/// other option.
 fn is_by_session(
     engine: &Engine,
     request: &Request,
@@ -179,7 +178,7 @@ fn is_by_session(
     Ok(own.is_empty())
 }
 
-/// Returns what each session changed, the one that did so last first.
+/// Returns the changes of each session, latest first.
 fn by_session(
     engine: &Engine,
     store: &Store,

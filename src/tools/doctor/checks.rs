@@ -1,4 +1,4 @@
-//! What a doctor looks at. No check stops the others.
+//! Checks of `doctor`. No check stops the others.
 
 use std::path::Path;
 
@@ -23,13 +23,13 @@ use crate::tools::targets::lost_state;
 
 /// Free space below which changes may soon fail, in bytes.
 const FREE_BYTES_MIN: u64 = 256 << 20;
-/// Names that a finding lists.
+/// Largest number of names in a finding.
 const NAMED: usize = 5;
-/// Newest changes of the session whose records are read.
+/// Number of newest changes of the session whose records are read.
 const CHANGES_LOOKED_AT: usize = 100;
-/// Where the system says how many user namespaces there may be.
+/// System file with the maximum number of user namespaces.
 const NAMESPACES_MAX: &str = "/proc/sys/user/max_user_namespaces";
-/// Bytes of a mebibyte.
+/// Bytes per mebibyte.
 const MIB: u64 = 1 << 20;
 
 /// Runs all checks.
@@ -39,7 +39,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     let state = State::find(&engine.workspace);
     match &state {
         Ok(_) => found.extend(of("state", identity(engine))),
-        // It hinders the other look as well, and is told once.
+        // This error affects the other check as well, and is reported once.
         Err(error) => found.push(Finding::of("state", error)),
     }
     if let Ok(Some(state)) = &state {
@@ -65,7 +65,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     found
 }
 
-/// Starts the server of each client that is set up in the workspace, as the client will.
+/// Starts the server of each client that is set up in the workspace, as the client would.
 fn clients(engine: &Engine) -> Vec<Finding> {
     let root = engine.workspace.root();
     let finding = |entry: init::Entry| {
@@ -90,12 +90,12 @@ fn clients(engine: &Engine) -> Vec<Finding> {
     init::entries(&engine.workspace).into_iter().map(finding).collect()
 }
 
-/// Returns what a check found, or the error that ended it.
+/// Returns the finding of a check, or the error that ended it.
 fn of(check: &'static str, found: Result<impl Into<Option<Finding>>, Error>) -> Option<Finding> {
     found.map_or_else(|error| Some(Finding::of(check, &error)), Into::into)
 }
 
-/// Returns which lbx runs on what.
+/// Returns the versions of lbx and of the system.
 fn versions() -> Finding {
     let system = rustix::system::uname();
     let (name, release) = (system.sysname().to_string_lossy(), system.release().to_string_lossy());
@@ -103,7 +103,7 @@ fn versions() -> Finding {
     Finding::ok("version", format!("lbx {} on {name} {release} ({machine})", env!("CARGO_PKG_VERSION")))
 }
 
-/// Returns where the root is, and whether it can be written.
+/// Returns the path of the root, and a problem if it is not writable.
 fn workspace(engine: &Engine) -> Finding {
     let root = engine.workspace.root().display().to_string();
     let is_there = |name: &str| fs::stat_at(engine.workspace.root_fd(), name.as_ref()).is_ok();
@@ -125,7 +125,7 @@ fn workspace(engine: &Engine) -> Finding {
     }
 }
 
-/// Returns the policy's files and variables.
+/// Returns findings about the policy's files and variables.
 fn policy(engine: &Engine) -> Vec<Finding> {
     if let Some(fault) = engine.policy_fault() {
         return vec![Finding::of("policy", fault)];
@@ -154,7 +154,7 @@ fn policy(engine: &Engine) -> Vec<Finding> {
     found
 }
 
-/// Returns whose state it is.
+/// Returns the owner of the state.
 fn identity(engine: &Engine) -> Result<Option<Finding>, Error> {
     let Some((origin, id)) = State::source(&engine.workspace)? else { return Ok(None) };
     let folder = id.map_or_else(|| "none yet".to_owned(), |id| format!("{STATE_FOLDER}/{id}"));
@@ -169,7 +169,7 @@ fn identity(engine: &Engine) -> Result<Option<Finding>, Error> {
     }))
 }
 
-/// Changes that a killed call left half done.
+/// Returns changes that a killed call left unfinished.
 fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> {
     if !journal::has_open_entries(state) {
         return None;
@@ -184,7 +184,7 @@ fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> 
     Some(Finding::notice("journal", message, "The next call settles it; lbx doctor --fix does it now."))
 }
 
-/// Changes that could neither be completed nor taken back.
+/// Returns changes that could be neither completed nor undone.
 fn stuck(state: &State) -> Result<Option<Finding>, Error> {
     let folder = state.find_folder(STUCK_FOLDER)?;
     let names = folder.map(|folder| names_in(&folder)).transpose()?.unwrap_or_default();
@@ -205,7 +205,7 @@ fn stuck(state: &State) -> Result<Option<Finding>, Error> {
     )))
 }
 
-/// Returns true if another call holds the workspace.
+/// Returns a finding if another call holds the workspace lock.
 fn lock(state: &State) -> Result<Option<Finding>, Error> {
     if state.try_lock_workspace()?.is_some() {
         return Ok(None);
@@ -218,7 +218,7 @@ fn lock(state: &State) -> Result<Option<Finding>, Error> {
     )))
 }
 
-/// Returns what is known of the caller's session.
+/// Returns facts about the caller's session.
 fn session(engine: &mut Engine, state: &State, fix: bool) -> Result<Finding, Error> {
     let id = engine.session().clone();
     let (known, warning) = session::look_at(state, &id)?;
@@ -235,7 +235,7 @@ fn session(engine: &mut Engine, state: &State, fix: bool) -> Result<Finding, Err
     Ok(Finding { fixed: true, ..Finding::notice("session", message, again) })
 }
 
-/// Checks that the audit log is whole.
+/// Checks that the audit log is intact.
 fn audit_log(state: &State) -> Result<Finding, Error> {
     let mut records = 0_usize;
     let mut count = |_: &audit::AuditRecord| {
@@ -253,7 +253,7 @@ fn audit_log(state: &State) -> Result<Finding, Error> {
     })
 }
 
-/// Returns what the state takes.
+/// Returns the size of the state.
 fn size(engine: &Engine, state: &State) -> Result<Finding, Error> {
     let kept = gc::collect(state, 0, true)?.kept;
     let message =
@@ -265,7 +265,7 @@ fn size(engine: &Engine, state: &State) -> Result<Finding, Error> {
     Ok(Finding::ok("size", message))
 }
 
-/// Returns where the snapshots go, and whether the newest ones are whole.
+/// Returns the target of the snapshots, and a problem if the newest ones are damaged.
 fn snapshots(engine: &mut Engine, fix: bool) -> Result<Finding, Error> {
     if !engine.policy().has_snapshots() {
         return Ok(Finding::notice(
@@ -281,13 +281,13 @@ fn snapshots(engine: &mut Engine, fix: bool) -> Result<Finding, Error> {
     }
 }
 
-/// Returns what a damaged snapshot is told as.
+/// Returns the description of a damaged snapshot.
 fn words_of(damage: &Damage, branch: &str) -> String {
     let which = if damage.is_older { "an older" } else { "the newest" };
     format!("{which} snapshot of {branch} is damaged: {}", damage.message)
 }
 
-/// Damaged snapshots, repaired as far as can be proven.
+/// Repairs damaged snapshots as far as can be proven correct.
 fn repaired(engine: &mut Engine, damage: &Damage) -> Result<Finding, Error> {
     let branch = engine.policy().branch().to_owned();
     let done = record::repair(engine)?;
@@ -321,13 +321,13 @@ fn repaired(engine: &mut Engine, damage: &Damage) -> Result<Finding, Error> {
     })
 }
 
-/// `text` with a capital letter.
+/// Returns `text` with a capital first letter.
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Locks among git's files that a killed call left: git waits for them in vain.
+/// Returns git's lock files that a killed call left: git would wait for them in vain.
 fn locks_left(engine: &Engine, fix: bool) -> Option<Finding> {
     let store = record::find(engine).ok()??;
     let left = store.locks_left_behind(fix);
@@ -342,7 +342,7 @@ fn locks_left(engine: &Engine, fix: bool) -> Option<Finding> {
     })
 }
 
-/// Returns what of the developer's repository is damaged and is git's to repair.
+/// Returns damage in the developer's repository that git must repair.
 fn repository(engine: &Engine) -> Result<Option<Finding>, Error> {
     if !engine.policy().has_snapshots() {
         return Ok(None);
@@ -357,7 +357,7 @@ fn repository(engine: &Engine) -> Result<Option<Finding>, Error> {
     }))
 }
 
-/// Reports a newest snapshot that cannot be read, as a power failure leaves it whose objects were not on disk.
+/// Reports a newest snapshot that cannot be read. A power failure can leave one if its objects were not yet on disk.
 fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
     let message = words_of(damage, &store.branch());
     let fix = "Changes can still be undone. `lbx doctor --fix` repairs what can be proven";
@@ -383,7 +383,7 @@ fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
     Finding::problem("snapshots", message, format!("{fix}. By hand, in the workspace: {by_hand}."))
 }
 
-/// Returns where the snapshots go.
+/// Returns the target of the snapshots.
 fn where_snapshots_go(engine: &Engine) -> Result<Finding, Error> {
     Ok(match record::find(engine)? {
         Some(store) if store.warning().is_some() => Finding::notice(
@@ -400,7 +400,7 @@ fn where_snapshots_go(engine: &Engine) -> Result<Finding, Error> {
     })
 }
 
-/// Changes of the caller's session whose record cannot be read: an undo skips them.
+/// Returns changes of the caller's session whose record cannot be read: an undo skips them.
 fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Error> {
     let session = engine.session().as_str();
     let damaged = journal::damaged_history(state, session, CHANGES_LOOKED_AT)?;
@@ -419,7 +419,7 @@ fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Er
     )))
 }
 
-/// Returns true if there is room for changes.
+/// Returns a finding if there is little free space for changes.
 fn disk(engine: &Engine) -> Option<Finding> {
     let stat = rustix::fs::fstatvfs(engine.workspace.root_fd()).ok()?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
@@ -436,7 +436,7 @@ fn disk(engine: &Engine) -> Option<Finding> {
     Some(Finding::ok("disk", message))
 }
 
-/// Returns true if something may confine commands. Nothing is tried out: no tool but `bash` runs a program.
+/// Returns the tools that may confine commands. Runs none of them: only `bash` runs programs.
 fn backends() -> Finding {
     let has_bubblewrap = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| {
@@ -462,14 +462,14 @@ fn backends() -> Finding {
     Finding::ok("bash", format!("{found}; lbx bash --backends tries what can confine a command"))
 }
 
-/// Returns the first few names of a list.
+/// Returns the first names of a list.
 fn some_of(names: &[String]) -> String {
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the paths outside that the policy names for commands, as far as they do not exist.
+/// Returns the missing ones of the outside paths that the policy names for commands.
 fn named_paths(engine: &Engine) -> Option<Finding> {
     let home = hidden::home();
     let missing = |name: &str, key: Key, needs_folder: bool| {

@@ -1,4 +1,4 @@
-//! `doctor`: whether lbx can do its work in this workspace, and what to do where it cannot.
+//! `doctor`: checks that lbx works in this workspace, and suggests repairs.
 
 mod checks;
 
@@ -10,12 +10,12 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::text::counted::counted;
 
-/// Check the workspace, its state, the snapshots and the machine, and say what to repair
+/// Check the workspace, its state, the snapshots and the machine, and suggest repairs
 ///
-/// Each finding is ok, a notice or a problem, with what to do about it. The server of each client that init
-/// has set up here is started, as the client will start it, and asked for its tools. With fix, doctor itself makes
-/// the repairs that can lose nothing: it finishes changes that a killed call left half done, sets a damaged
-/// session file aside, and sets a damaged snapshot branch to its newest whole commit.
+/// Each finding is ok, a notice or a problem, with a suggestion. Also starts the server of each client that init has
+/// set up here, as the client would, and asks for its tools. With fix, makes the repairs that can lose nothing: it
+/// finishes changes that a killed call left half done, sets a damaged session file aside, and sets a damaged snapshot
+/// branch to its newest whole commit.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -25,20 +25,20 @@ pub struct Request {
     pub fix: bool,
 }
 
-/// What was found.
+/// Results of the checks.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Whether there is no problem
+    /// True if there is no problem
     pub healthy: bool,
-    /// The findings, in the order in which they were looked at
+    /// Findings, in the order of the checks
     pub findings: Vec<Finding>,
 }
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// As it should be
+    /// No problem
     Ok,
     /// Works, but not as well as it could
     Notice,
@@ -46,45 +46,45 @@ pub enum Level {
     Problem,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding {
-    /// What was looked at, in a word
+    /// Name of the check
     pub check: &'static str,
-    /// How much it matters
+    /// Severity of the finding
     pub level: Level,
-    /// What was found
+    /// Description of the finding
     pub message: String,
-    /// What to do
+    /// Suggested repair
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// Whether this call has repaired it
+    /// True if this call has repaired it
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fixed: bool,
 }
 
 impl Finding {
-    /// Returns a finding of that level.
+    /// Returns a finding of this level.
     fn new(check: &'static str, level: Level, message: impl Into<String>) -> Self {
         Self { check, level, message: message.into(), remedy: None, fixed: false }
     }
 
-    /// Returns a finding of what is as it should be.
+    /// Returns a finding without a problem.
     fn ok(check: &'static str, message: impl Into<String>) -> Self {
         Self::new(check, Level::Ok, message)
     }
 
-    /// Returns a finding of what works, but not as well as it could.
+    /// Returns a finding about something that works, but not as well as it could.
     fn notice(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..Self::new(check, Level::Notice, message) }
     }
 
-    /// Returns a finding of what does not work.
+    /// Returns a finding about something that does not work.
     fn problem(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..Self::new(check, Level::Problem, message) }
     }
 
-    /// Returns what an error says, as a problem.
+    /// Converts an error to a problem.
     fn of(check: &'static str, error: &Error) -> Self {
         Self::problem(check, error.message(), error.suggested_action())
     }
@@ -102,7 +102,7 @@ impl Finding {
     }
 }
 
-/// The tool.
+/// `doctor` tool.
 pub struct Doctor;
 
 impl Tool for Doctor {

@@ -1,4 +1,4 @@
-//! The edits of one request, applied to one text.
+//! Applies the edits of one request to one text.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,16 +17,15 @@ use crate::text::lines::{self, LineEnding, LineSpan};
 use crate::text::replace::{self, Replaced};
 use crate::tools::common::PLACES_LISTED;
 
-/// Time for a list of edits that must be done one by one.
+/// Time limit for a list of edits that must be applied one by one.
 const TIME: Duration = Duration::from_secs(2);
-/// Edits that are done whatever time they take.
+/// Number of edits that are applied without a time limit.
 const UNTIMED_STEPS: usize = 50;
 
-/// Applies all edits in order, each to the result of the one before.
+/// Applies all edits in order, each to the result of the previous one.
 ///
 /// # Errors
-/// The miss of the first edit that misses, or of a text that would be larger than `bytes_max`; then
-/// none counts.
+/// Returns the error of the first edit that fails, or of a text larger than `bytes_max`; then no edit counts.
 pub fn apply<'a>(
     file: &'a View<'_>,
     steps: &'a [EditStep],
@@ -43,7 +42,7 @@ pub fn apply<'a>(
     Ok(edited)
 }
 
-/// Returns the bytes to which each edit is narrowed, where all may be done.
+/// Returns the byte range of each edit, if all edits are allowed.
 fn checked_scopes<'a>(
     file: &View<'_>,
     steps: &'a [EditStep],
@@ -59,7 +58,7 @@ fn checked_scopes<'a>(
     Ok(scopes)
 }
 
-/// Does the edits one by one, each in the text that those before it have made.
+/// Applies the edits one by one, each to the result of the previous ones.
 fn one_by_one<'a>(
     original: &'a [u8],
     steps: &'a [EditStep],
@@ -88,18 +87,18 @@ fn one_by_one<'a>(
     Ok(text.finish())
 }
 
-/// A text between two edits of a list.
+/// Text between two edits of a list.
 struct TextSoFar<'a> {
-    /// What the edits so far have made.
+    /// Result of the edits so far.
     edited: Edited<'a>,
-    /// What they have put there.
+    /// Ranges that the edits so far have written.
     touched: Vec<Range<usize>>,
-    /// The bytes to which each edit of the list is narrowed, as they lie now.
+    /// Current byte range of each edit in the list.
     scopes: Vec<Range<usize>>,
 }
 
 impl<'a> TextSoFar<'a> {
-    /// Returns a text before the first of them.
+    /// Returns the text before the first edit.
     fn new(original: &'a [u8], scopes: Vec<Range<usize>>) -> Self {
         let edited = Edited {
             body: Body::Borrowed(original),
@@ -112,7 +111,7 @@ impl<'a> TextSoFar<'a> {
         Self { edited, touched: Vec::new(), scopes }
     }
 
-    /// Takes in what an edit replaces. Only one that is alone may replace more places than are kept.
+    /// Applies the replacement of an edit. Only a single edit may replace more places than are kept.
     fn take<'s>(&mut self, replacement: Replacement, is_alone: bool) -> Result<(), Why<'s>> {
         let edited = &mut self.edited;
         match replacement {
@@ -141,7 +140,7 @@ impl<'a> TextSoFar<'a> {
         Ok(())
     }
 
-    /// Returns the text after the last of them.
+    /// Returns the text after the last edit.
     fn finish(self) -> Edited<'a> {
         let mut edited = self.edited;
         edited.ranges.sort_unstable_by_key(|range| (range.start, range.end));
@@ -150,7 +149,7 @@ impl<'a> TextSoFar<'a> {
     }
 }
 
-/// Returns the lines of `body` that are not among those that replace them.
+/// Returns the lines of `body` that the replacement does not keep.
 fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> Vec<(u64, u64)> {
     let firsts = replace::line_ranges(body, places, places.len());
     let mut removed = Vec::new();
@@ -170,7 +169,7 @@ fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> V
     removed
 }
 
-/// Returns the bytes to which an edit is narrowed; all of them where it names no lines.
+/// Returns the byte range of an edit; the whole text if it names no lines.
 fn scope<'a>(body: &[u8], step: &'a EditStep) -> Result<Range<usize>, Why<'a>> {
     let Some(span) = step.lines else { return Ok(0..body.len()) };
     match lines::bytes_of(body, span) {
@@ -182,7 +181,7 @@ fn scope<'a>(body: &[u8], step: &'a EditStep) -> Result<Range<usize>, Why<'a>> {
     }
 }
 
-/// Refuses edits whose line ranges overlap.
+/// Rejects edits whose line ranges overlap.
 fn must_be_apart<'a>(steps: &'a [EditStep], scopes: &[Range<usize>]) -> Result<(), (&'a EditStep, Why<'a>)> {
     let mut ranges: Vec<(&Range<usize>, &EditStep)> =
         scopes.iter().zip(steps).filter(|(_, step)| matches!(step.what, What::Lines { .. })).collect();
@@ -198,7 +197,7 @@ fn must_be_apart<'a>(steps: &'a [EditStep], scopes: &[Range<usize>]) -> Result<(
     Ok(())
 }
 
-/// Checks the SHA-256 of the lines that an edit names.
+/// Checks the SHA-256 of the lines of an edit.
 fn guard<'a>(file: &View<'_>, step: &'a EditStep, scope: &Range<usize>) -> Result<(), Why<'a>> {
     let Some(expected) = &step.range_sha256 else { return Ok(()) };
     let actual = Sha256::of(&file.on_disk(scope));
@@ -208,9 +207,9 @@ fn guard<'a>(file: &View<'_>, step: &'a EditStep, scope: &Range<usize>) -> Resul
     Err(Why::OtherLines(scope.clone(), Shas { expected: expected.clone(), actual }))
 }
 
-/// Returns where ranges of a text are after replacements in it.
+/// Returns the new positions of text ranges after replacements.
 fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) -> Vec<Range<usize>> {
-    // Where a byte is then, before which `count` places were replaced: as far behind the last of them.
+    // New position of a byte after the first `count` places: it keeps its distance from the end of the last one.
     let shifted = |offset: usize, count: usize| {
         let last = count.checked_sub(1).and_then(|last| places.get(last).zip(replaced.ranges.get(last)));
         last.map_or(offset, |(place, range)| (offset + range.end).saturating_sub(place.end))
@@ -223,7 +222,7 @@ fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) 
     ranges.iter().map(move_one).collect()
 }
 
-/// Returns the lines whose reading would do to know what the edits change: those of the first place of each.
+/// Returns the lines that the caller must have read for these edits: the first place of each.
 pub fn lines_needed(body: &[u8], steps: &[EditStep]) -> Option<(u64, u64)> {
     let mut ranges = Vec::new();
     for step in steps {
@@ -241,7 +240,7 @@ pub fn lines_needed(body: &[u8], steps: &[EditStep]) -> Option<(u64, u64)> {
     Some((first, last))
 }
 
-/// Returns the numbers of the edits after `missed` whose text is neither in the file nor made by an edit before.
+/// Returns the numbers of the edits after `missed` whose text is neither in the file nor written by an earlier edit.
 pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize> {
     let is_made = |old: &[u8]| {
         let mut new_texts = steps.iter().filter_map(EditStep::new_text);
@@ -257,7 +256,7 @@ pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize
     later.filter(is_missing).filter_map(|step| step.named.number()).take(PLACES_LISTED).collect()
 }
 
-/// Returns where a text stands first.
+/// Returns the first place of a text.
 fn first_place(body: &[u8], wanted: &TextToReplace, lines: Option<LineSpan>) -> Option<Range<usize>> {
     let within = match lines {
         None => 0..body.len(),

@@ -1,4 +1,4 @@
-//! The errors of edits that do not apply, and the hints that lead to the text meant.
+//! Errors of edits that do not apply, with hints that lead to the intended text.
 
 use std::io::Read;
 use std::ops::Range;
@@ -25,39 +25,39 @@ use crate::text::nearest::{self, Nearest};
 use crate::text::sketch::{Refusal, Which};
 use crate::text::{lines, replace};
 
-/// Why the edits of a request do not apply to a text.
+/// Error of the edits of a request on a text.
 #[derive(Debug)]
 pub struct Miss<'a> {
-    /// The edit that misses.
+    /// Edit that failed.
     pub(super) named: Named,
-    /// The lines to which it is narrowed.
+    /// Lines that the edit is limited to.
     lines: Option<LineSpan>,
-    /// The text, as the edits before have made it.
+    /// Text after the previous edits.
     body: Body<'a>,
-    /// What is wrong.
+    /// Reason.
     why: Why<'a>,
 }
 
-/// What is wrong with an edit of a text.
+/// Reason why an edit fails.
 #[derive(Debug)]
 pub enum Why<'a> {
-    /// Its old text does not name what to replace, within these bytes.
+    /// The old text does not identify a place within these bytes.
     Text(&'a TextToReplace, Missed, Range<usize>),
-    /// Its sketch has no one meaning.
+    /// The sketch is ambiguous or invalid.
     Sketch(Refusal),
-    /// The line that this field names is not in the text.
+    /// The line in this field is past the end of the text.
     PastEnd(&'static str, u64),
-    /// Its lines, the second ones, are in part those of another edit.
+    /// The first lines overlap with the lines of another edit, the second ones.
     Overlap(LineSpan, LineSpan),
-    /// Its lines, which are these bytes, are not those that were read.
+    /// The lines, which are these bytes, changed since they were read.
     OtherLines(Range<usize>, Shas),
-    /// An edit before it has changed its lines.
+    /// An earlier edit has changed its lines.
     Touched,
-    /// It replaces so many places, more than can be kept.
+    /// The edit replaces this many places, more than can be kept.
     TooManyPlaces(usize),
-    /// Only so many edits of all were done in time.
+    /// Time ran out after the first number of edits; the second is the total.
     OutOfTime(usize, usize),
-    /// The new text cannot be made.
+    /// The new text cannot be built.
     Fault(Fault),
 }
 
@@ -75,12 +75,12 @@ impl From<Fault> for Box<Miss<'_>> {
 }
 
 impl<'a> Miss<'a> {
-    /// Returns the miss of an edit.
+    /// Returns the error of an edit.
     pub fn of(step: &EditStep, body: Body<'a>, why: Why<'a>) -> Box<Self> {
         Box::new(Self { named: step.named, lines: step.lines, body, why })
     }
 
-    /// Returns the text that was looked for and is not in the file.
+    /// Returns the text that is missing in the file.
     pub fn missing_text(&self) -> Option<&[u8]> {
         match &self.why {
             Why::Text(_, Missed::TooMany(..), _) => None,
@@ -90,7 +90,7 @@ impl<'a> Miss<'a> {
         }
     }
 
-    /// Returns the error, of the file at the path that is shown.
+    /// Returns the error for the file at the displayed path.
     pub fn error(&self, shown: &str) -> Error {
         let (named, body) = (self.named, &*self.body);
         let between = |lines: LineSpan| format!("lines {} to {}", lines.first, lines.last);
@@ -147,34 +147,34 @@ impl<'a> Miss<'a> {
     }
 }
 
-/// Places listed in a refusal.
+/// Largest number of places in an error.
 const PLACES_LISTED: usize = 20;
-/// Why a text that was shown is not found.
-const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} marks bytes that old_string cannot contain.";
-/// How much of a new text, blanks aside, must stand in a file before a refusal speaks of it.
+/// Reason why a text that was shown is not found.
+const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} stands for bytes that old_string cannot contain.";
+/// Smallest number of bytes of a new text, without blanks, for which an error mentions it.
 const TELLING_BYTES_MIN: usize = 4;
-/// Places of a shorter one that a refusal lists.
+/// Largest number of places of a shorter text that an error lists.
 const SHORT_PLACES_MAX: usize = 3;
-/// Characters of a line shown in a refusal.
+/// Characters of a line in an error.
 const LINE_CHARACTERS: usize = 80;
-/// Bytes of the lines shown that stand where others were expected.
+/// Bytes of the current lines that an error shows.
 const THERE_BYTES: usize = 2000;
 
-/// Longest text whose nearest place is looked for, in bytes: more tells nobody what differs, and takes
-/// many times its size in memory.
+/// Longest text for which the most similar place is searched, in bytes: a longer diff helps nobody, and takes many
+/// times its size in memory.
 const DIAGNOSED_BYTES_MAX: usize = 1 << 20;
 
-/// An old text that names no place to replace.
+/// Old text that does not identify a place.
 pub struct Text<'t> {
-    /// The text that it was looked for in.
+    /// Text in which it was searched.
     pub body: &'t [u8],
-    /// The edit.
+    /// Edit of the old text.
     pub named: Named,
-    /// What was looked for.
+    /// Text to replace.
     pub wanted: &'t TextToReplace,
-    /// The lines to which the edit is narrowed.
+    /// Lines that the edit is limited to.
     pub lines: Option<LineSpan>,
-    /// The file's path, as it is shown.
+    /// Path of the file, for display.
     pub shown: &'t str,
 }
 
@@ -189,7 +189,7 @@ impl Text<'_> {
         }
     }
 
-    /// Returns the error for an edit whose old text is nowhere.
+    /// Returns the error for an old text that does not exist.
     fn no_match(&self, scope: &Range<usize>, outside: &[Range<usize>]) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         let message =
@@ -246,7 +246,7 @@ impl Text<'_> {
         error.suggest(hints.join(" "))
     }
 
-    /// Returns the sentence that leads to the lines most like the text; these are no text where it is lossy.
+    /// Returns the sentence about the most similar lines; they are quoted only as lossy text if `is_lossy`.
     fn nearest_lines(&self, near: &Nearest, is_lossy: bool) -> String {
         let (first, last) = (near.start_line, near.end_line);
         let lines = if first == last {
@@ -258,7 +258,7 @@ impl Text<'_> {
         format!("{lines} nearest{advice}. details.nearest shows what differs.")
     }
 
-    /// Returns where the text stands outside the lines to which the edit is narrowed.
+    /// Returns the places of the text outside the lines that the edit is limited to.
     fn outside(&self, places: &[Range<usize>]) -> Option<(String, Vec<Value>)> {
         let lines = self.lines?;
         let named = line_list(self.body, places)?;
@@ -267,10 +267,10 @@ impl Text<'_> {
         Some((hint, listed(self.body, places)))
     }
 
-    /// Returns the error for a text that stands in another number of places than it may.
+    /// Returns the error for a text with the wrong number of matches.
     fn ambiguous(&self, tier: Option<Tier>, tally: &Tally) -> Error {
         let Self { body, wanted, shown, .. } = *self;
-        // Those that overlap cannot be replaced together; but where one alone could be, none is the one.
+        // Overlapping matches cannot be replaced together; if a single one is allowed, none is certain.
         let is_one = tally.apart == 1 && !matches!(wanted.count, Count::Exactly(_));
         let (places, count) =
             if is_one { (&tally.first, tally.all) } else { (&tally.first_apart, tally.apart) };
@@ -278,7 +278,7 @@ impl Text<'_> {
             Count::Exactly(expected) => format!(", not {expected}"),
             Count::One | Count::All | Count::Nth(_) => String::new(),
         };
-        // A tier ends its search at so many.
+        // A tier stops its search at this number.
         let least = if tier.is_some() && count >= flexible::PLACES_MAX { "at least " } else { "" };
         let message = format!(
             "old_string appears {least}{count} times in {shown}{other}. Include more surrounding context to make it unique."
@@ -308,7 +308,7 @@ impl Text<'_> {
         }
     }
 
-    /// Returns the error for a place by a number that is too high.
+    /// Returns the error for a match number that is too high.
     fn too_few(&self, tally: &Tally) -> Error {
         let Self { body, wanted, shown, .. } = *self;
         let (places, count) = (&tally.first_apart, tally.apart);
@@ -326,7 +326,7 @@ impl Text<'_> {
             .detail("places", listed(body, places))
     }
 
-    /// Returns the error for a new text that cannot be brought into the file's form.
+    /// Returns the error for a new text that cannot be converted to the form of the file.
     fn unfit(&self, tier: Tier, place: &Range<usize>, why: &str) -> Error {
         let Self { body, shown, .. } = *self;
         let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
@@ -346,13 +346,13 @@ impl Text<'_> {
     }
 }
 
-/// Returns where the new text stands, which may mean that the edit was made before; the hint is for a text that is in
-/// one place and hardly there by chance.
+/// Returns the places of the new text, which may mean that the edit was already applied. The hint is only for a text in
+/// one place that is unlikely to be there by chance.
 fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, Vec<Value>)> {
     if wanted.new.trim().is_empty() {
         return None;
     }
-    // What is only alike may be what the edit was to change.
+    // A text that is only similar may be the text to change.
     let mut places = find::new_text(body, wanted, &(0..body.len()));
     let plain = |text: &[u8]| lines::with_ending(text, b"\n");
     let new = plain(wanted.new.as_bytes());
@@ -361,7 +361,7 @@ fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, V
     let listed = replace::line_ranges(body, &places, PLACES_LISTED);
     let &(first, _) = listed.first()?;
     let is_long = wanted.new.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= TELLING_BYTES_MIN;
-    // A letter or two that are everywhere tell nothing.
+    // A few letters that occur everywhere prove nothing.
     if !is_long && places.len() > SHORT_PLACES_MAX {
         return None;
     }
@@ -374,7 +374,7 @@ fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, V
     Some((hint, listed.into_iter().map(place).collect()))
 }
 
-/// Returns the nearest region, for programs.
+/// Returns the most similar region as JSON.
 fn nearest_json(near: &Nearest) -> Value {
     json!({
         "start_line": near.start_line,
@@ -386,17 +386,17 @@ fn nearest_json(near: &Nearest) -> Value {
     })
 }
 
-/// What `match: "flexible"` would find.
+/// Match that `match: "flexible"` would find.
 struct WouldMatch {
-    /// For a person or a model.
+    /// Hint for a person or a model.
     hint: String,
-    /// For programs.
+    /// Detail for programs.
     detail: Value,
-    /// The lines of the place, where there is one alone.
+    /// Lines of the place, if there is only one.
     only: Option<(u64, u64)>,
 }
 
-/// Looks for what `match: "flexible"` would find.
+/// Searches for a match with `match: "flexible"`.
 fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<WouldMatch> {
     if wanted.flexible || wanted.word {
         return None;
@@ -420,7 +420,7 @@ fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Opt
     Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
 }
 
-/// Returns the line at which a text stands but for the case of its letters.
+/// Returns the line of a text that differs only in case.
 fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<u64> {
     let folded = body.to_ascii_lowercase();
     let places = find::exact(&folded, &wanted.old.to_ascii_lowercase(), wanted.word, scope);
@@ -430,13 +430,13 @@ fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Op
 /// SHA-256 of lines.
 #[derive(Debug)]
 pub struct Shas {
-    /// As they were read.
+    /// Expected value.
     pub expected: DigestStart,
-    /// As they are.
+    /// Actual value.
     pub actual: Sha256,
 }
 
-/// Returns the error for lines whose bytes are not those named.
+/// Returns the error for lines that do not match their SHA-256.
 pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
     let message = format!("{lines} of {shown} do not have this range_sha256");
     let text = String::from_utf8_lossy(there);
@@ -506,7 +506,7 @@ fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
     places.iter().zip(lines).map(place).collect()
 }
 
-/// Returns the lines of the first places, in words; `None` where there are none.
+/// Returns the lines of the first places as text; `None` if the list is empty.
 fn line_list(body: &[u8], places: &[Range<usize>]) -> Option<String> {
     let lines = replace::line_ranges(body, places, PLACES_LISTED);
     let mut numbers: Vec<String> = lines.iter().map(|lines| lines.0.to_string()).collect();
@@ -519,7 +519,7 @@ fn line_list(body: &[u8], places: &[Range<usize>]) -> Option<String> {
     }
 }
 
-/// Returns the start of the line in which a byte lies.
+/// Returns the start of the line that contains a byte.
 fn line_start(body: &[u8], offset: usize, terminator: u8) -> usize {
     memchr::memrchr(terminator, body.get(..offset).unwrap_or_default()).map_or(0, |at| at + 1)
 }
@@ -532,14 +532,14 @@ fn line_at(body: &[u8], start: usize, terminator: u8) -> String {
     line.trim_end_matches('␍').chars().take(LINE_CHARACTERS).collect()
 }
 
-/// Time for the search.
+/// Time limit of the search.
 const TIME: Duration = Duration::from_millis(150);
-/// Files of the same name that are looked into.
+/// Largest number of files with the same name to search.
 const FILES_MAX: usize = 20;
-/// The largest file that is looked into, in bytes.
+/// Largest file to search, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Returns the error for edits that miss, with what is known beyond the file's present text.
+/// Returns the error for edits that fail, with hints from outside the current text of the file.
 pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) -> Error {
     let error = miss.error(current.place().shown());
     let Some(old) = miss.missing_text() else { return error };
@@ -556,7 +556,7 @@ pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) ->
     }
 }
 
-/// Says so where the text stood in the file when this session last saw it.
+/// Adds a note if the text was in the file when this session last saw it.
 fn with_older_state(change: &Change<'_>, current: &Current, old: &[u8], error: Error) -> Error {
     let path = current.place().path();
     let stale = change.mark(path).map(|mark| mark.sha256).filter(|seen| *seen != current.sha256());
@@ -568,12 +568,12 @@ fn with_older_state(change: &Change<'_>, current: &Current, old: &[u8], error: E
     error.suggest(suggestion).detail("changed_since_read", true)
 }
 
-/// Returns true if a file's bytes have a text in them.
+/// Returns true if the bytes of a file contain a text.
 fn has(bytes: &[u8], old: &[u8]) -> bool {
     View::of(bytes).is_ok_and(|view| !replace::places(&view.body, old, false).is_empty())
 }
 
-/// Returns other files of that name which have the text; ignored and hidden ones are not looked at.
+/// Returns other files with this name that contain the text; skips ignored and hidden ones.
 fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<String> {
     let Some(name) = path.name() else { return Vec::new() };
     let selection = Selection { tracked: true, ..Selection::of(Kinds::FILES) };

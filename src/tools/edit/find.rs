@@ -10,47 +10,47 @@ use crate::buffer::Buffer;
 use crate::text::flexible::{self, Tier, Unfit};
 use crate::text::replace::{self, Flat};
 
-/// What was found of an edit's old text.
+/// Places of the old text of an edit.
 pub enum MatchedPlaces {
-    /// The places to replace.
+    /// Places to replace.
     Places(Vec<Range<usize>>),
-    /// All places, none overlapping another, of which there are so many.
+    /// All non-overlapping places; this is their number.
     All(usize),
-    /// The only place that a tier leaves, and what comes there.
+    /// Only place that a tier finds, and its new text.
     Fitted(Tier, Range<usize>, Vec<u8>),
 }
 
-/// Why an edit's old text names no place to replace.
+/// Reason why the old text does not identify a place to replace.
 #[derive(Debug)]
 pub enum Missed {
-    /// It is nowhere in the lines that the edit is narrowed to; outside them it is at these places.
+    /// No match in the lines of the edit; these are the matches outside them.
     Nowhere(Vec<Range<usize>>),
-    /// It is in another number of places than may be replaced; found by a tier, or exactly.
+    /// Wrong number of matches; found by a tier, or exactly.
     TooMany(Option<Tier>, Tally),
-    /// It is in fewer places than the number of the one wanted.
+    /// Fewer matches than the requested number.
     TooFew(Tally),
-    /// The new text does not fit the only place that a tier leaves.
+    /// The new text does not fit the only place that a tier finds.
     Unfit(Tier, Range<usize>, Unfit),
 }
 
-/// Places that are kept of those which are counted.
+/// Largest number of places that are kept; more are only counted.
 const PLACES_KEPT: usize = 1000;
 
-/// How often a text is found, and where first.
+/// Number of matches of a text, and the first places.
 #[derive(Debug)]
 pub struct Tally {
-    /// How many places there are; they may overlap.
+    /// Number of matches; they may overlap.
     pub all: usize,
-    /// How many do not overlap one before.
+    /// Number of matches that do not overlap an earlier one.
     pub apart: usize,
-    /// The first of all.
+    /// First matches of all.
     pub first: Vec<Range<usize>>,
-    /// The first of those that do not overlap.
+    /// First matches that do not overlap.
     pub first_apart: Vec<Range<usize>>,
 }
 
 impl Tally {
-    /// Counts places, which ascend.
+    /// Counts places, given in ascending order.
     pub fn of(places: impl Iterator<Item = Range<usize>>) -> Self {
         let (mut first, mut first_apart) = (Vec::new(), Vec::new());
         let (mut all, mut apart, mut end) = (0, 0, 0);
@@ -71,7 +71,7 @@ impl Tally {
     }
 }
 
-/// Looks for an edit's old text within a range of the file's text.
+/// Searches for the old text of an edit in a range of the file.
 pub fn find(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Result<MatchedPlaces, Missed> {
     let text = Searched::of(body, within);
     let needle = replace::flat_needle(wanted.old.as_bytes(), body);
@@ -92,33 +92,33 @@ pub fn find(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Resul
     }
 }
 
-/// Returns the miss of a text that is nowhere within a range.
+/// Returns the error for a text without a match in a range.
 fn nowhere(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Missed {
     let all = 0..body.len();
     Missed::Nowhere(if *within == all { Vec::new() } else { exact(body, &wanted.old, wanted.word, &all) })
 }
 
-/// Returns the first places at which a text stands exactly, within a range.
+/// Returns the first exact matches of a text in a range.
 pub fn exact(body: &[u8], text: &str, word: bool, within: &Range<usize>) -> Vec<Range<usize>> {
     let needle = replace::flat_needle(text.as_bytes(), body);
     Searched::of(body, within).each(&needle, word).take(PLACES_KEPT).collect()
 }
 
-/// A text in which several others are looked for, within a range.
+/// Range of a text in which several other texts are searched.
 pub struct Searched<'a> {
-    /// The text with its line endings flattened.
+    /// Text with its line endings flattened.
     flat: Flat<'a>,
-    /// The range.
+    /// Range to search.
     within: &'a Range<usize>,
 }
 
 impl<'a> Searched<'a> {
-    /// Flattens `body`, to be searched within a range.
+    /// Flattens `body` for a search in a range.
     pub fn of(body: &'a [u8], within: &'a Range<usize>) -> Self {
         Self { flat: Flat::of(body), within }
     }
 
-    /// Returns every place at which a flattened text stands exactly.
+    /// Returns every exact match of a flattened text.
     pub fn each<'t>(&'t self, needle: &'t [u8], word: bool) -> impl Iterator<Item = Range<usize>> + 't {
         let within = self.within;
         replace::each_place(&self.flat, needle, word)
@@ -126,10 +126,10 @@ impl<'a> Searched<'a> {
     }
 }
 
-/// Looks for an old text that stands nowhere exactly.
+/// Searches for an old text that has no exact match.
 ///
-/// Whatever the request says of several places, a tier must leave one alone: nobody has seen the
-/// others, so that nobody can have meant them.
+/// A tier must find exactly one match, even if the request allows several: nobody has seen the others, so nobody can
+/// have meant them.
 fn flexibly(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Result<MatchedPlaces, Missed> {
     let Some(found) = by_tier(body, &wanted.old, &wanted.new, within) else {
         return Err(nowhere(body, wanted, within));
@@ -144,7 +144,7 @@ fn flexibly(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Resul
         }
         Count::Nth(_) => return Err(Missed::TooFew(Tally::of(found.ranges.into_iter()))),
     }
-    // A tier may find the old text within the new one, where the edit was made before.
+    // A tier may find the old text inside the new one, if the edit was already applied.
     let is_around = |place: &Range<usize>| place.start <= only.start && only.end <= place.end;
     if places_of_new(body, wanted, within, Some(found.tier)).iter().any(is_around) {
         return Err(nowhere(body, wanted, within));
@@ -162,13 +162,13 @@ fn flexibly(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Resul
     }
 }
 
-/// Returns the places at which the new text stands, exactly or as the edit may match.
+/// Returns the places of the new text, exact or as the edit may match.
 pub fn new_text(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Vec<Range<usize>> {
     places_of_new(body, wanted, within, None)
 }
 
-/// Returns the same, where `old` is the tier by which the old text was found: where the new one differs more from
-/// what stands there, it is not the one that stands there.
+/// Returns the places of the new text; `old` is the tier that found the old text. A new text that differs more from the
+/// file is not counted as present.
 fn places_of_new(
     body: &[u8],
     wanted: &TextToReplace,
@@ -184,7 +184,7 @@ fn places_of_new(
     found.map_or_else(Vec::new, |found| found.ranges)
 }
 
-/// Returns what the first tier that finds the old text finds; its places are those of the file's own bytes.
+/// Returns the match of the first tier that finds the old text, with places in the file's own bytes.
 pub fn by_tier(body: &[u8], old: &str, new: &str, within: &Range<usize>) -> Option<flexible::TierMatch> {
     let flat = Flat::of(body);
     let old = replace::flat_needle(old.as_bytes(), body);
@@ -197,20 +197,20 @@ pub fn by_tier(body: &[u8], old: &str, new: &str, within: &Range<usize>) -> Opti
     Some(found)
 }
 
-/// Places that are kept while they are replaced; of one edit alone more are gone through twice.
+/// Largest number of places that are kept during a replacement; a single edit with more is done in two passes.
 pub const PLACES_MAX: usize = 100_000;
 
-/// The text of a file, or one of its own.
+/// Text of a file, borrowed or owned.
 #[derive(Debug)]
 pub enum Body<'a> {
-    /// As it was.
+    /// Original text.
     Borrowed(&'a [u8]),
-    /// Another.
+    /// New text.
     Owned(Buffer),
 }
 
 impl Body<'_> {
-    /// Returns the text, to be kept.
+    /// Returns the text as owned bytes.
     pub fn into_owned(self) -> Buffer {
         match self {
             Self::Borrowed(text) => text.to_vec().into(),
@@ -230,46 +230,46 @@ impl Deref for Body<'_> {
     }
 }
 
-/// A text after all edits.
+/// Text after all edits.
 #[derive(Debug)]
 pub struct Edited<'a> {
-    /// The text.
+    /// New text.
     pub body: Body<'a>,
-    /// Where the new texts stand in it, or the first of them.
+    /// Ranges of the new texts in it, or the first of them.
     pub ranges: Vec<Range<usize>>,
-    /// How many there are.
+    /// Number of ranges.
     pub count: usize,
-    /// How the old ones were found.
+    /// Kind of match.
     pub matched: Matched,
-    /// Lines, as they were numbered before, that a sketch has nothing in the place of.
+    /// Lines that a sketch leaves out, with their old numbers.
     pub left_out: Vec<(usize, usize)>,
-    /// Lines, as they were numbered before, that a sketch removes or replaces.
+    /// Lines that a sketch removes or replaces, with their old numbers.
     pub removed: Vec<(u64, u64)>,
 }
 
-/// How it matched; of several edits the one that took the most liberty.
+/// Kind of match; of several edits the least exact one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Matched {
-    /// The new text stands there already; nothing was touched.
+    /// The new text is there already; nothing was changed.
     AlreadyApplied,
-    /// Byte for byte, line endings aside.
+    /// Byte for byte, except line endings.
     Exact,
-    /// By line numbers, guarded by the SHA-256 of the lines.
+    /// By line numbers, checked by the SHA-256 of the lines.
     Lines,
     /// By the unchanged lines of a sketch.
     Sketch,
-    /// But for blanks at the ends of lines.
+    /// Except blanks at the ends of lines.
     TrailingWhitespace,
-    /// But for the indentation.
+    /// Except indentation.
     Indentation,
-    /// But for typographic quotes, dashes and spaces.
+    /// Except typographic quotes, dashes and spaces.
     Typographic,
-    /// But for the line numbers of a listing.
+    /// Except the line numbers of a listing.
     LineNumbers,
-    /// But for the escapes of JSON.
+    /// Except JSON escapes.
     Escapes,
-    /// But for blank lines, or the first or last line break.
+    /// Except blank lines, or the first or last line break.
     BlankLines,
 }
 
@@ -287,7 +287,7 @@ impl From<Tier> for Matched {
 }
 
 impl Matched {
-    /// Returns what a person should be told of it, where it was not to be expected.
+    /// Returns a note for a person if the match is not exact.
     #[must_use]
     pub const fn remark(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! Many edits of one text, in one pass over it.
+//! Applies many edits to one text in one pass.
 //!
-//! All old texts are looked for at once. What an edit then changes is looked at once more, as far round it
-//! as the longest old text reaches, so that each edit knows every place where its old text is now. An edit
-//! that needs more than that has the whole list done one by one.
+//! One search finds all old texts. The area around each change, as wide as the longest old text, is searched again, so
+//! that each edit knows every current place of its old text. If an edit needs more than that, the whole list is applied
+//! one by one.
 
 use std::ops::Range;
 
@@ -17,21 +17,21 @@ use crate::text::lines::{self, LineEnding};
 use crate::text::replace::Pieces;
 use crate::text::replace::{self, Flat};
 
-/// From so many edits on they are done this way.
+/// Smallest number of edits that are applied this way.
 const EDITS_MIN: usize = 16;
-/// The longest old text.
+/// Largest old text, in bytes.
 const NEEDLE_BYTES_MAX: usize = 64 << 10;
-/// All of them together.
+/// Largest total of all old texts, in bytes.
 const NEEDLES_BYTES_MAX: usize = 4 << 20;
-/// Places that are kept.
+/// Largest number of places that are kept.
 const PLACES_MAX: usize = 1 << 20;
-/// Places that one edit replaces.
+/// Largest number of places that one edit replaces.
 const REPLACED_MAX: usize = 1000;
 
-/// What the edits make of a text whose lines all end alike; `None` where they must be done one by one.
+/// Applies the edits to a text with uniform line endings; returns `None` if they must be applied one by one.
 ///
 /// # Errors
-/// The refusal of the first edit that is refused.
+/// Returns the error of the first edit that fails.
 pub fn apply<'a>(
     body: &[u8],
     steps: &'a [EditStep],
@@ -77,8 +77,8 @@ pub fn apply<'a>(
     }))
 }
 
-/// The text with LF alone, where all its lines end alike and the edits bring no other ending, and
-/// whether its own are CR LF.
+/// Returns the text with only LF, and true if its own line endings are CR LF. Requires uniform line endings, and no
+/// others in the edits.
 fn flattened<'b>(body: &'b [u8], steps: &[EditStep]) -> Option<(Flat<'b>, bool)> {
     let style = LineEnding::of(body);
     let has_lone_return = |text: &str| text.replace("\r\n", "\n").contains('\r');
@@ -97,7 +97,7 @@ fn flattened<'b>(body: &'b [u8], steps: &[EditStep]) -> Option<(Flat<'b>, bool)>
     fits.then(|| (Flat::of(body), style == LineEnding::Crlf))
 }
 
-/// The old and the new text of each edit, with LF alone; `None` where one is not a plain edit.
+/// Returns the old and new text of each edit, with only LF; `None` if one is not a plain edit.
 fn texts(steps: &[EditStep]) -> Option<Vec<(Option<String>, String)>> {
     let flat = |text: &str| text.replace("\r\n", "\n");
     steps
@@ -110,37 +110,37 @@ fn texts(steps: &[EditStep]) -> Option<Vec<(Option<String>, String)>> {
         .collect()
 }
 
-/// Ranges of a text with LF alone, as they are once each of them is CR LF.
+/// Converts ranges of a text with only LF to the text with CR LF.
 fn with_pairs(text: &[u8], ranges: &[Range<usize>]) -> Vec<Range<usize>> {
     let breaks: Vec<usize> = memchr::memchr_iter(b'\n', text).collect();
     let moved = |offset: usize| offset + breaks.partition_point(|&at| at < offset);
     ranges.iter().map(|range| moved(range.start)..moved(range.end)).collect()
 }
 
-/// A list of edits under way.
+/// List of edits in progress.
 struct List<'a> {
-    /// The text as it is now.
+    /// Current text.
     pieces: Pieces<'a>,
-    /// The old and the new text of each edit.
+    /// Old and new text of each edit.
     texts: &'a [(Option<String>, String)],
-    /// Finds all old texts; its patterns are those of the edits in `owners`.
+    /// Searcher for all old texts; its patterns belong to the edits in `owners`.
     finder: AhoCorasick,
-    /// Which edit each pattern is of.
+    /// Edit of each pattern.
     owners: Vec<usize>,
-    /// Where each edit's old text stands in the text as it was.
+    /// Places of each edit's old text in the original text.
     originals: Vec<Vec<usize>>,
-    /// Where old texts of later edits stand among what was changed: the edit, and the start now.
+    /// Places of later edits' old texts in changed areas: the edit, and the current start.
     others: Vec<(usize, usize)>,
-    /// The length of the longest old text.
+    /// Length of the longest old text.
     longest: usize,
-    /// For each edit the bytes to which it is narrowed.
+    /// Byte range of each edit.
     scopes: Vec<Range<usize>>,
-    /// Where the new texts are.
+    /// Ranges of the new texts.
     ranges: Vec<Range<usize>>,
 }
 
 impl<'a> List<'a> {
-    /// The list before its first edit; `None` where it would take too much memory.
+    /// Returns the list before its first edit; `None` if it would take too much memory.
     fn of(text: &'a [u8], texts: &'a [(Option<String>, String)], scopes: Vec<Range<usize>>) -> Option<Self> {
         let olds = || texts.iter().enumerate().filter_map(|(index, (old, _))| Some((index, old.as_ref()?)));
         let longest = olds().map(|(_, old)| old.len()).max().unwrap_or(1);
@@ -161,7 +161,7 @@ impl<'a> List<'a> {
         Some(Self { pieces, texts, finder, owners, originals, others, longest, scopes, ranges: Vec::new() })
     }
 
-    /// Takes the next edit; `None` where the list must be done one by one.
+    /// Applies the next edit; returns `None` if the list must be applied one by one.
     fn take<'s>(
         &mut self,
         index: usize,
@@ -197,14 +197,14 @@ impl<'a> List<'a> {
         if places.is_empty() || (is_lines && (self.is_touched(&scope) || scope.is_empty())) {
             return self.must_apply(step, &scope, bytes_max).map(|()| None);
         }
-        // A line's new text may get an ending of its own: then it is no text that is kept.
+        // The new text of a line may get its own line ending: then it is not a text that is kept.
         let Some((_, kept)) = self.texts.get(index) else { return Ok(None) };
         if places.len() > REPLACED_MAX || new.is_some_and(|new| new != kept.as_bytes()) {
             return Ok(None);
         }
         let mut moved = 0_usize;
         for place in places {
-            // Places ascend, so that each moves by what those before it have grown.
+            // Places are in ascending order, so each moves by the growth of the earlier ones.
             let place = place.start.wrapping_add(moved)..place.end.wrapping_add(moved);
             match self.replace(index, &place, kept.as_bytes())? {
                 Some(growth) => moved = moved.wrapping_add_signed(growth),
@@ -214,7 +214,7 @@ impl<'a> List<'a> {
         Ok(Some(()))
     }
 
-    /// Refuses an edit that cannot be done one by one either.
+    /// Rejects an edit that would also fail one by one.
     fn must_apply<'s>(
         &self,
         step: &'s EditStep,
@@ -227,7 +227,7 @@ impl<'a> List<'a> {
         applied.map(|_| ()).map_err(|why| Miss::of(step, Body::Owned(text.into()), why))
     }
 
-    /// Every place where an edit's old text is now, within a range.
+    /// Returns every current place of an edit's old text, within a range.
     fn places(&self, index: usize, scope: &Range<usize>) -> Vec<Range<usize>> {
         let length = self.texts.get(index).and_then(|(old, _)| old.as_ref()).map_or(0, String::len);
         let originals = self.originals.get(index).into_iter().flatten();
@@ -239,13 +239,13 @@ impl<'a> List<'a> {
         places.filter(|place| scope.start <= place.start && place.end <= scope.end).collect()
     }
 
-    /// Whether an edit before has changed some of a range.
+    /// Returns true if an earlier edit has changed a part of a range.
     fn is_touched(&self, scope: &Range<usize>) -> bool {
         self.ranges.iter().any(|earlier| earlier.start < scope.end && scope.start < earlier.end)
     }
 
-    /// Replaces one place, and notes where the old texts of later edits are then; answers by how much
-    /// the text has grown, or nothing where there are too many places.
+    /// Replaces one place, and records the places of later edits' old texts near it. Returns the growth of the text, or
+    /// `None` if there are too many places.
     fn replace(&mut self, index: usize, place: &Range<usize>, new: &'a [u8]) -> Result<Option<isize>, Fault> {
         self.pieces.replace(place, new)?;
         let put = place.start..place.start + new.len();

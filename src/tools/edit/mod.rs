@@ -1,4 +1,4 @@
-//! `edit`: text, replaced.
+//! `edit`: replaces text.
 
 mod apply;
 mod error;
@@ -37,7 +37,7 @@ pub use request::{Edits, Request};
 pub use step::{EditItem, Match};
 use step::{EditStep, What};
 
-/// The tool.
+/// `edit` tool.
 pub struct Edit;
 
 impl Tool for Edit {
@@ -100,13 +100,13 @@ impl Tool for Edit {
     }
 }
 
-/// By what a repeated request is known.
+/// Returns the digest that identifies a repeated request.
 fn digest(paths: &[&PathBuf], steps: &[EditStep], request: &Request) -> Sha256 {
     let proof = (request.expected_sha256, request.rebase);
     Sha256::of(format!("edit {paths:?} {steps:?} {proof:?}").as_bytes())
 }
 
-/// Returns the answer to a request that this session has made before, and after which nothing has changed.
+/// Returns the response to a repeated request, if nothing has changed since.
 fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], request: &Request) -> Result<Response, Error> {
     let mut edited = Vec::with_capacity(paths.len());
     for path in paths {
@@ -116,8 +116,8 @@ fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], request: &Request) -> R
     Ok(Response::of(change.engine(), edited, request))
 }
 
-/// Plans the edits of one file; answers the path where something changes. Unsets `all_found` if the file was not read
-/// and does not have the text to replace.
+/// Plans the edits of one file; returns its path if the file changes. Sets `all_found` to false if the file was not
+/// read and does not have the text to replace.
 fn edit_file(
     change: &mut Change<'_>,
     path: &Path,
@@ -129,7 +129,7 @@ fn edit_file(
     common::must_exist(change, &current)?;
     let shown = current.place().shown().to_owned();
     let bytes = current.shared_bytes();
-    // A file whose text could not be written back unchanged is refused before it needs to be read.
+    // A file whose text could not be written back unchanged is rejected before a read is required.
     let file = View::of(&bytes).map_err(|unsupported| unsupported_encoding(&shown, &unsupported))?;
     for step in steps {
         let new = step.new_text().unwrap_or_default();
@@ -171,7 +171,7 @@ fn edit_file(
     Ok((FileEdited { sha256, rebased, diff, ..answer }, Some(path)))
 }
 
-/// Refuses a new text with a line that only says that something is left out.
+/// Rejects a new text with a line that only marks omitted text.
 fn must_leave_nothing_out(file: &View<'_>, steps: &[EditStep], shown: &str) -> Result<(), Error> {
     for step in steps {
         if let Some(new) = step.new_text() {
@@ -182,32 +182,32 @@ fn must_leave_nothing_out(file: &View<'_>, steps: &[EditStep], shown: &str) -> R
     Ok(())
 }
 
-/// What the edits make of one file that may be changed.
+/// Edits of one file that passed the gate.
 struct PlannedEdit {
-    /// The file.
+    /// File that passed the gate.
     seen: CheckedFile,
-    /// What the edits make of it.
+    /// Result of the edits.
     computed: ComputedEdit,
-    /// True if the file had changed since it was read.
+    /// True if the file changed since it was read.
     rebased: bool,
-    /// The bytes as they were then, where they are at hand.
+    /// Bytes at the time of the read, if available.
     base: Option<Vec<u8>>,
 }
 
-/// What edits make of a text.
+/// Result of edits of a text.
 struct ComputedEdit {
-    /// The answer, with the old SHA-256.
+    /// Response, with the old SHA-256.
     answer: FileEdited,
-    /// The file's new bytes; `None` where they are the old ones.
+    /// New bytes of the file; `None` if unchanged.
     bytes: Option<Buffer>,
     /// Lines that a sketch leaves out.
     left_out: Vec<(usize, usize)>,
-    /// The lines that are replaced, where that is certain.
+    /// Lines that are replaced, if certain.
     replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl ComputedEdit {
-    /// Returns what the edited text of a file comes to.
+    /// Returns the result for the edited text of a file.
     fn of(file: &View<'_>, edited: Edited<'_>, current: &Current, steps: &[EditStep]) -> Self {
         let replaced = rebase::replaced(file, steps, &edited);
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
@@ -217,7 +217,7 @@ impl ComputedEdit {
     }
 }
 
-/// Passes the gate, and returns what the edits make of the file.
+/// Checks the file at the gate, and returns the result of the edits.
 fn gate(
     change: &mut Change<'_>,
     current: Current,
@@ -235,14 +235,14 @@ fn gate(
     };
     if is_stale && *are_all_found {
         must_not_repeat()?;
-        // Their lines were followed to where they are.
+        // The edits by line number were already moved to the current lines.
         let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
         let edited = apply::apply(file, steps, change.policy().file_bytes());
         let edited = edited.map_err(|miss| error::explained(change, &current, &miss))?;
         let computed = ComputedEdit::of(file, edited, &current, steps);
         return Ok(PlannedEdit { seen: current.without_proof(), computed, rebased: true, base });
     }
-    // What the policy lets through needs no rebase; a sha256 that was given always counts.
+    // If the policy allows the edit, no rebase is needed; a given sha256 always counts.
     let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
     if is_stale && (must_match || request.rebase) {
         let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
@@ -262,7 +262,7 @@ fn gate(
                 let error = current_stale(change, &current, request);
                 return Err(error.detail("rebase", false).detail("rebase_refused", why));
             }
-            // The policy lets the edit through as it is.
+            // The policy allows the edit without a rebase.
             Err(_) => {}
         }
     }
@@ -291,7 +291,7 @@ fn gate(
     Ok(PlannedEdit { seen, computed, rebased: false, base: None })
 }
 
-/// Names the cheapest read of several files: a search for the text to replace, which marks only its lines.
+/// Suggests the cheapest read of several files: a search for the text to replace, which marks only its lines.
 fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
     let unread = error.details().get("unread").and_then(Value::as_array);
     let [EditStep { what: What::Text(wanted), .. }] = steps else { return error };
@@ -307,7 +307,7 @@ fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
     )
 }
 
-/// Adds to the refusal of an edit the numbers of the others whose text was not found.
+/// Adds the numbers of the other edits whose text was not found to an error.
 fn with_others(error: Error, others: &[usize]) -> Error {
     let numbers: Vec<String> = others.iter().map(usize::to_string).collect();
     let edits = if others.len() == 1 { "edit" } else { "edits" };
@@ -325,55 +325,55 @@ fn current_stale(change: &Change<'_>, current: &Current, request: &Request) -> E
     }
 }
 
-/// What was changed.
+/// Result of the call.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(extend("type" = "object"))]
 pub enum Response {
-    /// In one file.
+    /// One file.
     One(FileEdited),
-    /// In several, in the order asked for.
+    /// Several files, in the order of the request.
     Several {
-        /// One response a file.
+        /// One response per file
         files: Vec<FileEdited>,
-        /// Whether that is all.
+        /// Completeness of the list.
         #[serde(flatten)]
         end: ListEnd,
     },
 }
 
-/// What was changed in a file.
+/// Changes of a file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileEdited {
-    /// The file
+    /// Path of the file
     pub path: String,
-    /// SHA-256 of its bytes now
+    /// SHA-256 of the file now
     pub sha256: Sha256,
-    /// Places replaced
+    /// Number of places replaced
     pub count: usize,
-    /// The first 20 of them, as lines of the file now
+    /// First 20 of them, as lines of the file now
     pub replacements: Vec<LineRange>,
-    /// How `old_string` matched
+    /// Kind of match of `old_string`
     pub r#match: Matched,
-    /// True where the file had changed since it was read, elsewhere than here
+    /// True if other lines of the file changed since the read
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rebased: bool,
-    /// What changed, as a unified diff
+    /// Change, as a unified diff
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
-/// Some lines of a file, from 1, both ends included.
+/// Range of lines, from 1, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LineRange {
-    /// The first
+    /// First line
     pub start_line: u64,
-    /// The last
+    /// Last line
     pub end_line: u64,
 }
 
 impl Response {
-    /// Returns the answer for one file alone, or for a list of them.
+    /// Returns the response for one file, or for a list of them.
     #[must_use]
     pub fn of(engine: &Engine, mut edited: Vec<FileEdited>, request: &Request) -> Self {
         match edited.pop() {
@@ -388,7 +388,7 @@ impl Response {
 }
 
 impl FileEdited {
-    /// Returns the answer to a request that was made before and whose result is in place.
+    /// Returns the response to a repeated request whose result is in place.
     #[must_use]
     pub fn already_applied(current: &Current) -> Self {
         Self {
@@ -402,7 +402,7 @@ impl FileEdited {
         }
     }
 
-    /// Returns the answer for one file.
+    /// Returns the response for one file.
     pub fn of(shown: &str, sha256: Sha256, edited: &Edited<'_>, diff: Option<String>) -> Self {
         let listed = line_ranges(&edited.body, &edited.ranges, PLACES_LISTED);
         Self {
@@ -416,7 +416,7 @@ impl FileEdited {
         }
     }
 
-    /// One line for a person.
+    /// Adds one line for a person.
     pub fn as_text(&self, tool: &str, text: &mut Text) {
         let what = match self.r#match {
             Matched::AlreadyApplied => "already applied".to_owned(),

@@ -1,4 +1,4 @@
-//! Edits of a file that has changed since it was read: carried over by a merge, or by the numbers of shown lines.
+//! Edits of a file that changed since the read: rebased by a merge, or by the numbers of shown lines.
 
 use super::apply;
 use super::find::{Body, Edited};
@@ -14,11 +14,11 @@ use crate::text::merge::{self, Alike, Conflict};
 use crate::text::{line_diff, lines};
 use crate::tools::common;
 
-/// Returns what the edits make of the file as it is now, where they do not touch what has changed; else why they
-/// cannot be carried over, in words.
+/// Returns the result of the edits on the current file if they do not touch the lines that changed; otherwise the
+/// reason as text.
 ///
-/// The edits are applied to `base`, the bytes that the caller saw, and merged with the change since
-/// (three-way, by lines). Bytes that are not at hand prove nothing: whoever names them may have guessed.
+/// The edits are applied to `base`, the bytes that the caller saw, and merged with the later change (three-way, by
+/// lines). Without these bytes there is no proof: the caller may have guessed their SHA-256.
 pub fn rebase(
     change: &Change<'_>,
     current: &Current,
@@ -52,7 +52,7 @@ pub fn rebase(
     Ok(Edited { body: Body::Owned(merged.into()), count: ranges.len(), ranges, matched, left_out, removed })
 }
 
-/// Returns where `new` differs from `old`, line by line.
+/// Returns the lines in which `new` differs from `old`.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
     let old_lines: Vec<&[u8]> = lines::all(old);
     let new_lines: Vec<&[u8]> = lines::all(new);
@@ -72,9 +72,9 @@ fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
 
 /// Edits with their line numbers resolved.
 pub struct Placed {
-    /// The edits, with the present numbers of their lines.
+    /// Edits with the current numbers of their lines.
     pub steps: Vec<EditStep>,
-    /// Lines that have other numbers now: as they were shown, and as they are.
+    /// Lines that have moved: old and new numbers.
     pub moved: Vec<(LineSpan, LineSpan)>,
     /// True if all edits are of lines that were shown and are unchanged.
     pub are_all_found: bool,
@@ -83,8 +83,8 @@ pub struct Placed {
 /// Finds the lines that edits name by number.
 ///
 /// # Errors
-/// Returns `not_read` of lines that were never shown, `stale_file` of those that changed; either shows the present lines, which
-/// count as shown then.
+/// Returns `not_read` for lines that were never shown, `stale_file` for lines that changed. Both show the current
+/// lines, which then count as shown.
 pub fn placed(
     change: &mut Change<'_>,
     current: &Current,
@@ -107,7 +107,8 @@ pub fn placed(
                 }
                 step.lines = Some(now);
             }
-            // The digest proves what nobody was shown; of what was shown it proves the text, not the place.
+            // For lines that were not shown, the digest is the proof; for shown lines it proves the text, but not the
+            // place.
             Err(NotFound::NeverShown(_)) if step.range_sha256.is_some() => are_all_found = false,
             Err(why) => {
                 let error = common::lines_not_as_shown(change, current, &file.body, (shown, why));
@@ -118,7 +119,7 @@ pub fn placed(
     Ok(Placed { steps: placed, moved, are_all_found })
 }
 
-/// Refuses new lines that repeat the one just outside their range, as a brace that is closed twice.
+/// Rejects new lines that repeat the line just outside their range, such as a brace that is closed twice.
 ///
 /// # Errors
 /// Returns `invalid_request`, with both lines.
@@ -142,7 +143,7 @@ pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Resul
             ("last", last, span.last.saturating_add(1), span.last),
         ];
         for (which, new, outside, inside) in sides {
-            // Where the old lines repeated it as well, it is meant.
+            // If the old lines repeated it as well, this is intended.
             let is_repeated = line(outside) == Some(new) && line(inside) != Some(new);
             if is_repeated && !new.trim_ascii().is_empty() {
                 let text = String::from_utf8_lossy(new);
@@ -163,7 +164,7 @@ pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Resul
     Ok(())
 }
 
-/// Returns the lines that edits replace, where that is certain whatever else is alike in the file.
+/// Returns the lines that edits replace, if certain whatever similar lines the file has.
 pub fn replaced(file: &View<'_>, steps: &[EditStep], edited: &Edited<'_>) -> Option<Vec<ReplacedLines>> {
     let count = |range: &std::ops::Range<usize>| {
         edited.body.get(range.clone()).map_or(0, |text| if text.is_empty() { 0 } else { lines::count(text) })
@@ -186,7 +187,7 @@ pub fn replaced(file: &View<'_>, steps: &[EditStep], edited: &Edited<'_>) -> Opt
     }
 }
 
-/// Returns the lines that gave way to those of the one range that is new.
+/// Returns the old lines that the only new range replaces.
 fn between(old: &[u8], new: &[u8], range: &std::ops::Range<usize>) -> Option<ReplacedLines> {
     let terminator = lines::terminator(old);
     let old_end = old.len().checked_sub(new.len().checked_sub(range.end)?)?;

@@ -1,4 +1,4 @@
-//! One edit of a text: what it replaces, and what comes there.
+//! One edit of a text: the places to replace, and their new text.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use crate::text::replace::{self, Flat, Replaced, ReplacedAll};
 use crate::text::{lines, sketch};
 use crate::tools::common::PLACES_LISTED;
 
-/// What one edit replaces.
+/// Replacement by one edit.
 pub enum Replacement {
-    /// Nothing: this is where its new text stands.
+    /// Nothing to replace: the new text is already at this place.
     None(Range<usize>),
-    /// Some places.
+    /// Several places.
     Places {
-        /// How they were found.
+        /// Kind of match.
         matched: Matched,
-        /// The places, in the text before.
+        /// Places in the old text.
         places: Vec<Range<usize>>,
-        /// The text then.
+        /// New text.
         replaced: Replaced,
         /// Lines that a sketch leaves out.
         left_out: Vec<(usize, usize)>,
@@ -30,17 +30,17 @@ pub enum Replacement {
     All(ReplacedAll),
 }
 
-/// A text that is being edited.
+/// Text that is being edited.
 #[derive(Clone, Copy)]
 pub struct Text<'b> {
-    /// It as it is now.
+    /// Current text.
     pub body: &'b [u8],
-    /// The line ending that it had before all edits, where that was one: of a text that has none left, new lines
-    /// get it. It is asked for where it matters: of a large file that is a pass through all of it.
+    /// Returns the line ending before all edits, if it was uniform: new lines get it if the text has none left. It is a
+    /// function, because a large file needs a whole pass for it.
     pub usual: &'b dyn Fn() -> LineEnding,
 }
 
-/// Carries out one edit within a range of the text.
+/// Computes the replacement by one edit within a range of the text.
 pub fn replacement<'a>(
     text: Text<'_>,
     step: &'a EditStep,
@@ -96,7 +96,7 @@ fn of_text<'a>(
     Ok(changed(text, Matched::Exact, places, &news, bytes_max)?)
 }
 
-/// Brings lines into the form of a sketch.
+/// Converts lines to the form of a sketch.
 fn of_sketch<'a>(
     text: Text<'_>,
     step: &'a EditStep,
@@ -127,7 +127,7 @@ fn of_sketch<'a>(
     })
 }
 
-/// Puts each new text at its place.
+/// Writes each new text at its place.
 fn changed(
     text: Text<'_>,
     matched: Matched,

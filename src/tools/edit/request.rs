@@ -1,4 +1,4 @@
-//! What a caller may ask of `edit`.
+//! Request of `edit`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use crate::tools::common::{ContentOptions, bytes_at};
 /// Replace text that occurs exactly once in a file
 ///
 /// `old_string` must match exactly, whitespace included; only line endings may differ. Without it, `new_string`
-/// replaces lines `start_line` to `end_line` as you were shown them. Several edits are done in order, all or none.
+/// replaces lines `start_line` to `end_line` as they were shown. Several edits apply in order, all or none.
 ///
 /// The file must have been read in this session and be unchanged since. `new_string` takes the line
 /// endings of the file. Every byte outside the replaced text stays as it is.
@@ -73,7 +73,7 @@ pub struct Request {
     /// How `old_string` may match; exact unless the policy says otherwise
     #[arg(long = "match", value_name = "HOW", value_enum)]
     pub r#match: Option<Match>,
-    /// Several edits in order, each on the result of the one before; instead of `old_string`
+    /// Several edits in order, each on the result of the previous one; instead of `old_string`
     #[arg(
         long,
         value_name = "JSON",
@@ -81,8 +81,7 @@ pub struct Request {
                 `old_string`; @FILE takes it from a file"
     )]
     pub edits: Option<Edits>,
-    /// The new text, with a line such as `// ... existing code ...` for all that stays between two
-    /// parts; instead of `old_string`
+    /// The new text, with a line such as `// ... existing code ...` for each part that stays; instead of `old_string`
     #[arg(
         long,
         value_name = "TEXT",
@@ -92,14 +91,14 @@ pub struct Request {
     )]
     #[schemars(extend("x-aliases" = ["code_edit"]))]
     pub sketch: Option<String>,
-    /// Allow a line that stands for omitted text, such as `... existing code ...`
+    /// Allow a line that replaces omitted text, such as `... existing code ...`
     #[arg(long)]
     #[serde(default)]
     pub allow_omission: bool,
     /// SHA-256 of the file as last seen; replaces a prior read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Allow new lines whose first or last is the line before or after the range once more
+    /// Allow new lines that repeat the line just before or after the range
     #[arg(long)]
     #[serde(default)]
     pub allow_repeat: bool,
@@ -107,7 +106,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub rebase: bool,
-    /// Whether to do it, why, and how much of it to show.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ContentOptions,
@@ -125,7 +124,7 @@ pub struct Edits(pub Vec<EditItem>);
 impl FromStr for Edits {
     type Err = String;
 
-    /// Returns the edits of a flag, read as those of a request are.
+    /// Returns the edits of a flag, parsed as those of a request are.
     fn from_str(text: &str) -> Result<Self, String> {
         #[derive(Deserialize, JsonSchema)]
         struct Given {
@@ -179,7 +178,7 @@ impl Request {
             .collect()
     }
 
-    /// Returns the sketch, which may have come on stdin.
+    /// Returns the sketch, which may come from stdin.
     fn sketch(&self) -> Result<Option<String>, Error> {
         match (self.sketch.as_deref(), &self.blocks) {
             (Some("-"), Some(text)) => Ok(Some(text.clone())),
@@ -190,7 +189,7 @@ impl Request {
         }
     }
 
-    /// Returns true if the text on stdin is that of lines named by their numbers.
+    /// Returns true if the text on stdin replaces lines named by number.
     fn takes_lines_from_stdin(&self) -> bool {
         self.blocks.is_some()
             && self.old_string.is_none()
@@ -204,7 +203,7 @@ impl Request {
         self.blocks.as_ref().is_some_and(|text| text.lines().any(begins))
     }
 
-    /// Refuses a sketch beside what else says what to change.
+    /// Rejects a sketch together with other ways to name a change.
     fn must_be_a_sketch_alone(&self) -> Result<(), Error> {
         let others = [
             ("old_string", self.old_string.as_ref().is_some_and(|text| !text.is_empty())),
@@ -224,7 +223,7 @@ impl Request {
         }
     }
 
-    /// Refuses fields of one edit beside a list of them.
+    /// Rejects fields of one edit together with a list of edits.
     fn must_leave_lines_to_edits(&self) -> Result<(), Error> {
         let fields = [
             ("start_line", self.start_line.is_some()),
@@ -239,7 +238,7 @@ impl Request {
         }
     }
 
-    /// Returns the fields that say where and how, without the texts.
+    /// Returns the fields for place and match, without the texts.
     fn item(&self) -> EditItem {
         EditItem {
             old_string: None,
@@ -255,7 +254,7 @@ impl Request {
         }
     }
 
-    /// Returns the edit that the request's own fields describe.
+    /// Returns the edit in the request's own fields.
     fn single(&self) -> Result<EditItem, Error> {
         let missing = |field: &str| {
             Error::invalid(format!("field `{field}` is missing (or give several edits as `edits`)"))
@@ -326,7 +325,7 @@ impl Request {
     }
 }
 
-/// Refuses an edit that comes twice and would find its old text in its new one.
+/// Rejects an edit that appears twice and would find its old text in its new one.
 fn must_differ(items: &[EditItem]) -> Result<(), Error> {
     let goes_on =
         |item: &EditItem| item.old_string.as_ref().is_some_and(|old| item.new_string.contains(old.as_str()));

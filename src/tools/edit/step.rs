@@ -1,4 +1,4 @@
-//! One edit of a request: its fields, and the checked step that it becomes.
+//! One edit of a request: its fields, and the checked step.
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -9,56 +9,56 @@ use crate::sha256::DigestStart;
 use crate::text::lines::LineSpan;
 use crate::text::replace;
 
-/// One edit, checked.
+/// Checked edit.
 #[derive(Debug, Clone)]
 pub struct EditStep {
-    /// What it looks for and what comes there.
+    /// Text to find and its replacement.
     pub what: What,
-    /// Lines of the file, as it was before the call, to which it is narrowed.
+    /// Lines that the edit is limited to, numbered as before the call.
     pub lines: Option<LineSpan>,
     /// SHA-256 that the bytes of these lines must have.
     pub range_sha256: Option<DigestStart>,
-    /// Which of several it is.
+    /// Number of the edit among several.
     pub named: Named,
 }
 
-/// What an edit does.
+/// Kind of edit.
 #[derive(Debug, Clone)]
 pub enum What {
     /// Replaces a text.
     Text(TextToReplace),
-    /// Replaces the lines it is narrowed to.
+    /// Replaces its lines.
     Lines {
-        /// The new lines.
+        /// New lines.
         new: String,
     },
-    /// Brings lines into the form of a sketch.
+    /// Converts lines to the form of a sketch.
     Sketch {
-        /// The sketch.
+        /// Text of the sketch.
         sketch: String,
     },
 }
 
-/// A text to be replaced.
+/// Text to replace.
 #[derive(Debug, Clone)]
 pub struct TextToReplace {
-    /// The text.
+    /// Old text.
     pub old: String,
-    /// What comes in its place.
+    /// New text.
     pub new: String,
-    /// Whole words only.
+    /// True to match whole words only.
     pub word: bool,
-    /// Which of its places are meant.
+    /// Selected matches.
     pub count: Count,
-    /// True if it may differ from the file in what never matters.
+    /// True if the text may differ from the file in insignificant ways.
     pub flexible: bool,
 }
 
 impl EditStep {
-    /// Checks an edit; `flexible` is how it matches where it does not say.
+    /// Checks an edit; `flexible` is the default of its match mode.
     ///
     /// # Errors
-    /// Returns `invalid_request` if there is nothing to find or to change, or where fields contradict.
+    /// Returns `invalid_request` if there is nothing to find or to change, or fields contradict each other.
     pub fn new(item: EditItem, number: Option<(usize, usize)>, flexible: bool) -> Result<Self, Error> {
         let named = Named(number);
         let lines = item.lines(named)?;
@@ -87,10 +87,10 @@ impl EditStep {
         Ok(step(What::Text(TextToReplace { old, new: item.new_string, word: item.word, count, flexible })))
     }
 
-    /// Returns a sketch of all the file, or of some of its lines.
+    /// Returns a sketch of the whole file, or of some of its lines.
     ///
     /// # Errors
-    /// Returns `invalid_request` for lines that there cannot be.
+    /// Returns `invalid_request` for impossible lines.
     pub fn of_sketch(item: &EditItem, sketch: String) -> Result<Self, Error> {
         let lines = item.lines(Named(None))?;
         if item.range_sha256.is_some() && lines.is_none() {
@@ -104,12 +104,12 @@ impl EditStep {
         })
     }
 
-    /// Returns true if it replaces lines that are named by their numbers.
+    /// Returns true if it replaces lines named by number.
     pub const fn is_by_number(&self) -> bool {
         matches!(self.what, What::Lines { .. })
     }
 
-    /// Returns the new text, where it is all of what will stand there.
+    /// Returns the new text, if it is known without the file.
     pub fn new_text(&self) -> Option<&str> {
         match &self.what {
             What::Text(wanted) => Some(&wanted.new),
@@ -126,13 +126,13 @@ pub struct EditItem {
     /// Text to find
     #[schemars(extend("x-aliases" = ["old_str", "old_text", "before", "search"]))]
     pub old_string: Option<String>,
-    /// Text to put in its place
+    /// The replacement
     #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replace", "replacement"]))]
     pub new_string: String,
     /// Replace whole words only
     #[serde(default)]
     pub word: bool,
-    /// Replace every place
+    /// Replace all matches
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["allow_multiple"]))]
     pub replace_all: bool,
@@ -148,43 +148,43 @@ pub struct EditItem {
     /// Last line of the range to search
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
-    /// SHA-256 of the bytes of those lines, 8 digits or more, for lines that were not read; without `old_string`
-    /// they are replaced whole
+    /// SHA-256 of the bytes of those lines, 8 digits or more, for lines that were not read; without `old_string` all of
+    /// them are replaced
     pub range_sha256: Option<DigestStart>,
     /// How `old_string` may match
     pub r#match: Option<Match>,
 }
 
-/// How the text to find may match.
+/// Match mode of the text to find.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Match {
-    /// Byte for byte, line endings aside
+    /// Byte for byte, except line endings
     #[default]
     Exact,
-    /// Also where blanks at line ends, indentation, typographic characters, copied line numbers,
-    /// escapes or blank lines differ, if the match is unique
+    /// Also if blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines
+    /// differ, and the match is unique
     Flexible,
 }
 
-/// Which of several places are meant.
+/// Selection among several matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// The only one.
+    /// The only match.
     One,
-    /// All.
+    /// All matches.
     All,
-    /// All, and there must be so many.
+    /// All matches; this must be their number.
     Exactly(usize),
-    /// The one of this number, from 1.
+    /// The match with this number, from 1.
     Nth(usize),
 }
 
 impl EditItem {
-    /// Returns the lines to which it is narrowed.
+    /// Returns the lines that the edit is limited to.
     ///
     /// # Errors
-    /// Returns `invalid_request` for lines that there cannot be.
+    /// Returns `invalid_request` for impossible lines.
     pub fn lines(&self, named: Named) -> Result<Option<LineSpan>, Error> {
         for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
             if value == Some(0) {
@@ -204,10 +204,10 @@ impl EditItem {
         Ok(Some(LineSpan { first, last }))
     }
 
-    /// Returns which of several places are meant.
+    /// Returns the selection among several matches.
     ///
     /// # Errors
-    /// Returns `invalid_request` if that is said in two ways.
+    /// Returns `invalid_request` if the fields select in two ways.
     pub fn count(&self, named: Named) -> Result<Count, Error> {
         match (self.replace_all, self.expected_replacements, self.occurrence) {
             (_, Some(0), _) => {
@@ -226,12 +226,12 @@ impl EditItem {
     }
 }
 
-/// An edit by its number from 1 and the number of all, where there are several.
+/// Number of an edit from 1 and number of all edits, if there are several.
 #[derive(Debug, Clone, Copy)]
 pub struct Named(pub Option<(usize, usize)>);
 
 impl Named {
-    /// Returns a refusal of the edit itself.
+    /// Returns an error about the edit itself.
     pub fn invalid(self, field: &str, message: &str) -> Error {
         let field = match self.0 {
             Some((number, _)) => format!("edits[{}].{field}", number - 1),
@@ -240,12 +240,12 @@ impl Named {
         Error::invalid(format!("{}{message}", self.prefix())).detail("field", field)
     }
 
-    /// Returns a refusal of what was found in the file.
+    /// Returns an error about the content of the file.
     pub fn refusal(self, kind: ErrorKind, message: &str, shown: &str) -> Error {
         self.of_several(Error::new(kind, format!("{}{message}", self.prefix())).at(shown))
     }
 
-    /// Adds to a refusal which of several edits it is, and what became of the others.
+    /// Adds the number of the edit to an error, and the state of the others.
     pub fn of_several(self, error: Error) -> Error {
         match self.0 {
             Some((number, _)) => error.detail("edit", number).detail("applied", 0),
@@ -258,12 +258,12 @@ impl Named {
         self.0.map(|(number, _)| number)
     }
 
-    /// Returns which of several edits this is, for a message.
+    /// Returns the number among several edits, for a message.
     fn prefix(self) -> String {
         self.0.map(|(number, total)| format!("edit {number} of {total}: ")).unwrap_or_default()
     }
 
-    /// Refuses an edit that changes nothing.
+    /// Rejects an edit that changes nothing.
     pub fn must_change(self, old: &str, new: &str) -> Result<(), Error> {
         if old.is_empty() {
             return Err(self

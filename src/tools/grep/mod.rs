@@ -1,4 +1,4 @@
-//! `grep`: lines that match a pattern.
+//! `grep`: finds lines that match a pattern.
 
 mod request;
 
@@ -30,41 +30,40 @@ use crate::text::counted::counted;
 use crate::text::escaped;
 pub use request::{OutputMode, Request, Sort};
 
-/// What was found.
+/// Result of the search.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
-    /// The matches, by path, then line
+    /// Matches, by path, then line
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matches: Option<Matches>,
-    /// The same, where each file was to be named once
+    /// Matches grouped by file, if asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Groups>,
-    /// The files with matches
+    /// Files with matches
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<String>>,
-    /// How many matching lines, or matches, each file has
+    /// Number of matching lines, or of matches, in each file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Vec<Count>>,
-    /// Matches in all; if `truncated` and without `total`, those found so far
+    /// Number of matches; if `truncated` and without `total`, those found so far
     pub matched: u64,
-    /// Files with matches, likewise
+    /// Number of files with matches, counted in the same way
     pub files_matched: u64,
-    /// Whether there is more
+    /// True if there is more
     pub truncated: bool,
-    /// The `offset` that shows what comes next
+    /// `offset` at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// With `mark`, the sha256 of each file of this page; its lines that `matches` shows whole now
-    /// count as read
+    /// With `mark`, the sha256 of each file of this page; the lines that `matches` shows whole now count as read
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marked: Vec<Marked>,
-    /// Whether the text is empty.
+    /// True if the text output is empty.
     #[serde(skip)]
     #[schemars(skip)]
     pub is_quiet: bool,
 }
 
-/// Searches the contents of files.
+/// `grep` tool.
 #[derive(Debug)]
 pub struct Grep;
 
@@ -129,7 +128,7 @@ impl Tool for Grep {
 }
 
 impl Response {
-    /// Returns what came of a search, the shown lines marked as read.
+    /// Returns the response of a search, and marks the shown lines as read.
     fn of(engine: &mut Engine, request: &Request, outcome: SearchResult) -> Self {
         let mut response = Self {
             matched: outcome.matched,
@@ -146,7 +145,7 @@ impl Response {
             MatchDetail::Number => response.counts = Some(outcome.counts),
         }
         for seen in outcome.seen {
-            // Where no line was shown, there is nothing to have read.
+            // Without shown lines, nothing was read.
             if !seen.lines.is_empty() {
                 engine.mark_shown(&seen.path, seen.marked.sha256, &seen.stat, &seen.lines);
             }
@@ -156,7 +155,7 @@ impl Response {
     }
 }
 
-/// Returns the error for a search that did not come to its end.
+/// Returns the error for a search that did not finish.
 fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
     let how = if control.is_cancelled() { "was cancelled" } else { "ran out of time" };
     Error::new(
@@ -172,13 +171,13 @@ fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
     .detail("matched", outcome.matched)
 }
 
-/// Files in which a pattern is looked for as plain text.
+/// Largest number of files in which a pattern is searched as plain text.
 const FILES_MAX: usize = 5_000;
-/// Letters after the second slash of `/pattern/i`.
+/// Largest number of letters after the second slash of `/pattern/i`.
 const FLAGS_MAX: usize = 4;
 
 impl Request {
-    /// Returns what may explain that nothing was found.
+    /// Returns possible reasons why nothing was found.
     fn explain(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Vec<String> {
         let left_out = empty.advice(|found| {
             let files: Vec<WalkEntry> = found.filter(is_small).collect();
@@ -192,7 +191,7 @@ impl Request {
             .collect()
     }
 
-    /// Says that the globs select no file at all, which says nothing of the pattern.
+    /// Returns a note if the globs select no files, so that the pattern is not the reason.
     fn selected_nothing(&self, empty: &Empty<'_>) -> Option<String> {
         let globs: Vec<&str> =
             self.include.iter().map(String::as_str).filter(|glob| !glob.starts_with('!')).collect();
@@ -204,7 +203,7 @@ impl Request {
         Some(format!("include {} selects no file here{hint}", globs.join(", ")))
     }
 
-    /// Says that a pattern which was taken as a regular expression is in the files as it is written.
+    /// Returns a note if the files contain the pattern as plain text.
     fn as_expression(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
         let [pattern] = patterns else { return None };
         if self.literal {
@@ -229,7 +228,8 @@ impl Request {
         })
     }
 
-    /// Returns what a pattern in the basic syntax of `grep` would be here, where that explains the miss.
+    /// Returns the pattern in the syntax of lbx if it was written in the basic syntax of `grep`, and this explains the
+    /// miss.
     fn basic_syntax(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
         let [pattern] = patterns else { return None };
         if self.literal || !pattern::is_likely_basic(pattern) {
@@ -241,7 +241,7 @@ impl Request {
             let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
             files_with_matches(&manner, empty, empty.walk()) > 0
         };
-        // A plain `|` is rare in what people search for.
+        // A literal `|` is rare in search patterns.
         (pattern::has_basic_alternative(pattern) || would_match()).then(|| {
             format!(
                 "a backslash before |, +, ?, {{ or ( makes it plain text here: did you mean `{extended}`?"
@@ -250,7 +250,7 @@ impl Request {
     }
 }
 
-/// Returns how many of `files` have a match.
+/// Returns the number of `files` with a match.
 fn files_with_matches(
     manner: &Manner,
     empty: &Empty<'_>,

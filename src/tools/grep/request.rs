@@ -1,4 +1,4 @@
-//! What a caller may ask of `grep`, and what it means for the search.
+//! Request of `grep`, and its conversion to a search.
 
 use std::path::PathBuf;
 
@@ -16,14 +16,15 @@ use crate::search::page::{ENTRY_BYTES, Window};
 use crate::search::pattern::{Pattern, Reading, compile};
 use crate::search::selection::{Kinds, Selection};
 
-/// Lines of context at most, on each side.
+/// Largest number of context lines on each side.
 const CONTEXT_LINES_MAX: usize = 10_000;
 
 /// Search the contents of files for a pattern
 ///
 /// The pattern is a regular expression in ripgrep's syntax.
 ///
-/// Files that git ignores, hidden files and binary files are skipped. Matches are ordered by path, then line; if `truncated` is true, continue at `next_offset`.
+/// Skips files that git ignores, hidden files and binary files. Matches are ordered by path, then line; if `truncated`
+/// is true, continue at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
@@ -162,7 +163,7 @@ pub struct Request {
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,
-    /// Accepted and without effect: line numbers are always there
+    /// Accepted and without effect: line numbers are always shown
     #[arg(long, short = 'n', hide = true, overrides_with = "line_number")]
     #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's', 'N', 'p', 'P'])]
     #[arg(aliases = [
@@ -173,7 +174,7 @@ pub struct Request {
     #[serde(default)]
     #[schemars(extend("x-hidden" = true, "x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
     pub line_number: bool,
-    /// A further pattern; any of them may match
+    /// Another pattern; any of them may match
     #[arg(long = "regexp", short = 'e', value_name = "PATTERN", allow_hyphen_values = true)]
     #[serde(skip)]
     #[schemars(skip)]
@@ -215,7 +216,7 @@ pub struct Request {
     pub color: Option<Option<String>>,
 }
 
-/// What an answer holds.
+/// Content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
@@ -228,19 +229,19 @@ pub enum OutputMode {
     Count,
     /// Matches in each file
     CountMatches,
-    /// The same as files
+    /// Same as files
     #[value(hide = true)]
     #[schemars(skip)]
     FilesWithMatches,
 }
 
-/// How files are ordered.
+/// Order of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
     /// By path, component by component
     Path,
-    /// By time of change, the newest first
+    /// By time of change, newest first
     Mtime,
 }
 
@@ -256,7 +257,7 @@ impl Request {
         std::mem::take(&mut self.regexps)
     }
 
-    /// Returns what an answer holds.
+    /// Returns the requested content of a response.
     pub(super) fn wanted(&self) -> MatchDetail {
         match self.output_mode.unwrap_or(OutputMode::Content) {
             _ if self.count || self.count_matches => MatchDetail::Number,
@@ -267,12 +268,12 @@ impl Request {
         }
     }
 
-    /// Returns true if each match of a line counts by itself.
+    /// Returns true if each match in a line counts separately.
     fn is_each_match_wanted(&self) -> bool {
         self.only_matching || self.count_matches || self.output_mode == Some(OutputMode::CountMatches)
     }
 
-    /// Returns how files are searched.
+    /// Returns the search options.
     pub(super) fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
         let Pattern { matcher, line_ending } = compile(patterns, &self.reading())?;
         let bytes_max = self.bytes_max(policy);
@@ -301,7 +302,7 @@ impl Request {
         })
     }
 
-    /// Returns how the pattern is read.
+    /// Returns the syntax of the pattern.
     pub(super) fn reading(&self) -> Reading {
         Reading {
             literal: self.literal,
@@ -313,7 +314,7 @@ impl Request {
         }
     }
 
-    /// Returns bytes that one match may have; 0 for no bound.
+    /// Returns the size limit of one match, in bytes; 0 for no limit.
     fn bytes_max(&self, policy: &Policy) -> usize {
         match self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)) {
             0 => 0,
@@ -321,7 +322,7 @@ impl Request {
         }
     }
 
-    /// Returns which files are searched.
+    /// Returns the selection of files.
     pub(super) fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
         let [include, exclude] =
             [&self.include, &self.exclude].map(|globs| globs::all_with_names(&engine.workspace, globs));
@@ -335,7 +336,7 @@ impl Request {
         })
     }
 
-    /// Returns how much is shown.
+    /// Returns the part of the result to show.
     pub(super) fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
@@ -345,7 +346,7 @@ impl Request {
     }
 }
 
-/// Returns the lesser of two bounds, where 0 is none.
+/// Returns the smaller of two limits, where 0 means no limit.
 const fn lesser(one: usize, other: usize) -> usize {
     match (one, other) {
         (0, bound) | (bound, 0) => bound,

@@ -1,4 +1,4 @@
-//! The files that a patch names, as they stand under the lock, and what becomes of them.
+//! Files of a patch: their state under the lock, and the planned changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -25,29 +25,29 @@ use crate::text::patch::{
 };
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED, Refusals};
 
-/// The files of one patch.
+/// Files of one patch.
 pub struct Files<'e> {
-    /// The change that they will be part of.
+    /// Change that includes the files.
     change: Change<'e>,
-    /// Those looked at so far, by their path in the patch.
+    /// Files read so far, by path in the patch.
     known: HashMap<Vec<u8>, Current>,
-    /// How each path of the patch was looked at, and where it is.
+    /// Kind of look and location of each path in the patch.
     found: HashMap<Vec<u8>, (Look, WorkspacePath)>,
-    /// The paths at which the patch makes or removes a whole file.
+    /// Paths at which the patch creates or removes a whole file.
     whole: Whole,
-    /// What the patch leaves.
+    /// Tree after the patch.
     result: ResultingTree,
-    /// What the caller expects, by path as given; `None` where there must be no file.
+    /// Expected SHA-256 by path as given; `None` if the file must not exist.
     stated: Option<BTreeMap<String, Option<Sha256>>>,
-    /// The same by canonical path, once the files are known.
+    /// Expected SHA-256 by canonical path, once the files are known.
     expected: Option<BTreeMap<WorkspacePath, Option<Sha256>>>,
 }
 
 impl<'e> Files<'e> {
-    /// Returns the files of a patch, none looked at yet.
+    /// Returns the files of a patch, none read yet.
     ///
     /// # Errors
-    /// Returns `invalid_request` if an expectation is none.
+    /// Returns `invalid_request` if an expectation is invalid.
     pub fn new(change: Change<'e>, whole: Whole, expected: Option<&ExpectedByPath>) -> Result<Self, Error> {
         let parsed = |(path, sha256): (&String, &String)| Ok((path.clone(), parse_expected(path, sha256)?));
         let stated = expected.map(|ExpectedByPath(map)| map.iter().map(parsed).collect()).transpose()?;
@@ -62,7 +62,7 @@ impl<'e> Files<'e> {
         })
     }
 
-    /// Finds the files that the expectations speak of.
+    /// Resolves the paths of the expectations.
     fn settle_expected(&mut self) -> Result<(), Error> {
         let Some(stated) = self.stated.take() else {
             return Ok(());
@@ -75,7 +75,7 @@ impl<'e> Files<'e> {
         Ok(())
     }
 
-    /// Returns true if this session has applied the same patch before, and nothing has changed since.
+    /// Returns true if this session applied an equal patch before, and nothing has changed since.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -83,17 +83,17 @@ impl<'e> Files<'e> {
         self.change.is_repeated(request)
     }
 
-    /// Returns the paths among `paths` at which nothing is because this session removed or moved what was there.
+    /// Returns those of `paths` that do not exist because this session removed or moved the file.
     ///
     /// # Errors
-    /// The system's, where the history cannot be read.
+    /// Returns the OS error if the history cannot be read.
     pub fn removed_before(&mut self, paths: BTreeSet<Vec<u8>>) -> Result<BTreeSet<Vec<u8>>, Error> {
         let mut removed = BTreeSet::new();
         for path in paths {
             if stands(&self.change.engine().workspace, &path) {
                 continue;
             }
-            // A path that cannot be settled is refused later.
+            // A path that cannot be resolved is rejected later.
             if let Ok(canonical) = self.canonical(&path)
                 && self.change.has_removed(&canonical)?
             {
@@ -103,10 +103,10 @@ impl<'e> Files<'e> {
         Ok(removed)
     }
 
-    /// Returns the outcome of a patch that is known to stand, though its hunks alone do not tell.
+    /// Returns the outcome of a patch that is known to be applied, although its hunks alone do not prove it.
     ///
     /// # Errors
-    /// Returns `invalid_request` if its paths cannot be settled.
+    /// Returns `invalid_request` if its paths cannot be chosen.
     pub fn all_applied(patch: &Patch<'_>, options: &PlanOptions) -> Result<Vec<FileOutcome>, Error> {
         let path_of = |file: &FilePatch<'_>| {
             let paths = file.paths(options.strip)?;
@@ -129,10 +129,10 @@ impl<'e> Files<'e> {
         Ok(paths.into_iter().map(applied).collect())
     }
 
-    /// Returns the canonical path of a path of the patch.
+    /// Returns the canonical path for a path in the patch.
     ///
     /// # Errors
-    /// As for any path.
+    /// Fails as for any path.
     pub fn canonical(&mut self, path: &[u8]) -> Result<WorkspacePath, Error> {
         if let Some((_, canonical)) = self.found.get(path) {
             return Ok(canonical.clone());
@@ -141,10 +141,10 @@ impl<'e> Files<'e> {
         Ok(place.path().clone())
     }
 
-    /// Returns the file at a path of the patch as it is; `None` where there is none.
+    /// Returns the current file at a path in the patch; `None` if it does not exist.
     ///
     /// # Errors
-    /// As for any file that is changed.
+    /// Fails as for any file that is changed.
     pub fn before(&mut self, path: &[u8], look: Look) -> Result<Option<Before>, Error> {
         if !self.known.contains_key(path) {
             let current = self.look_at(path, look)?;
@@ -158,7 +158,7 @@ impl<'e> Files<'e> {
             return Ok(Some(Before { bytes: current.shared_bytes(), mode: current.mode() }));
         }
         let text = common::view(current)?;
-        // The parts of a patch are UTF-8 or bytes; a file in UTF-16 is patched as the text it holds.
+        // The parts of a patch are UTF-8 or bytes; a file in UTF-16 is patched as decoded text.
         let bytes = match text.encoding {
             Encoding::Utf8 | Encoding::Bytes => current.shared_bytes(),
             Encoding::Utf16Le | Encoding::Utf16Be => Arc::new(text.body.into_owned().into()),
@@ -166,8 +166,7 @@ impl<'e> Files<'e> {
         Ok(Some(Before { bytes, mode: current.mode() }))
     }
 
-    /// Looks at a file, or at a symlink itself; what the patch removes on the way to it or in its
-    /// place is not there.
+    /// Opens a file, or a symlink itself. A file that the patch removes, and that is in the way, counts as missing.
     fn look_at(&mut self, path: &[u8], look: Look) -> Result<Current, Error> {
         if let Some(below) = self.below_file(path)? {
             return self.change.look_beneath(&below);
@@ -180,7 +179,7 @@ impl<'e> Files<'e> {
         };
         match current {
             Err(error) if error.kind() == ErrorKind::IsADirectory && self.has_coming_below(path) => {
-                // The patch is applied already, and has made a folder of the file.
+                // The patch is already applied, and has replaced the file with a folder.
                 self.change.nothing_at(&canonical)
             }
             Err(error) if error.kind() == ErrorKind::IsADirectory && self.has_leaving_below(path) => {
@@ -201,18 +200,18 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// Returns true if the patch makes a file below `path`, which is one that it removes.
+    /// Returns true if the patch creates a file below `path`, and removes `path`.
     fn has_coming_below(&self, path: &[u8]) -> bool {
         self.whole.leaving.contains(path) && has_below(&self.whole.coming, path)
     }
 
-    /// Returns true if the patch removes a file below `path`: a folder that was empty before is in the way.
+    /// Returns true if the patch removes a file below `path`: the old folder is in the way until then.
     fn has_leaving_below(&self, path: &[u8]) -> bool {
         has_below(&self.whole.leaving, path)
     }
 
-    /// Returns where `path` is below a file or symlink of the patch's own, which is gone before or comes after;
-    /// `None` where none is in the way.
+    /// Returns the path if `path` is below a file or symlink of the same patch, which is removed first or created
+    /// later; `None` otherwise.
     fn below_file(&mut self, path: &[u8]) -> Result<Option<WorkspacePath>, Error> {
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for slash in slashes {
@@ -230,7 +229,7 @@ impl<'e> Files<'e> {
         Ok(None)
     }
 
-    /// Refuses expectations of files that the patch does not touch.
+    /// Rejects expectations about files that the patch does not touch.
     ///
     /// # Errors
     /// Returns `invalid_request`.
@@ -239,7 +238,7 @@ impl<'e> Files<'e> {
         if self.expected.is_none() {
             return Ok(());
         }
-        // Every path of the patch was looked at, that of a file which is renamed already too.
+        // Every path of the patch was read, including the old path of a file that is already renamed.
         let touched: BTreeSet<_> = self.found.values().map(|(_, path)| path).collect();
         let mut expected = self.expected.iter().flat_map(BTreeMap::keys);
         match expected.find(|path| !touched.contains(*path)) {
@@ -255,8 +254,8 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// Returns the error of a patch that is refused, with everything that is wrong: the gate comes first, since a
-    /// file that has changed explains a hunk that does not fit.
+    /// Returns the error for a failed patch, with all of its problems. The gate comes first, since a file that has
+    /// changed explains a hunk that does not fit.
     pub fn refuse(&mut self, refused: PlanError<Error>, proof: Proof, wanted: DiffWanted) -> Error {
         let (refusals, outcomes) = match refused {
             PlanError::Read(error) => return error,
@@ -275,7 +274,7 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// Asks the gate about every file of a patch that is refused.
+    /// Checks every file of a failed patch at the gate.
     fn gate_of(
         &mut self,
         refusals: &[Refusal],
@@ -306,11 +305,11 @@ impl<'e> Files<'e> {
         found.refuse()
     }
 
-    /// `error` with the paths that may have been meant, where it is about a file that is not there.
+    /// Adds similar paths to `error` if it is about a missing file.
     fn with_near_names(&mut self, error: Error, refusals: &[Refusal]) -> Error {
         let missing = refusals.first().filter(|first| first.reason == RefusalReason::NotFound);
         let current = missing.and_then(|missing| self.known.get(&missing.path));
-        // One that is there has been renamed or deleted by the patch itself.
+        // If the file exists, the patch itself has renamed or deleted it.
         let Some(current) = current.filter(|current| !current.exists()) else {
             return error;
         };
@@ -321,7 +320,7 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// Returns the gate for one file.
+    /// Checks one file at the gate.
     fn prove(
         &mut self,
         current: Current,
@@ -339,16 +338,16 @@ impl<'e> Files<'e> {
             )
             .at(shown)),
             Some(Some(None)) => Ok(current.without_proof()),
-            // No read shows a symlink itself; the backup keeps where it led.
+            // No read shows the target of a symlink; the backup keeps it.
             Some(None) | None if current.is_symlink() => Ok(current.without_proof()),
-            // Left out of a map that is given, or proved by its context: the old lines are the proof.
+            // Missing in a map that is given, or proved by its context: the old lines are the proof.
             Some(None) if exact_and_unique => Ok(current.without_proof()),
             None if proof == Proof::Context && exact_and_unique => Ok(current.without_proof()),
             Some(None) | None => self.change.prove(current, None, needs),
         }
     }
 
-    /// Takes a file that was looked at; one that is needed twice is looked at again.
+    /// Takes a file that was read; reads it again if it is needed twice.
     fn take(&mut self, path: &[u8]) -> Result<Current, Error> {
         if let Some(current) = self.known.remove(path) {
             return Ok(current);
@@ -357,10 +356,10 @@ impl<'e> Files<'e> {
         self.look_at(path, look)
     }
 
-    /// Plans what happens to one path; takes the new bytes out of its outcome.
+    /// Plans the change of one path; takes the new bytes out of its outcome.
     ///
     /// # Errors
-    /// The gate's.
+    /// Returns the error of the gate.
     pub fn plan(
         &mut self,
         outcome: &mut FileOutcome,
@@ -379,14 +378,14 @@ impl<'e> Files<'e> {
         }
     }
 
-    /// Returns the answer for a file of which all stands already.
+    /// Returns the response for a file to which everything is already applied.
     fn already_applied(&mut self, outcome: &FileOutcome) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
         let sha256 = current.exists().then(|| current.sha256());
         Ok(patched(outcome, FileAction::AlreadyApplied, current.place().shown(), None, sha256, None))
     }
 
-    /// Plans the end of a file.
+    /// Plans the deletion of a file.
     fn delete(
         &mut self,
         outcome: &FileOutcome,
@@ -394,7 +393,7 @@ impl<'e> Files<'e> {
         wanted: DiffWanted,
     ) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
-        // A deletion that shows no line of the file names none of its bytes.
+        // A deletion without lines of the file does not show that the caller knows the bytes.
         let is_unseen = outcome.hunks.is_empty() && !outcome.exact_and_unique;
         let needs = if is_unseen { Needs::All } else { Needs::Any };
         let seen = self.prove(current, proof, outcome.exact_and_unique, Needs::Removed(&needs))?;
@@ -404,7 +403,7 @@ impl<'e> Files<'e> {
         Ok(patched(outcome, FileAction::Delete, &shown, None, None, diff))
     }
 
-    /// Plans a file's new content.
+    /// Plans the new content of a file.
     fn put(
         &mut self,
         (outcome, after): (&FileOutcome, Vec<u8>),
@@ -434,7 +433,7 @@ impl<'e> Files<'e> {
         Ok(patched(outcome, done, &shown, from, Some(sha256), diff))
     }
 
-    /// Plans a file's new name, and perhaps new content.
+    /// Plans a rename, with or without new content.
     fn rename(
         &mut self,
         (outcome, after): (&FileOutcome, Vec<u8>),
@@ -446,7 +445,7 @@ impl<'e> Files<'e> {
         let source = self.take(from)?;
         let to = self.shown(&outcome.path)?;
         let bytes = encoded((outcome, after), &source, self.change.policy(), &to)?;
-        // A new name alone loses nothing that the caller would have had to see.
+        // A plain rename loses no bytes that the caller would have to see.
         let is_pure = bytes == source.bytes();
         let has_expectation =
             self.expected.as_ref().is_some_and(|expected| expected.contains_key(source.place().path()));
@@ -465,17 +464,17 @@ impl<'e> Files<'e> {
         Ok(patched(outcome, FileAction::Rename, &new, Some(old), Some(sha256), diff))
     }
 
-    /// Returns a path of the patch as answers show it.
+    /// Returns a path of the patch for display.
     fn shown(&mut self, path: &[u8]) -> Result<String, Error> {
         let canonical = self.canonical(path)?;
         Ok(self.change.engine().workspace.shown(&canonical))
     }
 
-    /// Checks the tree that the patch leaves: no file is a folder too, and no symlink that it makes
-    /// leads out of the workspace.
+    /// Checks the tree after the patch: no path is both a file and a folder, and no new symlink leads out of the
+    /// workspace.
     ///
     /// # Errors
-    /// Returns `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
+    /// Returns `not_a_directory`, `outside_workspace`, or `patch_invalid` for an invalid target.
     pub fn check_result(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
         let mut result = ResultingTree::default();
         for outcome in outcomes {
@@ -497,10 +496,10 @@ impl<'e> Files<'e> {
         Ok(())
     }
 
-    /// Makes the change; folders that a patch as git makes them leaves empty go, as under git.
+    /// Makes the change. If `vacates`, removes folders that become empty, as git does.
     ///
     /// # Errors
-    /// As for any change.
+    /// Fails as for any change.
     pub fn commit(mut self, subject: String, why: Option<String>, vacates: bool) -> Result<(), Error> {
         if vacates {
             let folders = self.result.vacated(&self.change.engine().workspace)?;
@@ -510,7 +509,7 @@ impl<'e> Files<'e> {
     }
 }
 
-/// Returns where a path of a patch leads: from the current folder, else from the root where only that exists.
+/// Returns the location of a path in a patch: from the current folder, else from the root if it exists only there.
 fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, ResolvedPath), Error> {
     let written = PathBuf::from(OsStr::from_bytes(path));
     let resolve = |path: &Path| match look {
@@ -528,19 +527,19 @@ fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, Re
     Ok((written, place))
 }
 
-/// Returns true if anything is at a path of a patch; what may not be looked at is refused later.
+/// Returns true if a path in a patch exists; an error is reported later.
 pub fn stands(workspace: &Workspace, path: &[u8]) -> bool {
     locate(workspace, path, Look::Itself).is_ok_and(|(_, place)| place.stat().is_some())
 }
 
-/// Returns the text of the file that a request or a block names, where it can be read.
+/// Returns the text of the file that a request or a block names, if it can be read.
 pub fn text_of(workspace: &Workspace, given: Option<&Path>, named: Option<&[u8]>) -> Option<Vec<u8>> {
     let path = given.map(|path| path.as_os_str().as_bytes()).or(named)?;
     let (_, place) = locate(workspace, path, Look::Through).ok()?;
     common::bytes_at(workspace, &place)
 }
 
-/// Returns what a file must have: a SHA-256, or nothing at all.
+/// Returns the expected state of a file: a SHA-256, or `None` for no file.
 fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
     if sha256.is_empty() {
         return Ok(None);
@@ -551,7 +550,7 @@ fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
     })
 }
 
-/// Returns the new bytes of a file, in the encoding that it has.
+/// Returns the new bytes of a file, in its own encoding.
 ///
 /// # Errors
 /// Returns `too_large` for the file at `shown`, before it is encoded.
@@ -582,7 +581,7 @@ fn encoded(
     })
 }
 
-/// Refuses bytes that a file in UTF-16 cannot hold: others would be written in their place.
+/// Rejects bytes that a file in UTF-16 cannot represent, because they would be replaced.
 fn must_be_text(after: &[u8], encoding: Encoding, shown: &str) -> Result<(), Error> {
     if std::str::from_utf8(after).is_ok() {
         return Ok(());
@@ -600,18 +599,18 @@ fn has_below(paths: &BTreeSet<Vec<u8>>, folder: &[u8]) -> bool {
     paths.range(below.clone()..).next().is_some_and(|first| first.starts_with(&below))
 }
 
-/// Permission bits with the execute bits that a patch asks for: git knows no others.
+/// Returns permission bits with the execute bits of a patch: git has no others.
 fn with_execute_bits(old: Option<u32>, asked: u32) -> u32 {
     match old {
         _ if is_symlink(asked) => asked,
         None => asked,
         Some(old) if asked & 0o111 == 0 => old & !0o111,
-        // Whoever may read it may execute it.
+        // Every user with read permission gets execute permission.
         Some(old) => old | ((old & 0o444) >> 2),
     }
 }
 
-/// Returns the answer for one file.
+/// Returns the response for one file.
 fn patched(
     outcome: &FileOutcome,
     action: FileAction,

@@ -1,4 +1,4 @@
-//! `patch`: several changes to several files, all or none.
+//! `patch`: makes several changes to several files, all or none.
 
 mod files;
 mod request;
@@ -27,81 +27,81 @@ use crate::text::patch::{
 use files::Files;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
 
-/// What a patch did.
+/// Effect of a patch.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// One entry a file, in the patch's order
+    /// One entry per file, in the order of the patch
     pub files: Vec<FilePatched>,
-    /// Whether that is all.
+    /// Completeness of the list.
     #[serde(flatten)]
     pub end: ListEnd,
 }
 
-/// What a patch did to one file.
+/// Effect of a patch on one file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FilePatched {
-    /// The file
+    /// Path of the file
     pub path: String,
-    /// What happened to it
+    /// Type of the change
     pub action: FileAction,
-    /// Where a renamed or copied file came from
+    /// Source of a renamed or copied file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// SHA-256 of its bytes now; absent where it is gone
+    /// SHA-256 of the file now; absent if it was deleted
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Sha256>,
-    /// How many hunks there were
+    /// Number of hunks
     pub count: usize,
-    /// The first 20 of them
+    /// First 20 hunks
     pub hunks: Vec<HunkDone>,
-    /// What changed, as a unified diff
+    /// Change, as a unified diff
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
-/// What happened to a file.
+/// Type of the change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAction {
-    /// It is new.
+    /// File was created.
     Create,
-    /// Its content or mode changed.
+    /// Content or mode was changed.
     Modify,
-    /// It is gone.
+    /// File was deleted.
     Delete,
-    /// It has another name, and perhaps other content.
+    /// File was renamed; the content may have changed.
     Rename,
-    /// All of it stood there already.
+    /// Everything was already applied.
     AlreadyApplied,
 }
 
-/// Where a hunk went.
+/// Place of a hunk.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HunkDone {
-    /// Its first line in the file now, from 1
+    /// First line in the file now, from 1
     pub line: usize,
-    /// Lines below the place that the patch states
+    /// Distance in lines from the stated place
     pub offset: i64,
-    /// Context lines that were ignored
+    /// Number of ignored context lines
     pub fuzz: usize,
-    /// How its lines were compared, where that was not byte for byte
+    /// Comparison mode, if not byte for byte
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<&'static str>,
-    /// True where its result stood there already
+    /// True if its result was already there
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub already_applied: bool,
 }
 
-/// What proves that the caller knows what a hunk replaces.
+/// Proof that the caller knows the lines that a hunk replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// A read of the file, or its sha256.
     Read,
-    /// The hunk's own old lines, where they stand exactly and in one place.
+    /// The hunk's own old lines, if they match exactly and in one place.
     Context,
 }
 
-/// The tool.
+/// `patch` tool.
 pub struct Patch;
 
 impl Tool for Patch {
@@ -148,10 +148,10 @@ impl std::fmt::Display for FilePatched {
     }
 }
 
-/// Applies a patch, whole or not at all; `proof` counts where the policy says nothing of it.
+/// Applies a patch, all or nothing; `proof` is the default if the policy has none.
 ///
 /// # Errors
-/// Returns `patch_invalid`, `patch_conflict`, `already_exists`, `not_found`, the gate's and the paths'.
+/// Returns `patch_invalid`, `patch_conflict`, `already_exists`, `not_found`, or errors of the gate and the paths.
 pub fn run(
     engine: &mut Engine,
     tool: &'static str,
@@ -196,11 +196,11 @@ pub fn run(
         let vacates = matches!(patch.format, Format::Git | Format::Unified);
         files.commit(subject(tool, &changed), request.options.change.why.clone(), vacates)?;
     }
-    // What stood already has left no folder empty, so there is nothing that an undo could take back.
+    // The patch was already applied and left no folder empty, so an undo would have nothing to reverse.
     Ok(Response { files: done, end: ListEnd::default() })
 }
 
-/// Returns what the patch makes of the files; each that is looked at is reported.
+/// Returns the outcome of the patch for the files; reports progress for each file.
 fn composed(
     patch: &Patched<'_>,
     options: &PlanOptions,
@@ -215,7 +215,7 @@ fn composed(
     })
 }
 
-/// Plans the change of each file; answers what is done to each, and the paths that change.
+/// Plans the change of each file; returns the effect on each, and the paths that change.
 fn planned(
     files: &mut Files<'_>,
     outcomes: Vec<FileOutcome>,
@@ -242,30 +242,30 @@ fn planned(
     Ok((done, changed))
 }
 
-/// Returns every path that a request names, in its patch and beside it.
+/// Returns every path in a request and its patch.
 fn names(patch: &Patched<'_>, options: &PlanOptions, request: &Request) -> Vec<(&'static str, Vec<u8>)> {
     let in_patch = patch.files.iter().filter_map(|file| file.paths(options.strip));
     let in_patch = in_patch.flat_map(|paths| [paths.old, paths.new]).flatten();
     let expected = request.expected_sha256_by_path.iter().flat_map(|expected| expected.0.keys());
     let expected = expected.map(|path| ("expected_sha256_by_path", path.as_bytes().to_vec()));
-    // A change without a name is refused later, with the line of the patch.
+    // A change without a name is rejected later, with the line of the patch.
     let in_patch = in_patch.filter(|path| !path.is_empty()).map(|path| ("patch", path));
     let target = options.target.clone().map(|path| ("path", path));
     in_patch.chain(target).chain(expected).collect()
 }
 
-/// Returns an outcome of a patch that this session has applied before, and after which nothing has changed.
+/// Returns an outcome of a patch that this session applied before, and after which nothing has changed.
 fn as_applied(outcome: FileOutcome) -> FileOutcome {
     FileOutcome { action: Action::AlreadyApplied, ..outcome }
 }
 
-/// Apply a patch as Codex models call it
+/// Apply a patch in the way Codex models do
 ///
-/// The same as patch, but a hunk's own old lines, found exactly and in one place, prove that the
-/// caller knows them, and the answer is Codex's text. `LBX_OUTPUT=json` asks for JSON.
+/// Works as patch, but the old lines of a hunk, if they match exactly and in one place, prove that the caller knows
+/// them, and the output is Codex's text. `LBX_OUTPUT=json` asks for JSON.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct ApplyPatchRequest {
-    /// The patch; it may come on stdin
+    /// The patch; may come from stdin
     #[arg(value_name = "PATCH")]
     #[schemars(extend("x-aliases" = ["patch", "patch_text", "diff"]))]
     pub input: Option<PatchText>,
@@ -273,13 +273,13 @@ pub struct ApplyPatchRequest {
     #[arg(long, hide = true, allow_hyphen_values = true)]
     #[serde(skip)]
     pub patch: Option<PatchText>,
-    /// Whether to do it, and why.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
 }
 
-/// The tool.
+/// `apply_patch` tool.
 pub struct ApplyPatch;
 
 impl Tool for ApplyPatch {

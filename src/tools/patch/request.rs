@@ -1,4 +1,4 @@
-//! The request of `patch` and its response.
+//! Request of `patch` and its error messages.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +19,8 @@ use crate::tools::common::ContentOptions;
 
 /// Apply a patch to several files, all or none
 ///
-/// Takes a unified diff (plain or git's), a Codex `*** Begin Patch` envelope, or SEARCH/REPLACE
-/// blocks. If a single hunk does not apply, nothing is changed, and the error says what each hunk met.
+/// Takes a unified diff (plain or git's), a Codex `*** Begin Patch` envelope, or SEARCH/REPLACE blocks. If a single
+/// hunk does not apply, nothing is changed, and the error explains each hunk.
 ///
 /// Files that it modifies or deletes must have been read in this session and be unchanged since.
 /// Changes that are already applied are left alone.
@@ -57,14 +57,14 @@ pub struct Request {
     #[arg(long, short = 'R')]
     #[serde(default)]
     pub reverse: bool,
-    /// Whether to do it, why, and how much of it to show.
+    /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ContentOptions,
 }
 
 impl Request {
-    /// By what a repeated request is known.
+    /// Returns the digest that identifies a repeated request.
     pub(super) fn digest(&self) -> Sha256 {
         let (path, strip, expected) = (&self.path, &self.strip, &self.expected_sha256_by_path);
         let mut hasher = Hasher::default();
@@ -73,7 +73,7 @@ impl Request {
         hasher.finish()
     }
 
-    /// Returns how the patch is to be understood; no file may come to more than `bytes_max` bytes.
+    /// Returns the options for reading the patch; no resulting file may exceed `bytes_max` bytes.
     pub(super) fn plan_options(&self, bytes_max: usize) -> Result<PlanOptions, Error> {
         let target = match &self.path {
             Some(path) if path.as_os_str().is_empty() => {
@@ -92,7 +92,7 @@ impl Request {
     }
 }
 
-/// The text of a patch, which may hold bytes that are not UTF-8.
+/// Text of a patch, which may have bytes that are not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchText(pub Vec<u8>);
 
@@ -122,7 +122,7 @@ impl JsonSchema for PatchText {
     }
 }
 
-/// How many leading folders to remove; `auto` leaves it to the patch.
+/// Number of leading folders to remove; `auto` derives it from the patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StripCount(Strip);
 
@@ -160,7 +160,7 @@ impl JsonSchema for StripCount {
     }
 }
 
-/// The SHA-256 that each file must have, as text; empty where there must be no file.
+/// Expected SHA-256 of each file, as text; empty if the file must not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct ExpectedByPath(pub BTreeMap<String, String>);
@@ -181,7 +181,7 @@ impl std::str::FromStr for ExpectedByPath {
     }
 }
 
-/// Refusals listed in an answer.
+/// Largest number of failures in an error.
 const LISTED: usize = 20;
 
 /// Returns the error for a text that is not a patch.
@@ -191,13 +191,13 @@ pub fn invalid(error: &ParseError) -> Error {
         .detail("line", error.line)
 }
 
-/// Returns true if a file that has changed since it was read could be the cause.
+/// Returns true if a file that changed since it was read could be the cause.
 #[must_use]
 pub fn may_be_staleness(refusal: &Refusal) -> bool {
     matches!(&refusal.reason, RefusalReason::Conflict(conflict) if conflict.fault().is_none())
 }
 
-/// Returns the error for a patch, with everything that is wrong with it.
+/// Returns the error for a patch, with all of its problems.
 #[must_use]
 pub fn refused(refusals: &[Refusal]) -> Error {
     let Some(first) = refusals.first() else {
@@ -224,7 +224,7 @@ pub fn refused(refusals: &[Refusal]) -> Error {
     }
 }
 
-/// Returns the kind and message of one refusal.
+/// Returns the kind and message of one failure.
 fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
     let line = refusal.patch_line;
     match &refusal.reason {
@@ -265,7 +265,7 @@ fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
     }
 }
 
-/// Returns a path of another system's form, as this one writes it; nothing where it has that form.
+/// Returns a path in the form of another system with forward slashes; empty if it already has the local form.
 fn with_slashes(path: &str) -> String {
     if !path.contains('\\') {
         return String::new();
@@ -275,7 +275,7 @@ fn with_slashes(path: &str) -> String {
     format!(": write it with slashes, {inner}")
 }
 
-/// Returns one refusal for programs.
+/// Returns one failure as JSON.
 fn refusal_json(refusal: &Refusal) -> Value {
     let path = String::from_utf8_lossy(&refusal.path);
     let (kind, message) = describe(refusal, &path);
@@ -293,7 +293,7 @@ fn refusal_json(refusal: &Refusal) -> Value {
     }
 }
 
-/// Returns the fate of one hunk for programs.
+/// Returns the outcome of one hunk as JSON.
 fn hunk_json(hunk: &HunkFate) -> Value {
     let (number, patch_line) = (hunk.number, hunk.patch_line);
     let (fate, line) = match &hunk.fate {
@@ -304,7 +304,7 @@ fn hunk_json(hunk: &HunkFate) -> Value {
     json!({ "hunk": number, "patch_line": patch_line, "fate": fate, "line": line })
 }
 
-/// Returns a hunk that fails, and why, for programs.
+/// Returns a failed hunk with its reason as JSON.
 fn failure_json(number: usize, patch_line: usize, failure: &Failure) -> Value {
     let mut fate = json!({
         "hunk": number, "patch_line": patch_line, "fate": "fails", "reason": failure.reason.to_string()

@@ -1,4 +1,4 @@
-//! The tree that a patch leaves: whether it can be, and which folders it leaves empty.
+//! Tree after a patch: checks that it is valid, and finds folders that become empty.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -10,27 +10,27 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 
-/// Symlinks followed from one of them before it counts as a loop, which leads nowhere.
+/// Largest number of symlinks to follow before they count as a loop, which leads nowhere.
 const LINKS_MAX: usize = 40;
-/// The longest target of a symlink, in bytes (`PATH_MAX` of Linux, less the NUL).
+/// Longest target of a symlink, in bytes (`PATH_MAX` of Linux, less the NUL).
 const TARGET_BYTES_MAX: usize = 4095;
 
-/// What a patch leaves at the paths that it touches, all canonical.
+/// Content of the canonical paths that a patch touches, after the patch.
 #[derive(Debug, Default)]
 pub struct ResultingTree {
     /// Files.
     pub files: BTreeSet<WorkspacePath>,
-    /// Symlinks, with their targets.
+    /// Symlinks with their targets.
     pub links: BTreeMap<WorkspacePath, Vec<u8>>,
-    /// What was there and is not any more; something else may have come there.
+    /// Removed paths; something else may have been created there.
     pub gone: BTreeSet<WorkspacePath>,
 }
 
 impl ResultingTree {
-    /// Checks that no file is a folder too, and that no symlink leads out.
+    /// Checks that no path is both a file and a folder, and that no symlink leads out of the workspace.
     ///
     /// # Errors
-    /// Returns `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
+    /// Returns `not_a_directory`, `outside_workspace`, or `patch_invalid` for an invalid target.
     pub fn check(&self, workspace: &Workspace) -> Result<(), Error> {
         for path in self.files.iter().chain(self.links.keys()) {
             let above = ancestors(path).find(|above| self.stands(above));
@@ -43,12 +43,12 @@ impl ResultingTree {
         self.links.iter().try_for_each(|(path, target)| self.check_link(workspace, path, target))
     }
 
-    /// Returns true if the patch puts a file or symlink at `path`.
+    /// Returns true if the patch creates a file or symlink at `path`.
     fn stands(&self, path: &WorkspacePath) -> bool {
         self.files.contains(path) || self.links.contains_key(path)
     }
 
-    /// Refuses a symlink that leads out of the workspace, in the tree as the patch leaves it.
+    /// Rejects a symlink that leads out of the workspace, in the tree after the patch.
     fn check_link(&self, workspace: &Workspace, path: &WorkspacePath, target: &[u8]) -> Result<(), Error> {
         let shown = workspace.shown(path);
         if target.is_empty() || target.contains(&0) || target.len() > TARGET_BYTES_MAX {
@@ -68,8 +68,8 @@ impl ResultingTree {
             .suggest("Leave the symlink out of the patch, or let it lead to a place inside the workspace."))
     }
 
-    /// Follows `target` from the folder of `path`, through the symlinks that the patch leaves and
-    /// those that are there; whether it never leaves the root.
+    /// Follows `target` from the folder of `path`, through symlinks of the patch and existing ones; returns true if it
+    /// never leaves the root.
     fn stays_inside(&self, workspace: &Workspace, path: &WorkspacePath, target: &[u8]) -> bool {
         let mut here = path.parent().unwrap_or_default();
         let mut rest = VecDeque::new();
@@ -100,7 +100,7 @@ impl ResultingTree {
         true
     }
 
-    /// Returns the target of the symlink that stands at `path` after the patch.
+    /// Returns the target of the symlink at `path` after the patch.
     fn target_at(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<Vec<u8>> {
         if let Some(target) = self.links.get(path) {
             return Some(target.clone());
@@ -113,17 +113,17 @@ impl ResultingTree {
         if fs::is_symlink(&stat) { fs::target_of(&entry).ok() } else { None }
     }
 
-    /// Returns the folders that are empty once the patch is applied, innermost first; never the root.
+    /// Returns the folders that are empty after the patch, innermost first; never the root.
     ///
     /// # Errors
-    /// The system's, where one of them cannot be listed.
+    /// Returns the OS error if one of them cannot be listed.
     pub fn vacated(&self, workspace: &Workspace) -> Result<Vec<WorkspacePath>, Error> {
         let is_gone = |path: &&WorkspacePath| !self.stands(path);
         let mut candidates: Vec<WorkspacePath> =
             self.gone.iter().filter(is_gone).flat_map(ancestors).collect();
         candidates.sort();
         candidates.dedup();
-        // A folder sorts before what it holds.
+        // A folder sorts before its entries.
         candidates.reverse();
         let kept: BTreeSet<WorkspacePath> =
             self.files.iter().chain(self.links.keys()).flat_map(ancestors).collect();
@@ -146,13 +146,13 @@ impl ResultingTree {
     }
 }
 
-/// Returns the folders that `path` lies in, the innermost first, without the root.
+/// Returns the parent folders of `path`, innermost first, without the root.
 fn ancestors(path: &WorkspacePath) -> impl Iterator<Item = WorkspacePath> {
     std::iter::successors(path.parent(), WorkspacePath::parent).filter(|folder| !folder.is_root())
 }
 
-/// Puts the components of `target` before `rest`, and begins at the root where it is absolute;
-/// `false` where it leads elsewhere.
+/// Puts the components of `target` before `rest`, and begins at the root if it is absolute; returns `false` if it leads
+/// elsewhere.
 fn follow(
     workspace: &Workspace,
     here: &mut WorkspacePath,
@@ -179,8 +179,8 @@ fn follow(
     true
 }
 
-/// Returns true if `leaving` has every file in `folder`, which the patch calls `written`; the folders in it and
-/// itself are added to `folders`, innermost first.
+/// Returns true if `leaving` includes every file in `folder`, which is `written` in the patch; adds its folders and
+/// itself to `folders`, innermost first.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -209,7 +209,7 @@ pub fn emptied(
     Ok(true)
 }
 
-/// Returns the names in a folder; none where there is no folder.
+/// Returns the names in a folder; empty if it does not exist.
 fn names_in(workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<OsString>, Error> {
     let Some(opened) = workspace.find_folder(folder)? else {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Reads files that are no plain text: images, other binaries and notebooks.
+//! Reads files that are not plain text: images, other binaries and notebooks.
 
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
@@ -20,18 +20,17 @@ use crate::text::content::{self, UTF8_BOM};
 use crate::text::counted::counted;
 use crate::tools::Image;
 
-/// Bytes of the file's start in a refusal.
+/// Bytes of the start of the file in an error.
 const MAGIC_BYTES: usize = 16;
-/// The largest file whose width and height are looked for, in bytes.
+/// Largest file in which width and height are searched, in bytes.
 const IMAGE_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes of payload that an answer over MCP holds in any case.
+/// Bytes of payload that a response over MCP can always have.
 const MESSAGE_BYTES: u64 = 3_400_000;
-/// The images that models are shown: clients hand on no others.
+/// Image types that models can see: clients pass on no others.
 const IMAGES_SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Takes the image out of an answer, if it is one that clients show. What is then left of a binary as
-/// text is its base64.
+/// Takes the image out of a response, if clients can show it. The text of any other binary stays base64.
 pub fn take_image(read: &mut FileRead) -> Option<Image> {
     let base64 = read.base64.take()?;
     read.raw.clear();
@@ -43,15 +42,15 @@ pub fn take_image(read: &mut FileRead) -> Option<Image> {
     None
 }
 
-/// What a file is that is not text.
+/// Properties of a file that is not text.
 struct Binary {
-    /// Its MIME type.
+    /// MIME type of the file.
     mime: &'static str,
-    /// Its width and height in pixels, where it is an image.
+    /// Width and height in pixels, if it is an image.
     pixels: Option<(usize, usize)>,
-    /// Its first bytes as hex.
+    /// First bytes as hex.
     magic: String,
-    /// Its bytes.
+    /// Size in bytes.
     size: u64,
 }
 
@@ -115,12 +114,12 @@ pub fn read_binary(
 }
 
 impl Binary {
-    /// Looks at a file, which is at its start and stays there.
+    /// Reads the properties of a file, which is at its start and stays there.
     fn of(file: &mut File, start: &[u8], size: u64) -> std::io::Result<Self> {
         let mime = content::mime_of(start);
         let mut pixels = None;
         if mime.starts_with("image/") && size <= IMAGE_BYTES_MAX {
-            // What cannot be read as an image is one without a size.
+            // An image that cannot be parsed has no size.
             pixels = imagesize::reader_size(BufReader::new(&mut *file)).ok().map(|it| (it.width, it.height));
             file.seek(SeekFrom::Start(0))?;
         }
@@ -128,7 +127,7 @@ impl Binary {
         Ok(Self { mime, pixels, magic, size })
     }
 
-    /// Returns the error to show it as text.
+    /// Returns the error for showing it as text.
     fn refused(&self, shown: &str) -> Error {
         let pixels =
             self.pixels.map_or_else(String::new, |(width, height)| format!(", {width}x{height} pixels"));
@@ -146,29 +145,29 @@ impl Binary {
     }
 }
 
-/// The largest notebook that is taken apart, in bytes.
+/// Largest notebook that is parsed, in bytes.
 const NOTEBOOK_BYTES_MAX: usize = 256 << 20;
-/// Characters shown of an output.
+/// Largest number of characters of an output to show.
 const OUTPUT_CHARACTERS: usize = 400;
 
-/// What of a notebook is wanted.
+/// Requested part of a notebook.
 #[derive(Debug, Clone, Copy)]
 pub struct CellRange {
-    /// One cell, from 1; else all of them.
+    /// Number of the cell, from 1; `None` for all.
     pub cell: Option<usize>,
-    /// Bytes to leave out at the start of the first one's source.
+    /// Bytes to skip at the start of the first cell's source.
     pub skip_bytes: usize,
-    /// Room for all of it.
+    /// Room for the whole part.
     pub room: AnswerRoom,
 }
 
 /// Reads a notebook: one cell, or all of them.
 ///
-/// The file is then known by its SHA-256, but none of its lines count as shown: what is answered is
-/// not what stands in them.
+/// The file then counts as known by its SHA-256, but none of its lines count as shown: the response does not have the
+/// text of the lines.
 ///
 /// # Errors
-/// Returns `invalid_request` for what is no notebook, or where there is no such cell.
+/// Returns `invalid_request` if the file is not a notebook, or the cell does not exist.
 pub fn read_notebook(
     engine: &mut Engine,
     place: &ResolvedPath,
@@ -217,12 +216,12 @@ fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
     if let Some(cells) = notebook.get("cells") {
         return Some(cells.as_array()?.iter().collect());
     }
-    // nbformat 3 keeps them in worksheets.
+    // nbformat 3 stores them in worksheets.
     let sheets = notebook.get("worksheets")?.as_array()?;
     Some(sheets.iter().filter_map(|sheet| sheet.get("cells")?.as_array()).flatten().collect())
 }
 
-/// Returns the cells from `first` to `last` as far as the bound goes; a first one that is longer is cut.
+/// Returns the cells from `first` to `last` that fit; cuts the first one if it does not.
 fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: CellRange) -> NotebookRead {
     let CellRange { skip_bytes, room, .. } = wanted;
     let (mut cells, mut used) = (Vec::new(), TextSize::default());
@@ -239,7 +238,7 @@ fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: CellRange) -> 
         next.next_cell = Some(number);
         if cells.is_empty() {
             let kept = prefix_within(cell.source.as_bytes(), room.bytes(), room.bytes());
-            // Where the outputs alone are too much, they are left out, and the next cell is next.
+            // If only the outputs do not fit, they are left out, and the response continues with the next cell.
             if kept < cell.source.len() {
                 next.next_column = Some(skipped + kept + 1);
             } else {
@@ -256,7 +255,7 @@ fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: CellRange) -> 
     NotebookRead { cells, ..next }
 }
 
-/// Leaves out the first bytes of a text, up to the end of a character; how many these are.
+/// Removes the first bytes of a text, up to a character boundary; returns their number.
 fn without_start(text: &mut String, bytes: usize) -> usize {
     let start = (bytes..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     text.replace_range(..start, "");
@@ -276,7 +275,7 @@ fn cell_of(number: usize, value: &Value) -> NotebookCell {
     }
 }
 
-/// Text that stands as one string or as a list of lines.
+/// Joins a text that is one string or a list of lines.
 fn joined(text: Option<&Value>) -> String {
     match text {
         Some(Value::String(text)) => text.clone(),
@@ -285,7 +284,7 @@ fn joined(text: Option<&Value>) -> String {
     }
 }
 
-/// Returns an output in short.
+/// Returns a short form of an output.
 fn output_of(output: &Value) -> String {
     let of = |field: &str| output.get(field).and_then(Value::as_str).unwrap_or_default();
     match of("output_type") {
@@ -310,7 +309,7 @@ fn output_of(output: &Value) -> String {
     }
 }
 
-/// Returns a text cut where it is long.
+/// Returns a text, cut if it is long.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(OUTPUT_CHARACTERS) {
         Some((cut, _)) => {

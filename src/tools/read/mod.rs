@@ -1,4 +1,4 @@
-//! `read`: some lines of a file, and the SHA-256 of all of it.
+//! `read`: returns lines of a file, and the SHA-256 of the whole file.
 
 mod formats;
 mod range;
@@ -28,13 +28,13 @@ use render::Form;
 pub use render::{FileOrRefusal, FileRead, Response};
 use render::{one_as_text, several_as_text};
 
-/// Read a file, and record what this session has seen
+/// Read a file, and record which lines this session has seen
 ///
 /// A file must be read before edit, write or patch may change it.
 ///
-/// Very long lines are clipped: `clipped` names each with its `next_column`, which `column` takes beside
-/// `start_line`. The response has the text with the file's own line endings, and the sha256 of all its bytes. A long
-/// file comes in parts: if `truncated` is true, continue at `next_offset`.
+/// Very long lines are clipped: `clipped` has the `next_column` of each, for `column` together with `start_line`. The
+/// response has the text with the file's own line endings, and the sha256 of all its bytes. A long file comes in parts:
+/// if `truncated` is true, continue at `next_offset`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -67,7 +67,7 @@ pub struct Request {
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub around_line: Option<u64>,
-    /// Byte of the first line, or of the cell, to begin at, from 1, as `next_column` says
+    /// Byte of the first line or cell to start at, from 1, as in `next_column`
     #[arg(long, value_name = "BYTE")]
     #[schemars(range(min = 1))]
     pub column: Option<usize>,
@@ -91,21 +91,21 @@ pub struct Request {
     /// Maximum bytes of content; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
-    /// First and last line, as the text editor that models are trained on names them
+    /// First and last line, a parameter of the text editor tool of Claude
     #[arg(skip)]
     #[schemars(extend("x-hidden" = true))]
     pub view_range: Option<Vec<i64>>,
 }
 
-/// A form for files that are not text.
+/// Format for files that are not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum BinaryForm {
-    /// All of it, encoded as base64, with its MIME type; MCP clients get an image as such
+    /// All bytes as base64, with the MIME type; MCP clients get an image block
     Base64,
 }
 
-/// The tool.
+/// `read` tool.
 pub struct Read;
 
 impl Tool for Read {
@@ -162,14 +162,14 @@ impl Tool for Read {
 }
 
 impl Request {
-    /// Returns true if some lines were asked for, rather than whatever fits.
+    /// Returns true if the request names lines.
     fn names_lines(&self) -> bool {
         let names = self.offset.is_some() || self.start_line.is_some();
         names || self.limit.is_some() || self.end_line.is_some() || self.around_line.is_some()
     }
 
-    /// Returns what a path leads to. `a.rs:10-14` is what compilers and searches call lines 10 to 14 of `a.rs`: where
-    /// there is no file of that whole name, and the request names no lines, it means them.
+    /// Resolves a path. Compilers and searches write `a.rs:10-14` for lines 10 to 14 of `a.rs`: if no file has the
+    /// whole name, and the request names no lines, it means these lines.
     fn place_of(&self, engine: &Engine, path: &Path) -> Result<(ResolvedPath, Option<Selection>), Error> {
         let place = engine.workspace.resolve(path)?;
         let names_lines = self.names_lines() || self.ranges.is_some() || self.cell.is_some();
@@ -183,12 +183,12 @@ impl Request {
         Ok(if named.stat().is_some() { (named, Some(lines)) } else { (place, None) })
     }
 
-    /// Room for content.
+    /// Returns the room for content.
     fn room(&self, policy: &Policy) -> AnswerRoom {
         AnswerRoom::new(self.max_bytes.unwrap_or(policy.max_bytes()))
     }
 
-    /// Returns how lines are shown.
+    /// Returns the form of the lines.
     const fn form(&self) -> Form {
         Form { line_numbers: self.line_numbers, visible: self.show_whitespace }
     }

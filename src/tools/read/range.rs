@@ -1,4 +1,4 @@
-//! The lines that a read asks for, and the pass over a file that finds them.
+//! Lines that a read asks for, and the pass over a file that finds them.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -21,35 +21,35 @@ use crate::text::content::BINARY_CHECK_BYTES;
 use crate::text::slice::{SliceBounds, Sliced, Slicer};
 use crate::tools::common::unsupported_encoding;
 
-/// Ranges in one request.
+/// Largest number of ranges in one request.
 const RANGES_MAX: usize = 100;
 
-/// Some lines as a caller names them: from the start, or from the end where negative.
+/// Range of lines in a request: from the start, or from the end if negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The first line, from 1, or from the end: -1 is the last.
+    /// First line, from 1, or from the end: -1 is the last.
     pub start: i64,
-    /// The last line, likewise.
+    /// Last line, counted in the same way.
     pub end: Option<i64>,
-    /// Lines at most.
+    /// Largest number of lines.
     pub lines_max: u64,
-    /// True if a very long first line is clipped for the sake of the others that are wanted.
+    /// True if a very long first line is clipped to leave room for the other lines.
     pub clips_first: bool,
 }
 
-/// How much of lines is shown.
+/// Limits of the shown lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes to leave out at the start of the first line.
+    /// Bytes to skip at the start of the first line.
     pub skip_bytes: usize,
-    /// Room for all of it.
+    /// Room for all lines.
     pub room: AnswerRoom,
-    /// True if other lines are wanted besides these.
+    /// True if the request has other lines as well.
     pub has_others: bool,
 }
 
 impl Span {
-    /// Returns true if the number of lines in the file must be known first.
+    /// Returns true if the total number of lines must be known first.
     #[must_use]
     pub const fn is_relative(&self) -> bool {
         self.start < 0 || matches!(self.end, Some(..0))
@@ -85,9 +85,9 @@ impl Span {
 /// A range of lines in a request: `10-20`, `10-`, `10`, `-20` for the last 20, or an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// The first line, from 1, or from the end.
+    /// First line, from 1, or from the end.
     start: i64,
-    /// The last line; `None` for all that follow.
+    /// Last line; `None` for all that follow.
     end: Option<i64>,
 }
 
@@ -117,7 +117,7 @@ pub fn lines_in_name(name: &str) -> Option<(&str, Selection)> {
     let (before, last) = name.rsplit_once(':')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (file, lines) = match before.rsplit_once(':') {
-        // With a column.
+        // The last number is a column.
         Some((file, line)) if is_number(line) && is_number(last) => (file, line),
         _ => (before, last),
     };
@@ -140,14 +140,14 @@ fn number(text: &str) -> Option<(i64, &str)> {
 
 impl<'de> Deserialize<'de> for Range {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// The same as an object.
+        /// Range of lines as an object.
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Lines {
-            /// The first line.
+            /// First line.
             #[serde(alias = "start", alias = "startLine")]
             start_line: i64,
-            /// The last line.
+            /// Last line.
             #[serde(alias = "end", alias = "endLine")]
             end_line: Option<i64>,
         }
@@ -177,27 +177,26 @@ impl JsonSchema for Range {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // What an object holds is not advertised: a text says the same in fewer words.
+        // The schema does not show the fields of an object: a string says the same in fewer words.
         json_schema!({ "type": ["string", "integer", "object"], "additionalProperties": {} })
     }
 }
 
-/// What of a file is wanted.
+/// Requested part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// Some lines.
+    /// One range of lines.
     Lines(Span),
     /// Several ranges.
     Ranges(Vec<Span>),
-    /// The block round a line, of so many lines at most.
+    /// Block around a line, with this maximum number of lines.
     Around(u64, u64),
-    /// Cells of a notebook: one, from 1, or all of them; and the bytes to leave out of the first
-    /// one's source.
+    /// Cells of a notebook: one, from 1, or all of them; and the bytes to skip in the first cell's source.
     Cells(Option<usize>, usize),
 }
 
 impl Request {
-    /// Returns what of the file is wanted.
+    /// Returns the requested part of the file.
     ///
     /// # Errors
     /// Returns `invalid_request` if fields contradict each other.
@@ -233,7 +232,7 @@ impl Request {
         Ok(Selection::Lines(Span { start, end: self.end_line, lines_max, clips_first }))
     }
 
-    /// Puts the first and the last line of `view_range` into the fields of their own.
+    /// Moves the first and last line of `view_range` into their own fields.
     ///
     /// # Errors
     /// Returns `invalid_request` if it is not a pair, or those fields are given too.
@@ -252,11 +251,11 @@ impl Request {
         Ok(())
     }
 
-    /// Refuses fields that contradict each other.
+    /// Rejects fields that contradict each other.
     fn check_lines(&self) -> Result<(), Error> {
         let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
         let to = self.end_line.is_some();
-        // 0 is where a read begins and how many lines it has without these fields.
+        // 0 is the default of both fields: the start of the file, and no limit.
         let (offset, limit) =
             (self.offset.filter(|offset| *offset != 0), self.limit.filter(|limit| *limit != 0));
         if offset.is_some() && self.start_line.is_some() {
@@ -309,13 +308,13 @@ impl Request {
     }
 }
 
-/// How often a file that changes meanwhile is read anew.
+/// Largest number of passes over a file that changes during a read.
 const PASSES_MAX: usize = 8;
-/// Bytes between two reports of how far a read is.
+/// Bytes between two progress reports.
 const REPORT_BYTES: u64 = 128 << 20;
-/// Most bytes read at once,
+/// Largest number of bytes per read.
 const PIECE_BYTES: usize = 256 << 10;
-/// and fewest, of a file that is said to be smaller.
+/// Smallest number of bytes per read, for small files.
 const PIECE_BYTES_MIN: usize = 4 << 10;
 
 /// Returns the first bytes of a file, which stays at its start.
@@ -332,22 +331,22 @@ pub fn first_bytes(file: &File) -> std::io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// What one pass over a file found.
+/// Result of one pass over a file.
 pub struct Pass {
-    /// SHA-256 of its bytes.
+    /// SHA-256 of the file.
     pub sha256: Sha256,
-    /// Their number.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// The lines wanted.
+    /// Requested lines.
     pub sliced: Sliced,
-    /// Which these are.
+    /// Bounds of these lines.
     pub wanted: Vec<SliceBounds>,
 }
 
-/// Reads a whole file: its SHA-256, and the lines wanted, both of the same bytes.
+/// Reads a whole file: its SHA-256, and the requested lines of the same bytes.
 ///
-/// One pass is enough unless lines count from the end or end in CR alone: then the first one says
-/// how many there are, and another one is made.
+/// One pass is enough unless lines count from the end or end in CR alone: then the first pass counts the lines, and a
+/// second one follows.
 pub fn slices(
     engine: &Engine,
     file: &mut File,
@@ -380,7 +379,7 @@ pub fn slices(
         .suggest("Wait until the program that writes it has finished, then read it again."))
 }
 
-/// Reads a whole file in pieces: its SHA-256, its size, and the lines wanted.
+/// Reads a whole file in pieces: its SHA-256, its size, and the requested lines.
 pub fn one_pass(
     engine: &Engine,
     file: &mut File,
@@ -405,14 +404,14 @@ pub fn one_pass(
     Ok(Pass { sha256: hasher.finish(), size, sliced, wanted })
 }
 
-/// Hands a file on piece by piece.
+/// Passes a file on piece by piece.
 pub fn for_each_piece(
     engine: &Engine,
     file: &mut File,
     place: &ResolvedPath,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), Error> {
-    // A small file is read at once, and one that has grown since in pieces.
+    // A small file is read at once; one that has grown meanwhile, in pieces.
     let expected = place.stat().map_or(u64::MAX, fs::size_of).saturating_add(1);
     let bytes = usize::try_from(expected).unwrap_or(usize::MAX).clamp(PIECE_BYTES_MIN, PIECE_BYTES);
     let mut buffer = vec![0; bytes];

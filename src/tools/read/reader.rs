@@ -77,16 +77,16 @@ pub fn read(
     Ok(answer(engine, &place, &stat, request, selection, &pass, parts))
 }
 
-/// Room for the content of `count` ranges: what is said of each counts where they are many.
+/// Returns the room for the content of `count` ranges: with many ranges, their other fields count too.
 fn within_ranges(room: AnswerRoom, count: usize) -> AnswerRoom {
-    /// Bytes that an answer says of a range beside its content.
+    /// Bytes of a range in a response besides its content.
     const SAID_BYTES: usize = 140;
-    /// Ranges of which this does not count.
+    /// Number of ranges for which these bytes do not count.
     const FEW: usize = 5;
     room.beside(TextSize::plain(SAID_BYTES * count.saturating_sub(FEW))).or_a_byte()
 }
 
-/// Returns the answer with the parts that are shown.
+/// Returns the response with the shown parts.
 fn answer(
     engine: &mut Engine,
     place: &ResolvedPath,
@@ -141,12 +141,12 @@ fn answer(
     }
 }
 
-/// SHA-256 of lines as they are on disk, where whole lines are shown.
+/// Returns the SHA-256 of lines on disk, if whole lines are shown.
 fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
     part.is_whole().then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
 }
 
-/// Returns lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
+/// Returns lines as on disk: in the file's encoding, with the byte-order mark at the start of the file.
 fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
     let mark_bytes = match text.encoding {
         Encoding::Bytes => return lines,
@@ -162,13 +162,13 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
     bytes
 }
 
-/// Returns the warning that a file has fewer lines than were asked for.
+/// Returns the warning that a file has fewer lines than the request.
 #[must_use]
 pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
     format!("line {line} is past the end: {shown} has {}", counted(total_lines, "line"))
 }
 
-/// Says what a reader would not see in the text.
+/// Warns about invisible properties of the text.
 fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts: &[Part]) {
     let shown = place.shown();
     if text.encoding == Encoding::Bytes {
@@ -189,12 +189,12 @@ fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts:
     }
 }
 
-/// Lines that are looked at on either side of the line.
+/// Number of lines to search on each side of the line.
 const WINDOW_LINES: u64 = 1000;
-/// Bytes that are looked at on either side.
+/// Number of bytes to search on each side.
 pub const WINDOW_BYTES: usize = 512 << 10;
 
-/// Returns the lines to look at: those before the line, and those from it on.
+/// Returns the lines to search: those before the line, and those from it on.
 #[must_use]
 pub fn window(line: u64) -> [Span; 2] {
     let number = |line: u64| i64::try_from(line).unwrap_or(i64::MAX);
@@ -205,19 +205,19 @@ pub fn window(line: u64) -> [Span; 2] {
     ]
 }
 
-/// What bounds a block.
+/// Limits of a block.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Lines.
+    /// Largest number of lines.
     pub lines_max: u64,
-    /// Room for them as they are shown.
+    /// Room for the shown lines.
     pub room: AnswerRoom,
-    /// How lines are shown.
+    /// Form of the lines.
     pub form: Form,
 }
 
-/// Returns the block round `line`, as much of it as the bounds allow, the line itself above all; the others are
-/// clipped where they are very long.
+/// Returns the block around `line`, as much of it as the limits allow. The line itself has priority; the others are
+/// clipped if they are very long.
 #[must_use]
 pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
     let (lines, at) = looked_at(pass, line, bounds.room);
@@ -232,7 +232,7 @@ pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
     let (first, last) = lines::enclosing_block(&texts, at);
     let first_number = line.saturating_sub(at as u64);
     let (from, to) = grown(&lines, (first.min(at), last.max(at)), at, first_number, bounds);
-    // A block that reaches the end of what was looked at goes on in what was not.
+    // A block that reaches the end of the searched lines continues after them.
     let is_beyond = last + 1 == lines.len() && first_number + (last as u64) < pass.sliced.total_lines;
     let kept = lines.get(from..=to).unwrap_or_default();
     Part {
@@ -247,19 +247,19 @@ pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
     }
 }
 
-/// A line of the block.
+/// Line of the block.
 struct Line<'a> {
-    /// What is shown of it, with its ending.
+    /// Shown bytes, with the line ending.
     bytes: Cow<'a, [u8]>,
-    /// Where it is clipped.
+    /// Position of the clip, if any.
     clipped: Option<Clipped>,
 }
 
-/// Returns the lines that are looked at, as they are shown, and which of them is the one that counts.
+/// Returns the searched lines in their shown form, and the index of the requested one.
 fn looked_at(pass: &Pass, line: u64, room: AnswerRoom) -> (Vec<Line<'_>>, usize) {
     let style = pass.sliced.line_ending;
     let (before, from) = match pass.sliced.parts.as_slice() {
-        // Where not all before it could be looked at, the block begins with the line.
+        // If the lines before could not all be searched, the block begins with the line.
         [before, from] => (Some(before).filter(|before| !before.stopped), Some(from)),
         _ => (None, None),
     };
@@ -281,7 +281,7 @@ fn looked_at(pass: &Pass, line: u64, room: AnswerRoom) -> (Vec<Line<'_>>, usize)
 }
 
 impl<'a> Line<'a> {
-    /// Returns a line, clipped where it is a very long one; `known` says where it was clipped before.
+    /// Returns a line, clipped if it is very long; `known` is an earlier clip.
     fn of(bytes: &'a [u8], number: u64, known: Option<Clipped>, room: AnswerRoom) -> Self {
         let is_clipped = room.is_bounded() && (known.is_some() || is_very_long(bytes, room));
         if !is_clipped {
@@ -296,7 +296,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the line alone, as much of it as the bound allows; `is_cut` where it is longer than `bytes`.
+/// Returns only the line, as much of it as fits; `is_cut` is true if it is longer than `bytes`.
 fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
     let length = longest_start(bytes, line, bounds.form, bounds.room);
     let cut_at = (is_cut || length < bytes.len()).then_some(length);
@@ -312,7 +312,7 @@ fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
     }
 }
 
-/// Returns the lines round `at` within a block that the bounds allow: one below, one above, by turns.
+/// Returns the lines around `at` in a block that the limits allow: one below, one above, in turn.
 fn grown(
     lines: &[Line<'_>],
     (first, last): (usize, usize),
@@ -344,19 +344,18 @@ fn grown(
     (from, to)
 }
 
-/// Bytes that an answer says of each of several files, beside its content and its path.
+/// Bytes of each of several files in a response, besides its content and its path.
 const SAID_BYTES: usize = 320;
-/// Bytes by which refusals, which say more than files, may pass the bound.
+/// Bytes by which errors, which are longer than files, may exceed the limit.
 const OVERDRAFT_BYTES: usize = 1024;
-/// Paths in one request.
+/// Largest number of paths in one request.
 const PATHS_MAX: usize = 10_000;
 
-/// Reads several files. Together they are bound as one would be, with what is said of each: small files are
-/// shown whole, and the large ones share what is left. The last ones of a long list, of which nothing more
-/// can be said, are not read.
+/// Reads several files. They share the limit of one response, which includes their other fields: small files are shown
+/// whole, and the large ones share the rest. The last files of a long list for which there is no room are not read.
 ///
 /// # Errors
-/// What the first path met, where none could be read; `invalid_request` for too many.
+/// Returns the error of the first path if no file could be read; `invalid_request` for too many paths.
 pub fn read_several(
     engine: &mut Engine,
     paths: &[&PathBuf],
@@ -402,13 +401,13 @@ pub fn read_several(
     }
 }
 
-/// Returns bytes that an answer says of a file beside its content.
+/// Returns the bytes of a file in a response besides its content.
 #[must_use]
 pub fn said(path: &Path) -> usize {
     SAID_BYTES + path.as_os_str().len()
 }
 
-/// Returns a file that could not be read.
+/// Returns the entry for a file that could not be read.
 fn refused(path: &Path, error: &Error) -> FileOrRefusal {
     let error = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
     FileOrRefusal::Refused { path: path.display().to_string(), error }
@@ -436,22 +435,22 @@ fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error 
     }
 }
 
-/// What is left of an answer's bound.
+/// Remaining room of a response.
 struct Room {
     /// Room left for content.
     left: AnswerRoom,
-    /// Bytes that were taken beyond the bound.
+    /// Bytes used beyond the limit.
     overdrawn: usize,
-    /// Bytes of each file of which anything can be said.
+    /// Bytes of each file that fits in the response.
     sizes: Vec<usize>,
 }
 
 impl Room {
-    /// Returns all of the bound, less what is said of each file.
+    /// Returns the whole room, without the other fields of each file.
     fn new(engine: &Engine, paths: &[&PathBuf], room: AnswerRoom) -> Self {
         let (mut left, mut sizes) = (room, Vec::new());
         for (number, path) in paths.iter().enumerate() {
-            // One file may say all that it says beside a whole payload; so may the first of several.
+            // A single file may have its other fields besides a full payload; so may the first of several.
             let said = TextSize::plain(if number == 0 { 0 } else { said(path) });
             if !left.holds(said) {
                 break;
@@ -464,7 +463,7 @@ impl Room {
         Self { left, overdrawn: 0, sizes }
     }
 
-    /// Room for the content of one file.
+    /// Returns the room for the content of one file.
     fn share_of(&self, number: usize) -> AnswerRoom {
         let mut sizes = self.sizes.get(number..).unwrap_or_default().to_vec();
         sizes.sort_unstable();
@@ -476,11 +475,11 @@ impl Room {
             room -= size;
             left -= 1;
         }
-        // What small files leave over is for those that are larger than they look in an answer.
+        // Room that small files leave is for files that take more in a response than on disk.
         self.left.part(room / left.max(1)).or_a_byte()
     }
 
-    /// Takes the room of what was read.
+    /// Subtracts the size of a file that was read.
     fn take(&mut self, size: TextSize) {
         if !self.left.holds(size) {
             self.overdrawn += size.beyond(self.left);
@@ -488,7 +487,7 @@ impl Room {
         self.left = self.left.beside(size);
     }
 
-    /// Returns true if nothing more can be said.
+    /// Returns true if nothing else fits.
     fn is_full(&self) -> bool {
         self.overdrawn > OVERDRAFT_BYTES
     }

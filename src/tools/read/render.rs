@@ -1,4 +1,4 @@
-//! The response of a read: numbered lines that fit its budget, as JSON and as text.
+//! Response of a read: numbered lines that fit its limit, as JSON and as text.
 
 use rustix::fs::Stat;
 use schemars::JsonSchema;
@@ -17,17 +17,17 @@ use crate::text::lines::LineEnding;
 use crate::text::slice::{Clipped, Sliced};
 use crate::tools::Text;
 
-/// How lines are shown.
+/// Form of shown lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Form {
-    /// Each with its number and a tab before it, so that what follows the first tab is the line.
+    /// True if each line has its number and a tab first; the text after the first tab is the line.
     pub line_numbers: bool,
-    /// With blanks and look-alikes made visible.
+    /// True if blanks and look-alikes are visible.
     pub visible: bool,
 }
 
 impl Form {
-    /// Returns a line as it is shown.
+    /// Returns a line in this form.
     #[must_use]
     pub fn of(self, line: &[u8], number: u64) -> String {
         let text =
@@ -36,29 +36,29 @@ impl Form {
     }
 }
 
-/// A part of a text that is shown.
+/// Part of a text that is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its first line, from 1.
+    /// First line, from 1.
     pub first: u64,
-    /// Bytes of that line that were left out before.
+    /// Bytes skipped at the start of that line.
     pub skipped: usize,
-    /// Its lines.
+    /// Bytes of its lines.
     pub bytes: Vec<u8>,
-    /// Lines in it up to their end, clipped ones included.
+    /// Number of lines shown to their end, including clipped ones.
     pub ended_lines: u64,
-    /// Those that are clipped, in order.
+    /// Clipped lines, in order.
     pub clipped: Vec<Clipped>,
-    /// Where a cut fell inside its last line: bytes of that line before the cut.
+    /// Position of a cut in its last line, in bytes.
     pub cut_at: Option<usize>,
-    /// True if it ends because of a bound.
+    /// True if it ends because of a limit.
     pub stopped: bool,
-    /// What is shown.
+    /// Text to show.
     pub text: String,
 }
 
 impl Part {
-    /// Returns its last line, one that was cut included; one less than its first where it has none.
+    /// Returns its last line, including a cut one; one less than its first if it has none.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.first + self.ended_lines + u64::from(self.cut_at.is_some()) - 1
@@ -77,28 +77,28 @@ impl Part {
         seen
     }
 
-    /// Returns true if all of it is there, from the start of its first line on.
+    /// Returns true if it is complete from the start of its first line.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.ended_lines > 0 && self.cut_at.is_none() && self.skipped == 0 && self.clipped.is_empty()
     }
 
-    /// Returns lines to pass over to go on after it.
+    /// Returns the number of lines to skip to continue after it.
     #[must_use]
     pub fn next_offset(&self) -> u64 {
         self.first + self.ended_lines - 1
     }
 
-    /// Returns true if it begins where the file does.
+    /// Returns true if it begins at the start of the file.
     #[must_use]
     pub fn is_start(&self) -> bool {
         self.first == 1 && self.skipped == 0
     }
 
-    /// Makes the text that is shown.
+    /// Builds the text to show.
     pub fn show(&mut self, form: Form, text: &Sliced) {
         self.text = if form == Form::default() {
-            // Whole text is checked faster than the lossy conversion looks for its first fault.
+            // A check of the whole text is faster than the search of the lossy conversion for its first error.
             let lossy = |_| String::from_utf8_lossy(&self.bytes).into_owned();
             std::str::from_utf8(&self.bytes).map_or_else(lossy, str::to_owned)
         } else {
@@ -109,8 +109,7 @@ impl Part {
         };
     }
 
-    /// Cuts it to the bound, in the form in which its lines are shown; what is then used of the
-    /// bound.
+    /// Cuts it to the limit, in the form of its lines; returns the used size.
     fn fit(&mut self, form: Form, style: LineEnding, used: TextSize, room: AnswerRoom) -> TextSize {
         let (mut used, mut kept, mut kept_lines) = (used, Vec::with_capacity(self.bytes.len()), 0);
         let mut clipped = Vec::new();
@@ -129,7 +128,7 @@ impl Part {
             self.stopped = true;
             self.cut_at = None;
             ended_lines = kept_lines;
-            // A first line is shown in part, whatever it takes, so that the reader gets on.
+            // A first line is always shown in part, so that the reader makes progress.
             if used == TextSize::default() {
                 let length = longest_start(line, number, form, room);
                 kept.extend_from_slice(line.get(..length).unwrap_or_default());
@@ -142,7 +141,7 @@ impl Part {
         used
     }
 }
-/// Returns bytes of the longest start of a line, shown as `number`, that is within a bound: whole characters, at
+/// Returns the length of the longest start of a line, shown as `number`, that fits the limit: whole characters, at
 /// least one.
 #[must_use]
 pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> usize {
@@ -160,16 +159,16 @@ pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> 
         }
     }
     let is_inside = |at: &usize| line.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
-    // Not inside a character, where there is one.
+    // Do not cut inside a character.
     let end = (within.saturating_sub(3)..=within).rev().find(|at| !is_inside(at));
     end.unwrap_or(within).max(prefix_within(line, 1, 1))
 }
 
-/// Returns the parts that were found, together within the bound; none after the first that is cut.
+/// Returns the parts that were found, within one limit; none after the first that is cut.
 #[must_use]
 pub fn parts(pass: &Pass, form: Form, room: AnswerRoom) -> Vec<Part> {
     let (mut shown, mut used) = (Vec::new(), TextSize::default());
-    // What one pass cut is within the bound, as long as it is shown as it is.
+    // A single pass already cut its lines to the limit, if they are shown unchanged.
     let is_within = pass.wanted.len() <= 1 && form == Form::default();
     for (slice, wanted) in pass.sliced.parts.iter().zip(&pass.wanted) {
         let mut part = Part {
@@ -200,18 +199,18 @@ pub fn lines_of(bytes: &[u8], style: LineEnding) -> impl Iterator<Item = &[u8]> 
     bytes.split_inclusive(move |&byte| byte == terminator)
 }
 
-/// What was read.
+/// Result of a read.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(extend("type" = "object"))]
 pub enum Response {
-    /// Of one file.
+    /// One file.
     One(Box<FileRead>),
-    /// Of several, in the order asked for.
+    /// Several files, in the order of the request.
     Several {
-        /// One response a file.
+        /// One response per file
         files: Vec<FileOrRefusal>,
-        /// How many paths at the end of the list were not read, because the response is full.
+        /// Number of paths at the end of the list that were not read because the response is full
         #[serde(skip_serializing_if = "is_zero")]
         not_read: usize,
         /// Kind of the first error.
@@ -220,7 +219,7 @@ pub enum Response {
     },
 }
 
-/// Returns true if there is none.
+/// Returns true for zero.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 const fn is_zero(count: &usize) -> bool {
     *count == 0
@@ -230,35 +229,35 @@ const fn is_zero(count: &usize) -> bool {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FileOrRefusal {
-    /// It was read.
+    /// File that was read.
     Read(Box<FileRead>),
-    /// It was not.
+    /// File that was not read.
     Refused {
-        /// The path as it was given.
+        /// Path as given
         path: String,
-        /// Why.
+        /// Error for this file
         error: serde_json::Value,
     },
 }
 
-/// What was read of a file.
+/// Content of one file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileRead {
-    /// The file
+    /// Path of the file
     pub path: String,
-    /// The lines, with the file's own line endings
+    /// Lines with the file's own line endings
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The lines of each range asked for
+    /// Lines of each requested range
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<RangeRead>,
-    /// False where whitespace is shown by marks, so that the text is not the file's own
+    /// False if whitespace is shown by marks, so that the text is not the file's own
     #[serde(skip_serializing_if = "Option::is_none")]
     pub literal: Option<bool>,
-    /// What was shown of a notebook
+    /// Cells of a notebook
     #[serde(flatten)]
     pub notebook: Option<NotebookRead>,
-    /// True where the file still has the sha256 asked about; then there is no content
+    /// True if the file still has the given sha256; then there is no content
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
     /// MIME type of a file that is not text
@@ -270,19 +269,19 @@ pub struct FileRead {
     /// Height of an image in pixels
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<usize>,
-    /// All bytes of a file that is not text; those of an image are in a block of their own over MCP
+    /// All bytes of a file that is not text; images are separate blocks over MCP
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     /// SHA-256 of all bytes on disk
     pub sha256: Sha256,
-    /// Bytes on disk
+    /// Size on disk in bytes
     pub size: u64,
-    /// What the text is like; absent for a file that is not text
+    /// Properties of the text; absent for a file that is not text
     #[serde(flatten)]
     pub text: Option<TextRead>,
     /// Permission bits, octal
     pub mode: String,
-    /// The lines as they are on disk, for `--text`.
+    /// Lines as on disk, for `--text`.
     #[serde(skip)]
     #[schemars(skip)]
     pub raw: Vec<u8>,
@@ -291,92 +290,91 @@ pub struct FileRead {
 /// One of several ranges of lines.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RangeRead {
-    /// Its first line, from 1
+    /// First line, from 1
     pub start_line: u64,
-    /// Its last line; one less than `start_line` where there is none
+    /// Last line; one less than `start_line` if the range is empty
     pub end_line: u64,
-    /// Its lines
+    /// Text of the lines
     pub content: String,
-    /// SHA-256 of their bytes on disk, which edit takes as `range_sha256`
+    /// SHA-256 of the lines on disk, for `range_sha256` of edit
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range_sha256: Option<Sha256>,
 }
 
-/// What the text of a file is like, and which part of it this is.
+/// Properties of the text of a file, and the position of this part.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TextRead {
     /// Lines in the file
     pub total_lines: u64,
     /// First line shown, from 1
     pub start_line: u64,
-    /// Last line shown; one less than `start_line` where there is none
+    /// Last line shown; one less than `start_line` if no line is shown
     pub end_line: u64,
-    /// Whether something was left out that was asked for, or lines after these
+    /// True if requested lines are missing, or the file has later lines
     pub truncated: bool,
-    /// Where to continue: after these lines; where nothing follows, in the first that was clipped
+    /// Offset at which to continue: after these lines, or at the first clipped line if nothing follows
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// The column to continue at, where a line was cut
+    /// Column at which to continue, if a line was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
-    /// Lines too long to be shown whole, which were clipped: the rest of one is read with its
-    /// number as `start_line` and its `next_column` as `column`
+    /// Lines too long to be shown whole, which were clipped: read the rest of one with its number as `start_line` and
+    /// its `next_column` as `column`
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clipped: Vec<ClippedLine>,
-    /// SHA-256 of the bytes of these lines on disk, where lines were asked for: edit takes it as
-    /// `range_sha256`
+    /// SHA-256 of these lines on disk, if lines were requested: for `range_sha256` of edit
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range_sha256: Option<Sha256>,
     /// utf-8, utf-16le, utf-16be, or bytes, which are shown lossily
     pub encoding: Encoding,
-    /// How the lines end
+    /// Line ending of the file
     pub line_ending: LineEnding,
-    /// Whether the file begins with a byte-order mark, which is not in the content
+    /// True if the file begins with a byte-order mark, which is not in the content
     pub bom: bool,
 }
 
-/// A line of which only the start is shown.
+/// Line of which only the start is shown.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ClippedLine {
-    /// Its number, from 1
+    /// Line number, from 1
     pub line: u64,
-    /// The column after what is shown of it
+    /// Column after the shown part
     pub next_column: usize,
-    /// Bytes in it
+    /// Length in bytes
     pub bytes: u64,
 }
 
 /// One cell of a notebook.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct NotebookCell {
-    /// Its number, from 1
+    /// Number of the cell, from 1
     pub cell: usize,
-    /// Its id, where the notebook gives it one
+    /// ID of the cell, if any
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// code, markdown or raw
     pub r#type: String,
-    /// Its source
+    /// Source of the cell
     pub source: String,
-    /// The number of its last execution
+    /// Number of its last execution
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_count: Option<u64>,
-    /// What it put out, in short: text from its start, of anything else its type and size
+    /// Outputs in short form: the start of a text, or else type and size
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
 }
 
-/// The cells of a notebook that are shown.
+/// Cells of a notebook that are shown.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct NotebookRead {
-    /// The cells of a notebook that were asked for
+    /// Requested cells of a notebook
     pub cells: Vec<NotebookCell>,
-    /// How many there are in the notebook
+    /// Number of cells in the notebook
     pub total_cells: usize,
-    /// The cell to continue at, where not all are here
+    /// Cell at which to continue, if not all are here
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cell: Option<usize>,
-    /// The byte of that cell's source to continue at, as `column`, where a part of it is here
+    /// Byte of that cell's source at which to continue, for `column`, if the cell was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
 }
@@ -404,7 +402,7 @@ impl Response {
 }
 
 impl FileRead {
-    /// Returns the answer for a file of which nothing is shown yet.
+    /// Returns the response for a file of which nothing is shown yet.
     #[must_use]
     pub fn new(place: &ResolvedPath, sha256: Sha256, size: u64, stat: &Stat) -> Self {
         Self {
@@ -426,7 +424,7 @@ impl FileRead {
         }
     }
 
-    /// Returns bytes of the file in the answer.
+    /// Returns the number of bytes of the file in the response.
     #[must_use]
     pub fn payload_size(&self) -> TextSize {
         let cells = if self.notebook.is_some() { self.raw.as_slice() } else { &[] };
@@ -437,7 +435,7 @@ impl FileRead {
 }
 
 impl TextRead {
-    /// Returns which parts of a text are shown.
+    /// Returns the description of the shown parts of a text.
     pub fn new(text: &Sliced, parts: &[Part], ends_where_asked: bool) -> Self {
         // A range past the end has no last line.
         let last = parts.iter().rfind(|part| part.last() >= part.first).or(parts.last());
@@ -471,7 +469,7 @@ impl TextRead {
     }
 }
 
-/// The bytes of one file, and where to go on.
+/// Adds the bytes of one file, and a note on how to continue.
 pub fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
     text.out.extend_from_slice(&read.raw);
     if read.unchanged {
@@ -501,7 +499,7 @@ pub fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
     }
 }
 
-/// Which lines were clipped, and where to go on after them.
+/// Adds notes on clipped lines, and on how to continue after them.
 pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
     for ClippedLine { line, next_column, bytes } in &part.clipped {
         let shown = next_column - 1;
@@ -528,7 +526,7 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
     }
 }
 
-/// One of several files under its name.
+/// Adds one of several files under its name.
 pub fn several_as_text(item: &FileOrRefusal, text: &mut Text) {
     match item {
         FileOrRefusal::Read(read) => {
