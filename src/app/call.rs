@@ -103,7 +103,7 @@ impl Call {
     }
 }
 
-/// Asks the person about a change that the text describes; an error means no.
+/// Function that asks the person about a change, which the text describes; an error means no.
 pub type Ask = dyn Fn(&str) -> Result<(), Error> + Send + Sync;
 
 /// Bytes of a description that the person sees.
@@ -115,7 +115,7 @@ const TRIAL_BYTES_MAX: usize = 4 << 20;
 
 /// Change that a person may be asked about.
 pub struct Proposal<'a> {
-    /// Opens the workspace.
+    /// Function that opens the workspace.
     pub open: &'a dyn Fn() -> Result<Workspace, Error>,
     /// Tool of the change.
     pub tool: &'static ToolEntry,

@@ -157,7 +157,7 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
 
 /// One line of a batch.
 struct Line {
-    /// The caller's ID for the line, if it can be found: the response has it even if the rest of the line is invalid.
+    /// Caller's ID for the line, if it can be found: the response has it even if the rest of the line is invalid.
     id: Option<Value>,
     /// Name and request of the tool.
     call: Result<(String, Value), Error>,

@@ -13,7 +13,7 @@ use super::tool::{Dialect, Failure, ToolOutput, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Image, append, edit, grep, insert, ls, read, write};
 
-/// The dialect.
+/// Dialect `q`.
 pub const Q: Dialect = Dialect {
     name: "q",
     is_model_family: true,

@@ -14,7 +14,7 @@ use super::tool::{Dialect, Failure, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{edit, insert, ls, read, undo, write};
 
-/// The dialect.
+/// Dialect `anthropic-editor`.
 pub const EDITOR: Dialect = Dialect {
     name: "anthropic-editor",
     is_model_family: true,

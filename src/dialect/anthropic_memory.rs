@@ -12,7 +12,7 @@ use super::tool::{Dialect, Failure, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{delete, edit, insert, ls, r#move, read, write};
 
-/// The dialect.
+/// Dialect `anthropic-memory`.
 pub const MEMORY: Dialect = Dialect {
     name: "anthropic-memory",
     is_model_family: true,

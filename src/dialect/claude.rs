@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::tools::{edit, glob, grep, read, write};
 
-/// The dialect.
+/// Dialect `claude`.
 pub const CLAUDE: Dialect = Dialect {
     name: "claude",
     is_model_family: true,

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 use crate::tools::{Image, Tool, ToolEntry, entry_of, log, ls, read};
 
-/// Opens the workspace of a call.
+/// Function that opens the workspace of a call.
 pub type Opener<'a> = &'a dyn Fn() -> Result<Workspace, Error>;
 
 /// Largest file that is read outside a native call, in bytes.
@@ -46,7 +46,7 @@ pub struct Facts {
 
 /// Client that makes native calls for one foreign call.
 pub struct LbxClient<'a> {
-    /// Opens the workspace, once for each native call.
+    /// Function that opens the workspace, once for each native call.
     open: Opener<'a>,
     /// Session and other options of the call.
     options: &'a Options,
@@ -60,7 +60,7 @@ pub struct LbxClient<'a> {
     called: Vec<&'static ToolEntry>,
     /// Images of the native calls so far.
     images: Vec<Image>,
-    /// Asks a person before each change.
+    /// Function that asks a person before each change.
     ask: Option<&'a Ask>,
 }
 

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::tools::{grep, ls, read};
 
-/// The dialect.
+/// Dialect `codex`.
 pub const CODEX: Dialect = Dialect {
     name: "codex",
     is_model_family: true,

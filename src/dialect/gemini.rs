@@ -20,7 +20,7 @@ use crate::search::globs;
 use crate::text::escaped;
 use crate::tools::{edit, glob, grep, ls, read, write};
 
-/// The dialect.
+/// Dialect `gemini`.
 pub const GEMINI: Dialect = Dialect {
     name: "gemini",
     is_model_family: true,

@@ -17,7 +17,7 @@ use crate::search::globs;
 use crate::text::escaped;
 use crate::tools::{edit, glob, grep, ls, read, write};
 
-/// The dialect.
+/// Dialect `opencode`.
 pub const OPENCODE: Dialect = Dialect {
     name: "opencode",
     is_model_family: true,

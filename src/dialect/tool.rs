@@ -20,7 +20,7 @@ pub struct Dialect {
     pub tools: &'static [DialectTool],
     /// Native tools that errors and warnings name, each with the family's tool.
     pub(super) names: &'static [Pair],
-    /// Returns the text of an error, as the family's own tool writes it.
+    /// Function that returns the text of an error, as the family's own tool writes it.
     pub(super) error_text: fn(&Failure<'_>) -> String,
     /// Differences from the family's own tools, one sentence each.
     pub differences: &'static [&'static str],
@@ -216,7 +216,7 @@ pub struct DialectTool {
     pub(super) about: Option<&'static str>,
     /// JSON Schema of the request.
     pub(super) request_schema: fn() -> Value,
-    /// Runs a request.
+    /// Function that runs a request.
     pub(super) run: Run,
 }
 
@@ -390,7 +390,7 @@ impl Names {
 
 /// Text in the names of the family.
 struct Renamed {
-    /// The text.
+    /// Text after the change of names.
     text: String,
     /// True if the family has every name in the text.
     is_known: bool,

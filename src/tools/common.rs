@@ -396,7 +396,7 @@ pub fn bytes_at(workspace: &Workspace, place: &ResolvedPath) -> Option<Vec<u8>> 
 
 /// Change of one file by a tool, in progress.
 pub(super) struct FileChange<'e, 'r> {
-    /// The underlying change.
+    /// Underlying change.
     pub change: Change<'e>,
     /// Name of the tool.
     tool: &'static str,

@@ -51,11 +51,11 @@ use crate::text::escaped;
 /// Effect of a tool on the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It only reads.
+    /// Reads only.
     Reads,
-    /// It adds, and overwrites nothing.
+    /// Adds, and overwrites nothing.
     Adds,
-    /// It changes files; the old bytes are kept.
+    /// Changes files; the old bytes are kept.
     Writes,
 }
 
@@ -453,9 +453,9 @@ pub struct ToolEntry {
     pub request_schema: fn() -> Value,
     /// Schema of the response data.
     pub response_schema: fn() -> Value,
-    /// Runs a request given by flags.
+    /// Function that runs a request given by flags.
     pub run_flags: fn(&mut Engine, &mut ArgMatches) -> Answered,
-    /// Runs a request given as JSON.
+    /// Function that runs a request given as JSON.
     pub run_json: fn(&mut Engine, Value) -> Answered,
 }
 

@@ -89,11 +89,11 @@ const fn yes() -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Matched {
-    /// It existed.
+    /// Existing section.
     Exact,
-    /// It was missing, and was added.
+    /// New section: it was missing.
     Created,
-    /// It has this text already; nothing was changed.
+    /// Section that has this text already; nothing was changed.
     AlreadyApplied,
 }
 
@@ -137,7 +137,8 @@ impl Tool for Section {
         request.check()?;
         let (expected, options) = (request.expected_sha256, &request.options);
         let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
-        // Any other repeat finds its result in the file: only an addition, or a request with old bytes, needs the history.
+        // Any other repeat finds its result in the file: only an addition, or a request with old bytes, needs the
+        // history.
         let is_repeated =
             (request.append || expected.is_some()) && file.is_repeated(request.what(), LONG_AGO)?;
         let current = if request.create { file.look()? } else { file.look_at_existing()? };

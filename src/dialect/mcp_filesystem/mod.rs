@@ -8,7 +8,7 @@ mod tools;
 use super::tool::{Dialect, Failure, tool};
 use crate::error::ErrorKind;
 
-/// The dialect.
+/// Dialect `mcp-filesystem`.
 pub const FILESYSTEM: Dialect = Dialect {
     name: "mcp-filesystem",
     is_model_family: false,

@@ -154,7 +154,7 @@ fn policy(engine: &Engine) -> Vec<Finding> {
     found
 }
 
-/// Returns the owner of the state.
+/// Returns the folder of the state and the source of its ID.
 fn identity(engine: &Engine) -> Result<Option<Finding>, Error> {
     let Some((origin, id)) = State::source(&engine.workspace)? else { return Ok(None) };
     let folder = id.map_or_else(|| "none yet".to_owned(), |id| format!("{STATE_FOLDER}/{id}"));
@@ -218,7 +218,7 @@ fn lock(state: &State) -> Result<Option<Finding>, Error> {
     )))
 }
 
-/// Returns facts about the caller's session.
+/// Returns the state of the caller's session.
 fn session(engine: &mut Engine, state: &State, fix: bool) -> Result<Finding, Error> {
     let id = engine.session().clone();
     let (known, warning) = session::look_at(state, &id)?;

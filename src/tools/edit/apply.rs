@@ -222,7 +222,7 @@ fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) 
     ranges.iter().map(move_one).collect()
 }
 
-/// Returns the lines that the caller must have read for these edits: the first place of each.
+/// Returns the lines that a caller must read for these edits: they cover the first place of each.
 pub fn lines_needed(body: &[u8], steps: &[EditStep]) -> Option<(u64, u64)> {
     let mut ranges = Vec::new();
     for step in steps {

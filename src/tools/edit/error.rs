@@ -41,23 +41,23 @@ pub struct Miss<'a> {
 /// Reason why an edit fails.
 #[derive(Debug)]
 pub enum Why<'a> {
-    /// The old text does not identify a place within these bytes.
+    /// Old text that does not identify a place within these bytes.
     Text(&'a TextToReplace, Missed, Range<usize>),
-    /// The sketch is ambiguous or invalid.
+    /// Ambiguous or invalid sketch.
     Sketch(Refusal),
-    /// The line in this field is past the end of the text.
+    /// Line in this field, which is past the end of the text.
     PastEnd(&'static str, u64),
-    /// The first lines overlap with the lines of another edit, the second ones.
+    /// Lines of the edit, and the lines of another edit that they overlap.
     Overlap(LineSpan, LineSpan),
-    /// The lines, which are these bytes, changed since they were read.
+    /// Lines, as a byte range, that changed since they were read.
     OtherLines(Range<usize>, Shas),
-    /// An earlier edit has changed its lines.
+    /// Lines that an earlier edit has changed.
     Touched,
-    /// The edit replaces this many places, more than can be kept.
+    /// Number of places to replace, which is more than can be kept.
     TooManyPlaces(usize),
-    /// Time ran out after the first number of edits; the second is the total.
+    /// Number of edits applied before the time ran out, and the total.
     OutOfTime(usize, usize),
-    /// The new text cannot be built.
+    /// Failure to build the new text.
     Fault(Fault),
 }
 
@@ -246,7 +246,7 @@ impl Text<'_> {
         error.suggest(hints.join(" "))
     }
 
-    /// Returns the sentence about the most similar lines; they are quoted only as lossy text if `is_lossy`.
+    /// Returns a sentence about the most similar lines. Advises copying them, unless they are shown lossily.
     fn nearest_lines(&self, near: &Nearest, is_lossy: bool) -> String {
         let (first, last) = (near.start_line, near.end_line);
         let lines = if first == last {

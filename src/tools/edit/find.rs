@@ -29,7 +29,7 @@ pub enum Missed {
     TooMany(Option<Tier>, Tally),
     /// Fewer matches than the requested number.
     TooFew(Tally),
-    /// The new text does not fit the only place that a tier finds.
+    /// Only place that a tier finds, which the new text does not fit.
     Unfit(Tier, Range<usize>, Unfit),
 }
 
@@ -167,8 +167,8 @@ pub fn new_text(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> V
     places_of_new(body, wanted, within, None)
 }
 
-/// Returns the places of the new text; `old` is the tier that found the old text. A new text that differs more from the
-/// file is not counted as present.
+/// Returns the places of the new text; `old` is the tier that found the old text. The new text must match by that tier
+/// or a more exact one.
 fn places_of_new(
     body: &[u8],
     wanted: &TextToReplace,
@@ -251,7 +251,7 @@ pub struct Edited<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Matched {
-    /// The new text is there already; nothing was changed.
+    /// New text is there already; nothing was changed.
     AlreadyApplied,
     /// Byte for byte, except line endings.
     Exact,

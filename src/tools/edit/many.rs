@@ -197,7 +197,7 @@ impl<'a> List<'a> {
         if places.is_empty() || (is_lines && (self.is_touched(&scope) || scope.is_empty())) {
             return self.must_apply(step, &scope, bytes_max).map(|()| None);
         }
-        // The new text of a line may get its own line ending: then it is not a text that is kept.
+        // The new text of a line may get its own line ending; then `texts` does not have it.
         let Some((_, kept)) = self.texts.get(index) else { return Ok(None) };
         if places.len() > REPLACED_MAX || new.is_some_and(|new| new != kept.as_bytes()) {
             return Ok(None);

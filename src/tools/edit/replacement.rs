@@ -35,8 +35,8 @@ pub enum Replacement {
 pub struct Text<'b> {
     /// Current text.
     pub body: &'b [u8],
-    /// Returns the line ending before all edits, if it was uniform: new lines get it if the text has none left. It is a
-    /// function, because a large file needs a whole pass for it.
+    /// Line ending before all edits, if it was uniform: new lines get it if the text has none left. It is a function,
+    /// because a large file needs a whole pass for it.
     pub usual: &'b dyn Fn() -> LineEnding,
 }
 

@@ -25,14 +25,14 @@ pub struct EditStep {
 /// Kind of edit.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// Replaces a text.
+    /// Replacement of a text.
     Text(TextToReplace),
-    /// Replaces its lines.
+    /// Replacement of its lines.
     Lines {
         /// New lines.
         new: String,
     },
-    /// Converts lines to the form of a sketch.
+    /// Conversion of lines to the form of a sketch.
     Sketch {
         /// Text of the sketch.
         sketch: String,
@@ -46,7 +46,7 @@ pub struct TextToReplace {
     pub old: String,
     /// New text.
     pub new: String,
-    /// True to match whole words only.
+    /// True if only whole words match.
     pub word: bool,
     /// Selected matches.
     pub count: Count,
@@ -170,13 +170,13 @@ pub enum Match {
 /// Selection among several matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// The only match.
+    /// Only match.
     One,
     /// All matches.
     All,
-    /// All matches; this must be their number.
+    /// All matches, which must have this number.
     Exactly(usize),
-    /// The match with this number, from 1.
+    /// Match with this number, from 1.
     Nth(usize),
 }
 

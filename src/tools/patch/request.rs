@@ -265,7 +265,7 @@ fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
     }
 }
 
-/// Returns a path in the form of another system with forward slashes; empty if it already has the local form.
+/// Returns advice to write a path with slashes; empty if it has no backslashes.
 fn with_slashes(path: &str) -> String {
     if !path.contains('\\') {
         return String::new();
