@@ -100,7 +100,7 @@ struct Operation {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["summary"]))]
 struct FsReadRequest {
-    /// Read operations
+    /// Operations
     operations: Vec<Operation>,
 }
 
@@ -211,7 +211,7 @@ enum Command {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FsWriteRequest {
-    /// Operation to run
+    /// Operation
     command: Command,
     /// The file
     path: String,

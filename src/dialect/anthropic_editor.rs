@@ -92,7 +92,7 @@ enum Command {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EditorRequest<C> {
-    /// Operation to run
+    /// Operation
     command: C,
     /// The file or directory
     path: String,

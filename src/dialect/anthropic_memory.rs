@@ -105,7 +105,7 @@ enum Command {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct MemoryRequest {
-    /// Operation to run
+    /// Operation
     command: Command,
     /// The file or directory, beginning with /memories
     path: Option<String>,

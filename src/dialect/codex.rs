@@ -73,7 +73,7 @@ fn apply_patch(lbx: &mut LbxClient<'_>, request: ApplyPatchRequest) -> Result<To
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ReadMode {
-    /// Consecutive lines
+    /// Lines in a row
     #[default]
     Slice,
     /// The block around a line, by indentation
@@ -85,10 +85,10 @@ enum ReadMode {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["max_levels", "include_siblings", "include_header"]))]
 struct Indentation {
-    /// The line in the block to show, from 1
+    /// A line of the block, from 1
     #[schemars(extend("x-not-zero" = true))]
     anchor_line: Option<u64>,
-    /// Maximum number of lines to show
+    /// Maximum lines to show
     #[schemars(extend("x-not-zero" = true))]
     max_lines: Option<u64>,
 }
@@ -102,10 +102,10 @@ struct ReadFileRequest {
     /// The line number to start reading from, from 1
     #[schemars(extend("x-not-zero" = true))]
     offset: Option<u64>,
-    /// Maximum number of lines to return
+    /// Maximum lines to return
     #[schemars(extend("x-not-zero" = true))]
     limit: Option<u64>,
-    /// "slice" for consecutive lines, "indentation" for the block around a line
+    /// "slice" for lines in a row, "indentation" for the block around a line
     mode: Option<ReadMode>,
     /// The block, for "indentation"
     indentation: Option<Indentation>,
@@ -150,9 +150,9 @@ struct ListDirRequest {
     dir_path: String,
     /// The entry to start from, from 1
     offset: Option<u64>,
-    /// Maximum number of entries to return
+    /// Maximum entries to return
     limit: Option<u64>,
-    /// Number of levels to list
+    /// Levels to list
     depth: Option<u64>,
 }
 
@@ -193,7 +193,7 @@ struct GrepFilesRequest {
     include: Option<String>,
     /// Directory or file to search; the current directory if omitted
     path: Option<String>,
-    /// Maximum number of paths to return
+    /// Maximum paths to return
     limit: Option<u64>,
 }
 

@@ -168,7 +168,7 @@ fn part_shown(shown: &LinesShown) -> Option<String> {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["respect_gemini_ignore"]))]
 struct Filtering {
-    /// Skip files that .gitignore names
+    /// Skip files in .gitignore
     respect_git_ignore: Option<bool>,
 }
 
@@ -354,9 +354,9 @@ struct GrepSearchRequest {
     before: Option<u64>,
     /// Search ignored files too
     no_ignore: Option<bool>,
-    /// Maximum number of matches per file
+    /// Maximum matches per file
     max_matches_per_file: Option<u64>,
-    /// Maximum number of matches in total
+    /// Maximum matches
     total_max_matches: Option<u64>,
 }
 
@@ -426,7 +426,7 @@ struct GlobRequest {
     dir_path: Option<String>,
     /// Match case
     case_sensitive: Option<bool>,
-    /// Skip files that .gitignore names
+    /// Skip files in .gitignore
     respect_git_ignore: Option<bool>,
 }
 

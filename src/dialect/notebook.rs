@@ -69,7 +69,7 @@ enum EditMode {
     /// Replace its source
     #[default]
     Replace,
-    /// Insert a new cell after it
+    /// Insert a cell after it
     Insert,
     /// Remove it
     Delete,

@@ -111,7 +111,7 @@ pub struct BashRequest {
     command: String,
     /// Time limit in milliseconds, at most 600000
     timeout: Option<u64>,
-    /// Purpose of the command, in a few words
+    /// Purpose, in a few words
     description: Option<String>,
     /// Start the command and return at once; `BashOutput` shows its output
     #[serde(default)]
@@ -231,7 +231,7 @@ pub struct ShellRequest<Command> {
     #[serde(alias = "timeout")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     timeout_ms: Option<u64>,
-    /// Purpose of the command
+    /// Purpose
     #[schemars(extend("x-hidden" = true))]
     justification: Option<String>,
 }
@@ -324,7 +324,7 @@ fn exec_command(lbx: &mut LbxClient<'_>, request: ExecCommandRequest) -> Result<
 pub struct RunShellCommandRequest {
     /// The command to run
     command: String,
-    /// Purpose of the command, for the user
+    /// Purpose, for the user
     description: Option<String>,
     /// The folder to run it in
     #[schemars(extend("x-aliases" = ["directory"]))]
@@ -368,7 +368,7 @@ pub struct OpenCodeBashRequest {
     timeout: Option<u64>,
     /// The folder to run it in
     workdir: Option<String>,
-    /// Purpose of the command, in 5 to 10 words
+    /// Purpose, in 5 to 10 words
     description: Option<String>,
 }
 
@@ -400,7 +400,7 @@ fn bash_of_opencode(lbx: &mut LbxClient<'_>, request: OpenCodeBashRequest) -> Re
 pub struct ExecuteBashRequest {
     /// The command to run
     command: String,
-    /// Purpose of the command
+    /// Purpose
     summary: Option<String>,
 }
 

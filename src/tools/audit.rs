@@ -61,7 +61,7 @@ pub struct Response {
     pub total: usize,
     /// True if there are more records
     pub truncated: bool,
-    /// Offset at which to continue
+    /// Next offset
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     /// True if the chain is intact; absent unless asked for
@@ -211,7 +211,7 @@ fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response
 /// Outcome of a successful call.
 const OK: &str = "ok";
 
-/// Show how often each tool was called or refused, how much it returned, how long it took, and by whom
+/// Show the calls, refusals, output size, time and sessions of each tool
 ///
 /// Counts the calls in a workspace that has a state, which begins with the first read or change. Counts all sessions,
 /// unless one is named.
@@ -228,7 +228,7 @@ pub struct StatsResponse {
     pub by_tool: BTreeMap<String, Sum>,
     /// Sums by session
     pub by_session: BTreeMap<String, Sum>,
-    /// Number of refusals of each kind
+    /// Refusals by kind
     pub refusals: BTreeMap<String, u64>,
 }
 

@@ -53,13 +53,13 @@ pub struct Request {
 /// Origin of the lines.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Path of the file
+    /// Path
     pub path: String,
-    /// Number of lines in the file
+    /// Lines in the file
     pub total_lines: usize,
     /// Lines in order; consecutive lines from one call are one range
     pub ranges: Vec<Range>,
-    /// True if there are more ranges
+    /// True if the list is cut
     pub truncated: bool,
     /// `start_line` at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,16 +82,16 @@ pub struct Range {
     /// Session that made the change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Tool that made the change
+    /// Tool
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Number of the change in the session
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// Time, as RFC 3339; for the developer's lines, of the first snapshot with them
+    /// Time, as RFC 3339; for the developer's lines, of the first snapshot
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// Snapshot of the change
+    /// Snapshot
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     /// Reason for the change

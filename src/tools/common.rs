@@ -40,7 +40,7 @@ pub struct ListEnd {
     /// True if the list was cut; `max_bytes: 0` lists all
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Total number of entries, if the list was cut
+    /// Number of entries, if the list was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<usize>,
 }

@@ -27,7 +27,7 @@ pub struct Request {
     #[arg(value_name = "KEY")]
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Also show the purpose, the values and the variable of each setting
+    /// Also show the purpose, values and variable of each setting
     #[arg(long)]
     #[serde(default)]
     pub explain: bool,
@@ -40,7 +40,7 @@ pub struct Request {
 /// Policy of the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Files that may have a policy, lowest priority first
+    /// Possible policy files, lowest priority first
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<File>,
     /// All settings
@@ -62,7 +62,7 @@ pub struct StateShown {
     /// User's file with the ID
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Folder of the state; absent before the first change, if the ID does not exist yet
+    /// Folder of the state; absent before the first change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
 }
@@ -91,18 +91,18 @@ impl StateShown {
 /// File that may have a part of the policy.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct File {
-    /// `user`, `workspace`, or `outer` for a workspace that contains this one
+    /// `user`, `workspace`, or `outer` for a workspace around this one
     pub from: &'static str,
-    /// Path of the file
+    /// Path
     pub path: String,
-    /// True if the file exists
+    /// True if it exists
     pub exists: bool,
 }
 
 /// One setting.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Shown {
-    /// Name of the setting
+    /// Name
     pub key: &'static str,
     /// Value in force
     pub value: Json,
@@ -121,16 +121,16 @@ pub struct Shown {
     /// Default value
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Json>,
-    /// Accepted values
+    /// Values
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takes: Option<String>,
     /// Environment variable that sets it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// Changes that a workspace's own file may make
+    /// Changes a workspace's own file may make
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Purpose of the setting
+    /// Purpose
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<&'static str>,
 }
@@ -138,7 +138,7 @@ pub struct Shown {
 /// Part of a list, or a value that is not in force.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Part {
-    /// Value of the part
+    /// Value
     pub value: Json,
     /// Source of the part
     #[serde(flatten)]
@@ -150,10 +150,10 @@ pub struct Part {
 pub struct Source {
     /// `default`, `user`, `workspace`, `outer`, `environment` or `flag`
     pub from: &'static str,
-    /// Path of the file
+    /// Path
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Line in the file
+    /// Line in it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// Environment variable

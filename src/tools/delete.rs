@@ -82,16 +82,16 @@ impl Response {
 /// File or folder that was deleted.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Deleted {
-    /// Path before the deletion
+    /// Old path
     pub path: String,
     /// Name in the trash, for restore; absent in a dry run
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trash_id: Option<String>,
-    /// Number of files in it
+    /// Files in it
     pub files: u64,
-    /// Total size of its files, in bytes
+    /// Total bytes of its files
     pub bytes: u64,
-    /// True if this session made an equal request before and its result is still in effect
+    /// True if this session made an equal request before and its result still holds
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub already_applied: bool,
 }

@@ -42,9 +42,9 @@ pub struct Request {
 /// Kept and removed data.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Data that stays
+    /// Kept data
     pub kept: Tally,
-    /// Data that was, or would be, removed
+    /// Removed data
     pub removed: Tally,
     /// Bytes that this freed, or would free
     pub freed_bytes: u64,

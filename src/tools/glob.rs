@@ -52,7 +52,7 @@ pub struct Request {
     /// Order; mtime shows the newest first
     #[arg(long, value_name = "ORDER")]
     pub sort: Option<Sort>,
-    /// Type of entry to find; files and symlinks by default
+    /// Types to find; files and symlinks by default
     #[arg(long, value_name = "TYPE")]
     pub r#type: Option<FoundType>,
     /// Ignore case

@@ -76,7 +76,7 @@ pub struct Request {
 pub struct Response {
     /// Snapshots, newest first
     pub snapshots: Vec<LoggedSnapshot>,
-    /// True if there are more snapshots
+    /// True if the list is cut
     pub truncated: bool,
     /// Offset at which to continue
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub struct Response {
 /// One snapshot.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LoggedSnapshot {
-    /// ID of the commit
+    /// Commit ID
     pub id: String,
     /// Tool that made the change; `external` if not lbx
     pub tool: String,
@@ -99,12 +99,12 @@ pub struct LoggedSnapshot {
     /// Session that made the change, if any
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Number of the change in the session, for `seq` of `undo`
+    /// Number in the session, for `seq` of `undo`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// Time, as RFC 3339
     pub time: String,
-    /// Number of changed files
+    /// Changed files
     pub files: usize,
     /// Lines added
     pub insertions: usize,
@@ -135,7 +135,7 @@ pub struct FileLines {
     /// Lines added; absent for binary files
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines removed; absent for binary files
+    /// Lines removed, if counted
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
 }

@@ -30,7 +30,7 @@ const COUNTED_DEEP_MAX: u64 = 50_000;
 
 /// List the contents of folders
 ///
-/// `ignored` is the number of entries that git ignores, which are not shown.
+/// `ignored` counts entries that are not shown because git ignores them.
 ///
 /// Hidden files are skipped too. Entries are ordered by path. If `truncated` is true, continue at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
@@ -85,7 +85,7 @@ pub struct Request {
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,
-    /// Accepted and without effect: there is one entry per line
+    /// Accepted without effect: there is one entry per line
     #[arg(short = '1', short_aliases = ['F', 'p', 'h', 'G'], hide = true, overrides_with = "one_a_line")]
     #[serde(skip)]
     #[schemars(skip)]
@@ -134,7 +134,7 @@ pub struct Response {
 pub struct ListedEntry {
     /// Path, usable in the next request
     pub path: String,
-    /// Type of the entry
+    /// Type
     #[serde(rename = "type")]
     pub kind: Kind,
     /// Size in bytes
@@ -146,10 +146,10 @@ pub struct ListedEntry {
     /// Time of the last change, in UTC
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtime: Option<String>,
-    /// With `sums`, number of files below a folder, at every depth
+    /// With `sums`, files below a folder, at any depth
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
-    /// With `sums`, total size of these files in bytes
+    /// With `sums`, bytes of these files
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Target of a symlink, as written in it
@@ -160,9 +160,9 @@ pub struct ListedEntry {
 /// Entries hidden by ignore rules.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Ignored {
-    /// Number of files and folders, without the content of ignored folders
+    /// Files and folders, without those in ignored folders
     pub entries: u64,
-    /// Ignored folders with the most files
+    /// Ignored folders with most files
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<FolderSum>,
 }

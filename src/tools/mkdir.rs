@@ -29,7 +29,7 @@ pub struct Request {
 /// Result of the call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Path of the folder
+    /// Path
     pub path: String,
     /// True if the folder is new
     pub created: bool,

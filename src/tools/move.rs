@@ -53,7 +53,7 @@ pub struct Response {
     pub from: String,
     /// New path
     pub to: String,
-    /// True if this session made an equal request before and its result is still in effect
+    /// True if this session made an equal request before and its result still holds
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub already_applied: bool,
 }

@@ -54,7 +54,7 @@ pub struct Request {
 pub struct Response {
     /// Snapshot to which the session went back
     pub id: String,
-    /// Name of the session
+    /// Session
     pub session: String,
     /// Changes, newest first
     pub undone: Vec<Undone>,

@@ -16,11 +16,11 @@ use crate::text::escaped;
 /// Give a workspace a name, which every tool takes as --sandbox
 ///
 /// A sandbox is a folder of this machine, or the files of a running container: then all tools work in the container,
-/// absolute paths are those of the container, and bash runs there. remove forgets the name and deletes no file.
+/// absolute paths are the container's, and bash runs there. remove forgets the name and deletes no file.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Action to take
+    /// Action
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
     #[serde(default)]
     pub action: Action,
@@ -33,7 +33,7 @@ pub struct Request {
     /// Running container with its engine, such as podman:build
     #[arg(long, value_name = "ENGINE:NAME")]
     pub container: Option<String>,
-    /// Command that runs another one elsewhere, such as 'kubectl exec -i pod --' or 'ssh host'
+    /// Command that runs another elsewhere, such as 'kubectl exec -i pod --' or 'ssh host'
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     pub exec: Option<String>,
 }
@@ -61,9 +61,9 @@ pub struct Response {
 /// Named workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Shown {
-    /// Name of the sandbox
+    /// Name
     pub name: String,
-    /// Workspace root
+    /// Root
     pub root: String,
     /// Container with its engine
     #[serde(skip_serializing_if = "Option::is_none")]

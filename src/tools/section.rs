@@ -63,7 +63,7 @@ pub struct Request {
     #[arg(long, value_name = "LEVEL")]
     #[schemars(range(min = 1, max = 6))]
     pub level: Option<u8>,
-    /// Number of the matching header to use, from 1
+    /// Matching header to use, from 1
     #[arg(long, value_name = "NUMBER")]
     #[schemars(range(min = 1))]
     pub occurrence: Option<usize>,
@@ -100,17 +100,17 @@ pub enum Matched {
 /// Result of the call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Path of the file
+    /// Path
     pub path: String,
     /// SHA-256 of the file now
     pub sha256: Sha256,
     /// Header in normal form
     pub header: String,
-    /// Number of sections changed: 1, or 0 if nothing was changed
+    /// Sections changed: 1, or 0 if none was
     pub count: usize,
     /// Lines of the new text in the file now; empty if the text is
     pub replacements: Vec<LineRange>,
-    /// Way in which the section was found
+    /// Kind of match
     pub r#match: Matched,
     /// Lines added
     pub lines_added: u64,

@@ -37,13 +37,13 @@ pub struct Response {
     /// Commit; absent if nothing had changed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Number of changed files
+    /// Changed files
     pub files: usize,
     /// Lines added
     pub insertions: usize,
     /// Lines removed
     pub deletions: usize,
-    /// Paths that could not be included
+    /// Paths left out, with reasons
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
@@ -196,9 +196,9 @@ pub struct SquashRequest {
 /// Result of `squash`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SquashResponse {
-    /// Name of the session
+    /// Session
     pub session: String,
-    /// Name of the branch
+    /// Branch
     pub branch: String,
     /// True if the branch is new
     pub created: bool,
@@ -210,7 +210,7 @@ pub struct SquashResponse {
     pub base: Option<String>,
     /// Commits, oldest first; none in a dry run
     pub commits: Vec<String>,
-    /// Number of files they change
+    /// Files they change
     pub files: usize,
     /// Author of the commits
     pub author: String,

@@ -27,7 +27,7 @@ use crate::text::escaped;
 /// Default number of entries in a response.
 const ENTRIES: usize = 100;
 
-/// List deleted files and folders, or remove them for good
+/// List deleted files, or remove them for good
 ///
 /// list shows entries that restore can bring back, newest first. purge frees the space of one entry, or of all, and
 /// cannot be undone; it keeps entries younger than `gc.keep_days` in the user's own policy file, unless loosen there
@@ -35,7 +35,7 @@ const ENTRIES: usize = 100;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Action to take
+    /// Action
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
     #[serde(default)]
     pub action: Action,
@@ -74,11 +74,11 @@ pub enum Action {
 pub struct Response {
     /// Entries shown or purged
     pub entries: Vec<TrashItem>,
-    /// Total number of entries, or number of purged ones
+    /// Total entries, or entries purged
     pub total: usize,
-    /// Number of files in them; of a purge, those that were removed
+    /// Files in them; of a purge, only removed ones
     pub files: u64,
-    /// Bytes in them; of a purge, those that were removed
+    /// Bytes in them; of a purge, only removed ones
     pub bytes: u64,
     /// True if there are more entries
     pub truncated: bool,
@@ -90,19 +90,19 @@ pub struct Response {
 /// One entry of the trash.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TrashItem {
-    /// Name of the entry, for restore
+    /// ID for restore
     pub trash_id: String,
-    /// Path before the deletion
+    /// Old path
     pub path: String,
     /// `file` or `dir`
     pub r#type: &'static str,
-    /// Number of files in it
+    /// Files in it
     pub files: u64,
-    /// Total size of its files, in bytes
+    /// Total bytes of its files
     pub bytes: u64,
     /// Session that deleted it
     pub session: String,
-    /// Time, as RFC 3339
+    /// Time, RFC 3339
     pub time: String,
 }
 
@@ -275,7 +275,7 @@ fn listed(engine: &Engine, entry: &TrashEntry) -> TrashItem {
     }
 }
 
-/// Bring back deleted files and folders
+/// Restore deleted files
 ///
 /// Takes the `trash_id` that delete returned, or the deleted path, of which the newest comes back. Never overwrites: if
 /// the path exists, name another one with `to`.
@@ -301,17 +301,17 @@ pub struct RestoreRequest {
 /// Result of `restore`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RestoreResponse {
-    /// Path of the restored file
+    /// Path
     pub path: String,
     /// SHA-256 of the file; absent for a folder
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Sha256>,
     /// Former name in the trash
     pub trash_id: String,
-    /// Number of files in it; absent if `already_applied`
+    /// Files in it; absent if `already_applied`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
-    /// True if this session made an equal request before and its result is still in effect
+    /// True if this session made an equal request before and its result still holds
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub already_applied: bool,
 }

@@ -50,9 +50,9 @@ pub struct Response {
 pub struct Call {
     /// Time, as RFC 3339
     pub time: String,
-    /// Session of the call
+    /// Session
     pub session: String,
-    /// Tool of the call
+    /// Tool
     pub tool: String,
     /// `ok`, or the kind of error
     pub outcome: String,

@@ -73,7 +73,7 @@ pub enum Endings {
 /// Result of the call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Path of the file
+    /// Path
     pub path: String,
     /// SHA-256 of the file now
     pub sha256: Sha256,

@@ -33,7 +33,7 @@ pub struct Response {
     /// Session whose changes are shown, without changes by others meanwhile
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Number of files that differ
+    /// Files that differ
     pub files: usize,
     /// Size of the change in each file, if asked for
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,9 +62,9 @@ pub struct Response {
 /// Changes of one session.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SessionDiff {
-    /// Name of the session
+    /// Session
     pub session: String,
-    /// Number of files that differ
+    /// Files that differ
     pub files: usize,
     /// Size of the change in each file, if asked for
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,12 +86,12 @@ pub struct FileStat {
     /// Earlier path, if different
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Type of the change
+    /// Change type
     pub action: Action,
     /// Lines added; absent for a binary or very large file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines removed; absent for a binary or very large file
+    /// Lines removed, if counted
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
 }
@@ -100,13 +100,13 @@ pub struct FileStat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// File was created
+    /// Created
     Create,
-    /// Content was changed
+    /// Modified
     Modify,
-    /// File was deleted
+    /// Deleted
     Delete,
-    /// File was renamed
+    /// Renamed
     Rename,
 }
 

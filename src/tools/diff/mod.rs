@@ -47,7 +47,7 @@ pub struct Request {
     #[arg(long, value_name = "SNAPSHOT")]
     #[schemars(extend("x-aliases" = ["target", "new"]))]
     pub to: Option<String>,
-    /// One snapshot, compared to the one before it: the changes of one call
+    /// One snapshot against the one before it: one call
     #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["from", "to"])]
     #[schemars(extend("x-aliases" = ["snapshot", "id", "commit"]))]
     pub of: Option<String>,
@@ -55,7 +55,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub binary: bool,
-    /// Show only the size of the change in each file
+    /// Show only line counts for each file
     #[arg(long)]
     #[serde(default)]
     pub stat: bool,

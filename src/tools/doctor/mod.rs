@@ -51,11 +51,11 @@ pub enum Level {
 pub struct Finding {
     /// Name of the check
     pub check: &'static str,
-    /// Severity of the finding
+    /// Severity
     pub level: Level,
-    /// Description of the finding
+    /// Description
     pub message: String,
-    /// Suggested repair
+    /// Remedy
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// True if this call has repaired it

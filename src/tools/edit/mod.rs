@@ -345,15 +345,15 @@ pub enum Response {
 /// Changes of a file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileEdited {
-    /// Path of the file
+    /// Path
     pub path: String,
     /// SHA-256 of the file now
     pub sha256: Sha256,
-    /// Number of places replaced
+    /// Places replaced
     pub count: usize,
     /// First 20 of them, as lines of the file now
     pub replacements: Vec<LineRange>,
-    /// Kind of match of `old_string`
+    /// Match of `old_string`
     pub r#match: Matched,
     /// True if other lines of the file changed since the read
     #[serde(skip_serializing_if = "std::ops::Not::not")]

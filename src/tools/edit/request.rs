@@ -73,7 +73,7 @@ pub struct Request {
     /// How `old_string` may match; exact unless the policy says otherwise
     #[arg(long = "match", value_name = "HOW", value_enum)]
     pub r#match: Option<Match>,
-    /// Several edits in order, each on the result of the previous one; instead of `old_string`
+    /// Several edits in order, each on the previous result; instead of `old_string`
     #[arg(
         long,
         value_name = "JSON",

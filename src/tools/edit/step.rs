@@ -148,8 +148,8 @@ pub struct EditItem {
     /// Last line of the range to search
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
-    /// SHA-256 of the bytes of those lines, 8 digits or more, for lines that were not read; without `old_string` all of
-    /// them are replaced
+    /// SHA-256 of the bytes of those lines, 8 digits or more, for lines that were not read; without `old_string` all
+    /// are replaced
     pub range_sha256: Option<DigestStart>,
     /// How `old_string` may match
     pub r#match: Option<Match>,
@@ -159,7 +159,7 @@ pub struct EditItem {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Match {
-    /// Byte for byte, except line endings
+    /// Exactly, except line endings
     #[default]
     Exact,
     /// Also if blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines

@@ -42,12 +42,12 @@ pub struct Response {
     /// Files with matches
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<String>>,
-    /// Number of matching lines, or of matches, in each file
+    /// Matching lines, or matches, per file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Vec<Count>>,
-    /// Number of matches; if `truncated` and without `total`, those found so far
+    /// Matches; if `truncated` and without `total`, those found so far
     pub matched: u64,
-    /// Number of files with matches, counted in the same way
+    /// Number of files with matches
     pub files_matched: u64,
     /// True if there is more
     pub truncated: bool,

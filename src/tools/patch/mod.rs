@@ -30,7 +30,7 @@ pub use request::{ExpectedByPath, PatchText, Request, StripCount};
 /// Effect of a patch.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// One entry per file, in the order of the patch
+    /// One entry per file, in patch order
     pub files: Vec<FilePatched>,
     /// Completeness of the list.
     #[serde(flatten)]
@@ -40,7 +40,7 @@ pub struct Response {
 /// Effect of a patch on one file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FilePatched {
-    /// Path of the file
+    /// Path
     pub path: String,
     /// Type of the change
     pub action: FileAction,
@@ -259,10 +259,10 @@ fn as_applied(outcome: FileOutcome) -> FileOutcome {
     FileOutcome { action: Action::AlreadyApplied, ..outcome }
 }
 
-/// Apply a patch in the way Codex models do
+/// Apply a patch as Codex models do
 ///
-/// Works as patch, but the old lines of a hunk, if they match exactly and in one place, prove that the caller knows
-/// them, and the output is Codex's text. `LBX_OUTPUT=json` asks for JSON.
+/// Works as patch, but a hunk's own old lines, found exactly and in one place, prove that the caller knows them, and
+/// the output is Codex's text. `LBX_OUTPUT=json` asks for JSON.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct ApplyPatchRequest {
     /// The patch; may come from stdin

@@ -28,7 +28,7 @@ use render::Form;
 pub use render::{FileOrRefusal, FileRead, Response};
 use render::{one_as_text, several_as_text};
 
-/// Read a file, and record which lines this session has seen
+/// Read a file, and record the lines shown
 ///
 /// A file must be read before edit, write or patch may change it.
 ///

@@ -243,7 +243,7 @@ pub enum FileOrRefusal {
 /// Content of one file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileRead {
-    /// Path of the file
+    /// Path
     pub path: String,
     /// Lines with the file's own line endings
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -274,9 +274,9 @@ pub struct FileRead {
     pub base64: Option<String>,
     /// SHA-256 of all bytes on disk
     pub sha256: Sha256,
-    /// Size on disk in bytes
+    /// Bytes on disk
     pub size: u64,
-    /// Properties of the text; absent for a file that is not text
+    /// Text properties; absent for a file that is not text
     #[serde(flatten)]
     pub text: Option<TextRead>,
     /// Permission bits, octal
@@ -294,7 +294,7 @@ pub struct RangeRead {
     pub start_line: u64,
     /// Last line; one less than `start_line` if the range is empty
     pub end_line: u64,
-    /// Text of the lines
+    /// Lines
     pub content: String,
     /// SHA-256 of the lines on disk, for `range_sha256` of edit
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -312,7 +312,7 @@ pub struct TextRead {
     pub end_line: u64,
     /// True if requested lines are missing, or the file has later lines
     pub truncated: bool,
-    /// Offset at which to continue: after these lines, or at the first clipped line if nothing follows
+    /// Next offset: after these lines, else at the first clipped line
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
     /// Column at which to continue, if a line was cut
@@ -327,7 +327,7 @@ pub struct TextRead {
     pub range_sha256: Option<Sha256>,
     /// utf-8, utf-16le, utf-16be, or bytes, which are shown lossily
     pub encoding: Encoding,
-    /// Line ending of the file
+    /// Line ending
     pub line_ending: LineEnding,
     /// True if the file begins with a byte-order mark, which is not in the content
     pub bom: bool,
@@ -336,25 +336,25 @@ pub struct TextRead {
 /// Line of which only the start is shown.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ClippedLine {
-    /// Line number, from 1
+    /// Number, from 1
     pub line: u64,
     /// Column after the shown part
     pub next_column: usize,
-    /// Length in bytes
+    /// Byte length
     pub bytes: u64,
 }
 
 /// One cell of a notebook.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct NotebookCell {
-    /// Number of the cell, from 1
+    /// Number, from 1
     pub cell: usize,
     /// ID of the cell, if any
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// code, markdown or raw
     pub r#type: String,
-    /// Source of the cell
+    /// Source
     pub source: String,
     /// Number of its last execution
     #[serde(skip_serializing_if = "Option::is_none")]
