@@ -80,7 +80,7 @@ pub enum FileAction {
 pub struct HunkDone {
     /// First line in the file now, from 1
     pub line: usize,
-    /// Distance in lines from the stated place
+    /// Lines below the stated place
     pub offset: i64,
     /// Number of ignored context lines
     pub fuzz: usize,
