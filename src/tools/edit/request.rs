@@ -81,7 +81,8 @@ pub struct Request {
                 `old_string`; @FILE takes it from a file"
     )]
     pub edits: Option<Edits>,
-    /// The new text, with a line such as `// ... existing code ...` for each part that stays; instead of `old_string`
+    /// The new text, with a line such as `// ... existing code ...` for all that stays between two
+    /// parts; instead of `old_string`
     #[arg(
         long,
         value_name = "TEXT",
