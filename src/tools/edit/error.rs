@@ -150,7 +150,7 @@ impl<'a> Miss<'a> {
 /// Largest number of places in an error.
 const PLACES_LISTED: usize = 20;
 /// Reason why a text that was shown is not found.
-const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} stands for bytes that old_string cannot contain.";
+const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} marks bytes that old_string cannot contain.";
 /// Smallest number of bytes of a new text, without blanks, for which an error mentions it.
 const TELLING_BYTES_MIN: usize = 4;
 /// Largest number of places of a shorter text that an error lists.
