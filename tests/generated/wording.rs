@@ -45,13 +45,13 @@ fn faults(text: &str, has_messages: bool) -> Vec<(usize, String)> {
         let number = index + 1;
         let Some((words, is_doc)) = comment(line) else {
             is_continued = false;
-            let message = |word: &&str| literals(line).iter().any(|literal| has_words(literal, word));
+            let message = |word: &&&str| literals(line).iter().any(|literal| has_words(literal, word));
             let word = WORDS.iter().filter(|_| has_messages).find(message);
             found.extend(word.map(|word| (number, format!("`{word}` in a message"))));
             continue;
         };
         let begins =
-            |start: &&str| words.strip_prefix(*start).is_some_and(|rest| rest.starts_with([' ', ',']));
+            |start: &&&str| words.strip_prefix(**start).is_some_and(|rest| rest.starts_with([' ', ',']));
         if is_doc && !is_continued {
             found
                 .extend(BEGINNINGS.iter().find(begins).map(|start| (number, format!("begins with {start}"))));

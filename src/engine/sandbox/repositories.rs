@@ -75,8 +75,8 @@ pub fn find(
 /// Searches as [`find`] does, and surveys all other paths in the same pass; the survey is missing if there are too
 /// many.
 ///
+/// # Errors
 /// Fails as [`find`] does.
-/// As [`find`].
 pub fn find_and_survey(
     workspace: &Workspace,
     control: &Control,

@@ -72,9 +72,8 @@ fn whole_new(old_plain: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     if !new.contains(&b'\\') {
         return Ok(new.to_vec());
     }
-    let plain = json_text(new).ok_or_else(|| {
-        doubt("next to them it has line breaks or quotes that old_string does not have")
-    })?;
+    let plain = json_text(new)
+        .ok_or_else(|| doubt("next to them it has line breaks or quotes that old_string does not have"))?;
     // An escape inside a string of the program looks the same.
     if plain.contains(&b'\n') && !old_plain.contains(&b'\n') {
         return Err(doubt("old_string has no escaped line break"));
