@@ -181,7 +181,7 @@ fn a_repository_that_does_not_serve_is_named_with_the_reason() {
     fs::remove_file(ws.path(".git/logs/refs/heads/lbx-snapshots")).unwrap();
     let (level, message, remedy) = snapshots(&ws);
     assert!(level == "notice" && message.starts_with("snapshots go to the private repository"), "{message}");
-    assert!(remedy.starts_with("Snapshots are made all the same; repair or allow"), "{remedy}");
+    assert!(remedy.starts_with("Snapshots are still made; repair or allow"), "{remedy}");
 }
 
 #[test]
