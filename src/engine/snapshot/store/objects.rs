@@ -328,13 +328,27 @@ pub fn compress_blob(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
 /// RFC 1950 (header and checksum) and RFC 1951 (blocks, each of which ends with a byte here).
 fn compress_in_pieces(content: &[u8]) -> io::Result<Vec<u8>> {
     let header = loose_header(Kind::Blob, content.len() as u64);
+    let (first, second) = content.split_at(content.len() / 2 / PIECE_BYTES * PIECE_BYTES);
+    // Two processors take half the time.
+    let (first, second) = thread::scope(|scope| {
+        let other = thread::Builder::new().spawn_scoped(scope, || deflated(second.chunks(PIECE_BYTES)));
+        let first = deflated(std::iter::once(&*header).chain(first.chunks(PIECE_BYTES)));
+        let second = match other {
+            Ok(other) => other.join().unwrap_or_else(|_| Err(io::Error::other("a compressor ended early"))),
+            Err(_) => deflated(second.chunks(PIECE_BYTES)), // no thread to be had
+        };
+        (first, second)
+    });
+    let sum = adler32(adler32(1, &header), content);
+    Ok([&STREAM_BEGIN[..], &first?, &second?, &STREAM_END, &sum.to_be_bytes()].concat())
+}
+
+/// Compresses pieces that do not know each other.
+fn deflated<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> io::Result<Vec<u8>> {
     let mut deflate = Deflate::new(FASTEST, false, WINDOW_BITS);
     let mut room = vec![0; ROOM_BYTES];
-    let mut file = Vec::with_capacity(content.len() / 4);
-    file.extend_from_slice(&STREAM_BEGIN);
-    let mut sum = 1;
-    for piece in std::iter::once(&*header).chain(content.chunks(PIECE_BYTES)) {
-        sum = adler32(sum, piece);
+    let mut file = Vec::new();
+    for piece in pieces {
         deflate.reset();
         let mut rest = piece;
         loop {
@@ -352,8 +366,6 @@ fn compress_in_pieces(content: &[u8]) -> io::Result<Vec<u8>> {
             }
         }
     }
-    file.extend_from_slice(&STREAM_END);
-    file.extend_from_slice(&sum.to_be_bytes());
     Ok(file)
 }
 
