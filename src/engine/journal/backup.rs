@@ -1,9 +1,11 @@
-//! Every old version of a file, under the SHA-256 of its bytes.
+//! Backups: old versions of files, each named by the SHA-256 of its bytes.
 //!
-//! A backup is a copy of the very bytes that were hashed, or shares their blocks where the file system can; a hard link
-//! would change under a late writer. It does not depend on git, so that ignored files are as safe as any. The old bytes
-//! of a small file are inline in the journal entry of the change, where one sync makes both durable; they become a
-//! backup when the entry is removed.
+//! A backup is a copy of the hashed bytes, or shares their blocks where the file system can; a hard link would change
+//! under a late writer. It does not depend on git, so ignored files are as safe as any. The old bytes of a small file
+//! are
+//! inline in the journal entry of the change, so that one sync makes both durable; they become a backup when the entry
+//! is
+//! removed.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,16 +27,16 @@ use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::error::Error;
 use crate::sha256::{Hasher, Sha256};
 
-/// The largest backup read back: no larger file is ever changed.
+/// Largest backup read back: lbx changes no larger file.
 const BYTES_MAX: u64 = FILE_BYTES_MAX;
 /// A larger backup is hashed before it is read into memory: a sparse file may claim any size.
 const HASHED_FIRST_BYTES: u64 = 16 << 20;
-/// From so many bytes on the blocks of the old file are shared where they can be.
+/// Size in bytes from which a backup shares the blocks of the old file, where it can.
 const SHARED_BYTES_MIN: usize = 64 << 10;
-/// Bytes looked at at a time.
+/// Bytes read at a time.
 const PART_BYTES: usize = 64 << 10;
 
-/// The folders that the backups of one change need, each opened once.
+/// Folders for the backups of one change, each opened once.
 #[derive(Debug)]
 pub struct Folders<'s> {
     /// The state.
@@ -50,8 +52,9 @@ impl<'s> Folders<'s> {
         Self { state, opened: BTreeMap::new() }
     }
 
-    /// Writes a backup of `bytes`, unless there is one; either is to be synced: nobody knows whether the
-    /// one who wrote it lived to do so.
+    /// Writes a backup of `bytes`, unless one exists. Sync the result either way: the writer of an existing one may
+    /// have
+    /// been killed before its sync.
     ///
     /// # Errors
     /// Returns the OS error; then nothing is left behind.
@@ -59,8 +62,8 @@ impl<'s> Folders<'s> {
         self.prepare_of(sha256, bytes, None)
     }
 
-    /// The same for the bytes of an open file that had that `stat` when they were read: where the file
-    /// system can share them between two files, none is written.
+    /// Writes a backup of an open file that had that `stat` when its bytes were read. Shares its blocks where the file
+    /// system can.
     ///
     /// # Errors
     /// As [`Self::prepare`].
@@ -83,7 +86,7 @@ impl<'s> Folders<'s> {
                     {
                         return Ok(PendingFile { file, folder, name, is_new: false });
                     }
-                    // What is no file cannot be replaced by one.
+                    // // Only a file can be replaced by a file.
                     Ok(None) => set_aside(folder.as_fd(), &name),
                     Ok(Some(_)) => {
                         fs::unlink_at(&*folder, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
@@ -118,7 +121,7 @@ impl<'s> Folders<'s> {
     }
 }
 
-/// Makes backups of bytes that an entry of the journal holds, since nobody reads them there, or it goes.
+/// Makes backups of the bytes in a journal entry that is about to be removed.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -135,8 +138,7 @@ pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k InlineBackup>) -
     Ok(())
 }
 
-/// Returns the bytes with that SHA-256; `None` where neither a backup nor a bundle nor an entry of the journal has
-/// them.
+/// Returns the bytes with that SHA-256; `None` if no backup, bundle or journal entry has them.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -144,7 +146,7 @@ pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     find_in(&mut Bundles::default(), state, sha256)
 }
 
-/// Finds one of many backups that a call seeks.
+/// Returns the bytes with that SHA-256, for a call that looks for many of them.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -161,7 +163,7 @@ pub fn find_in(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<O
     }
 }
 
-/// Returns the bytes with that SHA-256; `None` where there is no backup of them, or a damaged one.
+/// Returns the backup with that SHA-256; `None` if it is missing or damaged.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -187,10 +189,12 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
     }
 }
 
-/// Gives an empty file the blocks of another that has these bytes, as btrfs, xfs and others do, so that both
-/// have them until one is written to. False, with the file as empty as it was, where the file system cannot
-/// or the other may have changed since it had that `stat`. Its bytes are looked at again: of a program that
-/// has it mapped, or writes twice in one tick of the clock, no `stat` tells.
+/// Makes an empty file share the blocks of another file with these bytes, as btrfs and xfs can, until one of the
+/// two is written to. Returns false, and leaves the file empty, if the file system cannot share or if the other file
+/// may
+/// have changed since that `stat`. Reads the bytes again: no `stat` shows a write through `mmap`, or a second write in
+/// one
+/// tick of the clock.
 #[cfg(target_os = "linux")]
 fn share(file: &File, (from, stat): (&File, &Stat), bytes: &[u8]) -> std::io::Result<bool> {
     if bytes.len() < SHARED_BYTES_MIN || rustix::fs::ioctl_ficlone(file, from).is_err() {
@@ -203,13 +207,13 @@ fn share(file: &File, (from, stat): (&File, &Stat), bytes: &[u8]) -> std::io::Re
     file.set_len(0).map(|()| false)
 }
 
-/// Elsewhere none is shared.
+/// Returns false: other systems share no blocks.
 #[cfg(not(target_os = "linux"))]
 fn share(_: &File, _: (&File, &Stat), _: &[u8]) -> std::io::Result<bool> {
     Ok(false)
 }
 
-/// Opens a backup; `None` where anything but a regular file has its name.
+/// Opens a backup; `None` if the name belongs to anything but a regular file.
 fn open(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Option<(File, Stat)>, Errno> {
     let opened = match fs::open_at(folder, name, fs::READ) {
         Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(None),
@@ -219,14 +223,14 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Option<(File, Stat)>, Er
     Ok(fs::is_regular(&stat).then(|| (File::from(opened), stat)))
 }
 
-/// Gives another name to what stands in a backup's place.
+/// Renames whatever has the name of a backup.
 fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) {
     let aside = format!(".{}", unique_name("aside"));
-    // Where that fails, so does giving the backup its name, and that is told.
+    // // If this fails, so does the rename of the backup, and that is reported.
     let _ = fs::rename_at(folder, name, folder, aside);
 }
 
-/// Returns true if a file holds just these bytes; one that cannot be read does not.
+/// Returns true if a file holds exactly these bytes; false if it cannot be read.
 fn holds(file: &File, bytes: &[u8]) -> bool {
     let mut part = vec![0; PART_BYTES];
     let mut at = 0;
@@ -247,7 +251,7 @@ fn holds(file: &File, bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns the SHA-256 of what is in a file, without holding it.
+/// Returns the SHA-256 of a file without loading all of it.
 fn hash(file: &File) -> std::io::Result<Sha256> {
     let mut part = vec![0; PART_BYTES];
     let (mut hasher, mut at) = (Hasher::default(), 0);
@@ -274,9 +278,9 @@ fn place_of(sha256: Sha256) -> (String, String) {
     (format!("{BACKUPS_FOLDER}/{first}"), rest.to_owned())
 }
 
-/// Old bytes of one file that an entry holds at most; those of larger ones are in the backups.
+/// Most old bytes of one file in an entry; larger files have backups.
 pub const INLINE_BYTES_MAX: usize = 16 << 10;
-/// Old bytes of all its files that an entry holds at most.
+/// Most old bytes in an entry.
 pub const INLINE_TOTAL_BYTES_MAX: usize = 64 << 10;
 
 /// Old bytes.
@@ -295,19 +299,19 @@ impl InlineBackup {
         Self { sha256, base64: STANDARD.encode(bytes) }
     }
 
-    /// Returns the bytes, where they have that SHA-256.
+    /// Returns the bytes, if they have that SHA-256.
     #[must_use]
     pub fn bytes(&self) -> Option<Vec<u8>> {
         STANDARD.decode(&self.base64).ok().filter(|bytes| Sha256::of(bytes) == self.sha256)
     }
 }
 
-/// Returns the bytes with that SHA-256 that an entry of the journal holds; `None` where none does.
+/// Returns the bytes with that SHA-256 from a journal entry; `None` if no entry holds them.
 ///
 /// # Errors
 /// Returns the OS error.
 pub fn inline_bytes(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-    // That of this very call may have come since the others were looked at.
+    // // This very call may have added an entry since the others were read.
     for place in entries_in(state, OPEN_FOLDER)? {
         if let Some(bytes) = bytes_in(state, &place, sha256)? {
             return Ok(Some(bytes));
@@ -328,12 +332,12 @@ struct Place {
     name: String,
 }
 
-/// Which entry holds which bytes, as far as a call has looked: at the newest entries first, at each once.
+/// Index of the entries that hold old bytes, as far as a call has read them: newest first, each once.
 #[derive(Debug, Default)]
 struct Holders {
-    /// The entries found so far, by the SHA-256 of what they hold.
+    /// Entries found so far, by the SHA-256 of the bytes they hold.
     known: BTreeMap<Sha256, Place>,
-    /// Entries yet to be looked at, the newest last; `None` before the first look.
+    /// Entries not read yet, the newest last; `None` before the first search.
     waiting: Option<Vec<Place>>,
 }
 
@@ -354,7 +358,7 @@ impl Holders {
     }
 }
 
-/// Returns the entries of all that is done or stuck, the newest last: their names say which is the newer one.
+/// Returns the finished and stuck entries, the newest last: their names give the order.
 fn entries(state: &State) -> Result<Vec<Place>, Error> {
     let mut all = entries_in(state, STUCK_FOLDER)?;
     if let Some(done) = state.find_folder(DONE_FOLDER)? {
@@ -381,7 +385,7 @@ fn bytes_in(state: &State, place: &Place, sha256: Sha256) -> Result<Option<Vec<u
 
 /// Returns the inline backups of the entry at a place.
 fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> {
-    /// The one field that matters here.
+    /// The only field that is read here.
     #[derive(Deserialize)]
     struct Holder {
         /// Inline backups of the entry.
@@ -389,7 +393,7 @@ fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> 
         kept: Vec<InlineBackup>,
     }
     let Some(folder) = state.find_folder(&place.folder)? else { return Ok(Vec::new()) };
-    // What cannot be read holds nothing.
+    // // An unreadable entry holds nothing.
     let bytes = fs::read_at(folder.as_fd(), place.name.as_ref(), ENTRY_BYTES_MAX).ok().flatten();
     let bytes = bytes.filter(|bytes| memchr::memmem::find(bytes, b"\"kept\"").is_some());
     let holder = bytes.and_then(|bytes| serde_json::from_slice::<Holder>(&bytes).ok());

@@ -1,9 +1,10 @@
-//! Old bytes of many files in one file, so that a change of thousands of files does not make thousands
-//! of backups.
+//! Bundles: old bytes of many files in one file, so that a change of thousands of files does not make thousands of
+//! backups.
 //!
-//! A bundle lies beside the backups and has the name of its change. A table of SHA-256 digests, in order,
-//! tells where the bytes of each are, and these follow it. Like a backup it is read as hostile input: what
-//! the table leads to counts only where it has the digest.
+//! A bundle is a file next to the backups, named after its change. It has a table of sorted SHA-256 digests with the
+//! offset and length of each part, and then the parts. Like a backup it is read as hostile input: a part counts only if
+//! its
+//! digest is right.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,26 +26,26 @@ use crate::sha256::Sha256;
 
 /// Folder of bundles, below that of the backups.
 pub const FOLDER: &str = "bundles";
-/// How a bundle begins.
+/// First bytes of a bundle.
 const MAGIC: &[u8; 8] = b"lbxold\0\x01";
-/// Bytes before the table: the beginning, and how many rows the table has.
+/// Bytes before the table: magic and number of rows.
 const HEAD_BYTES: usize = 16;
-/// Bytes of a row: a digest, where its bytes begin, and how many they are.
+/// Bytes of a row: digest, offset and length.
 const ROW_BYTES: usize = 48;
 /// Bytes of a digest.
 const DIGEST_BYTES: usize = 32;
-/// Rows that a bundle may have: no change has so many files.
+/// Most rows of a bundle: no change has so many files.
 const ROWS_MAX: u64 = 1 << 20;
-/// Bytes that a row may lead to: larger files have backups of their own.
+/// Largest part in bytes: larger files have backups of their own.
 const PART_BYTES_MAX: u64 = 16 << 20;
-/// Bundles that a call keeps open.
+/// Most bundles that a call keeps open.
 const OPENED_MAX: usize = 8;
-/// Bytes of a table that is kept in memory: some 80,000 files.
+/// Largest table that is kept in memory, in bytes: some 80,000 files.
 const LOADED_BYTES_MAX: u64 = 4 << 20;
 /// Bytes written at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Old bytes that become one file.
+/// Old bytes that become one bundle file.
 #[derive(Default)]
 pub struct Bundle<'b> {
     /// Old bytes, by their digest.
@@ -57,7 +58,7 @@ impl<'b> Bundle<'b> {
         self.parts.insert(sha256, bytes);
     }
 
-    /// Writes the bundle of the change `id`, which is to be synced; `None` where there is nothing in it.
+    /// Writes the bundle of the change `id`, for the caller to sync; `None` if it is empty.
     ///
     /// # Errors
     /// Returns the OS error; then nothing is left behind.
@@ -79,7 +80,7 @@ impl<'b> Bundle<'b> {
         }
     }
 
-    /// Writes the table and what it leads to.
+    /// Writes the table and the parts.
     fn write_to(&self, file: &File) -> io::Result<()> {
         let mut writer = BufWriter::with_capacity(BUFFER_BYTES, file);
         writer.write_all(MAGIC)?;
@@ -96,7 +97,7 @@ impl<'b> Bundle<'b> {
     }
 }
 
-/// The bundles that one call looks into: each is opened once, however many bytes it is asked for.
+/// Bundles that one call reads: each is opened once.
 #[derive(Debug, Default)]
 pub struct Bundles {
     /// Open bundles, by name.
@@ -104,7 +105,7 @@ pub struct Bundles {
 }
 
 impl Bundles {
-    /// Returns the bytes with that SHA-256, where a bundle has them that is open already.
+    /// Returns the bytes with that SHA-256, if an open bundle has them.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -117,7 +118,7 @@ impl Bundles {
         Ok(None)
     }
 
-    /// Returns the bytes with that SHA-256; `None` where no other bundle has them.
+    /// Returns the bytes with that SHA-256; `None` if no other bundle has them.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -146,13 +147,12 @@ impl Bundles {
     }
 }
 
-/// Returns the refusal where a bundle cannot be read.
+/// Returns the error for an unreadable bundle.
 fn unreadable(state: &State, source: io::Error) -> Error {
     Error::io("read", state.shown(BACKUPS_FOLDER), source)
 }
 
-/// Returns the digests, in hex digits, of what is in the bundle `name`; `None` where it is no bundle of this
-/// version.
+/// Returns the digests in the bundle `name`, in hex; `None` if it is not a bundle of this version.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -170,16 +170,16 @@ fn folder() -> String {
     format!("{BACKUPS_FOLDER}/{FOLDER}")
 }
 
-/// A bundle that is open.
+/// An open bundle.
 #[derive(Debug)]
 struct Table {
-    /// It.
+    /// Its file.
     file: File,
-    /// How many rows it has; there is room for all of them.
+    /// Number of rows; the file is long enough for all of them.
     rows: u64,
-    /// How many bytes the file has.
+    /// Size of the file in bytes.
     size: u64,
-    /// All rows, where they are in memory.
+    /// All rows, if they are in memory.
     loaded: Option<Vec<u8>>,
 }
 
@@ -187,14 +187,14 @@ struct Table {
 struct Row {
     /// The digest.
     sha256: Sha256,
-    /// Offset of its bytes.
+    /// Offset of the part.
     start: u64,
-    /// How many they are.
+    /// Length of the part.
     length: u64,
 }
 
 impl Table {
-    /// Opens the bundle `name`; `None` where there is none of this version.
+    /// Opens the bundle `name`; `None` if there is no bundle of this version.
     fn open(folder: &OwnedFd, name: &str) -> io::Result<Option<Self>> {
         let file = match fs::open_at(folder.as_fd(), OsStr::new(name), fs::READ) {
             Ok(file) => File::from(file),
@@ -213,7 +213,7 @@ impl Table {
         Ok(is_whole.then_some(Self { file, rows, size, loaded: None }))
     }
 
-    /// Takes all rows into memory, where they have room there.
+    /// Loads all rows into memory, if they fit.
     fn load(&mut self) -> io::Result<()> {
         let length = self.rows * ROW_BYTES as u64;
         if length <= LOADED_BYTES_MAX {
@@ -274,24 +274,24 @@ fn part<const LENGTH: usize>(file: &File, start: u64) -> io::Result<[u8; LENGTH]
     Ok(bytes)
 }
 
-/// A backup, a bundle or a journal entry that is written and not yet durable. Nothing may rely on it before it is synced.
+/// A backup, a bundle or a journal entry that is written and not yet durable. Do not rely on it before it is synced.
 #[derive(Debug)]
 pub struct PendingFile {
-    /// Its bytes, to be synced.
+    /// The file, to be synced.
     pub file: File,
-    /// The folder it is in, which others share.
+    /// Folder of the file, shared with others.
     pub folder: Arc<OwnedFd>,
     /// Its name there.
     pub(super) name: OsString,
-    /// True if it was not there before.
+    /// True if this call created it.
     pub(super) is_new: bool,
 }
 
 impl PendingFile {
-    /// Removes it, unless it was there before.
+    /// Removes the file, if this call created it.
     pub fn discard(&self) {
         if self.is_new {
-            // Best effort: its name tells what it is.
+            // // Best effort: gc knows such a file by its name.
             let _ = fs::unlink_at(&*self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -315,7 +315,7 @@ mod tests {
             let table = Table::open(&folder, "one").unwrap();
             let mut table = table?;
             let plain = table.find(Sha256::of(text)).ok().flatten();
-            // In memory a table says the same.
+            // // A table in memory gives the same result.
             table.load().ok()?;
             assert_eq!(table.find(Sha256::of(text)).ok().flatten(), plain);
             plain
@@ -325,7 +325,7 @@ mod tests {
         let digests = digests(&folder, "one").unwrap().unwrap();
         assert_eq!(digests.len(), 100);
         assert!(texts.iter().all(|text| digests.contains(&Sha256::of(text).to_hex())));
-        // Whatever is damaged is not there.
+        // // A damaged bundle counts as missing.
         let whole = std::fs::read(&path).unwrap();
         for at in (0..whole.len()).step_by(97) {
             let mut damaged = whole.clone();

@@ -1,4 +1,4 @@
-//! An entry of the journal: one change, its file, its number in the session's history, and its staged bytes.
+//! Journal entries: one change each, with its file, its number in the session's history, and its staged bytes.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -26,36 +26,36 @@ use crate::sha256::Sha256;
 /// Version of an entry that this code writes.
 pub(super) const VERSION: u32 = 2;
 
-/// Other permission bits for a folder that stays; or the same, for one in which its owner may change no names
-/// but while the change is made.
+/// Mode change of a folder that stays; also the mode of a folder that its owner may write to only while the change
+/// runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderMode {
-    /// The folder, under its name after all moves.
+    /// Path of the folder after all moves.
     pub path: WorkspacePath,
-    /// Its permission bits before.
+    /// Permission bits before.
     pub before: u32,
-    /// Its permission bits after.
+    /// Permission bits after.
     pub after: u32,
 }
 
 impl FolderMode {
-    /// Returns true if the bits are others after the change.
+    /// Returns true if the bits differ after the change.
     #[must_use]
     pub const fn is_change(&self) -> bool {
         self.before != self.after
     }
 }
 
-/// Earlier changes of the session that a change takes back, though others came after them: it stands
-/// among the session's changes like any other, and an `undo` takes it back.
+/// Earlier changes of the session that a change takes back, though later ones followed. It counts as a change like
+/// any other, and `undo` takes it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakenBack {
-    /// The change that is taken back; of a `rewind`, the last that stays.
+    /// Number of the change that is taken back; of a `rewind`, the last one that stays.
     pub seq: u64,
-    /// Its files, where not all of them are concerned.
+    /// Its files, if only some of them are taken back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<WorkspacePath>,
-    /// The hunk of its only file, by its number from 1, where nothing else is concerned.
+    /// Hunk of its only file, counted from 1, if only that is taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hunk: Option<usize>,
 }
@@ -65,35 +65,34 @@ pub struct TakenBack {
 pub struct JournalEntry {
     /// Version of the format.
     version: u32,
-    /// Its own name, unique.
+    /// Unique id.
     pub id: String,
-    /// Whose change it is.
+    /// Session that makes the change.
     pub session: String,
-    /// The tool that makes it.
+    /// Tool that makes the change.
     pub tool: String,
-    /// Its number in the session, from 1.
+    /// Number in the session, from 1.
     pub seq: u64,
-    /// When it began, seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub time: u64,
-    /// Its one line in the snapshot log.
+    /// Subject in the snapshot log.
     pub subject: String,
     /// The caller's reason.
     #[serde(default)]
     pub why: Option<String>,
-    /// Verdict of the policy, `warn` or `off`, if its caller had not seen the bytes.
+    /// Verdict of the policy, `warn` or `off`, if the caller had not seen the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// Digest of the request, by which a repeated one is known.
+    /// Digest of the request, to recognize a repeated one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Sha256>,
-    /// The changes of the session that an `undo` takes back, the newest first, or that a `redo`
-    /// does again, the oldest first.
+    /// Changes of the session that an `undo` takes back, newest first, or that a `redo` does again, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reverts: Vec<u64>,
-    /// Earlier changes that it takes back, though others came after them.
+    /// Earlier changes that it takes back, though later ones followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takes_back: Option<TakenBack>,
-    /// The files in which an `undo` or a `redo` kept what others had changed.
+    /// Files in which an `undo` or `redo` kept changes by others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<WorkspacePath>,
     /// Old bytes of small files.
@@ -101,26 +100,26 @@ pub struct JournalEntry {
     pub kept: Vec<InlineBackup>,
     /// Steps, in order.
     pub steps: Vec<Step>,
-    /// The folders that get other permission bits once all steps are done.
+    /// Folders that get other permission bits once all steps are done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<FolderMode>,
-    /// Files that a command changed or removed and whose old bytes were not at hand: an undo leaves
-    /// them as they are. The first few.
+    /// Files that a command changed or removed and whose old bytes nobody saved: an undo leaves them alone. The first
+    /// few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<WorkspacePath>,
-    /// How many there are.
+    /// Number of such files.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_total: usize,
-    /// The files it changes, as the steps have it.
+    /// Files that the steps change.
     #[serde(skip)]
     pub files: Vec<FileEntry>,
     /// Moves.
     #[serde(skip)]
     pub moves: Vec<MoveEntry>,
-    /// The folders it makes, outermost first.
+    /// Folders that it makes, outermost first.
     #[serde(skip)]
     pub folders: Vec<WorkspacePath>,
-    /// The folders it removes, innermost first.
+    /// Folders that it removes, innermost first.
     #[serde(skip)]
     pub removed: Vec<FolderEntry<WorkspacePath>>,
 }
@@ -133,15 +132,15 @@ impl JournalEntry {
         Self { version: VERSION, id, session, tool, seq, time, ..Self::default() }
     }
 
-    /// Says what it does, in order; what that comes to follows.
+    /// Sets the steps, in order, and derives the net effect from them.
     ///
-    /// The state is at `state`, from the workspace root.
+    /// `state` is the path of the state folder from the workspace root.
     pub fn set_steps(&mut self, steps: Vec<Step>, state: &WorkspacePath) {
         let Outline { files, moves, folders, removed } = Outline::of(&steps, state);
         *self = Self { steps, files, moves, folders, removed, ..std::mem::take(self) };
     }
 
-    /// Returns true if everything in it has the form that lbx writes: it might have been forged.
+    /// Returns true if every part has the form that lbx writes: the file may be forged.
     pub(super) fn is_well_formed(&self, name: &str) -> bool {
         let is_below = |path: &WorkspacePath, folder: &str| {
             path.as_path().starts_with(folder) && path.as_path() != std::path::Path::new(folder)
@@ -166,7 +165,7 @@ impl JournalEntry {
         format!("{}.lbx", self.id)
     }
 
-    /// Writes it under a temporary name; the file is the caller's to sync.
+    /// Writes it under a temporary name; the caller syncs the file.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -194,17 +193,17 @@ impl JournalEntry {
         }
     }
 
-    /// Puts it into the session's history, in nobody's place.
+    /// Adds it to the session's history, unless its number is taken.
     ///
     /// # Errors
-    /// Returns the OS error; `already_exists` where its number was given before.
+    /// Returns the OS error; `already_exists` if its number was given before.
     pub fn close(&self, state: &State) -> Result<(), Error> {
         let (open, done) = (state.folder(OPEN_FOLDER)?, state.folder(&history_folder(&self.session))?);
         rename_new(&open, self.name().as_ref(), &done, history_name(self.seq).as_ref())
             .map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
     }
 
-    /// Sees to it that its number is not given again, though it does not come into the history.
+    /// Marks its number as given, though the change is not in the history.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -213,7 +212,7 @@ impl JournalEntry {
         spend(&done, self.seq).map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
     }
 
-    /// Gives it its own name: from here on the change is completed or rolled back, whatever happens.
+    /// Renames it to its final name: from then on the change is completed or rolled back, even after a kill.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -223,13 +222,13 @@ impl JournalEntry {
             .map_err(|errno| Error::io("write the journal in", STATE_FOLDER, errno))
     }
 
-    /// Returns the name of its file before it is in force.
+    /// Returns the name of its file before [`Self::publish`].
     #[must_use]
     pub fn unpublished_name(&self) -> String {
         format!(".{}", self.name())
     }
 
-    /// Drops it: the change was rolled back.
+    /// Removes it: the change was rolled back.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -241,7 +240,7 @@ impl JournalEntry {
         }
     }
 
-    /// Returns the files for the audit log.
+    /// Returns its files for the audit log.
     #[must_use]
     pub fn audit_files(&self) -> Vec<AuditFile> {
         let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
@@ -263,9 +262,9 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// How the name of a number ends that was given, though its change is not in the history.
+/// Suffix of the name that marks a number as given, for a change that is not in the history.
 const GIVEN: &str = ".given";
-/// Digits of a number in the name of an entry, at least.
+/// Fewest digits of a number in the name of an entry.
 const NUMBER_DIGITS: usize = 8;
 
 /// Returns the folder of a session's history.
@@ -273,15 +272,15 @@ pub(super) fn history_folder(session: &str) -> String {
     format!("{DONE_FOLDER}/{session}")
 }
 
-/// Returns the name of the change `seq` in a session's history, so that names sort as numbers do.
+/// Returns the name of the change `seq` in a session's history; names sort as numbers do.
 pub(super) fn history_name(seq: u64) -> String {
     format!("{seq:0NUMBER_DIGITS$}.lbx")
 }
 
-/// Returns the number of the change that [`history_name`] gives this name; none of any other name.
+/// Returns the number in a name made by [`history_name`]; `None` for any other name.
 fn change_in(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".lbx")?;
-    // All of a history are looked at: to compare each with the name of its number would take longer.
+    // // Runs for every name in a history: formatting each number to compare it would be slower.
     let is_padded =
         digits.len() == NUMBER_DIGITS || (digits.len() > NUMBER_DIGITS && !digits.starts_with(b"0"));
     if !is_padded || !digits.iter().all(u8::is_ascii_digit) {
@@ -290,7 +289,7 @@ fn change_in(name: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok().filter(|seq| *seq < SEQ_MAX)
 }
 
-/// Notes that a number was given.
+/// Marks a number as given.
 pub(super) fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
     match fs::create_at(done.as_fd(), format!("{seq:0NUMBER_DIGITS$}{GIVEN}").as_ref(), 0o600) {
         Ok(_) | Err(Errno::EXIST) => Ok(()),
@@ -298,8 +297,7 @@ pub(super) fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
     }
 }
 
-/// Sees to it that no number of a folder of the history is given again, though its newest entry may
-/// go.
+/// Makes sure that no number in a history folder is given again, even if its newest entry is removed.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -311,8 +309,7 @@ pub fn keep_numbers(done: &OwnedFd) -> Result<(), Error> {
     spend(done, last).map_err(|errno| Error::io("write the history in", STATE_FOLDER, errno))
 }
 
-/// Returns the number of the next change of a session, which was never given; `last` is the newest that the
-/// session itself knows of.
+/// Returns the next free change number of a session; `last` is the newest one that the session itself knows.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -325,7 +322,7 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
             .iter()
             .any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
     };
-    // Its file may have been lost, or could not be written.
+    // // The session file may be lost, or could not be written.
     if last == 0 || is_given(last + 1) {
         let given = names_in(&folder)?;
         let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
@@ -334,7 +331,7 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
     Ok(last + 1)
 }
 
-/// Returns the number that a name in a session's history stands for.
+/// Returns the number in a name of a session's history.
 fn number_in(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".lbx").or_else(|| name.strip_suffix(GIVEN))?;
     digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
@@ -362,7 +359,7 @@ pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
     Ok(numbers)
 }
 
-/// Returns true if bytes of the change `id` may wait at a location.
+/// Returns true if a location may hold staged bytes of the change `id`.
 #[must_use]
 pub fn is_staged_by(at: &Location, id: &str) -> bool {
     let Some(name) = at.path().name().and_then(std::ffi::OsStr::to_str) else {
@@ -382,7 +379,7 @@ pub fn note_name(id: &str) -> String {
     format!("{id}.beside")
 }
 
-/// Removes the note of a change that stands, where there is one: nothing waits for it any more.
+/// Removes the note of a change that was applied, if there is one: no staged bytes are left.
 pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
     let waits_beside = |at: &Location| matches!(at, Location::File(_)) && is_waiting(at);
     let mut places = steps.iter().flat_map(|step| step.locations().chain(step.staged()));
@@ -393,7 +390,7 @@ pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
     }
 }
 
-/// Returns the folders in which files of the change `id` may wait beside their targets.
+/// Returns the folders that may hold staged files of the change `id` next to their targets.
 #[must_use]
 pub fn read_note(staging: BorrowedFd<'_>, id: &str) -> Vec<WorkspacePath> {
     let note = fs::read_at(staging, note_name(id).as_ref(), 1 << 20);

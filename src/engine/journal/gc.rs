@@ -1,7 +1,7 @@
-//! What `.lbx/` no longer needs: found by age, and removed unless something younger needs it.
+//! Garbage collection: removes old files from `.lbx/` that nothing younger needs.
 //!
-//! A backup goes with the last history entry that names it, a trash entry with its age. Nothing
-//! that is younger than the bound is touched, whatever it is.
+//! A backup is removed with the last history entry that names it, a trash entry by its age. Nothing younger than the
+//! bound is touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -51,20 +51,20 @@ impl Tally {
 /// Removed files, by kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ByKind {
-    /// Old versions of files, to which no change of the history refers
+    /// Old versions of files that no change in the history refers to
     pub backups: Tally,
     /// Changes that undo could have taken back
     pub history: Tally,
-    /// What was deleted and could have been restored
+    /// Deleted files that could have been restored
     pub trash: Tally,
     /// Session files that were set aside because they were damaged
     pub damaged_sessions: Tally,
-    /// Files that a killed call left
+    /// Files that a killed call left behind
     pub temporary: Tally,
 }
 
 impl ByKind {
-    /// Returns all together.
+    /// Returns the total.
     #[must_use]
     pub fn sum(&self) -> Tally {
         let mut sum = self.backups;
@@ -86,8 +86,8 @@ pub struct Collected {
     pub failed: Vec<String>,
 }
 
-/// Removes what nobody needs and what is at least as old as `before`, in seconds since 1970; only
-/// counts it in a dry run. The caller holds the workspace's lock, unless this is a dry run.
+/// Removes unneeded files that are at least as old as `before`, in seconds since 1970; a dry run only counts them. The
+/// caller holds the workspace's lock, except for a dry run.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -114,9 +114,10 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     Ok(collector.done)
 }
 
-/// Returns the earliest time in `range`, in seconds since 1970, such that removing what is at least as old
-/// leaves at most `bytes_max` bytes; its end where even that leaves more, its start where that
-/// leaves no more.
+/// Returns the earliest time in `range`, in seconds since 1970, for which removing everything at least as old leaves
+/// at most `bytes_max` bytes. Returns the end of the range if even that leaves more, and its start if that already
+/// leaves
+/// no more.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -137,17 +138,17 @@ pub fn bound_for(state: &State, range: Range<u64>, bytes_max: u64) -> Result<u64
     Ok(enough)
 }
 
-/// Versions and trash entries that the changes which stay refer to.
+/// Versions and trash entries that the remaining changes refer to.
 #[derive(Default)]
 struct Needed {
-    /// SHA-256 of the bytes on either side, as hex.
+    /// SHA-256 digests of the bytes before and after, as hex.
     versions: BTreeSet<String>,
     /// Names of trash entries.
     trash: BTreeSet<String>,
 }
 
 impl Needed {
-    /// Notes what a change refers to.
+    /// Adds everything that a change refers to.
     fn add(&mut self, trash: &WorkspacePath, entry: &JournalEntry) {
         let versions = entry.files.iter().flat_map(|file| [&file.before, &file.after]);
         self.versions.extend(versions.flatten().map(|version| version.sha256.to_hex()));
@@ -162,18 +163,18 @@ impl Needed {
     }
 }
 
-/// A change of the history, and those that it takes back or does again.
+/// A change in the history, with the changes that it takes back or does again.
 struct Linked {
-    /// Its number; 0 for a file that is none.
+    /// Its number; 0 if the file is not a change.
     seq: u64,
-    /// Theirs.
+    /// Numbers of the changes that it takes back or does again.
     reverts: Vec<u64>,
     /// True if it stays.
     stays: bool,
 }
 
-/// Lets all changes stay that one which stays belongs to: a redo needs the change that an undo took
-/// back, and what stands is known only by those that took it back and did it again.
+/// Keeps all changes that are linked to a kept one: a redo needs the change that an undo took back, and only the
+/// undos and redos tell which changes are in effect.
 fn keep_what_belongs_together(changes: &mut [Linked]) {
     let mut neighbours: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for change in changes.iter() {
@@ -194,24 +195,26 @@ fn keep_what_belongs_together(changes: &mut [Linked]) {
     }
 }
 
-/// A collection at work.
+/// State of one collection.
 struct Collector<'a> {
-    /// State that is looked through.
+    /// State folder to collect.
     state: &'a State,
-    /// Time from which on things are too young to go, in seconds since 1970.
+    /// Files from this time on are too young to remove, in seconds since 1970.
     before: u64,
-    /// True if things are only counted.
+    /// True if files are only counted.
     dry_run: bool,
     /// Versions and trash entries that younger changes need.
     needed: Needed,
-    /// Entries of the history that go once all is known that is needed: their folders and names.
+    /// History entries to remove once `needed` is complete: folder and name.
     leaving: Vec<(Arc<OwnedFd>, String)>,
     /// Result so far.
     done: Collected,
 }
 
 impl Collector<'_> {
-    /// Removes a file if it may go, and counts it as kept or among what `kind` picks; returns true if it went.
+    /// Removes a file if it is old enough, and counts it as kept or in the tally that `kind` picks; returns true if it
+    /// was
+    /// removed.
     fn file(
         &mut self,
         folder: &OwnedFd,
@@ -229,19 +232,18 @@ impl Collector<'_> {
         is_gone
     }
 
-    /// Returns true if something of that time is old enough to go.
+    /// Returns true if that time is old enough.
     fn is_old(&self, seconds: u64) -> bool {
         seconds <= self.before
     }
 
-    /// Returns true if a file or folder was last changed so long ago that it may go.
+    /// Returns true if a file or folder was last changed long enough ago.
     fn is_old_file(&self, folder: &OwnedFd, name: &str) -> bool {
         let stat = fs::stat_at(folder.as_fd(), OsStr::new(name));
         stat.is_ok_and(|stat| u64::try_from(stat.st_mtime).is_ok_and(|seconds| self.is_old(seconds)))
     }
 
-    /// Goes through the history: old changes are removed unless a younger one needs them; the others tell what else is
-    /// needed.
+    /// Collects the history: removes old changes that no younger one needs, and notes what the others need.
     fn history(&mut self) -> Result<(), Error> {
         let Some(done) = self.state.find_folder(DONE_FOLDER)? else {
             return Ok(());
@@ -254,7 +256,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Goes through the history of one session.
+    /// Collects the history of one session.
     fn history_of(&mut self, folder: &Arc<OwnedFd>) -> Result<(), Error> {
         let trash = self.state.path_of(trash::FOLDER);
         let mut names = names_in(folder)?;
@@ -290,7 +292,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Removes the entries that go. Bytes in them that one needs which stays become backups first.
+    /// Removes the collected entries. Bytes in them that a kept entry needs become backups first.
     fn leave(&mut self) {
         for (folder, name) in std::mem::take(&mut self.leaving) {
             let may_go = self.dry_run || self.save_needed(&folder, &name).is_ok();
@@ -305,14 +307,14 @@ impl Collector<'_> {
         }
     }
 
-    /// Makes backups of what an entry holds and others need.
+    /// Makes backups of the bytes in an entry that others need.
     fn save_needed(&self, folder: &OwnedFd, name: &str) -> Result<(), Error> {
         let Some(entry) = journal::read_entry(self.state, folder, name)? else { return Ok(()) };
         let is_needed = |kept: &&InlineBackup| self.needed.versions.contains(&kept.sha256.to_hex());
         backup::spread(self.state, entry.kept.iter().filter(is_needed))
     }
 
-    /// Changes that a person has to look at keep what they need.
+    /// Notes what stuck changes need: a person has to look at them.
     fn stuck(&mut self) -> Result<(), Error> {
         let Some(folder) = self.state.find_folder(STUCK_FOLDER)? else {
             return Ok(());
@@ -326,7 +328,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Old versions, and what a killed call left among them.
+    /// Collects old versions, and files that a killed call left among them.
     fn backups(&mut self) -> Result<(), Error> {
         let Some(backups) = self.state.find_folder(BACKUPS_FOLDER)? else {
             return Ok(());
@@ -348,7 +350,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Old versions of the many files of one change: they go together.
+    /// Collects bundles, each as a whole.
     fn bundles(&mut self) -> Result<(), Error> {
         let Some(folder) = self.state.find_folder(&format!("{}/{}", BACKUPS_FOLDER, bundle::FOLDER))? else {
             return Ok(());
@@ -357,7 +359,7 @@ impl Collector<'_> {
             let digests = bundle::digests(&folder, &name);
             let digests =
                 digests.map_err(|source| Error::io("read", self.state.shown(BACKUPS_FOLDER), source))?;
-            // One of a newer version may hold what is needed.
+            // // A bundle of a newer version may hold needed bytes.
             let is_needed =
                 digests.is_none_or(|all| all.iter().any(|digest| self.needed.versions.contains(digest)));
             let is_old = self.is_old_file(&folder, &name);
@@ -366,7 +368,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Trash entries, and folders of entries whose content is gone.
+    /// Collects trash entries, and their folders if the content is gone.
     fn trash(&mut self) -> Result<(), Error> {
         let Some(folder) = self.state.find_folder(trash::FOLDER)? else {
             return Ok(());
@@ -399,7 +401,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Damaged session files that were set aside; the others stay.
+    /// Collects damaged session files that were set aside, and no others.
     fn sessions(&mut self) -> Result<(), Error> {
         let Some(folder) = self.state.find_folder(session::FOLDER)? else {
             return Ok(());
@@ -418,7 +420,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Files that a killed call left at the top of the state, and copies of what was shown.
+    /// Collects files that a killed call left in the state folder, and copies of shown files.
     fn temporary(&mut self) -> Result<(), Error> {
         let top = rustix::fs::openat(self.state.fd(), ".", fs::FOLDER, rustix::fs::Mode::empty())
             .map_err(|errno| Error::io("open", crate::engine::store::state::STATE_FOLDER, errno))?;

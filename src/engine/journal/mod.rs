@@ -1,12 +1,14 @@
-//! The journal: the steps of a change, on disk before the first of them is taken.
+//! The journal: the steps of a change, on disk before the first one is taken.
 //!
-//! An open entry is `journal/open/ID.lbx` in the state. When the change is done it becomes
-//! `journal/done/SESSION/SEQ.lbx`, the session's history, which also says which numbers were given.
-//! What can neither be completed nor rolled back goes to `journal/stuck/`, for a person to look at.
+//! An open entry is `journal/open/ID.lbx` in the state. A finished one becomes `journal/done/SESSION/SEQ.lbx`, the
+//! session's history, which also shows the numbers already given. An entry that can neither be completed nor rolled
+//! back
+//! goes to `journal/stuck/`, for a person to look at.
 //!
-//! An entry is written and synced as `journal/open/.ID.lbx`, and gets its own name, unsynced, before the
-//! first step. Whole under the name with the dot it is that of a call that did not begin, unless steps
-//! are seen to be done: a power failure may take the new name.
+//! An entry is written and synced as `journal/open/.ID.lbx`, and gets its own name, unsynced, before the first step. A
+//! whole entry under the name with the dot means that the call did not begin, unless some steps are done: a power
+//! failure
+//! may undo the rename.
 
 pub mod backup;
 pub mod bundle;
@@ -35,7 +37,7 @@ pub use steps::{
     Version, remove,
 };
 
-/// How the name of a file among the open entries ends that marks the layer of a running command.
+/// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
 
 /// Returns the change `seq` of a session, if it is still in the history.
@@ -49,10 +51,10 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Journ
     Ok(read_entry(state, &folder, &history_name(seq))?.filter(|entry| entry.seq == seq))
 }
 
-/// Returns the entry in a file of the journal; `None` where there is none, or a damaged one.
+/// Returns the entry in a journal file; `None` if it is missing or damaged.
 ///
 /// # Errors
-/// `io_error` for one of a newer version, or the system's.
+/// Returns `io_error` for an entry of a newer version, or the OS error.
 pub fn read_entry(state: &State, folder: &OwnedFd, name: &str) -> Result<Option<JournalEntry>, Error> {
     match read(state, folder, name)? {
         JournalFile::Entry(entry) => Ok(Some(*entry)),
@@ -68,15 +70,15 @@ pub fn read_entry(state: &State, folder: &OwnedFd, name: &str) -> Result<Option<
 pub enum JournalFile {
     /// An entry.
     Entry(Box<JournalEntry>),
-    /// One of a newer version, of which nothing can be said.
+    /// An entry of a newer version, which cannot be read.
     Newer,
-    /// None that lbx has written so.
+    /// A file that lbx did not write in this form.
     Damaged,
 }
 
 /// Reads a file of the journal.
 fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Error> {
-    /// The one field that every version has.
+    /// The only field that all versions share.
     #[derive(Deserialize)]
     struct Versioned {
         /// Version of the format.
@@ -101,7 +103,7 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
     })
 }
 
-/// Returns the numbers among the newest `count` of a session's history whose records cannot be read, ascending.
+/// Returns the numbers of the unreadable records among the newest `count` of a session's history, ascending.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -120,24 +122,24 @@ pub fn damaged_history(state: &State, session: &str, count: usize) -> Result<Vec
     Ok(damaged)
 }
 
-/// Files of calls that did not finish.
+/// Files of unfinished calls.
 #[derive(Default)]
 pub struct Unfinished {
-    /// Their entries, the oldest first.
+    /// Entries, oldest first.
     pub entries: Vec<JournalEntry>,
-    /// Whole entries that did not get their own names.
+    /// Whole entries that were not renamed to their final names.
     pub unpublished: Vec<JournalEntry>,
-    /// The names of entries of a newer version.
+    /// Names of entries of a newer version.
     pub newer: Vec<String>,
-    /// The names of those that are none.
+    /// Names of damaged entries.
     pub damaged: Vec<String>,
-    /// Files that never came into force.
+    /// Temporary files that never took effect.
     pub strays: Vec<String>,
-    /// Names of the layers of commands that run, or were killed.
+    /// Names of the layers of commands that are running or were killed.
     pub layers: Vec<String>,
 }
 
-/// Returns true if a call has not come to its end, or is still at work.
+/// Returns true if a call is running or did not finish.
 #[must_use]
 pub fn has_open_entries(state: &State) -> bool {
     let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());

@@ -1,8 +1,8 @@
-//! How far a dead call came: the number of its steps that are done. Pure.
+//! Progress of a dead call: the number of steps that it did. Pure.
 //!
-//! Each step says what stands at the paths it touches before and after it, so that for any number
-//! `k` of done steps it is known what stands where. The call came as far as the `k` that agrees with
-//! the disk; where none does, someone else has changed the files since.
+//! Each step says what is at the paths it touches before and after it. So the expected state of every path is known for
+//! any number `k` of done steps. The call did the `k` steps for which the disk agrees; if none fits, someone else has
+//! changed the files since.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,54 +15,54 @@ use crate::sha256::Sha256;
 pub enum Expected {
     /// Nothing.
     Nothing,
-    /// A folder, whichever.
+    /// Any folder.
     Folder,
-    /// Nothing, or a folder that others have put something into.
+    /// Nothing, or a folder that others have put files into.
     NoFile,
     /// A file or symlink with these bytes and this mode.
     File(Version),
-    /// A file or symlink with these bytes and this mode, or nothing while the step before it is taken back.
+    /// A file or symlink with these bytes and this mode, or nothing while the step before it is rolled back.
     Replaced(Version),
-    /// A thing that is renamed.
+    /// A file or folder that is renamed.
     Thing(Thing),
 }
 
 /// Kind of thing at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed {
-    /// Nothing: it, or a folder on the way to it, is not there.
+    /// Nothing: the path, or a folder on the way to it, is missing.
     Nothing,
     /// A folder.
     Folder {
         /// Its inode.
         inode: u64,
     },
-    /// A file, symlink or other thing.
+    /// A file, symlink or other non-folder.
     File {
         /// Its inode.
         inode: u64,
-        /// SHA-256 of its bytes and its mode, of a regular file or symlink whose bytes matter.
+        /// SHA-256 of the bytes, and the mode, of a regular file or symlink whose bytes matter.
         version: Option<(Sha256, u32)>,
     },
-    /// A file that is written in place and holds some of its old bytes and some of its new ones.
+    /// A file that is written in place and holds both old and new bytes.
     Torn,
 }
 
-/// How exactly the disk must agree.
+/// Strictness of the comparison with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Measure {
-    /// True if the change is to be completed, for which its staged bytes must be there.
+    /// True to complete the change, for which its staged bytes must be there.
     to_go_on: bool,
-    /// True if inodes count: they do not in a copy of a workspace.
+    /// True to compare inodes: they differ in a copy of a workspace.
     by_inode: bool,
 }
 
-/// From where a change can go on, and from where it can be rolled back.
+/// Numbers of done steps from which a change can be completed or rolled back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Number of steps done, if everything that the others need is there.
+    /// Number of done steps, if the change can be completed from there.
     pub forth: Option<usize>,
-    /// Number of steps done that can be taken back.
+    /// Number of done steps, if they can be rolled back.
     pub back: Option<usize>,
 }
 
@@ -73,15 +73,15 @@ struct Fact {
     at: Location,
     /// Expectation.
     expected: Expected,
-    /// The first number of done steps.
+    /// First number of done steps.
     since: usize,
-    /// The last.
+    /// Last number of done steps.
     until: usize,
-    /// True if it is about bytes that wait, which only going on needs.
+    /// True if it concerns staged bytes, which only completing needs.
     is_staged: bool,
 }
 
-/// Returns the paths that have to be looked at, and whether their bytes matter.
+/// Returns the paths to examine, each with true if its bytes matter.
 #[must_use]
 pub fn paths(steps: &[Step]) -> BTreeMap<Location, bool> {
     let mut paths = BTreeMap::new();
@@ -92,13 +92,13 @@ pub fn paths(steps: &[Step]) -> BTreeMap<Location, bool> {
     paths
 }
 
-/// How far the steps were carried out, by what stands at their [`paths`].
+/// Returns how many steps were done, given the state of their [`paths`].
 #[must_use]
 pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Progress {
     let facts = facts(steps);
     let agreeing =
         |to_go_on, by_inode| agreeing(steps.len(), &facts, observed, Measure { to_go_on, by_inode });
-    // Steps that may be done or not are done again, or taken back in any case.
+    // // If it is unclear whether a step was done, it is done again or rolled back anyway.
     let forth = [true, false].into_iter().find_map(|by_inode| agreeing(true, by_inode).first().copied());
     let back = [true, false].into_iter().find_map(|by_inode| agreeing(false, by_inode).last().copied());
     Progress { forth, back }
@@ -111,7 +111,7 @@ fn agreeing(
     observed: &BTreeMap<Location, Observed>,
     measure: Measure,
 ) -> Vec<usize> {
-    // How many facts more than before are wrong once so many steps are done.
+    // // Change in the number of wrong facts at each number of done steps.
     let mut wrong = vec![0_i64; steps + 2];
     let mut add = |at: usize, count: i64| {
         if let Some(known) = wrong.get_mut(at) {
@@ -135,7 +135,7 @@ fn agreeing(
     found
 }
 
-/// Returns true if that stands at a path which is to stand there.
+/// Returns true if the observed state of a path is the expected one.
 fn agrees(expected: &Expected, observed: Option<&Observed>, measure: Measure) -> bool {
     let Some(observed) = observed else {
         return false;
@@ -162,10 +162,11 @@ fn agrees(expected: &Expected, observed: Option<&Observed>, measure: Measure) ->
     }
 }
 
-/// Where steps contradict each other: one needs at a path what an earlier one has taken from there, or a folder
-/// that is none by then. Such steps cannot all be taken, and what came of the first of them would fit no number.
+/// Returns the location where steps contradict each other: one needs something that an earlier one has removed, or a
+/// folder that is not one by then. Such steps cannot all be taken, and after the first few the disk would fit no
+/// number.
 ///
-/// Bytes that are put in the place of others, and files that go, need nothing of each other.
+/// A `Put` that replaces bytes and an `Unlink` need nothing of each other.
 #[must_use]
 pub fn contradiction(steps: &[Step]) -> Option<Location> {
     if steps.iter().all(|step| matches!(step, Step::Put { .. } | Step::Unlink { .. })) {
@@ -178,7 +179,7 @@ pub fn contradiction(steps: &[Step]) -> Option<Location> {
     ledger.contradiction
 }
 
-/// Returns true if what is known to stand at a path can be what a step needs there.
+/// Returns true if the known state of a path can be the state that a step needs.
 fn can_be(known: &Expected, needed: &Expected) -> bool {
     let is_folder = |expected: &Expected| match expected {
         Expected::Folder => Some(true),
@@ -189,7 +190,7 @@ fn can_be(known: &Expected, needed: &Expected) -> bool {
     is_folder(known) == is_folder(needed)
 }
 
-/// Everything that is known of what stands where, while so many steps are done.
+/// Returns the expected state of every path, for each number of done steps.
 fn facts(steps: &[Step]) -> Vec<Fact> {
     let mut ledger = Ledger::default();
     for (done, step) in steps.iter().enumerate() {
@@ -198,21 +199,21 @@ fn facts(steps: &[Step]) -> Vec<Fact> {
     ledger.end(steps.len())
 }
 
-/// The facts so far.
+/// State of the paths while the steps are played.
 #[derive(Default)]
 struct Ledger {
-    /// Present expectations, and since when they hold.
+    /// Present expectations, and the number of steps since which they hold.
     now: BTreeMap<Location, (Expected, usize)>,
     /// Earlier expectations.
     past: Vec<Fact>,
-    /// The folders that were renamed, by their new names: when, and from where.
+    /// Renamed folders by new name: number of done steps, and old name.
     renamed: HashMap<Location, Vec<(usize, Location)>>,
-    /// The first path at which a step needs what cannot stand there.
+    /// First path at which a step needs something impossible.
     contradiction: Option<Location>,
 }
 
 impl Ledger {
-    /// Takes in a step, before which `done` others are done.
+    /// Plays a step after `done` others.
     fn take(&mut self, done: usize, step: &Step) {
         match step {
             Step::MakeFolder(folder) => {
@@ -252,8 +253,8 @@ impl Ledger {
         }
     }
 
-    /// Notes what a step finds at a path, where that is news; it stood there, or where that came
-    /// from, from the beginning.
+    /// Notes the state that a step needs at a path, if it is not known yet. That state was there, or at the path's
+    /// origin, from the start.
     fn need(&mut self, done: usize, at: &Location, expected: &Expected) {
         if self.contradiction.is_none() && !self.can_find(at, expected) {
             self.contradiction = Some(at.clone());
@@ -278,10 +279,10 @@ impl Ledger {
         }
     }
 
-    /// Returns true if a step can find that at a path, by what is known of it and of the folders on the way.
+    /// Returns true if a step can find that at a path, given the known state of it and of the folders above it.
     fn can_find(&self, at: &Location, expected: &Expected) -> bool {
         let known = |at: &Location| self.now.get(at).map(|(known, _)| known);
-        // A folder that is gone is one fewer to remove.
+        // // A missing folder is one fewer to remove.
         if *expected == Expected::Folder && known(at).is_some_and(|known| can_be(known, &Expected::Nothing)) {
             return true;
         }
@@ -290,8 +291,8 @@ impl Ledger {
         is_there && folders.all(|folder| known(&folder).is_none_or(|known| can_be(known, &Expected::Folder)))
     }
 
-    /// Returns the last rename of a folder before `until` steps that brought `at` along: when it was, and
-    /// where `at` was before.
+    /// Returns the last rename of a folder before `until` steps that moved `at`: number of done steps, and the former
+    /// path of `at`.
     fn before_rename(&self, at: &Location, until: usize) -> Option<(usize, Location)> {
         let mut holder = at.parent();
         let mut last: Option<(usize, Location)> = None;
@@ -307,7 +308,7 @@ impl Ledger {
         last
     }
 
-    /// Notes what a step leaves at a path.
+    /// Notes the state that a step leaves at a path.
     fn set(&mut self, done: usize, at: &Location, expected: Expected) {
         if let Some((before, since)) = self.now.remove(at) {
             self.close(at.clone(), before, since, done);
@@ -315,7 +316,7 @@ impl Ledger {
         self.now.insert(at.clone(), (expected, done + 1));
     }
 
-    /// Lets what is known below a folder go along with it.
+    /// Moves all expectations below a folder to its new name.
     fn carry(&mut self, done: usize, from: &Location, to: &Location) {
         let below = |folder: &Location, now: &BTreeMap<Location, _>| -> Vec<Location> {
             let inner = now.range(folder.clone()..).skip_while(|(at, _)| *at == folder);
@@ -334,7 +335,7 @@ impl Ledger {
         }
     }
 
-    /// Notes what was known up to the moment at which `until` steps were done.
+    /// Notes an expectation that ended when `until` steps were done.
     fn close(&mut self, at: Location, expected: Expected, since: usize, until: usize) {
         if since <= until {
             self.past.push(Fact { at, expected, since, until, is_staged: false });
@@ -360,7 +361,7 @@ mod tests {
     use crate::engine::journal::{FolderEntry, HELD_FOLDER};
     use crate::engine::workspace::path::WorkspacePath;
 
-    /// Thing in a tree in memory.
+    /// Item of a tree in memory.
     #[derive(Debug, Clone, PartialEq, Eq)]
     enum Node {
         /// A folder.
@@ -390,7 +391,7 @@ mod tests {
         Version { sha256: Sha256::of(text.as_bytes()), size: 0, mode: 0o644, identity: None }
     }
 
-    /// Returns true if the folder of a path is there.
+    /// Returns true if the parent folder of a path exists.
     fn has_parent(tree: &Tree, at: &Location) -> bool {
         at.parent().is_none_or(|parent| {
             let is_top = parent.path().is_root() || matches!(parent, Location::State(_));
@@ -398,7 +399,7 @@ mod tests {
         })
     }
 
-    /// Takes a step, as the system would.
+    /// Takes a step, as the OS would.
     fn take(tree: &mut Tree, step: &Step, number: u64) {
         assert!(step.locations().all(|at| has_parent(tree, at)), "{step:?}");
         let below = |tree: &Tree, at: &Location| tree.keys().any(|other| other != at && other.is_within(at));
@@ -431,7 +432,7 @@ mod tests {
         }
     }
 
-    /// Takes a step back.
+    /// Rolls a step back.
     fn take_back(tree: &mut Tree, step: &Step, number: u64) {
         let restored = |version: &Version| Node::File { inode: 5000 + number, version: version.clone() };
         match step {
@@ -456,7 +457,7 @@ mod tests {
         }
     }
 
-    /// Returns what can be seen of a tree.
+    /// Returns the observable state of a tree.
     fn observed(tree: &Tree, steps: &[Step]) -> BTreeMap<Location, Observed> {
         let look = |at: &Location| match tree.get(at) {
             None => Observed::Nothing,
@@ -474,7 +475,7 @@ mod tests {
             .collect()
     }
 
-    /// Returns the contents of a tree, inodes aside.
+    /// Returns the contents of a tree, without inodes.
     fn contents(tree: &Tree) -> Vec<(Location, Option<Version>)> {
         let content = |node: &Node| match node {
             Node::Folder { .. } => None,
@@ -502,8 +503,8 @@ mod tests {
         tree
     }
 
-    /// Returns a random change of it: files that go, come and change, and things that get other names, some of them
-    /// each other's.
+    /// Returns a random change of it: files that are deleted, created and changed, and renames, some of which swap
+    /// names.
     fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
         let mut intent = Intent::default();
         let all: Vec<Location> = tree.keys().cloned().collect();
@@ -540,7 +541,7 @@ mod tests {
                     });
                 }
                 (2, _) => {
-                    // Two things exchange their names.
+                    // // Swap two names.
                     let other = all[random.below(all.len())].clone();
                     if is_apart(&other, &touched) {
                         touched.push(other.clone());
@@ -575,7 +576,7 @@ mod tests {
                     });
                 }
                 (_, Node::File { version: before, .. }) => {
-                    // A file makes way for another, which comes from elsewhere.
+                    // // Replace a file by another one.
                     let files = all.iter().filter(|other| matches!(tree.get(other), Some(Node::File { .. })));
                     let from = files.filter(|other| is_apart(other, &touched)).nth(random.below(4)).cloned();
                     intent.removed.push((at.clone(), before.clone()));
@@ -631,7 +632,7 @@ mod tests {
                 let mut tree = stopped.clone();
                 for (number, step) in steps.iter().enumerate().take(done).rev() {
                     take_back(&mut tree, step, number as u64);
-                    // Stopped again, it is known how far it came, though what waited is gone.
+                    // // Progress is known again after a second stop, though the staged bytes are gone.
                     let seen: BTreeMap<Location, Observed> = observed(&tree, &steps);
                     assert_eq!(progress(&steps, &seen).back, Some(number), "seed {seed}: {steps:#?}");
                 }
@@ -654,7 +655,7 @@ mod tests {
                     tree.retain(|other, _| *other == at || !other.is_within(&at));
                     tree.insert(at.clone(), Node::File { inode: 9999, version: version("someone else's") });
                     let found = progress(&steps, &observed(&tree, &steps));
-                    // A file that is only moved moves with whatever is in it; nothing else is ever lost.
+                    // // A file that is only moved keeps its bytes, whatever they are; nothing else is ever lost.
                     let is_moved = |step: &Step| {
                         matches!(step, Step::Rename { from, to, thing, .. }
                     if !thing.is_folder && (*from == at || *to == at))
@@ -708,18 +709,18 @@ mod tests {
             is_final: false,
         };
         for (steps, at) in [
-            // What comes to the name of a folder that goes later.
+            // // A put under the name of a folder that is removed later.
             (vec![put("d"), Step::RemoveFolder(folder("d"))], Some("d")),
             (vec![moves("a", "d", false), Step::RemoveFolder(folder("d"))], Some("d")),
             (vec![Step::RemoveFolder(folder("d")), put("d")], None),
             // A folder may be removed for two reasons.
             (vec![Step::RemoveFolder(folder("d")), Step::RemoveFolder(folder("d")), put("d")], None),
-            // What comes to a folder that is not there any more, or is none.
+            // // A put into a folder that is removed, or is a file.
             (vec![Step::RemoveFolder(folder("d")), put("d/f")], Some("d/f")),
             (vec![moves("d", "e", true), put("d/f")], Some("d/f")),
             (vec![moves("d", "e", true), put("e/f")], None),
             (vec![put("d"), put("d/f"), moves("a", "b", false)], Some("d/f")),
-            // What is taken twice, or comes where something came.
+            // // A source taken twice, or a target used twice.
             (vec![moves("a", "b", false), moves("a", "c", false)], Some("a")),
             (vec![moves("a", "b", false), moves("c", "b", false)], Some("b")),
             (vec![moves("a", "b", false), put("a")], None),

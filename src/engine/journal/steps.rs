@@ -18,13 +18,13 @@ use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 
-/// Size of an entry: a patch over some 100,000 files.
+/// Largest entry, in bytes: a patch over some 100,000 files.
 pub const ENTRY_BYTES_MAX: u64 = 64 << 20;
 /// Folder of the entries of unfinished changes.
 pub const OPEN_FOLDER: &str = "journal/open";
-/// Folder of the entries of finished changes, with a folder a session.
+/// Folder of the entries of finished changes, with one folder per session.
 pub const DONE_FOLDER: &str = "journal/done";
-/// Folder of things that wait between two names.
+/// Folder of files and folders between two names.
 pub const HELD_FOLDER: &str = "journal/held";
 /// Folder of entries that could neither be completed nor rolled back.
 pub const STUCK_FOLDER: &str = "journal/stuck";
@@ -33,7 +33,7 @@ pub const BACKUPS_FOLDER: &str = "backups";
 
 /// Removes a file of the state, if it can be.
 pub fn remove(folder: &OwnedFd, name: &str) {
-    // Best effort: whatever is left is removed by the next change.
+    // // Best effort: the next change removes the rest.
     let _ = fs::unlink_at(folder, name, rustix::fs::AtFlags::empty());
 }
 
@@ -42,11 +42,11 @@ pub fn remove(folder: &OwnedFd, name: &str) {
 pub struct Version {
     /// SHA-256 of its bytes.
     pub sha256: Sha256,
-    /// Their number.
+    /// Number of bytes.
     pub size: u64,
-    /// Its permission bits; of a symlink, whose bytes are its target, the type bits.
+    /// Permission bits; for a symlink, whose bytes are its target, the type bits.
     pub mode: u32,
-    /// Owner and attributes, where the change deletes it and a new file would have others.
+    /// Owner and attributes, if the change deletes it and a new file would have others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
 }
@@ -54,22 +54,22 @@ pub struct Version {
 /// Change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {
-    /// The canonical path.
+    /// Canonical path.
     pub path: WorkspacePath,
-    /// The file before; `None` where there was none.
+    /// Version before; `None` if there was no file.
     pub before: Option<Version>,
-    /// The file after; `None` where it is deleted.
+    /// Version after; `None` if the file is deleted.
     pub after: Option<Version>,
 }
 
-/// A file or folder that gets another name, whole: to or from the trash, or within the workspace.
+/// Rename of a whole file or folder: to or from the trash, or within the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveEntry {
-    /// Its canonical path before.
+    /// Canonical path before.
     pub from: WorkspacePath,
-    /// Its canonical path after.
+    /// Canonical path after.
     pub to: WorkspacePath,
-    /// Path where it waits if its new name is free only after other moves.
+    /// Temporary path, if the new name is free only after other moves.
     pub via: Option<WorkspacePath>,
 }
 
@@ -81,7 +81,7 @@ impl MoveEntry {
     }
 }
 
-/// A folder, with what it is besides its name where a new folder would be another.
+/// A folder, with its metadata if a new folder would have other metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderEntry<P> {
     /// The folder.
@@ -94,10 +94,10 @@ pub struct FolderEntry<P> {
     pub identity: Option<Identity>,
 }
 
-/// How a file that has to wait beside its target is named.
+/// Prefix of a staged file that is in the folder of its target.
 pub const BESIDE_PREFIX: &str = ".lbx-tmp-";
 
-/// Place of a step: among the workspace's files, or in lbx's own state.
+/// Location that a step refers to: in the workspace, or in lbx's own state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Location {
@@ -108,7 +108,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Returns the location that a path from the root names; the state is at `state`, from there.
+    /// Returns the location of a path from the root; `state` is the path of the state folder.
     #[must_use]
     pub fn of(path: &WorkspacePath, state: &WorkspacePath) -> Self {
         match path.as_path().strip_prefix(state.as_path()).ok().and_then(WorkspacePath::new) {
@@ -131,7 +131,7 @@ impl Location {
         }
     }
 
-    /// Returns its path from the root, where the state is at `state`.
+    /// Returns its path from the root, given the path of the state folder.
     #[must_use]
     pub fn from_root(&self, state: &WorkspacePath) -> WorkspacePath {
         match self {
@@ -140,7 +140,7 @@ impl Location {
         }
     }
 
-    /// Returns the place with another path in the same tree.
+    /// Returns the location of another path in the same tree.
     #[must_use]
     pub fn with(&self, path: WorkspacePath) -> Self {
         match self {
@@ -166,26 +166,26 @@ impl Location {
         }
     }
 
-    /// Returns its place once `old`, which is it or holds it, is at `new`.
+    /// Returns its new location after `old`, which is it or contains it, moves to `new`.
     #[must_use]
     pub fn rebased(&self, old: &Self, new: &Self) -> Self {
         new.with(self.path().rebased(old.path(), new.path()))
     }
 
-    /// Returns true if things wait there between two names.
+    /// Returns true if it is in the folder of things between two names.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Self::State(path) if path.as_path().starts_with(HELD_FOLDER))
     }
 
-    /// Returns true if it is, or lies in, what was deleted.
+    /// Returns true if it is in the trash.
     #[must_use]
     pub fn is_trashed(&self) -> bool {
         matches!(self, Self::State(path)
             if path.as_path().starts_with(trash::FOLDER) && path.components().nth(2).is_some_and(|name| name == trash::CONTENT))
     }
 
-    /// Returns true if it is the description of something in the trash.
+    /// Returns true if it is the description of a trash entry.
     fn is_description(&self) -> bool {
         matches!(self, Self::State(path)
             if path.as_path().starts_with(trash::FOLDER) && path.components().count() == 3
@@ -207,7 +207,7 @@ impl fmt::Display for Location {
 pub struct Thing {
     /// Its inode.
     pub inode: u64,
-    /// True if it is a folder.
+    /// True for a folder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_folder: bool,
 }
@@ -218,8 +218,7 @@ pub fn staging_folder() -> Location {
     Location::State(WorkspacePath::root().join(STAGING_FOLDER.as_ref()))
 }
 
-/// Returns true if a location is one where things wait that belong to no file of the workspace yet, or to none
-/// any more.
+/// Returns true if a location holds temporary things, which are not yet or no longer part of the workspace.
 #[must_use]
 pub fn is_waiting(at: &Location) -> bool {
     match at {
@@ -234,54 +233,54 @@ pub fn is_waiting(at: &Location) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// A folder is made.
+    /// Makes a folder.
     MakeFolder(FolderEntry<Location>),
-    /// A folder is removed, if it is empty by then.
+    /// Removes a folder, if it is empty by then.
     RemoveFolder(FolderEntry<Location>),
-    /// A file or folder gets another name, whole.
+    /// Renames a whole file or folder.
     Rename {
-        /// Its name before.
+        /// Name before.
         from: Location,
-        /// Its name after.
+        /// Name after.
         to: Location,
-        /// Kind.
+        /// Identity.
         thing: Thing,
-        /// The file in whose place it comes: at one stroke, so that there always is one.
+        /// File that it replaces, atomically.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         over: Option<Version>,
         /// Original of the copy, if that is on another mount.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         copy_of: Option<Location>,
-        /// True if an undo leaves it: nobody keeps the bytes that were there before.
+        /// True if an undo leaves it: nobody keeps the old bytes.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_final: bool,
     },
-    /// Staged bytes come to their place.
+    /// Puts staged bytes in place.
     Put {
-        /// The place.
+        /// Target.
         at: Location,
         /// Place of the staged bytes.
         staged: Location,
-        /// The file there before; none where it is new.
+        /// Version before; `None` for a new file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Version>,
-        /// The file there after.
+        /// Version after.
         after: Version,
-        /// True if the bytes go into the file that is there, which keeps its inode; else they take its place.
+        /// True to write the bytes into the existing file, which keeps its inode; false to replace the file.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         in_place: bool,
     },
-    /// A file goes.
+    /// Removes a file.
     Unlink {
-        /// Its place.
+        /// Location of the file.
         at: Location,
-        /// File that was there.
+        /// Version before.
         before: Version,
     },
 }
 
 impl Step {
-    /// Returns the places whose names it changes, without that of staged bytes.
+    /// Returns the locations whose names it changes, without staged bytes.
     pub fn locations(&self) -> impl Iterator<Item = &Location> {
         let (one, other) = match self {
             Self::MakeFolder(folder) | Self::RemoveFolder(folder) => (&folder.path, None),
@@ -291,7 +290,7 @@ impl Step {
         std::iter::once(one).chain(other)
     }
 
-    /// Returns the place of its staged bytes.
+    /// Returns the location of its staged bytes.
     #[must_use]
     pub fn staged(&self) -> Option<&Location> {
         match self {
@@ -304,19 +303,18 @@ impl Step {
 /// Net effect of a list of steps, path by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// The files it changes: those that go under their names before any move, the others under
-    /// their names after all moves.
+    /// Files that it changes: deleted ones under their names before all moves, the others under their names after.
     pub files: Vec<FileEntry>,
     /// Moves.
     pub moves: Vec<MoveEntry>,
-    /// The folders it makes, outermost first.
+    /// Folders that it makes, outermost first.
     pub folders: Vec<WorkspacePath>,
-    /// The folders it removes, innermost first.
+    /// Folders that it removes, innermost first.
     pub removed: Vec<FolderEntry<WorkspacePath>>,
 }
 
 impl Outline {
-    /// Outlines some steps; the state is at `state`, from the workspace root.
+    /// Outlines some steps; `state` is the path of the state folder from the workspace root.
     #[must_use]
     pub fn of(steps: &[Step], state: &WorkspacePath) -> Self {
         let mut outline = Self::default();
@@ -327,7 +325,7 @@ impl Outline {
                     outline.folders.extend(of_workspace(folder).map(|folder| folder.path));
                 }
                 Step::RemoveFolder(folder) => outline.removed.extend(of_workspace(folder)),
-                // The history does not know it, so nothing later tries to take it back.
+                // // The history does not list it, so no later call tries to take it back.
                 Step::Rename { is_final: true, .. } => {}
                 Step::Rename { from, to, over, copy_of, .. } => {
                     outline.files.extend(over.clone().map(|before| FileEntry {
@@ -370,7 +368,7 @@ impl Outline {
     }
 }
 
-/// Returns a folder of the workspace as the history has it.
+/// Returns a workspace folder in the form of the history.
 fn of_workspace(folder: &FolderEntry<Location>) -> Option<FolderEntry<WorkspacePath>> {
     let Location::File(path) = &folder.path else {
         return None;
@@ -378,18 +376,18 @@ fn of_workspace(folder: &FolderEntry<Location>) -> Option<FolderEntry<WorkspaceP
     Some(FolderEntry { path: path.clone(), mode: folder.mode, identity: folder.identity.clone() })
 }
 
-/// A folder with what it is besides its name, where a new folder would be another.
+/// A folder, with its metadata if a new folder would have other metadata.
 pub type Folder = FolderEntry<Location>;
 
-/// Owner, attributes and mode of a folder, which are given to it once all is in its place.
+/// Owner, attributes and mode, which are set once all steps are done.
 impl Folder {
-    /// Returns a folder like any new one.
+    /// Returns a folder with the metadata of any new one.
     #[must_use]
     pub fn new(path: Location) -> Self {
         Self { path, mode: None, identity: None }
     }
 
-    /// Returns true if it is another than a new folder would be.
+    /// Returns true if its metadata differs from that of a new folder.
     #[must_use]
     pub fn is_dressed(&self) -> bool {
         self.mode.is_some() || self.identity.is_some()
