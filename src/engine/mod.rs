@@ -1,9 +1,11 @@
 //! The engine: everything that knows the workspace, and nothing of who calls it.
 //!
-//! Its layers, each using only those before it (a test checks that): [`workspace`] (what lies inside,
-//! reached from opened folders), [`store`] (what lbx remembers), [`journal`] (the steps of a change, and the
-//! old bytes), [`history`] (what changes come to), [`snapshot`] (commits), [`sandbox`] (commands),
-//! [`policy`] (what its owner has settled), [`change`] (a change, whole or not at all, and recovery).
+//! Its layers, each using only those before it (a test checks that): [`workspace`] (paths inside the root, reached from
+//! opened folders), [`store`] (lbx's own state), [`journal`] (the steps of a change, and old bytes), [`history`] (undo
+//! and
+//! redo), [`snapshot`] (commits), [`sandbox`] (commands), [`policy`] (the owner's rules), [`change`] (a change, whole
+//! or not
+//! at all, and recovery).
 
 pub mod change;
 pub mod history;
@@ -42,67 +44,67 @@ pub struct Engine {
     pub require_snapshot: bool,
     /// The policy.
     policy: Policy,
-    /// Why the policy in force is the default one, where what its owner wrote cannot be used.
+    /// Reason why the default policy is in force, if the owner's cannot be used.
     policy_fault: Option<Error>,
     /// Path of the state folder from the workspace root, once the call has opened it.
     state_path: Option<WorkspacePath>,
-    /// Who calls.
+    /// Calling session.
     session: SessionId,
     /// State of the session, once the call has read it.
     pub session_state: Arc<SessionState>,
-    /// True if the call itself says who, rather than the environment.
+    /// True if the call itself names the session, rather than the environment.
     is_session_named: bool,
-    /// True if the call only tries.
+    /// True for a dry run.
     dry_run: bool,
     /// True if a person reads the answer.
     is_for_a_person: bool,
     /// Changed files, for the audit log.
     changed: Vec<AuditFile>,
-    /// The change's own name, of a call that made one.
+    /// Id of the change, if the call made one.
     change: Option<String>,
     /// Gate in force, if the caller had not seen the bytes.
     gate: Option<String>,
-    /// Why the caller made it.
+    /// Caller's reason for the change.
     why: Option<String>,
-    /// The harness that calls, where it named itself.
+    /// Harness that calls, if it named itself.
     pub harness: Option<String>,
-    /// True if line numbers count in the present files, not as they were shown.
+    /// True if line numbers refer to the present files, not to what was shown.
     pub counts_lines_now: bool,
     /// True if the audit log has the call already.
     is_audited: bool,
     /// True if it has changed anything, in the audit log or not.
     has_made_changes: bool,
-    /// When the call began.
+    /// Start of the call.
     begun: Instant,
-    /// Path of the state in which the call is counted, once it has looked at one.
+    /// Path of the state in which the call is counted, once it has opened one.
     counted_in: Option<WorkspacePath>,
-    /// The state as the call found it when it began to read; what was seen goes into it.
+    /// State as the call found it when it began to read; read marks go into it.
     found: Option<State>,
-    /// The old bytes of many files that the call has looked into.
+    /// Bundles of old bytes that the call has opened.
     bundles: Mutex<Bundles>,
     /// Read marks of this call that are not in the state file yet.
     seen: Vec<Mark>,
     /// Warnings for the response.
     warnings: Vec<String>,
-    /// The commit that holds what this call changed.
+    /// Commit that holds this call's changes.
     snapshot: Option<String>,
 }
 
-/// Notes of a call next to its response.
+/// Notes next to the response of a call.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CallNotes {
-    /// Warnings although the call succeeded.
+    /// Warnings of a call that succeeded.
     pub warnings: Vec<String>,
-    /// The commit that holds what the call changed.
+    /// Commit that holds the call's changes.
     pub snapshot: Option<String>,
-    /// True if the call only tried, so that what it answers did not happen.
+    /// True for a dry run: nothing in the response happened.
     pub dry_run: bool,
     /// True if the call has changed anything.
     pub changed: bool,
 }
 
 impl Engine {
-    /// An engine for one call of `session` in `workspace`, where nothing is settled beforehand.
+    /// Creates an engine for one call of `session` in `workspace`, with default settings.
     #[must_use]
     pub fn new(workspace: Workspace, session: SessionId, control: Control) -> Self {
         Self::under(Policy::default(), workspace, session, control)
@@ -148,12 +150,12 @@ impl Engine {
         &self.policy
     }
 
-    /// Goes on under the default policy, since the one that its owner wrote cannot be used.
+    /// Uses the default policy, since the owner's cannot be used.
     pub fn set_policy_fault(&mut self, fault: Error) {
         self.policy_fault = Some(fault);
     }
 
-    /// Why the policy in force is the default one, where what its owner wrote cannot be used.
+    /// Returns the reason why the default policy is in force, if the owner's cannot be used.
     #[must_use]
     pub fn policy_fault(&self) -> Option<&Error> {
         self.policy_fault.as_ref()
@@ -165,70 +167,70 @@ impl Engine {
         self.state_path.as_ref()
     }
 
-    /// Who calls.
+    /// Returns the calling session.
     #[must_use]
     pub fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// Lets the call be that of another session, where it acts on what that session did.
+    /// Makes the call count as another session's, whose changes it acts on.
     pub fn act_for(&mut self, session: SessionId) {
         self.session = session;
     }
 
-    /// Notes whether a person reads the answer, who pays for no byte of it.
+    /// Sets whether a person reads the response, who pays for no byte of it.
     pub fn set_for_a_person(&mut self, is_for_a_person: bool) {
         self.is_for_a_person = is_for_a_person;
     }
 
-    /// Returns true if a person reads the answer.
+    /// Returns true if a person reads the response.
     #[must_use]
     pub const fn is_for_a_person(&self) -> bool {
         self.is_for_a_person
     }
 
-    /// Bytes of the answer, where the request may bound it; 0 for no bound.
+    /// Returns the size limit of the response in bytes, which the request may set; 0 for none.
     #[must_use]
     pub fn bytes_max(&self, requested: Option<usize>) -> usize {
         let default = if self.is_for_a_person { 0 } else { self.policy.max_bytes() };
         requested.unwrap_or(default)
     }
 
-    /// Notes that the call itself says who calls.
+    /// Notes that the call itself names the session.
     pub fn set_session_named(&mut self) {
         self.is_session_named = true;
     }
 
-    /// Who calls, where the call itself says so: a listing of all sessions then shows this one.
+    /// Returns the session, if the call itself names it: a listing of all sessions then shows it.
     #[must_use]
     pub fn named_session(&self) -> Option<&SessionId> {
         self.is_session_named.then_some(&self.session)
     }
 
-    /// Notes that the call only tries.
+    /// Sets whether the call is a dry run.
     pub fn set_dry_run(&mut self, dry_run: bool) {
         self.dry_run = dry_run;
     }
 
-    /// Returns true if the call only tries.
+    /// Returns true for a dry run.
     #[must_use]
     pub const fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Notes what the call has changed, and the change's own name where it has one.
+    /// Notes the files that the call has changed, and the id of the change if it has one.
     pub fn note_changed(&mut self, files: impl IntoIterator<Item = AuditFile>, change: Option<&str>) {
         self.changed.extend(files);
         self.has_made_changes |= !self.changed.is_empty() || change.is_some();
         self.change = change.map(str::to_owned);
     }
 
-    /// Notes what the policy made of a change whose caller had not seen the bytes.
+    /// Notes the policy's verdict on a change whose caller had not seen the bytes.
     pub fn note_gate(&mut self, gate: Option<&str>) {
         self.gate = gate.map(str::to_owned);
     }
 
-    /// Notes why the caller made the change.
+    /// Notes the caller's reason for the change.
     pub fn note_why(&mut self, why: Option<&str>) {
         self.why = why.map(audit::short_why);
     }
@@ -239,9 +241,9 @@ impl Engine {
         !self.changed.is_empty() || self.change.is_some()
     }
 
-    /// Puts the call into the audit log: what it changed, or why it was refused.
+    /// Writes the call to the audit log: its changes, or its error.
     ///
-    /// A call that changed nothing leaves no record; that the log cannot be written is a warning.
+    /// A call that changed nothing leaves no record. If the log cannot be written, that is a warning.
     pub fn audit(&mut self, tool: &str, refusal: Option<&Error>) {
         let durable = self.durable(self.has_changed());
         let Some(record) = self.record_of(tool, refusal) else {
@@ -252,15 +254,14 @@ impl Engine {
                 self.count_in(&state);
                 audit::append(&state, &record, durable)
             }
-            // A refusal alone is no reason to begin keeping a state.
+            // // An error alone is no reason to create a state folder.
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
         self.warn_of_audit(written);
     }
 
-    /// Writes the record of the call at the end of the audit log; it is in force once it is ended with
-    /// [`Self::end_audit`].
+    /// Writes the record of the call at the end of the audit log; [`Self::end_audit`] makes it count.
     pub fn begin_audit(
         &mut self,
         state: &State,
@@ -277,13 +278,13 @@ impl Engine {
         }
     }
 
-    /// Returns true if a record for the audit log is on the disk before the answer: that of a change is, unless the
-    /// policy says otherwise.
+    /// Returns how durable an audit record must be: that of a change is synced before the response, unless the policy
+    /// says otherwise.
     fn durable(&self, is_of_change: bool) -> Durable {
         if is_of_change && self.policy().is_durable() { Durable::Yes } else { Durable::No }
     }
 
-    /// Puts a record into the audit log that was written there, once it is on disk; answers whether it is.
+    /// Adds a written record to the audit log once it is on disk; returns true if it is.
     pub fn end_audit(&mut self, state: &State, pending: Option<audit::Pending>) -> bool {
         let Some(pending) = pending else { return false };
         let ended = pending.end(state, self.durable(true));
@@ -292,14 +293,14 @@ impl Engine {
         is_ended
     }
 
-    /// Warns where the audit log could not be written.
+    /// Warns if the audit log could not be written.
     fn warn_of_audit(&mut self, written: Result<(), Error>) {
         if let Err(error) = written {
             self.warn(format!("the audit log could not be written: {}", error.message()));
         }
     }
 
-    /// The call as the audit log has it; `None` where there is nothing to be said, or it was said before.
+    /// Returns the audit record of the call; `None` if there is nothing to record, or it was recorded before.
     fn record_of(&mut self, tool: &str, refusal: Option<&Error>) -> Option<audit::AuditRecord> {
         let is_silent = refusal.is_none() && !self.has_changed();
         if self.dry_run || is_silent || std::mem::replace(&mut self.is_audited, true) {
@@ -333,12 +334,12 @@ impl Engine {
         self.counted_in = Some(state.path().clone());
     }
 
-    /// How long the call has taken so far.
+    /// Returns the duration of the call so far.
     fn milliseconds(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Adds something that the caller should know though the call succeeds.
+    /// Adds a warning to a call that succeeds.
     pub fn warn(&mut self, warning: impl Into<String>) {
         let warning = warning.into();
         if !self.warnings.contains(&warning) {
@@ -346,19 +347,19 @@ impl Engine {
         }
     }
 
-    /// Adds a warning where there is one.
+    /// Adds a warning, if there is one.
     pub fn warn_if(&mut self, warning: Option<String>) {
         if let Some(warning) = warning {
             self.warn(warning);
         }
     }
 
-    /// Notes the commit that holds what this call changed.
+    /// Notes the commit that holds this call's changes.
     pub fn set_snapshot(&mut self, id: String) {
         self.snapshot = Some(id);
     }
 
-    /// Notes that lines of a file were shown, so that it may be changed.
+    /// Notes that lines of a file were shown, so that the caller may change it.
     pub fn mark_shown(&mut self, path: &WorkspacePath, sha256: Sha256, stat: &Stat, lines: &[(u64, u64)]) {
         let mut shown = Lines::default();
         lines.iter().for_each(|&(first, last)| shown.add(first, last));
@@ -366,11 +367,10 @@ impl Engine {
         self.seen.push(Mark { lines: shown, ..mark });
     }
 
-    /// Ends the call of `tool`: puts what was seen into the state file, and gives up warnings and snapshot, and
-    /// what counts the call once its answer is out, where there is a state.
+    /// Ends the call of `tool`: saves the read marks, and returns the warnings, the snapshot and, if there is a state,
+    /// the tally to count once the response is out.
     ///
-    /// A workspace that cannot be written is still read; the marks are then lost, and a warning
-    /// says so.
+    /// A workspace that cannot be written can still be read; the marks are then lost, with a warning.
     #[must_use]
     pub fn finish(mut self, tool: &str) -> (CallNotes, Option<CallTally>) {
         match self.save_marks() {
@@ -380,7 +380,7 @@ impl Engine {
             }
         }
         let key = CallKey { session: self.session.to_string(), tool: tool.to_owned() };
-        // The audit log has the others, and their time.
+        // // The audit log has all other calls, and their times.
         let sum = if self.is_audited {
             CallSum::default()
         } else {
@@ -393,7 +393,7 @@ impl Engine {
         (CallNotes { warnings, snapshot, dry_run, changed }, tally)
     }
 
-    /// Puts what was seen into the state file, where it is news.
+    /// Saves new read marks in the state file.
     fn save_marks(&mut self) -> Result<Option<String>, Error> {
         if self.seen.is_empty() {
             return Ok(None);
@@ -417,7 +417,7 @@ impl Engine {
         }
         let seen = std::mem::take(&mut self.seen);
         for mark in seen.iter().filter(|mark| !is_known(mark)) {
-            // Without a copy the caller reads again once another program has changed the file.
+            // // Without a copy the caller has to read again once another program has changed the file.
             let _ = session::keep_shown(&state, self.workspace.root_fd(), mark);
             let known = session.mark(&mark.path).filter(|known| known.sha256 != mark.sha256);
             let kept = known.map(Mark::as_earlier).unwrap_or_default();
@@ -433,10 +433,10 @@ impl Engine {
         Ok(warning.or(later))
     }
 
-    /// Refuses to go on with a snapshot that the caller required and that failed.
+    /// Handles a failed snapshot: an error if the caller required one, else a warning.
     ///
     /// # Errors
-    /// `snapshot_failed`, applied, where one is required; else it is a warning.
+    /// Returns `snapshot_failed`, with the change applied, if a snapshot is required.
     pub fn snapshot_failed(&mut self, reason: &str) -> Result<(), Error> {
         if self.require_snapshot {
             return Err(Error::new(

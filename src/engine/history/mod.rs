@@ -1,4 +1,4 @@
-//! The history: what each session's changes come to, and what undo and redo make of them.
+//! The history: net effect of each session's changes, and undo and redo of them.
 
 pub mod replay;
 pub mod session_diff;

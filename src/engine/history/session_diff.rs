@@ -1,7 +1,7 @@
-//! Net effect of one session's changes, without what others did in between. A change that was undone shows nothing. Pure.
+//! Net effect of one session's changes, without changes by others in between. An undone change has no effect. Pure.
 //!
-//! `session` counts by it over the journal, `diff` over the snapshots ([`PathChanges`] alone, since these name every
-//! path that a move changes).
+//! `session` uses it on the journal, `diff` on the snapshots ([`PathChanges`] alone, since snapshots name every path
+//! that a move changes).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::text::{content, merge};
 
-/// The bytes on one side of a change.
+/// Bytes on one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Side {
-    /// There was nothing, or is nothing.
+    /// No file.
     Nothing,
-    /// These, which a backup has.
+    /// A version that a backup has.
     Version(Version),
-    /// The bytes before these changes, with the changes of others in between.
+    /// The bytes before these changes, with changes by others in between.
     Apart(PathChanges<Version>),
     /// The bytes of the file at this path, which may be in the trash.
     At(WorkspacePath),
@@ -26,9 +26,9 @@ pub enum Side {
 /// Net change of one path, from before the session's first change to after its last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetChange {
-    /// The path now, or that of what is gone.
+    /// Present path, or the last one of a deleted file.
     pub path: WorkspacePath,
-    /// The path before, where it is another.
+    /// Path before, if it was another.
     pub from: Option<WorkspacePath>,
     /// Its bytes before.
     pub before: Side,
@@ -36,7 +36,7 @@ pub struct NetChange {
     pub after: Side,
 }
 
-/// Returns the net effect of changes, the oldest first; ordered by path.
+/// Returns the net effect of changes, which come oldest first; ordered by path.
 pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetChange> {
     let mut ledger = Ledger::default();
     for entry in entries {
@@ -50,16 +50,16 @@ pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetCh
 /// Changes of each path so far.
 #[derive(Default)]
 struct Ledger {
-    /// Files of which bytes were changed, by their path now: before and after.
+    /// Files with changed bytes, by present path: before and after.
     files: BTreeMap<WorkspacePath, PathChanges<Version>>,
-    /// Moved things: first path, and present path.
+    /// Moved files and folders: first path, and present path.
     moved: Vec<(WorkspacePath, WorkspacePath)>,
     /// Folders that the session made.
     folders: BTreeSet<WorkspacePath>,
 }
 
 impl Ledger {
-    /// Takes in what a change did to one file.
+    /// Adds a change of one file.
     fn take_file(&mut self, file: &FileEntry) {
         let known = self.files.entry(file.path.clone());
         known
@@ -67,7 +67,7 @@ impl Ledger {
             .or_insert_with(|| PathChanges::new(file.before.clone(), file.after.clone()));
     }
 
-    /// Takes in the moves of one change: what waits for its new name goes out of the way first.
+    /// Adds the moves of one change: a move with a temporary path leaves its old name first.
     fn take_moves(&mut self, moves: &[MoveEntry]) {
         for moved in moves {
             self.take_move(&moved.from, moved.via.as_ref().unwrap_or(&moved.to));
@@ -79,7 +79,7 @@ impl Ledger {
         }
     }
 
-    /// Takes in one move.
+    /// Adds one move.
     fn take_move(&mut self, from: &WorkspacePath, to: &WorkspacePath) {
         let is_new =
             self.files.get(from).is_some_and(|own| own.first().is_none()) || self.folders.contains(from);
@@ -93,7 +93,7 @@ impl Ledger {
             .collect();
         let known = self.moved.iter().any(|(_, now)| now == from);
         if !known && !is_new {
-            // A part of what was moved before had its place there at first.
+            // // A part of an earlier move started at a path of its own.
             let origin = self.moved.iter().find_map(|(origin, now)| carried(from, now, origin));
             self.moved.push((origin.unwrap_or_else(|| from.clone()), from.clone()));
         }
@@ -115,14 +115,14 @@ impl Ledger {
                 Some(own) => (before_of(&own).unwrap_or_else(at), after_of(&own)),
                 None => (at(), at()),
             };
-            // It went to the trash, or its bytes went otherwise.
+            // // It is in the trash, or its bytes were deleted.
             let is_gone = is_state(&now) || after == Side::Nothing;
             changes.extend(match (is_state(&origin), is_gone) {
                 (true, true) => None,
                 (true, false) => Some(NetChange { path: now, from: None, before: Side::Nothing, after }),
                 (false, false) => Some(NetChange { path: now, from: Some(origin), before, after }),
                 (false, true) => {
-                    // Something new may have come in its place.
+                    // // A new file may have taken its place.
                     let after = self.files.remove(&origin).map_or(Side::Nothing, |own| after_of(&own));
                     (before != after).then_some(NetChange { path: origin, from: None, before, after })
                 }
@@ -163,44 +163,44 @@ fn after_of(own: &PathChanges<Version>) -> Side {
     own.last().cloned().map_or(Side::Nothing, Side::Version)
 }
 
-/// Returns the place of `path` once `from` is at `to`; `None` if it lies elsewhere.
+/// Returns the new path of `path` after `from` moves to `to`; `None` if it is not below `from`.
 fn carried(path: &WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) -> Option<WorkspacePath> {
     path.is_within(from).then(|| path.rebased(from, to))
 }
 
-/// A version of a file, wherever its bytes are kept.
+/// A stored version of a file.
 pub trait StoredVersion: Clone {
-    /// Returns true if it has the same bytes and is the same besides.
+    /// Returns true if bytes and metadata are equal.
     fn is_same(&self, other: &Self) -> bool;
 
-    /// Returns true if it is the same besides its bytes: its mode, or its type.
+    /// Returns true if the metadata is equal: the mode, or the type.
     fn is_alike(&self, other: &Self) -> bool;
 }
 
-/// The two sides of a change; `None` where there is no file.
+/// The two sides of a change; `None` for no file.
 pub type Sides<V> = (Option<V>, Option<V>);
 
-/// The changes that one session made of one path, from the oldest on: each goes on from the one
-/// before it, or from what others made of that.
+/// Changes that one session made to one path, oldest first. Each continues from the one before it, or from what
+/// others made of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathChanges<V> {
     /// The first change.
     first: Sides<V>,
-    /// Later changes, each of which goes on from the state that others left.
+    /// Later changes that start from a state that others left.
     later: Vec<Sides<V>>,
 }
 
-/// Content of a path without a session's changes, but with those of others in between.
+/// Content of a path without a session's changes, but with changes by others in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Before<V> {
-    /// A version that was there, or nothing.
+    /// An earlier version, or no file.
     Known(Option<V>),
-    /// This text, which is otherwise as that version.
+    /// This text, with the metadata of that version.
     Text(V, Vec<u8>),
 }
 
 impl<V: StoredVersion> PathChanges<V> {
-    /// One change.
+    /// Starts with one change.
     #[must_use]
     pub const fn new(before: Option<V>, after: Option<V>) -> Self {
         Self { first: (before, after), later: Vec::new() }
@@ -234,22 +234,22 @@ impl<V: StoredVersion> PathChanges<V> {
         !self.later.is_empty()
     }
 
-    /// Returns true if all of it changes nothing, as far as that can be told without the bytes.
+    /// Returns true if the changes cancel out, as far as that is known without the bytes.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         !self.is_interrupted() && is_same(self.first(), self.last())
     }
 
-    /// What the path would have been without these changes: where others changed it in between, their
-    /// changes are part of it. `read` gives the bytes of a version, where they are at hand.
+    /// Returns the content of the path without these changes. Keeps the changes that others made in between. `read`
+    /// returns the bytes of a version, if they are saved.
     ///
     /// # Errors
-    /// Returns those of `read`.
+    /// Returns the errors of `read`.
     pub fn before<E>(&self, mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>) -> Result<Before<V>, E> {
         let (mut base, mut mine) = (Before::Known(self.first.0.clone()), self.first.1.clone());
         for (theirs, after) in &self.later {
             base = match (&base, &mine, theirs) {
-                // What the session made is its own, though others changed it since.
+                // // A file that the session made is its own, even if others changed it since.
                 (Before::Known(None), Some(_), Some(_)) => base,
                 (_, Some(made), Some(theirs)) => with_theirs(base, made, theirs, &mut read)?,
                 _ => Before::Known(theirs.clone()),
@@ -260,7 +260,7 @@ impl<V: StoredVersion> PathChanges<V> {
     }
 }
 
-/// `base` with what others made of `mine`.
+/// Returns `base` with the changes that others made to `mine`.
 fn with_theirs<V: StoredVersion, E>(
     base: Before<V>,
     mine: &V,
@@ -308,7 +308,7 @@ mod tests {
         WorkspacePath::new(Path::new(path)).unwrap()
     }
 
-    /// Returns the version that holds these bytes; none of an empty text.
+    /// Returns the version that holds these bytes; `None` for an empty text.
     fn version(text: &str) -> Option<Version> {
         let version = Version {
             sha256: Sha256::of(text.as_bytes()),
@@ -380,7 +380,7 @@ mod tests {
             assert_eq!(net_of(&changes), wanted, "{changes:?}");
         }
         assert!(is_state(&at(TRASH)));
-        // Two files that change places, and change them back.
+        // // Two files swap names, and swap back.
         let mut swap = JournalEntry::new("id".to_owned(), "s", "t", 1, 0);
         let via = Some(at(".lbx/waiting"));
         swap.moves =

@@ -1,4 +1,4 @@
-//! A session's changes as two stacks: what undo takes back next, and what redo does again.
+//! Undo and redo stacks of a session.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,36 +9,37 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::error::Error;
 
-/// The changes of a session that stand, and those that were taken back.
+/// Changes of a session that are in effect, and changes that were undone.
 ///
-/// The newest entries of the journal say which these are, and no more of them are read than it takes: an
-/// undo costs as much after ten thousand changes as after ten.
+/// The newest journal entries tell which is which, and only as many as needed are read: an undo after ten thousand
+/// changes
+/// costs as much as after ten.
 #[derive(Debug, Default)]
 pub struct History {
-    /// Whose it is.
+    /// Session that it belongs to.
     session: String,
-    /// The numbers of the session's entries, ascending.
+    /// Numbers of the session's entries, ascending.
     numbers: Vec<u64>,
-    /// Changes that stand and are yet to be read.
+    /// Changes in effect that are not read yet.
     older: Older,
-    /// Changes that stand and are read, the one made or done again last at the end.
+    /// Changes in effect that are read; the one made or redone last is at the end.
     done: VecDeque<JournalEntry>,
-    /// Changes that are taken back, the one taken back last at the end.
+    /// Undone changes; the one undone last is at the end.
     undone: Vec<JournalEntry>,
-    /// Folders that were made for changes that are taken back, and still stand since others use them.
+    /// Folders of undone changes that still exist, since others use them.
     vacant: BTreeSet<WorkspacePath>,
-    /// The numbers of entries that cannot be read, which were passed on the way.
+    /// Numbers of unreadable entries that were skipped.
     damaged: BTreeSet<u64>,
 }
 
 /// Changes older than the oldest entry that is read.
 #[derive(Debug, Default)]
 struct Older {
-    /// How many of the numbers are older than that entry.
+    /// Number of entries older than that one.
     left: usize,
-    /// Changes that an undo or a redo among those has moved: where they stand is known.
+    /// Changes that an undo or redo among the read entries has moved: their state is known.
     moved: BTreeSet<u64>,
-    /// Changes among them that come next, since they were done again.
+    /// Older changes that come next, since they were redone.
     next: VecDeque<u64>,
 }
 
@@ -51,7 +52,7 @@ impl History {
         let numbers = journal::history(state, session)?;
         let mut history = Self { session: session.to_owned(), numbers, ..Self::default() };
         history.older.left = history.numbers.len();
-        // A change ends what could be redone, so all before it is known by what stands.
+        // // A change clears the redo stack, so every change before it is known from those in effect.
         let mut newest = Vec::new();
         while let Some(seq) = history.older_number() {
             let Some(entry) = history.read(state, seq)? else {
@@ -70,10 +71,10 @@ impl History {
         Ok(history)
     }
 
-    /// Takes in the next entry.
+    /// Adds the next entry.
     fn take(&mut self, state: &State, entry: JournalEntry) -> Result<(), Error> {
         let Some(direction) = direction_of(&entry) else {
-            // As in every editor: a new change ends what could have been redone.
+            // // As in every editor: a new change clears the redo stack.
             self.undone.clear();
             self.vacant.clear();
             self.done.push_back(entry);
@@ -94,7 +95,7 @@ impl History {
                 }
             }
         }
-        // What came back with the rest of it was there before any of these changes.
+        // // A folder that came back with its parent was there before any of these changes.
         let came_back = |folder: &WorkspacePath| {
             entry.folders.contains(folder) || entry.moves.iter().any(|moved| folder.is_within(&moved.to))
         };
@@ -102,7 +103,7 @@ impl History {
         Ok(())
     }
 
-    /// Returns the change `seq`, which does not stand any more; `None` where it is in the history no longer.
+    /// Removes the change `seq` from those in effect and returns it; `None` if it is no longer in the history.
     fn taken_from_done(&mut self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
         if self.numbers.binary_search(&seq).is_err() {
             return Ok(None);
@@ -117,7 +118,7 @@ impl History {
         }
     }
 
-    /// Reads the newest change that stands and is not read yet; `false` where there is none.
+    /// Reads the newest change in effect that is not read yet; returns `false` if there is none.
     fn read_older(&mut self, state: &State) -> Result<bool, Error> {
         loop {
             if let Some(seq) = self.older.next.pop_front() {
@@ -139,7 +140,7 @@ impl History {
                 self.done.push_front(entry);
                 return Ok(true);
             };
-            // The last that it moved is on top. What a later one has moved again is known already.
+            // // The last one that it moved is on top. Changes that a later entry moved again are known already.
             for seq in entry.reverts.iter().rev() {
                 if self.older.moved.insert(*seq) && direction == Direction::Redo {
                     self.older.next.push_back(*seq);
@@ -148,7 +149,7 @@ impl History {
         }
     }
 
-    /// Returns the newest number that was not looked at yet.
+    /// Returns the newest number not looked at yet.
     fn older_number(&mut self) -> Option<u64> {
         self.older.left = self.older.left.checked_sub(1)?;
         self.numbers.get(self.older.left).copied()
@@ -159,7 +160,7 @@ impl History {
         journal::done_entry(state, &self.session, seq)
     }
 
-    /// Returns the next `steps` changes to go that way, in that order; of those that `wanted` picks.
+    /// Returns the next `steps` changes to undo or redo, in order, among those that `wanted` picks.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -185,7 +186,7 @@ impl History {
         Ok(found)
     }
 
-    /// Returns the change `seq`, where it stands, and those made or done again after it, the oldest first.
+    /// Returns the change `seq`, if it is in effect, and those made or redone after it, oldest first.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -205,20 +206,19 @@ impl History {
         }
     }
 
-    /// Returns the folders that were made for changes that are taken back: nobody needs them once they are
-    /// empty.
+    /// Returns the folders of undone changes that still exist: nobody needs them once they are empty.
     #[must_use]
     pub fn vacant(&self) -> BTreeSet<WorkspacePath> {
         self.vacant.clone()
     }
 
-    /// Returns the numbers of the changes that were passed since their entries cannot be read.
+    /// Returns the numbers of the unreadable entries that were skipped.
     #[must_use]
     pub const fn damaged(&self) -> &BTreeSet<u64> {
         &self.damaged
     }
 
-    /// Returns the version that the session's last merge left at `path`, if it has not changed it since.
+    /// Returns the version that the session's last merge left at `path`, if the session has not changed it since.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -233,26 +233,26 @@ impl History {
     }
 }
 
-/// Which way an entry goes; `None` of one that is a change of its own, as is what takes back an earlier
-/// change by its number.
+/// Returns the direction of an entry; `None` for a change of its own, including one that takes back an earlier
+/// change by number.
 fn direction_of(entry: &JournalEntry) -> Option<Direction> {
     let ways = [Direction::Undo, Direction::Redo];
     ways.into_iter().find(|way| way.name() == entry.tool && entry.takes_back.is_none())
 }
 
-/// The newest changes that are looked at: reading them takes a few milliseconds.
+/// Most recent changes that are searched: reading them takes a few milliseconds.
 const CHANGES_LOOKED_AT: usize = 500;
 
 /// Path that a session has moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovedPath {
-    /// Its path after all later moves.
+    /// Path after all later moves.
     pub to: WorkspacePath,
-    /// The number of the change that took it from the path asked for.
+    /// Number of the change that moved it from the requested path.
     pub seq: u64,
 }
 
-/// Returns the new place of a path by the history of `session`; `None` if the last change there was no move.
+/// Returns the new path of a path, by the history of `session`; `None` if the last change there was no move.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -277,8 +277,8 @@ fn taken(path: &WorkspacePath, entry: &JournalEntry) -> Option<WorkspacePath> {
     moved_to(path, &entry.moves).or_else(|| renamed(path, &entry.files))
 }
 
-/// The one file that a change made with the bytes of the one that it removed at a path: that is how a patch, and a
-/// command, renames.
+/// Returns the one file that a change made with the bytes of the file it removed at a path: patches and commands
+/// rename files that way.
 fn renamed(path: &WorkspacePath, files: &[FileEntry]) -> Option<WorkspacePath> {
     let removed = files.iter().find(|file| file.path == *path && file.after.is_none())?;
     let bytes = removed.before.as_ref().filter(|before| before.size > 0)?.sha256;
@@ -289,8 +289,8 @@ fn renamed(path: &WorkspacePath, files: &[FileEntry]) -> Option<WorkspacePath> {
     found.next().filter(|_| found.next().is_none()).map(|file| file.path.clone())
 }
 
-/// Where the moves of one change take a path; `None` where it stays. What waits for its new name goes out of the
-/// way first.
+/// Returns the path to which the moves of one change take a path; `None` if it stays. Moves with a temporary path
+/// leave their old names first.
 fn moved_to(path: &WorkspacePath, moves: &[MoveEntry]) -> Option<WorkspacePath> {
     let first = moves.iter().map(|moved| (&moved.from, moved.via.as_ref().unwrap_or(&moved.to)));
     let second = moves.iter().filter_map(|moved| Some((moved.via.as_ref()?, &moved.to)));

@@ -1,8 +1,7 @@
 //! Net effect of undoing or redoing several changes as one.
 //!
-//! The changes are played on a picture of the tree: which file or folder would be where, and which files would have
-//! other bytes. The difference between the picture and the tree in the end is the one change to make. Nothing here
-//! touches the disk.
+//! The changes are played on a model of the tree: the path of each file or folder, and the files with other bytes. In
+//! the end the difference between the model and the tree is the one change to make. Nothing here touches the disk.
 
 mod pieces;
 
@@ -13,12 +12,12 @@ use crate::engine::journal::{FileEntry, FolderEntry, FolderMode, JournalEntry, M
 use crate::engine::workspace::path::WorkspacePath;
 pub use pieces::{Piece, Pieces};
 
-/// Which way to go.
+/// Direction to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Back.
+    /// Take changes back.
     Undo,
-    /// Forth.
+    /// Do changes again.
     Redo,
 }
 
@@ -33,12 +32,12 @@ impl Direction {
     }
 }
 
-/// Why a change cannot be played: it moves something, and the picture has no place for that.
+/// Reason why a change cannot be played: it moves something that the model has no place for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayConflict {
     /// The moved thing is missing.
     Missing(WorkspacePath),
-    /// Something stands where it is to come back.
+    /// Something else is at its old path.
     Taken(WorkspacePath),
 }
 
@@ -51,39 +50,38 @@ pub enum Kind {
     Other,
 }
 
-/// Takes a change of a file back, or does it again, where the file holds something else than the change
-/// left: what it holds, what the change left, and what was on the change's other side.
+/// Undoes or redoes a change of a file that others changed since. Arguments: path, present version, version that
+/// the change left, and version on the other side of the change.
 pub type Blend<'s> = &'s dyn Fn(&WorkspacePath, &Version, &Version, &Version) -> Option<Version>;
 
-/// The picture.
+/// Model of the tree.
 pub struct Replay<'s> {
-    /// Returns the kind of thing at a path in the tree.
+    /// Returns the type at a path in the tree.
     stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
-    /// Merge of changes by others between two changes; without it, these are a conflict.
+    /// Merge of changes by others between two changes; without it they are a conflict.
     blend: Option<Blend<'s>>,
     /// Moved things.
     pieces: Pieces,
-    /// Files with other bytes, by where they are to stand.
+    /// Files with other bytes, by target path.
     lives: BTreeMap<WorkspacePath, Live>,
-    /// Files that are gone, by where they would stand.
+    /// Files to remove, by the path that they would have.
     gone: BTreeMap<WorkspacePath, Vec<Gone>>,
     /// Present paths of the files in the two maps.
     changed: BTreeSet<WorkspacePath>,
-    /// Folders that are made.
+    /// Folders to make.
     made: BTreeMap<WorkspacePath, FolderEntry<WorkspacePath>>,
     /// Folders that nobody needs once they are empty.
     vacant: BTreeSet<WorkspacePath>,
-    /// Empty folders whose place something else takes, by present path.
+    /// Empty folders that something else replaces, by present path.
     ousted: BTreeSet<WorkspacePath>,
-    /// Folders with other permission bits: those they must have now, where that is known, and those
-    /// they are to have.
+    /// Folders with other permission bits: bits required now, if known, and target bits.
     modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
-    /// Files that others changed between two of the changes, where the two cannot be combined.
+    /// Files that others changed between two of the changes, if both cannot be merged.
     interleaved: BTreeSet<WorkspacePath>,
 }
 
 impl<'s> Replay<'s> {
-    /// Returns the tree as it stands, with folders in it that are to go once they are empty.
+    /// Returns a model of the present tree; the folders in `vacant` are removed once they are empty.
     #[must_use]
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
         let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
@@ -92,7 +90,7 @@ impl<'s> Replay<'s> {
         Self { stands, blend: None, pieces, lives, gone, changed, made, vacant, ousted, modes, interleaved }
     }
 
-    /// Keeps the changes of others in between.
+    /// Merges changes by others in between.
     #[must_use]
     pub fn blending(self, blend: Option<Blend<'s>>) -> Self {
         Self { blend, ..self }
@@ -101,12 +99,12 @@ impl<'s> Replay<'s> {
     /// Plays one change.
     ///
     /// # Errors
-    /// Fails if it does not fit what those before it left.
+    /// Fails if the change does not fit the state that earlier ones left.
     pub fn play(&mut self, entry: &JournalEntry, direction: Direction) -> Result<(), ReplayConflict> {
         if direction == Direction::Undo {
             self.change_modes(entry, direction);
         }
-        // Files that go have the names before any move, the others those after all moves.
+        // // Deleted files have their names before all moves, the others those after all moves.
         let (put, gone): (Vec<&FileEntry>, Vec<&FileEntry>) =
             entry.files.iter().partition(|file| file.after.is_some());
         let (first, last) = match direction {
@@ -114,7 +112,7 @@ impl<'s> Replay<'s> {
             Direction::Redo => (gone, put),
         };
         first.into_iter().for_each(|file| self.change_file(file, direction));
-        // As it was made, where that was not as any new folder is.
+        // // With its original metadata, if that differs from a new folder's.
         let made = |path: &WorkspacePath| {
             let dressed = entry.steps.iter().find_map(|step| match step {
                 Step::MakeFolder(Folder { path: Location::File(made), mode, identity }) if made == path => {
@@ -130,7 +128,7 @@ impl<'s> Replay<'s> {
             Direction::Undo => (entry.removed.clone(), entry.folders.clone()),
             Direction::Redo => (entry.folders.iter().map(made).collect(), removed.collect()),
         };
-        // What has a folder's place, and is none itself, goes before the folder can be made.
+        // // A file at the folder's path has to be removed before the folder can be made.
         let is_late = |folder: &FolderEntry<WorkspacePath>| {
             let leaves = |moved: &MoveEntry| {
                 let place = match direction {
@@ -143,7 +141,7 @@ impl<'s> Replay<'s> {
         };
         let (late, made): (Vec<_>, Vec<_>) = made.into_iter().partition(is_late);
         made.into_iter().for_each(|folder| self.make(folder));
-        // What a change makes has the names after all moves, too.
+        // // A change's new files also have their names after all moves.
         if direction == Direction::Undo {
             self.vacate(vacant.iter());
         }
@@ -157,13 +155,13 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
-    /// Makes a folder that a change removed, or makes it again.
+    /// Makes a folder, or makes again one that a change removed.
     fn make(&mut self, folder: FolderEntry<WorkspacePath>) {
         if self.standing(&folder.path).is_none() {
             self.made.insert(folder.path.clone(), folder);
             return;
         }
-        // One that was made again in between stands in its place.
+        // // A folder that was made again in between takes its place.
         self.vacant.remove(&folder.path);
         if let Some(real) = self.standing(&folder.path) {
             self.ousted.remove(&real);
@@ -173,18 +171,18 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// Returns true if something stands at a path that is not a folder.
+    /// Returns true if a path holds something other than a folder.
     fn is_leaf(&self, path: &WorkspacePath) -> bool {
         let kind = self.standing(path).and_then(|real| (self.stands)(&real));
         kind.is_some_and(|kind| kind != Kind::Folder)
     }
 
-    /// Lets folders go that nobody needs once they are empty.
+    /// Marks folders to be removed once they are empty.
     fn vacate<'f>(&mut self, folders: impl Iterator<Item = &'f WorkspacePath>) {
         for folder in folders {
             let was_made = self.made.remove(folder).is_some();
             if self.lives.contains_key(folder) {
-                // A file has its place already.
+                // // A file has its place already.
                 self.ousted.extend(self.standing(folder));
                 self.pieces.remove_at(folder);
             } else if !was_made {
@@ -193,8 +191,8 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// Gives what a change moved the names on the other side of it. What waited between its two names
-    /// moved at the same time as all else that did.
+    /// Moves everything that a change moved to its name on the other side. A move with a temporary path happens at the
+    /// same time as all others.
     fn move_all(&mut self, moves: &[MoveEntry], direction: Direction) -> Result<(), ReplayConflict> {
         let names = |moved: &MoveEntry| match direction {
             Direction::Undo => (moved.to.clone(), moved.from.clone()),
@@ -206,7 +204,7 @@ impl<'s> Replay<'s> {
         }
         let (mut held, straight): (Vec<&MoveEntry>, Vec<&MoveEntry>) =
             ordered.into_iter().partition(|moved| moved.via.is_some());
-        // What lies in others goes before them, and comes after them.
+        // // Inner paths leave before the folders that contain them, and arrive after them.
         held.sort_by_cached_key(|moved| std::cmp::Reverse(depth(&names(moved).0)));
         for moved in &held {
             if let Some(via) = &moved.via {
@@ -226,7 +224,7 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
-    /// Gives a file the bytes that it had on the other side of a change.
+    /// Sets a file to its bytes on the other side of a change.
     fn change_file(&mut self, file: &FileEntry, direction: Direction) {
         let (from, target) = match direction {
             Direction::Undo => (&file.after, &file.before),
@@ -235,7 +233,7 @@ impl<'s> Replay<'s> {
         self.change(&file.path, from.as_ref(), target.as_ref());
     }
 
-    /// Gives folders other permission bits.
+    /// Sets folders to their permission bits on the other side of a change.
     fn change_modes(&mut self, entry: &JournalEntry, direction: Direction) {
         for FolderMode { path, before, after } in &entry.modes {
             let (from, to) = match direction {
@@ -250,7 +248,7 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// Gives a file other bytes.
+    /// Sets a file to other bytes.
     fn change(&mut self, path: &WorkspacePath, from: Option<&Version>, target: Option<&Version>) {
         let mut blended = None;
         let live = self.lives.remove(path).map(|live| {
@@ -271,7 +269,7 @@ impl<'s> Replay<'s> {
                 let live = Live { at: path.clone(), real, from: began, target: target.clone() };
                 self.lives.insert(path.clone(), live);
             }
-            // What was neither there before nor is there after leaves no trace.
+            // // A file that is there neither before nor after leaves no trace.
             None if real.is_none() && began.is_none() => {}
             None => {
                 if let Some(real) = &real {
@@ -283,8 +281,9 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// Returns a file's bytes with a change taken back or done again, and with what others did in between kept;
-    /// `None` where that is not wanted, or both touch the same lines.
+    /// Returns a file's bytes with a change undone or redone and changes by others kept; `None` if merging is off, or
+    /// if
+    /// both touch the same lines.
     fn blended(
         &self,
         path: &WorkspacePath,
@@ -295,8 +294,9 @@ impl<'s> Replay<'s> {
         self.blend?(path, now, from?, target?)
     }
 
-    /// What stands at a path whose bytes have not changed so far; a file that went from there
-    /// is changed in its place.
+    /// Takes the deleted file at a path, or else the present file whose bytes have not changed so far. A deleted file
+    /// is
+    /// changed in place.
     fn take_gone(
         &mut self,
         path: &WorkspacePath,
@@ -307,12 +307,12 @@ impl<'s> Replay<'s> {
         {
             return (gone.real, gone.from);
         }
-        // A folder in its place is for others to clear away.
+        // // A folder in its place is left for others to remove.
         let is_it = |real: &WorkspacePath| from.is_some() || (self.stands)(real) != Some(Kind::Folder);
         (self.standing(path).filter(is_it), from.cloned())
     }
 
-    /// Gives whatever is at `old` the name `new`.
+    /// Renames whatever is at `old` to `new`.
     fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), ReplayConflict> {
         self.oust(new, Some(old));
         if self.lives.contains_key(new) || self.pieces.comes_to(new) {
@@ -331,7 +331,7 @@ impl<'s> Replay<'s> {
                 self.pieces.insert(&real, &at.rebased(old, new));
             }
         }
-        // What went from `old` itself is in its place all the same.
+        // // A file deleted at `old` itself stays in place.
         let gone: Vec<WorkspacePath> = below(&self.gone, old).filter(|at| *at != old).cloned().collect();
         for at in gone {
             let moved = self.gone.remove(&at).unwrap_or_default();
@@ -351,8 +351,8 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
-    /// Lets a folder that nobody needs make way, with those in it, for what is put there or comes
-    /// from `old`.
+    /// Removes an unneeded folder, and those in it, so that something else can take its path, such as a move from
+    /// `old`.
     fn oust(&mut self, path: &WorkspacePath, old: Option<&WorkspacePath>) {
         let within = self.vacant.range(path.clone()..).take_while(|folder| folder.is_within(path));
         let ousted: Vec<WorkspacePath> =
@@ -362,12 +362,12 @@ impl<'s> Replay<'s> {
         for folder in &ousted {
             self.pieces.remove_at(folder);
             self.vacant.remove(folder);
-            // They are not for what comes under its name.
+            // // Modes do not apply to whatever takes its name.
             self.modes.remove(folder);
         }
     }
 
-    /// Returns the present path of the thing at `path` in the picture, except files with changed bytes.
+    /// Returns the present path of whatever is at `path` in the model, except files with changed bytes.
     fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         let real = self.pieces.standing(path)?;
         ((self.stands)(&real).is_some() && !self.changed.contains(&real)).then_some(real)
@@ -390,8 +390,8 @@ impl<'s> Replay<'s> {
         let gone: Vec<Gone> = gone.into_values().flatten().collect();
         let reals = lives.iter().map(|live| &live.real).chain(gone.iter().map(|gone| &gone.real));
         reals.flatten().for_each(|real| pieces.remove_real(real));
-        // What comes to its place with the folder that it is in need not move itself. One that stands there already
-        // does, where another folder comes under the name of the one that it is in.
+        // // A piece that moves with its folder need not move itself. One that is at its target already must move if
+        // another folder takes the name of its parent.
         for piece in pieces.iter().collect::<Vec<_>>() {
             pieces.remove_real(&piece.real);
             if pieces.placed(&piece.real) != piece.at
@@ -415,7 +415,7 @@ fn below<'m, T>(
     map.range(folder.clone()..).map(|(path, _)| path).take_while(|path| path.is_within(folder))
 }
 
-/// Moves what a map has at or below `old` to `new`; `note` tells each value its new path.
+/// Moves everything that a map has at or below `old` to `new`; `note` tells each value its new path.
 fn rebase_keys<T>(
     map: &mut BTreeMap<WorkspacePath, T>,
     old: &WorkspacePath,
@@ -432,38 +432,38 @@ fn rebase_keys<T>(
     }
 }
 
-/// Components in a path.
+/// Returns the number of components in a path.
 #[must_use]
 pub fn depth(path: &WorkspacePath) -> usize {
     path.components().count()
 }
 
-/// A file that is to hold other bytes, or to be there at all.
+/// A file to create, or to give other bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
     /// Target path.
     pub at: WorkspacePath,
-    /// Present path; `None` if there is nothing.
+    /// Present path; `None` if there is no file.
     pub real: Option<WorkspacePath>,
-    /// Content that it must have now; `None` if nothing may be there.
+    /// Required present content; `None` if no file may be there.
     pub from: Option<Version>,
-    /// Content that it is to have.
+    /// Target content.
     pub target: Version,
 }
 
-/// A file that is to go.
+/// A file to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
     /// Path that it would have by now.
     pub(super) at: WorkspacePath,
-    /// Present path; `None` if there is nothing.
+    /// Present path; `None` if there is no file.
     pub real: Option<WorkspacePath>,
-    /// Content that it must have now.
+    /// Required present content.
     pub from: Option<Version>,
 }
 
 impl Gone {
-    /// Returns its present path, or the path that it should have.
+    /// Returns its present path, or its expected path if it has none.
     #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         self.real.as_ref().unwrap_or(&self.at)
@@ -471,34 +471,32 @@ impl Gone {
 }
 
 impl Live {
-    /// Returns true if the file is where it is to be, whatever moves round it: under one name may be another
-    /// folder by then, and under another this one.
+    /// Returns true if the file is at its target already, even though folders above it may be renamed.
     #[must_use]
     pub fn stays(&self, pieces: &Pieces) -> bool {
         self.real.as_ref() == Some(&self.at) && pieces.standing(&self.at).as_ref() == Some(&self.at)
     }
 }
 
-/// Difference in the end.
+/// Difference between the model and the tree.
 #[derive(Debug, Default)]
 pub struct ReplayResult {
-    /// Things that get another path.
+    /// Files and folders that get another path.
     pub pieces: Pieces,
     /// Files that get other bytes.
     pub lives: Vec<Live>,
     /// Files that are removed.
     pub gone: Vec<Gone>,
-    /// Folders that are to be there, outermost first.
+    /// Folders to make, outermost first.
     pub made: Vec<FolderEntry<WorkspacePath>>,
-    /// Folders that are to go where they are empty, by where they would stand.
+    /// Folders to remove if they are empty, by the path that they would have.
     pub vacant: Vec<WorkspacePath>,
-    /// Present paths of folders that go since something else takes their place.
+    /// Present paths of folders to remove because something else takes their place.
     pub ousted: Vec<WorkspacePath>,
-    /// Folders that get other permission bits, by where they are to stand: those they must have now,
-    /// where that is known, and those they are to have.
+    /// Folders that get other permission bits, by target path: bits required now, if known, and target bits.
     pub modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
-    /// Files that did not hold what one change left when the next one began. Where there is one, the
-    /// rest is what would come of it if the bytes in between did not matter.
+    /// Files that did not hold what one change left when the next one began. If there are any, the rest of the result
+    /// ignores the bytes in between.
     pub interleaved: BTreeSet<WorkspacePath>,
 }
 
@@ -524,7 +522,7 @@ mod tests {
         WorkspacePath::new(Path::new(text)).unwrap()
     }
 
-    /// Returns a version; none for an empty text.
+    /// Returns a version; `None` for an empty text.
     fn version(text: &str) -> Option<Version> {
         let version = Version {
             sha256: Sha256::of(text.as_bytes()),
@@ -535,7 +533,7 @@ mod tests {
         (!text.is_empty()).then_some(version)
     }
 
-    /// Returns a change of bytes.
+    /// Returns a change of a file's bytes.
     fn file(name: &str, before: &str, after: &str) -> JournalEntry {
         let mut entry = JournalEntry::new("id".to_owned(), "s", "write", 1, 0);
         let (before, after) = (version(before), version(after));
@@ -543,15 +541,15 @@ mod tests {
         entry
     }
 
-    /// Returns a change of a name.
+    /// Returns a rename.
     fn moved(from: &str, to: &str) -> JournalEntry {
         let mut entry = JournalEntry::new("id".to_owned(), "s", "move", 1, 0);
         entry.moves.push(MoveEntry::new(path(from), path(to)));
         entry
     }
 
-    /// What changes come to, as text: `real>at` for what moves, `real>at=` for what is rewritten too,
-    /// `-real` for what goes.
+    /// Returns the result of changes as text: `real>at` for a move, `real>at=` for a move with other bytes, `-real` for
+    /// a removal.
     fn comes_to(standing: &[&str], entries: &[JournalEntry], direction: Direction) -> Vec<String> {
         let stands = |wanted: &WorkspacePath| {
             let kind = |known: &WorkspacePath| if known == wanted { Kind::Other } else { Kind::Folder };
@@ -578,8 +576,7 @@ mod tests {
 
     #[test]
     fn many_changes_come_to_one() {
-        /// A name, what stands, the changes, the newest first, as they are taken back, and what they
-        /// come to.
+        /// Name, present paths, changes (newest first, as they are undone), and the result.
         type Case = (&'static str, &'static [&'static str], Vec<JournalEntry>, &'static [&'static str]);
         let cases: &[Case] = &[
             ("edits of one file", &["a"], vec![file("a", "2", "3"), file("a", "1", "2")], &["a>a="]),
@@ -646,7 +643,7 @@ mod tests {
             let played = entries.iter().try_for_each(|entry| replay.play(entry, Direction::Undo));
             played.map(|()| replay.outcome().interleaved.into_iter().collect::<Vec<_>>())
         };
-        // Every such file, not the first alone.
+        // // Every such file, not only the first.
         let between = play(
             &["a", "b"],
             &[file("a", "2", "3"), file("b", "2", "3"), file("a", "1", "other"), file("b", "1", "other")],

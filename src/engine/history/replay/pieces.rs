@@ -1,11 +1,11 @@
-//! Things that get other names, all at once.
+//! Files and folders that get other names, all at once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::engine::workspace::path::WorkspacePath;
 
-/// Something that gets another name, whole.
+/// A whole file or folder that gets another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// Present path.
@@ -14,7 +14,7 @@ pub struct Piece {
     pub at: WorkspacePath,
 }
 
-/// Things that get other names, all at once.
+/// Files and folders that get other names, all at once.
 #[derive(Debug, Clone, Default)]
 pub struct Pieces {
     /// Target paths, by present path.
@@ -24,40 +24,40 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Returns all of them.
+    /// Returns all pieces.
     pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
         self.by_at
             .iter()
             .filter_map(|(at, real)| Some(Piece { real: real.clone(), at: WorkspacePath::new(at)? }))
     }
 
-    /// Adds one.
+    /// Adds a piece.
     pub fn insert(&mut self, real: &WorkspacePath, at: &WorkspacePath) {
         self.by_at.insert(at.as_path().to_owned(), real.clone());
         self.by_real.insert(real.as_path().to_owned(), at.clone());
     }
 
-    /// Takes away what is to stand at a path; answers where it stands.
+    /// Removes the piece with that target path; returns its present path.
     pub fn remove_at(&mut self, at: &WorkspacePath) -> Option<WorkspacePath> {
         let real = self.by_at.remove(at.as_path())?;
         self.by_real.remove(real.as_path());
         Some(real)
     }
 
-    /// Takes away what stands at a path.
+    /// Removes the piece at a present path.
     pub(super) fn remove_real(&mut self, real: &WorkspacePath) {
         if let Some(at) = self.by_real.remove(real.as_path()) {
             self.by_at.remove(at.as_path());
         }
     }
 
-    /// Returns true if something is to come to a path.
+    /// Returns true if a piece has that target path.
     #[must_use]
     pub fn comes_to(&self, at: &WorkspacePath) -> bool {
         self.by_at.contains_key(at.as_path())
     }
 
-    /// Returns the paths at or below `folder` that something is to come to.
+    /// Returns the target paths at or below `folder`.
     pub(super) fn coming_within(&self, folder: &WorkspacePath) -> Vec<WorkspacePath> {
         let all = self.by_at.range(folder.as_path().to_owned()..).map(|(at, _)| at);
         all.take_while(|at| at.starts_with(folder.as_path()))
@@ -71,13 +71,13 @@ impl Pieces {
         inner.skip_while(|path| *path == real.as_path()).take_while(|path| path.starts_with(real.as_path()))
     }
 
-    /// Returns the target path of the thing at `real`.
+    /// Returns the target path of whatever is at `real`.
     #[must_use]
     pub fn placed(&self, real: &WorkspacePath) -> WorkspacePath {
         if self.by_real.is_empty() { real.clone() } else { carried(&self.by_real, real) }
     }
 
-    /// Returns the present path of the thing whose target is `path`.
+    /// Returns the present path of whatever has the target `path`.
     #[must_use]
     pub fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if self.by_real.is_empty() {
@@ -88,7 +88,7 @@ impl Pieces {
     }
 }
 
-/// Returns the place of `path` once the names of `others` have become their targets.
+/// Returns the new path of `path` once all of `others` are renamed.
 fn carried(others: &BTreeMap<PathBuf, WorkspacePath>, path: &WorkspacePath) -> WorkspacePath {
     let holder = path.as_path().ancestors().find_map(|folder| Some((folder, others.get(folder)?)));
     let rebased = holder.and_then(|(old, new)| Some(path.rebased(&WorkspacePath::new(old)?, new)));
