@@ -1,7 +1,7 @@
-//! Snapshots: every change as a commit on a branch of its own, and nothing else moves.
+//! Snapshots: every change becomes a commit on a branch of its own; nothing else moves.
 //!
-//! The caller holds lbx's exclusive lock on the workspace whenever it records. A [`Store`] is
-//! cheap to open and reads the repository's settings then, so open one for each call.
+//! The caller holds lbx's exclusive lock on the workspace while recording. A [`Store`] is cheap to open and reads the
+//! repository's settings then, so open one per call.
 
 mod record;
 mod scan;

@@ -1,4 +1,4 @@
-//! The snapshot branch: finding it, making sure that it is free, moving it.
+//! The snapshot branch: finds it, checks that it is free, and moves it.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -26,39 +26,39 @@ use super::repo::Repo;
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, process_id};
 use crate::sha256::Sha256;
 
-/// Name of the snapshot branch where nothing else is configured.
+/// Default name of the snapshot branch.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
-/// How often a lock that someone holds is tried again.
+/// Number of tries to take a lock that someone holds.
 const LOCK_TRIES: u32 = 100;
-/// The nap between two tries.
+/// Sleep between two tries.
 const LOCK_NAP: Duration = Duration::from_millis(10);
-/// Longest content of a lock that is looked at, in bytes: an id of sha256 and a line feed.
+/// Longest content of a lock that is read, in bytes: a SHA-256 id and a line feed.
 const LOCK_BYTES_MAX: u64 = 65;
-/// Most linked worktrees whose HEAD is looked at.
+/// Most linked worktrees whose HEAD is read.
 const WORKTREES_MAX: usize = 10_000;
-/// Most folders below a branch's name that are looked into for other branches.
+/// Most folders below a branch's name that are searched for other branches.
 const FOLDERS_MAX: usize = 1000;
 
-/// The branch that snapshots are put on.
+/// Branch that gets the snapshots.
 #[derive(Debug)]
 pub struct Branch {
-    /// Its full name, `refs/heads/…`.
+    /// Full name, `refs/heads/…`.
     name: FullName,
-    /// True if it has not the name of the default.
+    /// True if its name is not the default.
     is_configured: bool,
 }
 
 /// Result of an attempt to move the branch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// It moved, and that is durable.
+    /// It moved, durably.
     Yes,
     /// Someone else had moved it in between.
     Overtaken,
 }
 
 impl Branch {
-    /// Returns the branch `name`, for a linked worktree `name-WORKTREE`.
+    /// Returns the branch `name`, or `name-WORKTREE` for a linked worktree.
     pub fn new(name: &str, worktree: Option<&OsStr>) -> Result<Self, SnapshotError> {
         Ok(Self { name: full_name(name, worktree)?, is_configured: name != BRANCH_DEFAULT })
     }
@@ -68,15 +68,15 @@ impl Branch {
         self.name.as_bstr().to_string()
     }
 
-    /// Returns the name as people write it.
+    /// Returns the short name.
     pub fn short_name(&self) -> String {
         self.name.shorten().to_string()
     }
 
-    /// Returns the commit that the branch is at; `None` where it is not there yet.
+    /// Returns the commit of the branch; `None` if the branch does not exist yet.
     ///
     /// # Errors
-    /// A symbolic reference is refused: what it points to is not lbx's to move.
+    /// Fails for a symbolic reference: its target is not lbx's to move.
     pub fn tip(&self, repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
         let found = refs::stat(repo, &self.full_name()).context(|| self.unreadable())?;
         match &found {
@@ -93,7 +93,7 @@ impl Branch {
         }
     }
 
-    /// Returns the bytes of its file, whatever they say; `None` where there is none.
+    /// Returns the bytes of its file, unparsed; `None` if there is no file.
     ///
     /// # Errors
     /// Fails if it is reached through a link, is not a regular file, or is larger than any reference.
@@ -106,7 +106,7 @@ impl Branch {
         format!("the snapshot branch `{}` cannot be read", self.short_name())
     }
 
-    /// Refuses a branch that is checked out, here, where HEAD names `head`, or in another worktree.
+    /// Fails if the branch is checked out, here, where HEAD names `head`, or in another worktree.
     pub fn check_free(&self, repo: &Repo, head: Option<&RefTarget>) -> Result<(), SnapshotError> {
         let is_linked = repo.common().path() != repo.own().path();
         let mut is_head = matches!(head, Some(RefTarget::Symbolic(name)) if *name == self.name);
@@ -128,8 +128,9 @@ impl Branch {
         content.strip_prefix(b"ref:").is_some_and(|rest| rest.trim() == self.name.as_bstr().as_bytes())
     }
 
-    /// Refuses a configured branch whose newest commit is no snapshot: it is someone's own. The
-    /// branch of the default name is lbx's, whatever was put on top of it.
+    /// Fails if the branch is configured and its newest commit is not a snapshot: then it is someone's own. The branch
+    /// of
+    /// the default name is lbx's, whatever commits are on it.
     pub fn check_ours(&self, repo: &Repo, tip: Option<ObjectId>) -> Result<(), SnapshotError> {
         let Some(tip) = tip.filter(|_| self.is_configured) else {
             return Ok(());
@@ -142,7 +143,7 @@ impl Branch {
         }
     }
 
-    /// Refuses a new branch whose name is a folder of others, or lies below one.
+    /// Fails if the name of a new branch is a folder of others, or lies below one.
     ///
     /// Packed references would allow both, and the repository could then not be cloned any more.
     pub fn check_room(&self, repo: &Repo) -> Result<(), SnapshotError> {
@@ -172,8 +173,8 @@ impl Branch {
 
     /// Moves the branch from `from` to `to`, under git's own lock for it.
     ///
-    /// The objects must be durable already. Only this one lock is taken, never that of
-    /// `packed-refs`, so that nothing a killed call leaves can stop the user's git elsewhere.
+    /// The objects must be durable already. Takes only this one lock, never that of `packed-refs`, so a killed call
+    /// leaves nothing that could stop the user's git elsewhere.
     pub fn advance(
         &self,
         repo: &Repo,
@@ -181,7 +182,7 @@ impl Branch {
         to: ObjectId,
         log: &LogLine,
     ) -> Result<Moved, SnapshotError> {
-        // It may be any commit of the developer's, so the lock's content does not say whose it is.
+        // // It may be any commit of the developer's, so the content of the lock does not show its owner.
         let value = RefUpdate::write_own(repo, to).context(|| self.cannot_move())?;
         let folder = self.put_synced(repo, (from, &value), log, || Ok(self.tip(repo)? == from))?;
         let Some(folder) = folder else { return Ok(Moved::Overtaken) };
@@ -189,13 +190,14 @@ impl Branch {
         Ok(Moved::Yes)
     }
 
-    /// Writes what is to be the branch's new value beside its place, to be synced.
+    /// Writes the branch's new value to a temporary file, for the caller to sync.
     pub fn write_value(&self, repo: &Repo, to: ObjectId) -> Result<RefUpdate, SnapshotError> {
         RefUpdate::write(repo, to).context(|| self.cannot_move())
     }
 
-    /// Moves the branch from `from` to a value that is durable; answers the folder that is to be synced,
-    /// `None` where someone else had moved the branch in between.
+    /// Moves the branch from `from` to a durable value. Returns the folder to sync; `None` if someone else had moved
+    /// the
+    /// branch.
     pub fn move_to(
         &self,
         repo: &Repo,
@@ -211,7 +213,7 @@ impl Branch {
         Ok(folder)
     }
 
-    /// Moves the branch to `to`, though its file is damaged or missing: from `from`, as far as that is known.
+    /// Moves the branch to `to` even if its file is damaged or missing: from `from`, if known.
     ///
     /// The objects must be durable already, and the caller holds lbx's lock.
     pub fn replace(
@@ -237,7 +239,7 @@ impl Branch {
         self.write_and_put(repo, (Some(from), to), log, || Ok(self.tip(repo)? == Some(from)))
     }
 
-    /// Writes a value, durable, and puts it in the branch's place, where `is_expected` says so then.
+    /// Writes a value, durably, and makes it the branch's if `is_expected` agrees then.
     fn write_and_put(
         &self,
         repo: &Repo,
@@ -250,7 +252,7 @@ impl Branch {
         folder.map_or(Ok(()), |folder| folder.sync()).context(|| self.cannot_move())
     }
 
-    /// Syncs a value and puts it in the branch's place, if `is_expected` says so then; returns the folder to be synced.
+    /// Syncs a value and makes it the branch's if `is_expected` agrees then; returns the folder to sync.
     fn put_synced(
         &self,
         repo: &Repo,
@@ -267,8 +269,7 @@ impl Branch {
         put
     }
 
-    /// Puts a durable value in the branch's place, under git's lock for it, where `is_expected` says so then;
-    /// answers the folder that is to be synced.
+    /// Makes a durable value the branch's, under git's lock, if `is_expected` agrees then; returns the folder to sync.
     fn put_where(
         &self,
         repo: &Repo,
@@ -299,12 +300,12 @@ impl Branch {
         format!("cannot move the snapshot branch `{}`", self.short_name())
     }
 
-    /// Puts the locked value in place of the reference.
+    /// Renames the locked value over the reference.
     fn put(&self, lock: &Lock<'_>) -> Result<(), SnapshotError> {
         let (folder, name) = (lock.folder, self.last_name());
         let doing = || self.cannot_move();
         match folder.rename(&lock.name, folder, name) {
-            // An empty folder may stay where branches below this name were.
+            // // Former branches below this name may have left an empty folder.
             Err(Errno::ISDIR) => {
                 folder.remove_folder(name).context(doing)?;
                 folder.rename(&lock.name, folder, name).context(doing)
@@ -313,7 +314,7 @@ impl Branch {
         }
     }
 
-    /// Takes the lock with a value in it; waits a second for another holder.
+    /// Takes the lock with a value in it; waits up to a second for another holder.
     fn lock<'f>(&self, repo: &Repo, folder: &'f Dir, value: &RefUpdate) -> Result<Lock<'f>, SnapshotError> {
         let name = format!("{}.lock", self.last_name());
         let shown = folder.path().join(&name).display().to_string();
@@ -332,30 +333,30 @@ impl Branch {
         if !is_ours(repo, folder, &name) {
             return Err(self.refused(&format!("is locked by `{shown}`; if no git runs, delete that file")));
         }
-        // The caller holds lbx's own lock, so the one that took this is dead.
+        // // The caller holds lbx's own lock, so the process that took this one is dead.
         folder.remove(&name).context(doing)?;
         value.place(repo, folder, &name).context(doing)?;
         Ok(held(name))
     }
 
-    /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
+    /// Writes the line that git would write to the branch's log. A convenience, so errors are ignored.
     fn append_log(&self, repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
         refs::append_log(repo, repo.common(), &self.full_name(), (from, to), log);
     }
 
-    /// Returns the last component of it.
+    /// Returns the last component of its name.
     fn last_name(&self) -> &str {
         let name = self.name.as_bstr().to_str().unwrap_or_default();
         name.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Returns a refusal that concerns this branch.
+    /// Returns an error about this branch.
     fn refused(&self, why: &str) -> SnapshotError {
         SnapshotError::new(format!("the branch `{}` {why}", self.short_name()))
     }
 }
 
-/// Returns true if there is any file in the folder `name` or below it.
+/// Returns true if the folder `name`, or one below it, has any file.
 fn has_files(common: &Dir, name: &str) -> Result<bool, SnapshotError> {
     let doing = || "the references cannot be read".into();
     let mut waiting: Vec<Dir> = match common.folder(name) {
@@ -379,13 +380,13 @@ fn has_files(common: &Dir, name: &str) -> Result<bool, SnapshotError> {
     Ok(false)
 }
 
-/// A held lock; dropping it lets go of it.
+/// A held lock; released on drop.
 struct Lock<'f> {
     /// The folder of the reference.
     folder: &'f Dir,
     /// The name of the lock.
     name: String,
-    /// True if it is still there, and not the reference already.
+    /// True if the lock file still exists; false once it became the reference.
     held: bool,
 }
 
@@ -407,39 +408,40 @@ fn is_ours(repo: &Repo, folder: &Dir, name: &str) -> bool {
     })
 }
 
-/// A value of the branch that is written but not yet in place.
+/// A new value of the branch, written but not yet in place.
 #[derive(Debug)]
 pub struct RefUpdate {
     /// The value.
     to: ObjectId,
-    /// The name of its file, in the folder of objects.
+    /// Name of its file, in the folder of objects.
     name: String,
     /// Returns the names in it.
     content: String,
     /// The file, to be synced.
     pub file: File,
-    /// True if its name is another by now.
+    /// True once the file is renamed.
     is_placed: Cell<bool>,
-    /// Second name that marks the lock as lbx's if its content may not.
+    /// Second name that marks the lock as lbx's, if its content may not.
     own: Option<RefLock>,
 }
 
 impl RefUpdate {
-    /// Writes a value aside, to be synced.
+    /// Writes a value to a temporary file, for the caller to sync.
     ///
     /// # Errors
     /// Returns the OS error.
     pub fn write(repo: &Repo, to: ObjectId) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
-        // Written aside first, so that the lock never exists without saying whose it is. What a
-        // killed call leaves under such a name, `git gc` clears away.
+        // // First under a temporary name, so that the lock never exists without showing its owner. `git gc` removes
+        // such
+        // files if a call is killed.
         let name = format!("tmp_lbx_ref_{}_{}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let content = format!("{to}\n");
         let file = repo.objects_folder().write_new(&name, 0o666, content.as_bytes())?;
         Ok(Self { to, name, content, file, is_placed: Cell::new(false), own: None })
     }
 
-    /// Writes a value whose lock is known as lbx's, whatever the value is.
+    /// Writes a value whose lock shows that it is lbx's, whatever the value is.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -470,7 +472,7 @@ impl RefUpdate {
                 self.is_placed.set(true);
                 Ok(())
             }
-            // Not every file system knows such a rename, and `objects` may lie on another one.
+            // // Not every file system has this rename, and `objects` may be on another one.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
                 write_new(to, name, &self.content)?.sync_all()
             }
@@ -478,7 +480,7 @@ impl RefUpdate {
         }
     }
 
-    /// Removes it, unless it is in place.
+    /// Removes the file, unless it is in place.
     pub fn discard(&self, repo: &Repo) {
         if !self.is_placed.get() && self.own.is_none() {
             let _ = repo.objects_folder().remove(&self.name);
@@ -493,15 +495,14 @@ fn write_new(folder: &Dir, name: &str, content: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Longest name of a worktree that is part of a branch's name whole, in bytes.
+/// Longest worktree name that a branch name holds in full, in bytes.
 const WORKTREE_BYTES_MAX: usize = 150;
 /// Characters kept of a longer name.
 const WORKTREE_CHARS_KEPT: usize = 40;
 
-/// The full name of the branch `name`, or of the reference where it is full already, for a linked worktree of `name-WORKTREE`.
-///
+/// Returns the full name of the branch `name`, unchanged if it is full already; `name-WORKTREE` for a linked worktree.
 /// # Errors
-/// Fails if git allows no branch of that name.
+/// Fails if git rejects the branch name.
 pub fn full_name(name: &str, worktree: Option<&OsStr>) -> Result<FullName, SnapshotError> {
     let named = |dots| {
         let suffix = worktree.map(|worktree| format!("-{}", worktree_name(worktree, dots)));
@@ -513,7 +514,7 @@ pub fn full_name(name: &str, worktree: Option<&OsStr>) -> Result<FullName, Snaps
         .context(|| format!("`{}` cannot be the name of a branch", named(Dots::Kept)))
 }
 
-/// True if the dots of a worktree's name stay in that of its branch: git allows them in some places only.
+/// Treatment of the dots in a worktree's name: git allows them only in some places of a branch name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dots {
     /// Dots stay.
@@ -522,8 +523,8 @@ enum Dots {
     Escaped,
 }
 
-/// A worktree's name as part of a branch name: what a branch cannot have is written as `%XX`, and so is `%`, so
-/// that no two worktrees share a branch. A very long name is cut, and ends in its SHA-256.
+/// Returns a worktree's name as part of a branch name. Writes invalid characters, and `%`, as `%XX`, so that no two
+/// worktrees share a branch. Cuts a very long name and appends its SHA-256.
 fn worktree_name(name: &OsStr, dots: Dots) -> String {
     let is_plain = |c: char| {
         c.is_alphanumeric() && c != char::REPLACEMENT_CHARACTER

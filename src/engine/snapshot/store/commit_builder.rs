@@ -1,4 +1,4 @@
-//! The commits of one snapshot, each on top of the one before, and their messages: subject, body, trailers.
+//! Builds the commits of one snapshot, each on top of the one before, and their messages: subject, body, trailers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,34 +12,34 @@ use super::repo::Repo;
 use super::tree;
 use crate::text::escaped;
 
-/// Name and address under which every snapshot is committed, so that an agent's never passes
-/// for the developer's. The author's name goes on with the session, and the harness where one is known.
+/// Name and address of the committer of every snapshot, so that an agent's commit never passes for the developer's. The
+/// author's name also has the session, and the harness if known.
 const AUTHOR: (&str, &str) = ("lbx", "lbx@localhost");
 /// Longest name of a harness, in characters.
 const HARNESS_CHARS_MAX: usize = 60;
 /// Digits of a commit id in a subject.
 const SHORT_DIGITS: usize = 10;
-/// The tool named in the commits that hold what others changed.
+/// Tool name in commits of changes by others.
 pub const EXTERNAL: &str = "external";
-/// The tool named in the commit that holds what was uncommitted before a session's first change.
+/// Tool name in the commit of changes that were uncommitted before a session's first change.
 pub const BASELINE: &str = "baseline";
 
-/// Metadata that all commits of one snapshot share.
+/// Metadata shared by all commits of one snapshot.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommitMeta<'a> {
     /// Session that made the change.
     pub session: &'a str,
     /// Its number in the journal.
     pub seq: u64,
-    /// When, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub seconds: i64,
-    /// Verdict of the policy on a change without proof, if it was one.
+    /// Verdict of the policy on a change without proof, if it is one.
     pub gate: Option<&'a str>,
-    /// The harness that it is made for, where it named itself.
+    /// Harness that made the request, if it named itself.
     pub harness: Option<&'a str>,
 }
 
-/// Whole seconds since 1970, as commits count time.
+/// Returns whole seconds since 1970, the unit of commit times.
 pub fn seconds(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
@@ -47,7 +47,7 @@ pub fn seconds(time: SystemTime) -> i64 {
     }
 }
 
-/// Commits that grow on top of the branch; none is visible before the branch moves.
+/// New commits on top of the branch; invisible until the branch moves.
 pub struct CommitBuilder<'a> {
     /// Repository that the objects go to.
     repo: &'a Repo,
@@ -57,19 +57,20 @@ pub struct CommitBuilder<'a> {
     pub tree: ObjectId,
     /// Parents of the next commit.
     parents: Vec<ObjectId>,
-    /// HEAD as the next commit knows it.
+    /// HEAD as recorded by the next commit.
     head: Option<ObjectId>,
-    /// The commit that HEAD was at when the chain began.
+    /// Commit at HEAD when the builder began.
     pub head_then: Option<ObjectId>,
-    /// The newest commit, where there is one already.
+    /// Newest commit, if there is one yet.
     pub newest: Option<ObjectId>,
 }
 
 impl<'a> CommitBuilder<'a> {
-    /// Begins on top of `tip`, else of HEAD, which names `head`.
+    /// Begins on top of `tip`, or of HEAD, which names `head`.
     ///
-    /// Where HEAD is not the one that `tip` knew, the first commit is `external: HEAD moved to …`;
-    /// where that would change nothing, the next commit just gets HEAD as a further parent.
+    /// If HEAD is not the one that `tip` recorded, the first commit is `external: HEAD moved to …`; if that would
+    /// change nothing,
+    /// the next commit gets HEAD as another parent instead.
     pub fn begin(
         repo: &'a Repo,
         tip: Option<ObjectId>,
@@ -91,7 +92,7 @@ impl<'a> CommitBuilder<'a> {
         Ok(chain)
     }
 
-    /// Puts the chain on top of `tip`, and takes in what HEAD brings.
+    /// Starts on top of `tip`, and adds the changes of a moved HEAD.
     fn continue_from(&mut self, tip: ObjectId, head: Option<&RefTarget>) -> Result<(), SnapshotError> {
         let ours = tree_of(self.repo, tip)?;
         let (known, is_snapshot) = self.known_head(tip)?;
@@ -101,7 +102,7 @@ impl<'a> CommitBuilder<'a> {
             self.head = known; // unborn again: what was taken in stays known
             return Ok(());
         };
-        // A commit that is known already need not be read again.
+        // // A known commit need not be read again.
         let head = if known == Some(named) { named } else { refs::peeled(self.repo, named)? };
         (self.head, self.head_then) = (Some(head), Some(head));
         if known == Some(head) {
@@ -121,7 +122,7 @@ impl<'a> CommitBuilder<'a> {
         Ok(())
     }
 
-    /// Returns the HEAD that `tip` knew, if it was born, and true if `tip` is a snapshot at all.
+    /// Returns the HEAD that `tip` recorded, if it was born, and true if `tip` is a snapshot.
     fn known_head(&self, tip: ObjectId) -> Result<(Option<ObjectId>, bool), SnapshotError> {
         let commit = self.repo.find_commit(tip).context(|| format!("the snapshot {tip} cannot be read"))?;
         let text = commit.message_raw().context(|| format!("the snapshot {tip} is damaged"))?;
@@ -129,7 +130,7 @@ impl<'a> CommitBuilder<'a> {
         Ok((trailers.head.and_then(|hex| ObjectId::from_hex(hex.as_bytes()).ok()), true))
     }
 
-    /// Commits `tree`, unless it is what the chain has already.
+    /// Commits `tree`, unless it equals the newest tree.
     pub fn commit(
         &mut self,
         tree: ObjectId,
@@ -140,7 +141,7 @@ impl<'a> CommitBuilder<'a> {
         if tree == self.tree {
             return Ok(None);
         }
-        // What others changed is nobody's, whoever had it recorded.
+        // // Changes by others belong to no session, whoever had them recorded.
         let is_external = tool == EXTERNAL;
         let trailers = Trailers {
             session: if is_external { String::new() } else { self.stamp.session.to_owned() },
@@ -170,7 +171,7 @@ impl<'a> CommitBuilder<'a> {
     }
 }
 
-/// Variables that a harness sets for what it runs, with its name.
+/// Environment variables that harnesses set for their child processes, with the harness names.
 const HARNESSES: [(&str, &str); 6] = [
     ("CLAUDECODE", "Claude Code"),
     ("CLAUDE_CODE_SESSION_ID", "Claude Code"),
@@ -180,8 +181,8 @@ const HARNESSES: [(&str, &str); 6] = [
     ("CURSOR_AGENT", "Cursor"),
 ];
 
-/// Returns the name of a snapshot's author: lbx, with the session and its harness. One that named itself counts
-/// more than the environment, which may be that of whatever started it.
+/// Returns the author name of a snapshot: lbx, the session and its harness. A harness that named itself takes
+/// precedence over the environment, which may come from a parent process.
 fn author_of(session: &str, named: Option<&str>) -> String {
     if session.is_empty() {
         return AUTHOR.0.to_owned();
@@ -195,13 +196,13 @@ fn author_of(session: &str, named: Option<&str>) -> String {
     format!("{} {}{harness}", AUTHOR.0, plain(session))
 }
 
-/// Returns the harness that an author's name goes on with.
+/// Returns the harness in an author's name.
 pub fn harness_of<'n>(author: &'n str, session: &str) -> Option<&'n str> {
     let rest = author.strip_prefix(AUTHOR.0)?.trim_start().strip_prefix(plain(session).as_str())?;
     rest.strip_prefix(" (")?.strip_suffix(')')
 }
 
-/// Returns a name in one line, without what would end the name of an author.
+/// Returns a name on one line, without characters that would end an author's name.
 fn plain(name: &str) -> String {
     let is_out = |c: &char| matches!(c, '<' | '>' | '(' | ')');
     let clean: String = name
@@ -223,24 +224,24 @@ const SUBJECT_CHARS_MAX: usize = 200;
 /// Longest body that is written, in characters.
 const BODY_CHARS_MAX: usize = 16_384;
 
-/// The facts that a snapshot commit carries for programs.
+/// Facts for programs that a snapshot commit carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trailers {
-    /// Session that made the change; empty where none did.
+    /// Session that made the change; empty if none did.
     pub session: String,
-    /// Tool that made it; `external` where nothing of lbx did.
+    /// Tool that made it; `external` for a change from outside lbx.
     pub tool: String,
-    /// Its number in the journal; 0 where it has none.
+    /// Number in the journal; 0 if it has none.
     pub seq: u64,
     /// Verdict of the policy on a change whose caller had not seen the bytes: `warn` or `off`.
     pub gate: Option<String>,
-    /// HEAD as the snapshot knew it, in hex; `None` where it was unborn.
+    /// HEAD as the snapshot recorded it, in hex; `None` if it was unborn.
     pub head: Option<String>,
 }
 
-/// Puts a message together.
+/// Builds a message.
 ///
-/// The trailers are the last paragraph, so nothing that `why` says can pass for one of them.
+/// The trailers are the last paragraph, so nothing in `why` can pass for one of them.
 pub fn compose(subject: &str, why: Option<&str>, trailers: &Trailers) -> BString {
     let body = why.map(body).filter(|why| !why.is_empty()).map(|why| format!("{why}\n\n"));
     let head = trailers.head.as_ref().map(|head| format!("Lbx-Head: {head}\n"));
@@ -259,7 +260,7 @@ pub fn compose(subject: &str, why: Option<&str>, trailers: &Trailers) -> BString
     message.into()
 }
 
-/// Reads the trailers of a message; `None` where it is no snapshot's.
+/// Parses the trailers of a message; `None` if it is not a snapshot's.
 pub fn parse_trailers(message: &BStr) -> Option<Trailers> {
     let text = message.to_str_lossy();
     let last = text.trim_end().rsplit("\n\n").next()?;
@@ -283,20 +284,20 @@ pub fn subject_of(message: &BStr) -> String {
     message.lines().next().unwrap_or_default().to_str_lossy().into_owned()
 }
 
-/// Returns the body of a snapshot's message: the part between its first line and its trailers.
+/// Returns the body of a snapshot's message, without subject and trailers.
 pub fn why_of(message: &BStr) -> Option<String> {
     let text = message.to_str_lossy();
     let (_, rest) = text.trim_end().split_once("\n\n")?;
     rest.rsplit_once("\n\n").map(|(why, _)| why.to_owned())
 }
 
-/// `text` without line breaks and control characters, cut to a subject's length.
+/// Returns `text` without line breaks and control characters, cut to a subject's length.
 fn one_line(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     cut(clean.trim(), SUBJECT_CHARS_MAX)
 }
 
-/// `text` without control characters other than line breaks and tabs, cut to a body's length.
+/// Returns `text` without control characters other than line breaks and tabs, cut to a body's length.
 fn body(text: &str) -> String {
     let clean: String = text
         .replace("\r\n", "\n")
@@ -306,7 +307,7 @@ fn body(text: &str) -> String {
     cut(clean.trim(), BODY_CHARS_MAX)
 }
 
-/// Returns the first `chars_max` characters, with an ellipsis where more were cut away.
+/// Returns the first `chars_max` characters, with an ellipsis if the text was cut.
 fn cut(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();

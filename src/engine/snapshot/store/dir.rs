@@ -1,8 +1,7 @@
-//! A folder that is held open: what lbx reads and writes in a repository is reached by names beneath it.
+//! A folder that is held open: lbx reads and writes in a repository by names beneath one.
 //!
-//! No component of a name is followed through a link, no FIFO or device is waited for, and nothing
-//! is read that is larger than it may be. A folder that someone swaps for a link meanwhile stays the
-//! folder that it was.
+//! Follows no link in any component of a name, waits for no FIFO or device, and reads no file above a size limit. If
+//! someone swaps the folder for a link, the open folder stays the same.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -25,7 +24,7 @@ pub struct Dir {
     fd: OwnedFd,
     /// Path for messages; never opened.
     path: PathBuf,
-    /// Small files that earlier calls have read, where calls follow.
+    /// Small files that earlier calls have read, for a long-lived process.
     files: Option<Arc<KeptFiles>>,
 }
 
@@ -45,18 +44,18 @@ impl Dir {
         Ok(Self { fd, path: path.to_owned(), files: None })
     }
 
-    /// Uses small files beneath it that earlier calls have read.
+    /// Uses a cache of small files that earlier calls have read.
     #[must_use]
     pub fn keeping(self, files: Option<Arc<KeptFiles>>) -> Self {
         Self { files, ..self }
     }
 
-    /// Small files that earlier calls have read.
+    /// Returns the cache of small files.
     pub fn files(&self) -> Option<&Arc<KeptFiles>> {
         self.files.as_ref()
     }
 
-    /// Returns a folder beneath it that was opened.
+    /// Wraps an opened folder beneath this one.
     fn opened_folder(&self, fd: OwnedFd, path: PathBuf) -> Self {
         Self { fd, path, files: self.files.clone() }
     }
@@ -66,10 +65,10 @@ impl Dir {
         &self.path
     }
 
-    /// Returns the folder `name` beneath it; `None` where there is nothing of that name.
+    /// Returns the folder `name` beneath it; `None` if the name does not exist.
     ///
     /// # Errors
-    /// Returns the OS error; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
+    /// Returns the OS error; `ENOTDIR` or `ELOOP` if a link or a file is on the way.
     pub fn folder(&self, name: impl AsRef<Path>) -> Result<Option<Self>, Errno> {
         let name = name.as_ref();
         match fs::open_beneath(self.as_fd(), &beneath(name)?, fs::FOLDER) {
@@ -79,7 +78,7 @@ impl Dir {
         }
     }
 
-    /// Returns the folder `name` beneath it, made where it is missing, with all on the way to it.
+    /// Returns the folder `name` beneath it; makes it, and the folders above it, if missing.
     ///
     /// # Errors
     /// As [`Self::folder`].
@@ -95,7 +94,7 @@ impl Dir {
         made.ok_or(Errno::INVAL)
     }
 
-    /// Returns the folder of that one name in it, made unless it is there by now.
+    /// Returns the folder with that one-component name; makes it if missing.
     ///
     /// # Errors
     /// As [`Self::folder`].
@@ -117,7 +116,7 @@ impl Dir {
     pub fn stat(&self, name: impl AsRef<Path>) -> Result<Option<Stat>, Errno> {
         let mut parts = name.as_ref().components();
         if let (Some(Component::Normal(only)), None) = (parts.next(), parts.next()) {
-            // Nothing is on the way to it.
+            // // A single component: no folder on the way.
             return match fs::stat_at(self.as_fd(), only) {
                 Ok(stat) => Ok(Some(stat)),
                 Err(Errno::NOENT) => Ok(None),
@@ -127,7 +126,7 @@ impl Dir {
         match fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::LOOK) {
             Ok(fd) => rustix::fs::fstat(fd).map(Some),
             Err(Errno::NOENT) => Ok(None),
-            // Where links may not be followed at all, `openat2` says so of the last one too.
+            // // If links are not allowed at all, `openat2` rejects a link in the last place too.
             Err(Errno::LOOP) => self.stat_of_link(name.as_ref()),
             Err(errno) => Err(errno),
         }
@@ -147,7 +146,7 @@ impl Dir {
         }
     }
 
-    /// Returns all bytes of the regular file `name`, which has at most `bytes_max`; `None` where there is none.
+    /// Returns all bytes of the regular file `name`, at most `bytes_max`; `None` if it is missing.
     ///
     /// # Errors
     /// Returns the OS error; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
@@ -160,7 +159,7 @@ impl Dir {
         }
     }
 
-    /// Reads `name`, a regular file whose stat was `found` a moment ago.
+    /// Reads the regular file `name`, whose recent stat is `found`.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -176,12 +175,12 @@ impl Dir {
         }
     }
 
-    /// Returns the bytes of the file that looks like this, where they are known.
+    /// Returns the cached bytes of the file with this stat.
     fn known(&self, now: &Stat, bytes_max: u64) -> Option<Vec<u8>> {
         self.files.as_ref()?.known(Way::Beneath, now).filter(|bytes| bytes.len() as u64 <= bytes_max)
     }
 
-    /// Reads a file, and keeps its bytes for the calls that follow.
+    /// Reads a file and caches its bytes for later calls.
     fn read_and_keep(&self, name: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
         let Some((file, stat)) = self.opened_regular(name, bytes_max)? else { return Ok(None) };
         let bytes = fs::read_to_end(file, fs::size_of(&stat), bytes_max)?;
@@ -191,13 +190,13 @@ impl Dir {
         Ok(Some(bytes))
     }
 
-    /// Opens the regular file `name`, which has at most `bytes_max` bytes; `None` where there is none.
+    /// Opens the regular file `name`, which has at most `bytes_max` bytes; `None` if it is missing.
     ///
     /// # Errors
     /// As [`Self::read`].
     pub fn open_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<File>> {
         let name = name.as_ref();
-        // Looked at first: a FIFO or a device is not even opened.
+        // // Check the type first: a FIFO or a device is not even opened.
         match self.stat(name)? {
             None => Ok(None),
             Some(stat) if !fs::is_regular(&stat) => Err(Errno::INVAL.into()),
@@ -205,8 +204,7 @@ impl Dir {
         }
     }
 
-    /// All bytes of `name`, as [`Self::read`] gives them, where a FIFO in its place may be opened: that waits for
-    /// nobody.
+    /// Returns all bytes of `name`, as [`Self::read`] does, but may open a FIFO, without waiting for a writer.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -220,7 +218,7 @@ impl Dir {
         self.read_and_keep(name, bytes_max)
     }
 
-    /// Returns all bytes of `name`, which was a regular file a moment ago; they are not kept.
+    /// Returns all bytes of `name`, which was a regular file a moment ago; does not cache them.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -229,7 +227,7 @@ impl Dir {
         fs::read_to_end(file, fs::size_of(&stat), bytes_max).map(Some)
     }
 
-    /// Opens what was a regular file a moment ago, and answers what it looks like.
+    /// Opens a file that was regular a moment ago; returns it with its stat.
     fn opened_regular(&self, name: &Path, bytes_max: u64) -> io::Result<Option<(File, Stat)>> {
         let file = match fs::open_beneath(self.as_fd(), &beneath(name)?, fs::READ) {
             Ok(fd) => File::from(fd),
@@ -244,7 +242,7 @@ impl Dir {
         }
     }
 
-    /// Creates the file `name` in it, which must not be there yet.
+    /// Creates the file `name`, which must not exist yet.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -252,7 +250,7 @@ impl Dir {
         fs::create_at(self.as_fd(), name.as_ref(), mode)
     }
 
-    /// Writes the new file `name` in it; one that a dead process left is removed first.
+    /// Writes the new file `name`; removes one that a dead process left first.
     ///
     /// # Errors
     /// Returns the OS error; no file is left then.
@@ -274,7 +272,7 @@ impl Dir {
         }
     }
 
-    /// Opens the regular file `name` in it to add to it, made where it is missing.
+    /// Opens the regular file `name` for appending; creates it if missing.
     ///
     /// # Errors
     /// Returns the OS error; `EINVAL` for anything but a regular file.
@@ -292,7 +290,7 @@ impl Dir {
         if fs::is_regular(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::INVAL) }
     }
 
-    /// Opens the file `name` in it to write over its bytes.
+    /// Opens the file `name` to overwrite its bytes.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -301,7 +299,7 @@ impl Dir {
         fs::open_at(self.as_fd(), name.as_ref(), flags).map(File::from)
     }
 
-    /// Renames `old` in it to `new` in `to`, in whose place it comes.
+    /// Renames `old` to `new` in `to`, and replaces an existing `new`.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -309,7 +307,7 @@ impl Dir {
         fs::rename_at(&self.fd, old, &to.fd, new)
     }
 
-    /// Renames `old` in it to `new` in `to`, unless that exists.
+    /// Renames `old` to `new` in `to`, unless `new` exists.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -320,7 +318,7 @@ impl Dir {
         })
     }
 
-    /// Gives the file `old` in it another name as well, `new` in `to`, where nothing has that yet.
+    /// Makes a hard link from `old` to `new` in `to`, unless `new` exists.
     ///
     /// # Errors
     /// Returns the OS error; not every file system can.
@@ -329,7 +327,7 @@ impl Dir {
         rustix::io::retry_on_intr(|| rustix::fs::linkat(&self.fd, old, &to.fd, new, AtFlags::empty()))
     }
 
-    /// Removes the file `name` in it.
+    /// Removes the file `name`.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -337,7 +335,7 @@ impl Dir {
         fs::unlink_at(&self.fd, name, AtFlags::empty())
     }
 
-    /// Removes the empty folder `name` in it.
+    /// Removes the empty folder `name`.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -361,7 +359,7 @@ impl Dir {
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.fd))
     }
 
-    /// Returns true if others than its owner may write in it, as in a shared repository.
+    /// Returns true if others than its owner may write to it, as in a shared repository.
     pub fn is_shared(&self) -> bool {
         rustix::fs::fstat(&self.fd).is_ok_and(|stat| fs::mode_of(&stat) & 0o2022 != 0)
     }

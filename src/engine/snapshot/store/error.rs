@@ -1,4 +1,4 @@
-//! Why a snapshot could not be made or read.
+//! Errors of snapshots.
 
 use std::error::Error;
 use std::fmt;
@@ -6,67 +6,67 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// Why there is no snapshot, in words for a person.
+/// Reason why there is no snapshot, in words for a person.
 ///
-/// The change that it was for stands all the same; unless the caller required a snapshot,
-/// this becomes a warning.
+/// The change itself was applied. Unless the caller required a snapshot, this becomes a warning.
 ///
-/// The words are lbx's own, and of a cause beneath only what the system said. What gix says of a
-/// file is dropped here, at the one door that its errors come through: it may quote the file, and the
-/// file may be anyone's.
+/// The text is lbx's own, plus at most the OS error of the cause. All errors of gix pass through here, and their texts
+/// are
+/// dropped: they may quote a file, and the file may be anyone's.
 #[derive(Debug)]
 pub struct SnapshotError {
     /// Failed operation or finding, with the reason.
     message: String,
-    /// True if it was a signal.
+    /// True if a signal interrupted the work.
     interrupted: bool,
-    /// True if the system was short of something, and what it said: of the repository that says nothing.
+    /// OS error if the system was short of a resource: that says nothing about the repository.
     short: Option<String>,
     /// True if the work was stopped.
     timeout: bool,
 }
 
 impl SnapshotError {
-    /// Returns true if the work was stopped, by its time limit or by whoever asked for it.
+    /// Returns true if the work was stopped, by its time limit or by a cancellation.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.timeout
     }
 
-    /// Returns true if a signal cut a call of the system short: it can be tried again.
+    /// Returns true if a signal interrupted a system call: a retry can work.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// Returns true if it was the system's state and not the repository's: what cannot be used now can be later.
+    /// Returns true if the system was at fault and not the repository: a later try can work.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         self.interrupted || self.short.is_some()
     }
 
-    /// Does `work`; a panic in it is a failed snapshot and no more. Anyone may have made the repository,
-    /// and most of the code that reads it is not lbx's own.
+    /// Runs `work` and turns a panic in it into an error. Anyone may have made the repository, and most of the code
+    /// that
+    /// reads it is not lbx's own.
     ///
     /// # Errors
-    /// Returns those of `work`, and one for a panic.
+    /// Returns the errors of `work`, and one for a panic.
     pub fn contain<T>(work: impl FnOnce() -> Result<T, Self>) -> Result<T, Self> {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         outcome.unwrap_or_else(|_| Err(Self::new("internal error while the repository was in use")))
     }
 
-    /// Returns a refusal without a cause beneath it.
+    /// Returns an error without a cause.
     pub(in crate::engine::snapshot) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), interrupted: false, short: None, timeout: false }
     }
 
-    /// Takes the message of an error of lbx's own.
+    /// Takes the message of lbx's general error type.
     #[must_use]
     pub fn of(error: &crate::error::Error) -> Self {
         Self { timeout: error.kind() == crate::error::ErrorKind::Timeout, ..Self::new(error.message()) }
     }
 
-    /// `message`, with what may be told of `cause`.
+    /// Returns an error with `message` and the safe part of `cause`.
     #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
     fn because(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
         let cause: &(dyn Error + 'static) = cause.as_ref();
@@ -86,7 +86,7 @@ impl SnapshotError {
         error
     }
 
-    /// `message` alone, or what the system was short of.
+    /// Returns an error with `message` alone, or with the resource that the system was short of.
     #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
     fn redacted(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
         let cause: &(dyn Error + 'static) = cause.as_ref();
@@ -107,14 +107,13 @@ impl fmt::Display for SnapshotError {
 
 impl Error for SnapshotError {}
 
-/// Says what was being done when a call failed.
+/// Adds the failed operation to an error.
 pub(in crate::engine::snapshot) trait Context<T> {
-    /// Returns the value, or the failure with `what` before it; of what others than lbx and the system said,
-    /// nothing is kept.
+    /// Returns the value, or the error with `what` before it; keeps only texts of lbx and of the OS.
     fn context(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 
-    /// Returns the value, or `what` alone, which may claim something of what was read; where the system was short
-    /// of something, only that.
+    /// Returns the value, or `what` alone, which may describe the file that was read; if the system was short of a
+    /// resource, only that.
     fn context_redacted(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 }
 
@@ -128,7 +127,7 @@ impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
     }
 }
 
-/// Returns the OS error at the bottom of an error; never a text that someone else made.
+/// Returns the OS error at the root of an error; never a text that someone else made.
 fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
     let of_io = |io: &io::Error| match io.raw_os_error() {
         Some(code) => Some(io::Error::from_raw_os_error(code).to_string()),
@@ -146,7 +145,7 @@ fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
     })
 }
 
-/// Returns an error and the errors beneath it.
+/// Returns an error and its causes.
 fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source())
 }
@@ -160,8 +159,8 @@ fn shortage(error: &(dyn Error + 'static)) -> Option<String> {
     said_by_system(error).filter(|said| short.contains(said))
 }
 
-/// Returns true if a signal is at the bottom of an error. Some of gix's errors hold their causes as text
-/// alone, so the system's own words count too.
+/// Returns true if a signal is the root cause of an error. Some of gix's errors hold their causes only as text, so the
+/// text of the OS error counts too.
 fn was_interrupted(error: &(dyn Error + 'static)) -> bool {
     let signal = io::Error::from_raw_os_error(Errno::INTR.raw_os_error()).to_string();
     causes(error).any(|error| {

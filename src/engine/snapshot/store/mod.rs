@@ -1,4 +1,4 @@
-//! The repository that holds the snapshots: opened, read and written as hostile.
+//! The repository that holds the snapshots: opened, read and written as hostile input.
 
 pub mod branch;
 pub mod commit_builder;
@@ -30,47 +30,47 @@ use open::RepositoryPaths;
 use refs::LogLine;
 use repo::Repo;
 
-/// Largest file that enters a snapshot where nothing else is configured, in bytes.
+/// Default size limit of a file in a snapshot, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
-/// How often a snapshot is made anew when someone else moved the branch meanwhile.
+/// Most attempts at a snapshot while someone else moves the branch.
 const ATTEMPTS_MAX: u32 = 20;
-/// How long the next attempt waits, for each one before it.
+/// Sleep before an attempt, for each attempt so far.
 const ATTEMPT_NAP: Duration = Duration::from_millis(2);
 
-/// The snapshots of one workspace.
+/// Snapshots of one workspace.
 pub struct Store {
-    /// The repository that holds them. New objects stay in its memory until they are stored whole.
+    /// Repository that holds them. New objects stay in memory until they are stored together.
     pub(in crate::engine::snapshot) repo: Repo,
-    /// The branch that names them.
+    /// Branch that points to them.
     pub(in crate::engine::snapshot) branch: Branch,
     /// True if the repository is lbx's own.
     private: bool,
     /// Largest file that enters a snapshot, in bytes.
     pub(in crate::engine::snapshot) file_bytes_max: u64,
-    /// Untracked files that stay out by their names.
+    /// Untracked files that stay out because of their names.
     excluded: Excluded,
-    /// Knowledge of the session about bytes that stay out.
+    /// Source of what the session knows about bytes that stay out.
     withheld: secrets::Source,
-    /// Warnings of opening, repeated with every snapshot.
+    /// Warnings from opening, repeated with every snapshot.
     pub(in crate::engine::snapshot) warnings: Vec<String>,
-    /// The harness that the snapshots are made for, where it named itself.
+    /// Harness that made the request, if it named itself.
     pub(in crate::engine::snapshot) harness: Option<String>,
 }
 
 impl Store {
     /// Opens the snapshots of a workspace, whose state folder exists.
     ///
-    /// Without a repository there that gix can use, a private one is made in the state folder, and a
-    /// warning says why.
+    /// If gix cannot use the repository there, makes a private one in the state folder, with a warning.
     ///
     /// # Errors
-    /// Fails if neither can be opened, or `branch` cannot be a branch's name.
+    /// Fails if neither can be opened, or if git rejects the name `branch`.
     pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
         Self::of(open::open(place, &|_| Ok(()))?, branch)
     }
 
-    /// The same, for a change that [`Self::open`]'s store could not take: a repository that is damaged
-    /// where every snapshot begins does not serve either, and the private one takes its place.
+    /// Opens the snapshots for a change that the store of [`Self::open`] could not record: a repository with damage
+    /// where
+    /// every snapshot begins is replaced by the private one.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -82,20 +82,20 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the snapshots of a workspace for reading: nothing is made where there are none.
+    /// Opens the snapshots of a workspace for reading; makes nothing.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
         let found = match open::find(place, &|opened| check(opened, branch))? {
-            // Without a private one, what can be read of a damaged one is all that there is.
+            // // Without a private repository, the readable part of a damaged one has to do.
             None => open::find(place, &|_| Ok(()))?,
             found => found,
         };
         found.map(|opened| Self::of(opened, branch)).transpose()
     }
 
-    /// Opens the snapshots for reading, whatever is damaged in the workspace's repository.
+    /// Opens the snapshots for reading, however damaged the workspace's repository is.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -114,7 +114,7 @@ impl Store {
         Ok(Self { repo, branch, private, file_bytes_max, excluded, withheld, warnings, harness: None })
     }
 
-    /// Takes in files of at most `file_bytes_max` bytes.
+    /// Limits files to `file_bytes_max` bytes.
     #[must_use]
     pub fn taking_files_of(self, file_bytes_max: u64) -> Self {
         Self { file_bytes_max, ..self }
@@ -132,12 +132,12 @@ impl Store {
         Self { withheld: Arc::new(known), ..self }
     }
 
-    /// Returns the bounds on what enters: the largest size, the names and the bytes that stay out.
+    /// Returns the limits of a snapshot: the largest size, and the names and bytes that stay out.
     pub(in crate::engine::snapshot) const fn takes(&self) -> (u64, &Excluded, &secrets::Source) {
         (self.file_bytes_max, &self.excluded, &self.withheld)
     }
 
-    /// Names the harness that the snapshots are made for.
+    /// Sets the harness that made the request.
     #[must_use]
     pub fn made_for(self, harness: Option<String>) -> Self {
         Self { harness, ..self }
@@ -149,13 +149,13 @@ impl Store {
         self.branch.short_name()
     }
 
-    /// Returns its full name, as git's commands take it.
+    /// Returns the full name of the branch, for git commands.
     #[must_use]
     pub fn reference(&self) -> String {
         self.branch.full_name()
     }
 
-    /// Returns true if the developer's commits are to be signed.
+    /// Returns true if the developer's commits have to be signed.
     #[must_use]
     pub fn wants_signatures(&self) -> bool {
         self.repo.settings().boolean("commit.gpgsign") == Some(true)
@@ -173,13 +173,13 @@ impl Store {
         self.repo.common().path().to_owned()
     }
 
-    /// Why they are not in the repository of the workspace, where it has one.
+    /// Returns the reason why the snapshots are not in the workspace's repository, if it has one.
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warnings.first().map(String::as_str)
     }
 
-    /// Starts commits on top of the branch; returns the commit that it is at.
+    /// Starts commits on top of the branch; also returns the branch's commit.
     pub(in crate::engine::snapshot) fn start<'a>(
         &'a self,
         meta: CommitMeta<'a>,
@@ -189,7 +189,7 @@ impl Store {
         Ok((tip, CommitBuilder::begin(&self.repo, tip, head.as_ref(), meta)?))
     }
 
-    /// Starts commits to which the branch is to move; refuses one that is checked out or someone else's.
+    /// Starts commits for the branch; fails if it is checked out or someone else's.
     pub(in crate::engine::snapshot) fn start_move<'a>(
         &'a self,
         meta: CommitMeta<'a>,
@@ -201,7 +201,7 @@ impl Store {
         Ok((tip, CommitBuilder::begin(&self.repo, tip, head.as_ref(), meta)?))
     }
 
-    /// Makes attempts until one is not overtaken by someone else who moves the branch.
+    /// Repeats an attempt until no one else moves the branch meanwhile.
     pub(in crate::engine::snapshot) fn repeatedly<T>(
         &mut self,
         attempt: impl Fn(&Self) -> Result<Option<T>, SnapshotError>,
@@ -228,7 +228,7 @@ impl Store {
         Ok(LogLine { subject: summary.unwrap_or_default(), seconds })
     }
 
-    /// Stores the new objects, `packed` ones among them, then moves the branch to `newest`, where there is one.
+    /// Stores the new objects, including `packed`, then moves the branch to `newest`, if there is one.
     pub(in crate::engine::snapshot) fn publish(
         &self,
         tip: Option<ObjectId>,
@@ -249,22 +249,23 @@ impl Store {
         Ok(moved)
     }
 
-    /// The locks among git's files that a killed call of lbx's left, as messages name them; with `settle` they are
-    /// removed, or put in place where their commit was made.
+    /// Returns the locks in git's folder that a killed call of lbx left, as messages name them. With `settle`, removes
+    /// them, or puts them in place if their commit was made.
     pub fn locks_left_behind(&self, settle: bool) -> Vec<String> {
         refs::stale_locks(&self.repo, settle)
     }
 
-    /// Packs some objects of the private repository, where they are many.
+    /// Packs some objects of the private repository, if it has many.
     pub(in crate::engine::snapshot) fn tidy(&self) {
         if self.private {
-            // The snapshot stands; what cannot be packed now is packed another time.
+            // // The snapshot is made; a later call can pack.
             let _ = pack::tidy(&self.repo, pack::Amount::Little);
         }
     }
 
-    /// Packs all objects of the private repository; answers how many were loose. The developer's
-    /// own repository is git's to pack.
+    /// Packs all objects of the private repository; returns the number of loose ones. The developer's repository is
+    /// left
+    /// to git.
     ///
     /// The caller holds lbx's lock.
     ///
@@ -275,8 +276,7 @@ impl Store {
     }
 }
 
-/// Refuses a repository in which what every snapshot begins with cannot be read: HEAD, the snapshot
-/// branch, and the tree that the next one goes on top of.
+/// Fails if HEAD, the snapshot branch, or the tree below the next snapshot cannot be read.
 fn check(opened: &open::Opened, branch: &str) -> Result<(), SnapshotError> {
     let repo = &opened.repo;
     let tip = Branch::new(branch, opened.worktree.as_deref())?.tip(repo)?;

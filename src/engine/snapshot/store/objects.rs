@@ -1,4 +1,4 @@
-//! Putting new objects on disk, so that they are there before anything names them.
+//! Stores new objects on disk before anything refers to them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,35 +25,35 @@ use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
 
 /// Most threads that write at once.
 const THREADS_MAX: usize = 8;
-/// Up to so many objects are written before a thread has begun.
+/// Most objects that are written without a thread.
 const ONE_THREAD_MAX: usize = 16;
-/// From so many objects on they become one pack, as those do that git fetches (`transfer.unpackLimit`).
+/// Number of objects from which they become one pack, as in `git fetch` (`transfer.unpackLimit`).
 const PACKED_MIN: usize = 100;
-/// Most objects that are looked at again once the branch names them.
+/// Most objects that are checked again once the branch names them.
 const LOOKED_AT_MAX: usize = 16;
-/// How often a folder is made again that vanishes.
+/// Most tries to make a folder that vanishes.
 const TRIES_MAX: usize = 10;
-/// Size in bytes from which on a blob is compressed at once, and not kept in memory as it is.
+/// Size in bytes from which a blob is compressed at once, rather than kept in memory uncompressed.
 pub const LARGE_BYTES: usize = 1024 * 1024;
-/// Bytes of a piece: a compressor has room for 64 KiB, and looks some 300 bytes ahead.
+/// Bytes of a piece: a compressor has a buffer of 64 KiB, and looks some 300 bytes ahead.
 const PIECE_BYTES: usize = 60 << 10;
-/// Room for a compressed piece; one that cannot be compressed is stored, with a few bytes around it.
+/// Buffer for a compressed piece; an incompressible one is stored with a few more bytes.
 const ROOM_BYTES: usize = 64 << 10;
 /// First bytes of a stream that was compressed for speed.
 const STREAM_BEGIN: [u8; 2] = [0x78, 0x01];
-/// The last block, which is empty.
+/// Last block, which is empty.
 const STREAM_END: [u8; 2] = [0x03, 0x00];
 /// zlib's fastest level.
 const FASTEST: i32 = 1;
-/// As git has it, in powers of two.
+/// Window as git has it, as a power of two.
 const WINDOW_BITS: u8 = 15;
 
-/// A blob in the form that its file will have.
+/// A blob, compressed as in its object file.
 #[derive(Debug, Clone)]
 pub struct Packed {
     /// Its id.
     id: ObjectId,
-    /// The compressed bytes, header included.
+    /// Compressed bytes, header included.
     bytes: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl Packed {
     }
 }
 
-/// Stores every object that waits in the memory of `repo`, and those of `packed`; they are durable then.
+/// Stores every object in the memory of `repo`, and those of `packed`, durably.
 pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let mut aside = write_aside(repo, packed)?;
@@ -73,10 +73,11 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
     aside.sync_names().context(doing)
 }
 
-/// Writes every object that waits in the memory of `repo`, and those of `packed`, beside its place.
+/// Writes every object in the memory of `repo`, and those of `packed`, to temporary files.
 ///
-/// Each gets a file of its own, and many get one pack, under names that `git gc` clears away; they are to
-/// be synced and only then renamed, so that no power cut leaves an empty object. No folder is reached through a link.
+/// Each object gets a file, or many get one pack, under names that `git gc` removes. They must be synced before they
+/// are
+/// renamed, so that no power cut leaves an empty object. No folder is reached through a link.
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let level = repo.settings().loose_compression();
@@ -97,7 +98,7 @@ fn written(
     let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders: Mutex::default() };
     let all = Mutex::new(Vec::new());
     let add = |one: Waiting| locked(&all).push(one);
-    // Not returned yet: what is written before a failure is removed.
+    // // Errors are returned below: a failure first removes the files written so far.
     let outcome = in_parallel(&plain, |share| {
         let mut deflater = Deflater::new(level);
         share
@@ -115,23 +116,23 @@ fn written(
     outcome.map(|()| aside)
 }
 
-/// Objects that are written and have not their names yet. Dropped, they are removed.
+/// Objects in temporary files. Removed on drop.
 #[derive(Debug)]
 pub struct Aside {
     /// The folder `objects`.
     objects: Arc<Dir>,
-    /// True if their files are open, to be synced one by one.
+    /// True if their files stay open, to be synced one by one.
     keeps_files: bool,
-    /// The folders they go to, by name.
+    /// Target folders, by name.
     folders: Folders,
-    /// Objects that wait.
+    /// Objects not renamed yet.
     waiting: Vec<Waiting>,
-    /// Named objects that are looked at again, up to a bound.
+    /// Renamed objects to check again, up to a bound.
     named: Vec<(Arc<Dir>, String)>,
 }
 
 impl Aside {
-    /// Their files, so that the disk begins with them; none where they are many.
+    /// Returns their files, so that the disk can start early; none if there are many.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.waiting.iter().filter_map(|one| one.file.as_ref())
     }
@@ -141,12 +142,12 @@ impl Aside {
         if self.keeps_files { sync_all(&self.files().collect::<Vec<_>>()) } else { self.sync_file_system() }
     }
 
-    /// Gives them their names.
+    /// Renames them to their final names.
     pub fn put(&mut self) -> io::Result<()> {
         while let Some(one) = self.waiting.last() {
             let mut folder = Arc::clone(&one.folder);
             match one.at.rename(&one.name, &one.folder, &one.to) {
-                // A git that packs removes a folder that it finds empty.
+                // // `git gc` removes a folder that it finds empty.
                 Err(Errno::NOENT) => {
                     let again = Arc::new(made(&self.objects, &one.fan_out)?);
                     one.at.rename(&one.name, &again, &one.to)?;
@@ -161,7 +162,7 @@ impl Aside {
         Ok(())
     }
 
-    /// Returns true if one of them is gone again: `git prune --expire=now` takes what no reference leads to.
+    /// Returns true if one of them has vanished: `git prune --expire=now` removes unreferenced objects.
     pub fn is_lost(&self) -> bool {
         self.named.iter().any(|(folder, name)| matches!(folder.stat(name), Ok(None)))
     }
@@ -174,18 +175,18 @@ impl Aside {
         sync_all(&self.folders.values().chain([&self.objects]).map(Arc::as_ref).collect::<Vec<_>>())
     }
 
-    /// Returns true if they are on a file system.
+    /// Returns true if they are on `file_system`.
     pub fn is_on(&self, file_system: &FileSystem) -> bool {
         file_system.holds(&*self.objects)
     }
 
-    /// Syncs the whole file system that they are on.
+    /// Syncs the whole file system of the objects.
     #[cfg(target_os = "linux")]
     fn sync_file_system(&self) -> io::Result<()> {
         Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&*self.objects))?)
     }
 
-    /// Syncs the folder; elsewhere each object is synced by itself.
+    /// Syncs the folder; on other systems each object is synced by itself.
     #[cfg(not(target_os = "linux"))]
     fn sync_file_system(&self) -> io::Result<()> {
         Ok(self.objects.sync()?)
@@ -200,7 +201,7 @@ impl Drop for Aside {
     }
 }
 
-/// The folders of objects that were opened, by their names.
+/// Open folders of objects, by name.
 type Folders = BTreeMap<String, Arc<Dir>>;
 
 /// Writes loose objects.
@@ -211,30 +212,31 @@ struct Writer {
     level: Compression,
     /// True if each file stays open, to be synced.
     keeps_files: bool,
-    /// The fan-out folders that are open.
+    /// Open fan-out folders.
     folders: Mutex<Folders>,
 }
 
-/// An object that is written but has not its name yet.
+/// An object in a temporary file.
 #[derive(Debug)]
 struct Waiting {
-    /// The folder that it is in.
+    /// Folder of the temporary file.
     at: Arc<Dir>,
-    /// Its name there.
+    /// Temporary name.
     name: String,
-    /// The name of the folder that it goes to.
+    /// Name of the target folder.
     fan_out: String,
-    /// That folder.
+    /// Target folder.
     folder: Arc<Dir>,
-    /// The name that it gets there.
+    /// Final name.
     to: String,
-    /// Its file, where it is to be synced by itself.
+    /// Its file, if it is synced by itself.
     file: Option<File>,
 }
 
 impl Writer {
-    /// Writes a pack of all objects in `memory` aside, and its index. What is to be renamed first comes
-    /// last in `waiting`: no index is ever without its pack.
+    /// Writes a pack of all objects in `memory`, and its index, to temporary files. In `waiting`, the file to rename
+    /// first
+    /// comes last: no index is ever without its pack.
     fn write_pack(&self, memory: &NewObjects, waiting: &mut Vec<Waiting>) -> io::Result<()> {
         let Some(hash) = memory.keys().next().map(ObjectId::kind) else { return Ok(()) };
         let pack = NewPack::of(self.entries(memory)?, hash)?;
@@ -250,7 +252,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Compresses the objects in `memory` as a pack holds them.
+    /// Compresses the objects in `memory` for a pack.
     fn entries(&self, memory: &NewObjects) -> io::Result<Vec<pack::PackedObject>> {
         let objects: Vec<_> = memory.iter().collect();
         let all = Mutex::new(Vec::with_capacity(objects.len()));
@@ -264,19 +266,19 @@ impl Writer {
         Ok(std::mem::take(&mut *locked(&all)))
     }
 
-    /// Writes one compressed object aside.
+    /// Writes one compressed object to a temporary file.
     fn write(&self, id: &ObjectId, bytes: &[u8]) -> io::Result<Waiting> {
         let hex = id.to_hex().to_string();
         let (fan_out, rest) = hex.split_at_checked(2).unwrap_or_default();
         let name = format!("tmp_obj_lbx{}-{}", process_id(), next_number());
         let folder = self.fan_out(fan_out)?;
-        // All wait in one folder, so that the disk has fewer of them to write.
+        // // All in one folder, so that the disk has fewer folders to write.
         let at = Arc::clone(&self.folder);
         let file = self.keeps_files.then_some(at.write_new(&name, 0o444, bytes)?);
         Ok(Waiting { at, name, fan_out: fan_out.to_owned(), folder, to: rest.to_owned(), file })
     }
 
-    /// Returns the opened folder of the objects whose ids begin with `name`, made where it is missing.
+    /// Returns the folder of the objects whose ids begin with `name`; makes it if missing.
     fn fan_out(&self, name: &str) -> Result<Arc<Dir>, Errno> {
         let mut folders = locked(&self.folders);
         if let Some(folder) = folders.get(name) {
@@ -289,7 +291,7 @@ impl Writer {
     }
 }
 
-/// Makes the folder of objects of that name if it is missing, as open to others as `objects` is if that is shared.
+/// Makes that folder of objects if missing, with the permissions of `objects` if that is shared.
 fn made(objects: &Dir, name: &str) -> Result<Dir, Errno> {
     for _ in 0..TRIES_MAX {
         match objects.add_folder(name) {
@@ -301,13 +303,13 @@ fn made(objects: &Dir, name: &str) -> Result<Dir, Errno> {
     Err(Errno::NOENT)
 }
 
-/// Returns a number that no other unfinished file of this process has.
+/// Returns a number that no other temporary file of this process has.
 fn next_number() -> u32 {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     COUNTER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Compresses a blob as its file has it, header included.
+/// Compresses a blob as in its object file, header included.
 pub fn compress_blob(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
     if level == Compression::BEST_SPEED && bytes.len() >= LARGE_BYTES {
         return compress_in_pieces(bytes);
@@ -317,9 +319,9 @@ pub fn compress_blob(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
 
 /// Compresses a large blob in independent pieces, header included.
 ///
-/// A compressor moves its tables along with each 32 KiB that it has read, which takes as long again as the rest of
-/// level 1. One that is reset at each piece never moves them. Matches lost at the borders cost up to 4 in 100 bytes; git
-/// compresses again when it packs or sends.
+/// A compressor moves its tables after each 32 KiB, which takes as long again as the rest of level 1. One that is reset
+/// for each piece never moves them. Lost matches at the borders cost up to 4 %; git compresses again when it packs or
+/// sends.
 ///
 /// # Errors
 /// Fails if it cannot be compressed.
@@ -360,7 +362,7 @@ fn deflated<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> io::Result<Vec<u8>> {
             let written = since(deflate.total_out(), written);
             file.extend_from_slice(room.get(..written).unwrap_or_default());
             rest = rest.get(since(deflate.total_in(), read)..).unwrap_or_default();
-            // With room left, nothing waits in the compressor.
+            // // Room is left, so the compressor has no more output.
             if rest.is_empty() && written < room.len() {
                 break;
             }
@@ -369,12 +371,12 @@ fn deflated<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> io::Result<Vec<u8>> {
     Ok(file)
 }
 
-/// Locks a value, even if a thread that held it panicked.
+/// Locks a mutex, even if a thread that held it panicked.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `work` on all items, many of them in parts on a few threads; the first failure is the answer.
+/// Runs `work` on all items, on a few threads if there are many; returns the first error.
 fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&[T]) -> io::Result<()> + Sync) -> io::Result<()> {
     if items.len() <= ONE_THREAD_MAX {
         return work(items);
@@ -424,7 +426,7 @@ mod tests {
 
     #[test]
     fn any_zlib_reads_what_is_compressed_in_pieces() {
-        // What repeats, what nothing can compress, and lengths around those of a piece.
+        // // Repetitive and incompressible bytes, with lengths around that of a piece.
         let mut state = 1_u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,12 +1,16 @@
 //! Finds and opens the repository that holds the snapshots of a workspace.
 //!
 //! A real folder `.git` is the repository. The target of a pointer or link counts only if it points back to this
-//! folder: a linked worktree by its `gitdir`, a submodule by its `core.worktree`; or if the user's own policy names
-//! it. A pointer is followed by its path, as git does; until the way back is found, lbx only looks. Anyone can make a
-//! pointer, but only who may write in the repository can make the way back.
+//! folder:
+//! a linked worktree by its `gitdir`, a submodule by its `core.worktree`; or if the user's own policy names it. lbx
+//! follows a
+//! pointer by its path, as git does, but only reads until it has found the way back. Anyone can make a pointer, but
+//! only
+//! someone who may write to the repository can make the way back.
 //!
-//! A workspace without a usable repository gets a private one below the state folder. It is checked each time all the
-//! more: whatever could lead elsewhere is removed or refused.
+//! A workspace without a usable repository gets a private one below the state folder. It is checked on every open:
+//! anything
+//! in it that could lead elsewhere is removed or refused.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -24,41 +28,41 @@ use super::settings::Settings;
 use crate::engine::workspace::stat_cache::Kept;
 use crate::engine::workspace::stat_cache::{self, KeptFiles};
 
-/// The repository that holds the snapshots of a workspace.
+/// Repository that holds the snapshots of a workspace.
 #[derive(Debug)]
 pub struct Opened {
-    /// The repository; its work tree is the workspace, whatever its configuration says.
+    /// Repository; its work tree is the workspace, whatever its configuration says.
     pub repo: Repo,
-    /// The name of the linked worktree, where the workspace is one.
+    /// Name of the linked worktree, if the workspace is one.
     pub worktree: Option<OsString>,
     /// True if it is lbx's own, under the state folder.
     pub private: bool,
-    /// Why it is not the one that the workspace has, where it is not.
+    /// Reason why the workspace's own repository is not used, if it has one.
     pub warning: Option<String>,
 }
 
-/// Check that a repository must pass to serve.
+/// Check that a repository must pass to be used.
 pub type Check<'c> = &'c dyn Fn(&Opened) -> Result<(), SnapshotError>;
 
-/// Opens the workspace's repository where it can be used and passes `check`, else the private one.
+/// Opens the workspace's repository if it is usable and passes `check`, else the private one.
 pub fn open(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Opened, SnapshotError> {
     open_with(place, check, || open_private(place).map(Some))?
         .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
 }
 
-/// Finds the repository without making one; `None` if there is none at all.
+/// Finds the repository without making one; `None` if it does not exist.
 pub fn find(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Option<Opened>, SnapshotError> {
     open_with(place, check, || find_private(place))
 }
 
-/// Opens the workspace's repository where it can be used, else the one that `private` gives.
+/// Opens the workspace's repository if it is usable, else the one that `private` returns.
 fn open_with(
     place: &RepositoryPaths<'_>,
     check: Check<'_>,
     private: impl FnOnce() -> Result<Option<Dir>, SnapshotError>,
 ) -> Result<Option<Opened>, SnapshotError> {
     let root = place.root;
-    // Small files of the repository that earlier calls have read.
+    // // Small files of the repository that earlier calls have read.
     let files: Option<Arc<KeptFiles>> =
         place.kept.lasting_value((root, "files of the repository"), stat_cache::CACHE_BYTES_MAX);
     let mut work_tree =
@@ -69,7 +73,7 @@ fn open_with(
         GitDir::Absent => (None, None),
         GitDir::Odd(why) => (Some(why), None),
         GitDir::Here(located) => match open_located(&work_tree, &located) {
-            // It can be used all the same: the caller tries again, or the next call does.
+            // // It is usable in itself: the caller tries again, or the next call does.
             Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
                 let repo = Repo::new(work_tree, folders, settings);
@@ -90,7 +94,7 @@ fn open_with(
     let Some(own) = private()?.map(|own| own.keeping(files)) else {
         return Ok(None);
     };
-    // Its rules for what is ignored, and how line endings are stored, count all the same.
+    // // Its ignore rules and line-ending settings still count.
     let settings = unusable.map(|located| adopt_rules(&own, &located)).transpose()?;
     check_private(&own)?;
     let settings = Settings::read(&own, &own, &settings.unwrap_or_default())?;
@@ -101,7 +105,7 @@ fn open_with(
     Ok(Some(Opened { repo, worktree: None, private: true, warning }))
 }
 
-/// Opens a repository that was found, and refuses what cannot serve.
+/// Opens a repository that was found; fails if it is unusable.
 fn open_located(work_tree: &Dir, located: &Located) -> Result<(Folders, Settings), SnapshotError> {
     let opened = |path: &Path| {
         let folder = Dir::open(path).context(|| format!("`{}` cannot be opened", path.display()))?;
@@ -115,7 +119,7 @@ fn open_located(work_tree: &Dir, located: &Located) -> Result<(Folders, Settings
     Ok((folders, settings))
 }
 
-/// `text` on one line and with a small first letter, unless that begins a name such as `HEAD`, to stand
+/// Returns `text` on one line, with a lower-case first letter unless that begins a name such as `HEAD`, for use
 /// inside a sentence.
 fn lower_first(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -126,24 +130,24 @@ fn lower_first(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// Longest `.git` file and the like that is read, in bytes.
+/// Longest pointer file that is read, such as `.git`, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
 
 /// Paths of a workspace and its snapshots.
 #[derive(Debug, Clone, Copy)]
 pub struct RepositoryPaths<'a> {
-    /// The workspace, a canonical absolute path.
+    /// Workspace, a canonical absolute path.
     pub root: &'a Path,
-    /// The folder for lbx's own files, below it.
+    /// Folder of lbx's own files, below it.
     pub state: &'a Path,
-    /// Git folders elsewhere that the user trusts `.git` to lead to.
+    /// Git folders elsewhere that the user trusts as targets of `.git`.
     pub git_dirs: &'a [PathBuf],
     /// Cache that lasts from one call to the next.
     pub kept: &'a Kept,
 }
 
 impl RepositoryPaths<'_> {
-    /// Opens the state folder, reached from the workspace through no link.
+    /// Opens the state folder, without following a link.
     ///
     /// # Errors
     /// Returns the OS error; `ENOTDIR` or `ELOOP` if a link or a file is on the way.
@@ -159,25 +163,24 @@ impl RepositoryPaths<'_> {
 pub enum GitDir {
     /// Nothing.
     Absent,
-    /// The git folder of this work tree.
+    /// Git folder of this work tree.
     Here(Located),
-    /// Something that is not to be followed, and why.
+    /// Something that lbx must not follow, with the reason.
     Odd(String),
 }
 
-/// A git folder that serves the workspace.
+/// Git folder of the workspace.
 #[derive(Debug)]
 pub struct Located {
-    /// The folder that holds `HEAD`.
+    /// Folder that holds `HEAD`.
     pub path: PathBuf,
-    /// The folder of the whole repository, where `path` is a linked worktree's.
+    /// Folder of the whole repository, if `path` is a linked worktree's.
     pub common: Option<PathBuf>,
-    /// The name of the linked worktree, where it is one.
+    /// Name of the linked worktree, if it is one.
     pub worktree: Option<OsString>,
 }
 
-/// Looks at `.git` in `folder`, the work tree. `allowed` are the git folders elsewhere that the user
-/// has named.
+/// Examines `.git` in `folder`, the work tree. `allowed` lists git folders elsewhere that the user has named.
 ///
 /// # Errors
 /// Fails if the file system fails.
@@ -188,7 +191,7 @@ pub fn locate(folder: &Dir, allowed: &[PathBuf]) -> io::Result<GitDir> {
     if crate::engine::workspace::fs::is_folder(&stat) {
         return Ok(own_folder(folder, path));
     }
-    // A link or a pointer may lead anywhere: what it leads to is then held to the way back.
+    // // A link or a pointer may lead anywhere, so its target must point back.
     let target = if crate::engine::workspace::fs::is_symlink(&stat) {
         path
     } else {
@@ -207,13 +210,13 @@ pub fn locate(folder: &Dir, allowed: &[PathBuf]) -> io::Result<GitDir> {
 }
 
 /// Returns the canonical folders outside a work tree that git reads for it: those of a linked worktree's or a
-/// submodule's repository, and those that its objects come from.
+/// submodule's repository, and those with borrowed objects.
 #[must_use]
 pub fn git_folders(root: &Path, allowed: &[PathBuf]) -> Vec<PathBuf> {
     let located = Dir::open(root).ok().and_then(|folder| locate(&folder, allowed).ok());
     let Some(GitDir::Here(located)) = located else { return Vec::new() };
     let repository = located.common.unwrap_or(located.path);
-    // Most repositories borrow no objects, and then nothing else is looked at.
+    // // Most repositories borrow no objects, and then nothing else is read.
     let objects = Dir::open(&repository.join("objects")).ok();
     let objects = objects.filter(|it| it.stat(preflight::ALTERNATES).is_ok_and(|list| list.is_some()));
     let borrowed = objects.and_then(|objects| preflight::alternates(&objects).ok()).unwrap_or_default();
@@ -222,14 +225,14 @@ pub fn git_folders(root: &Path, allowed: &[PathBuf]) -> Vec<PathBuf> {
     std::iter::once(repository).chain(borrowed).filter(|folder| !folder.starts_with(root)).collect()
 }
 
-/// Returns true if `.git` in `folder` is an empty folder, such as a command is given where there is no repository:
-/// as for git, that is none.
+/// Returns true if `.git` in `folder` is an empty folder, as commands get where there is no repository: git does not
+/// count it as one.
 pub fn is_empty(folder: &Dir) -> bool {
     let inner = folder.folder(".git").ok().flatten();
     inner.is_some_and(|inner| inner.names().is_ok_and(|names| names.is_empty()))
 }
 
-/// Returns a real folder `.git`: it must be the whole repository.
+/// Checks a real folder `.git`: it must be the whole repository.
 fn own_folder(root: &Dir, path: PathBuf) -> GitDir {
     if root.stat(".git/commondir").is_ok_and(|stat| stat.is_some()) {
         return GitDir::Odd("`.git` takes its objects from another folder".into());
@@ -249,7 +252,7 @@ fn linked_pointer(root: &Path, file: &Path, allowed: &[PathBuf]) -> io::Result<G
     }
 }
 
-/// Returns a git folder outside `root/.git`: it must point back to `root`, or the user must have named it.
+/// Checks a git folder outside `root/.git`: it must point back to `root`, or the user must have named it.
 fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let folder = Dir::open(&path)?;
     if folder.stat("commondir")?.is_some() {
@@ -278,7 +281,7 @@ fn work_tree(folder: &Dir) -> Option<PathBuf> {
     Some(leads_to(&folder.path().join(named.to_path().ok()?)).ok()?.0)
 }
 
-/// Returns the git folder of a linked worktree: it must lie in its repository and point back to `root`.
+/// Checks the git folder of a linked worktree: it must lie in its repository and point back to `root`.
 fn linked_worktree(root: &Path, path: PathBuf, folder: &Dir) -> GitDir {
     let common = read_pointer(folder, "commondir", b"").map(|common| path.join(common));
     let back = read_pointer(folder, "gitdir", b"").map(|back| path.join(back));
@@ -309,7 +312,7 @@ fn leads_to(name: &Path) -> io::Result<(PathBuf, bool)> {
     Ok((path, is_folder))
 }
 
-/// Returns the path in a one-line file, after `prefix`; `None` where it is not such a file.
+/// Returns the path in a one-line file, after `prefix`; `None` if the file has another form.
 fn read_pointer(folder: &Dir, name: impl AsRef<Path>, prefix: &[u8]) -> Option<PathBuf> {
     let bytes = folder.read(name, POINTER_BYTES_MAX).ok()??;
     let line = bytes.strip_prefix(prefix)?.trim_start_with(|c| c == ' ');
@@ -317,19 +320,19 @@ fn read_pointer(folder: &Dir, name: impl AsRef<Path>, prefix: &[u8]) -> Option<P
     if line.is_empty() { None } else { line.to_path().ok().map(Path::to_owned) }
 }
 
-/// Settings of a repository that count though it cannot be used itself.
+/// Settings of an unusable repository that still count.
 const SETTINGS: [&str; 5] =
     ["core.excludesFile", "core.attributesFile", "core.autocrlf", "core.eol", "core.fileMode"];
 /// Name of the private repository in the state folder.
 const PRIVATE_FOLDER: &str = "repo.git";
-/// Its folders.
+/// Folders of the private repository.
 const PRIVATE_FOLDERS: [&str; 6] =
     ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"];
-/// Its configuration: bare, so that nobody takes the state folder for a work tree.
+/// Configuration of the private repository: bare, so that nobody takes the state folder for a work tree.
 const PRIVATE_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
-/// Its HEAD, on a branch that is never born.
+/// HEAD of the private repository, on a branch that is never born.
 const PRIVATE_HEAD: &str = "ref: refs/heads/main\n";
-/// Files that lead elsewhere, which lbx never puts there.
+/// Files that lead elsewhere, which lbx never writes there.
 const LEADING_ELSEWHERE: [&str; 6] = [
     "commondir",
     "config.worktree",
@@ -339,13 +342,13 @@ const LEADING_ELSEWHERE: [&str; 6] = [
     "objects/info/http-alternates",
 ];
 
-/// Returns the private repository, made where it is missing.
+/// Returns the private repository; makes it if missing.
 ///
-/// `HEAD` comes last, since it is what makes a folder a repository: a killed call leaves
-/// something that the next one completes. No template and no hook is involved.
+/// `HEAD` is written last, since it makes a folder a repository: the next call completes what a killed call leaves.
+/// Runs no hook and uses no template.
 ///
 /// # Errors
-/// Fails if the file system fails, or a link stands where a folder should be.
+/// Fails if the file system fails, or if a folder is replaced by a link.
 pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let doing = || {
         "cannot make the private snapshot repository: `repo.git` cannot be opened as a folder of its own"
@@ -360,7 +363,7 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
             .folder(path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")))
             .ok()
             .flatten();
-        // What stays, since it is a folder, is refused below.
+        // // A folder cannot be removed here, and is refused below.
         let _ = parent.map(|parent| parent.remove(path.file_name().unwrap_or_default()));
     }
     let is_whole =
@@ -379,10 +382,10 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     Ok(folder)
 }
 
-/// Returns the private repository, where there is one already.
+/// Returns the private repository, if it exists.
 ///
 /// # Errors
-/// Fails if a link stands where a folder should be.
+/// Fails if a folder is replaced by a link.
 pub fn find_private(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
     let Some(state) = place.state_folder()? else { return Ok(None) };
     let doing = || "the private snapshot repository cannot be opened as a folder of its own".into();
@@ -392,16 +395,16 @@ pub fn find_private(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, Snapshot
     Ok(is_whole.then_some(folder))
 }
 
-/// Returns true if a file of the private repository has what lbx wrote.
+/// Returns true if a file of the private repository has the content that lbx wrote.
 fn is_as_written(folder: &Dir, name: &str, wanted: &str) -> bool {
     let read = folder.read(name, wanted.len() as u64);
     read.is_ok_and(|read| read.is_some_and(|read| read == wanted.as_bytes()))
 }
 
-/// Refuses the private repository where something in it leads elsewhere, or is no file or folder.
+/// Fails if something in the private repository leads elsewhere, or is not a file or folder.
 ///
 /// # Errors
-/// Names what that is.
+/// Names the offending entry.
 pub fn check_private(folder: &Dir) -> Result<(), SnapshotError> {
     for name in LEADING_ELSEWHERE {
         let shown = || format!("`{}` should not be there", folder.path().join(name).display());
@@ -412,12 +415,12 @@ pub fn check_private(folder: &Dir) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-/// Takes over the rules of a repository that cannot be used itself: the files in its `info`, and
-/// the settings that name others, as overrides for opening the private one.
+/// Copies the rules of an unusable repository to the private one: the files in its `info`. Returns the settings that
+/// name other rule files, as overrides.
 ///
 /// # Errors
-/// Fails if the rules are there and cannot be read: what they ignore may be secrets, which must not
-/// enter the private repository either.
+/// Fails if the rules exist but cannot be read: ignored files may be secrets, which must not enter the private
+/// repository either.
 pub fn adopt_rules(own: &Dir, unusable: &Located) -> Result<Vec<BString>, SnapshotError> {
     let path = unusable.common.as_ref().unwrap_or(&unusable.path);
     let folder = Dir::open(path).context(|| format!("`{}` cannot be read", path.display()))?;
@@ -447,7 +450,7 @@ pub fn adopt_rules(own: &Dir, unusable: &Located) -> Result<Vec<BString>, Snapsh
     Ok(settings)
 }
 
-/// Writes a file of the private repository whole or not at all; whatever stands in its place goes.
+/// Writes a file of the private repository whole or not at all; replaces whatever has its name.
 fn write_private(own: &Dir, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
     let doing = || format!("cannot write `{}`", own.path().join(name).display());
     let path = Path::new(name);

@@ -1,9 +1,9 @@
-//! Packs: the one that holds the many objects of one change, and those of the private repository.
+//! Packs: one with the many objects of one change, and those of the private repository.
 //!
-//! Git packs the developer's repository when it finds many loose objects; nobody else packs lbx's
-//! own. So a call that finds many there puts some of them into a pack, never more than takes a few
-//! milliseconds, and one that finds many packs makes one of them. A pack and its index are durable
-//! before anything that they hold is removed: whenever a call is killed, every object is there.
+//! Git packs the developer's repository when it finds many loose objects; nobody else packs lbx's own. So a call that
+//! finds many loose objects there packs some of them, within a few milliseconds, and one that finds many packs joins
+//! them. A
+//! pack and its index are durable before anything that they hold is removed: no kill loses an object.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,50 +24,50 @@ use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
 use crate::engine::workspace::fs::{self, is_regular, size_of};
 
-/// The folder whose objects are counted: ids are spread evenly, so it holds one in 256.
+/// Folder whose objects are counted: ids are spread evenly, so it holds one in 256.
 const SAMPLE: u8 = 0x17;
-/// Number of objects in it that are many: some 1,300 in all.
+/// Number of objects in it that counts as many: some 1,300 in all.
 const SAMPLE_MAX: usize = 5;
-/// Objects that one call packs at most.
+/// Most objects that one call packs.
 const OBJECTS_MAX: usize = 256;
-/// Bytes that one call packs at most, before they are compressed.
+/// Most bytes that one call packs, before compression.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-/// After this time no further object is taken.
+/// Time after which no further object is packed.
 const TIME_MAX: Duration = Duration::from_millis(10);
-/// Number of packs that become one.
+/// Number of packs that triggers a join.
 const PACKS_MAX: usize = 16;
-/// A pack of more bytes stays as it is.
+/// Size in bytes above which a pack is left alone.
 const PACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How the names of unfinished files begin; `git gc` clears such names away too.
+/// Prefix of temporary files; `git gc` removes such files too.
 pub const ASIDE: &str = "tmp_lbx_";
-/// Room for compressed bytes.
+/// Buffer for compressed bytes.
 const ROOM_BYTES: usize = 32 * 1024;
 /// The types of pack entries that are whole objects; others are deltas.
 const WHOLE: std::ops::RangeInclusive<u8> = 1..=4;
 
-/// The file in which a `git gc` names its process and its machine.
+/// File in which a `git gc` records its process and machine.
 const GC_NAME: &str = "gc.pid";
-/// Longest content of it that is read, in bytes.
+/// Longest content of that file that is read, in bytes.
 const GC_BYTES_MAX: u64 = 512;
 /// Longest command line that is read, in bytes.
 const COMMAND_BYTES_MAX: u64 = 4096;
-/// Longest wait: the others in the queue for the workspace's lock wait too.
+/// Longest wait: other calls queue for the workspace's lock meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long until the next look.
+/// Sleep between two checks.
 const NAP: Duration = Duration::from_millis(5);
 
-/// How much is packed.
+/// Amount to pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// Some objects if there are many, within a few milliseconds.
     Little,
-    /// All there is.
+    /// Everything.
     All,
 }
 
-/// Packs loose objects of a repository that is lbx's own; answers how many.
+/// Packs loose objects of lbx's own repository; returns their number.
 ///
-/// The caller holds lbx's lock, so whoever left unfinished files is dead.
+/// The caller holds lbx's lock, so any process that left temporary files is dead.
 pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
     let Some(packs) =
         repo.objects_folder().folder("pack").context(|| "the folder of packs cannot be opened".into())?
@@ -94,7 +94,7 @@ pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
     Ok(packed)
 }
 
-/// An object as a pack holds it.
+/// An object in the form of a pack.
 pub struct PackedObject {
     /// Its id.
     id: ObjectId,
@@ -129,20 +129,20 @@ impl Packer<'_> {
         names.into_iter().filter_map(id).collect()
     }
 
-    /// Puts loose objects into one pack until a bound is reached; answers how many.
+    /// Packs loose objects until a bound is reached; returns their number.
     fn pack_loose(&self, until: Instant) -> Result<usize, SnapshotError> {
         let mut entries = Vec::new();
         let mut packed_ids = Vec::new();
         let mut deflater = Deflater::new(self.repo.settings().loose_compression());
         let mut bytes = 0;
-        // The sample comes last, so that it tells of all the others.
+        // // The sample comes last, so that it represents all other folders.
         let folders = (0..=u8::MAX).map(|step| SAMPLE.wrapping_add(1).wrapping_add(step));
         for id in folders.flat_map(|first| self.loose(first)) {
             if entries.len() >= OBJECTS_MAX || bytes >= BYTES_MAX || (bytes > 0 && Instant::now() >= until) {
                 break;
             }
             let Ok(object) = self.repo.find_object(id) else { continue };
-            // A damaged one stays where it is, for whoever repairs it.
+            // // A damaged object stays where it is, for a repair.
             let is_whole =
                 gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
             if is_whole {
@@ -157,14 +157,14 @@ impl Packer<'_> {
             for id in &packed_ids {
                 let hex = id.to_hex().to_string();
                 let folder = self.loose_folder(id.first_byte());
-                // It is in the pack too, so it may as well stay.
+                // // It is in the pack too, so keeping it does no harm.
                 let _ = folder.map(|folder| folder.remove(hex.get(2..).unwrap_or_default()));
             }
         }
         Ok(packed_ids.len())
     }
 
-    /// Makes one pack of the small ones, where there are at least so many.
+    /// Joins the small packs, if there are at least `packs_min`.
     fn join_packs(&self, packs_min: usize) -> Result<bool, SnapshotError> {
         let mut small: Vec<OsString> = Vec::new();
         for name in self.packs.names().unwrap_or_default() {
@@ -181,7 +181,7 @@ impl Packer<'_> {
         let mut joined = Vec::new();
         let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
         for name in small {
-            // One that holds deltas was made by git, which knows better.
+            // // A pack with deltas was made by git, which packs better.
             if let Some(its) = whole_entries(&self.packs, &name, self.repo.object_hash()) {
                 entries.extend(its.into_iter().filter(|entry| known.insert(entry.id)));
                 joined.push(name);
@@ -198,7 +198,7 @@ impl Packer<'_> {
         Ok(joined.len() > 1)
     }
 
-    /// Removes what a killed call left unfinished.
+    /// Removes temporary files of killed calls.
     fn clear(&self) -> Result<(), SnapshotError> {
         let doing = || format!("cannot clear `{}`", self.packs.path().display());
         for name in self.packs.names().unwrap_or_default() {
@@ -211,7 +211,7 @@ impl Packer<'_> {
         Ok(())
     }
 
-    /// Writes a pack and its index, and returns its name when both are durable.
+    /// Writes a pack and its index durably; returns its name.
     fn write(&self, entries: Vec<PackedObject>) -> Result<OsString, SnapshotError> {
         let doing = || format!("cannot write a pack in `{}`", self.packs.path().display());
         self.clear()?;
@@ -228,9 +228,9 @@ impl Packer<'_> {
     }
 }
 
-/// A pack and its index, which are not on disk yet.
+/// A pack and its index, not on disk yet.
 pub struct NewPack {
-    /// The name of the pack's file; that of the index is [`index_of`] it.
+    /// Name of the pack's file; [`index_of`] gives that of the index.
     pub name: String,
     /// The pack.
     pub bytes: Vec<u8>,
@@ -259,15 +259,15 @@ pub fn index_of(pack: impl AsRef<OsStr>) -> OsString {
 
 /// A pack that is not on disk yet.
 struct Pack {
-    /// All of it.
+    /// All its bytes.
     bytes: Vec<u8>,
     /// Offset of each entry.
     offsets: Vec<u32>,
-    /// Its last bytes, which it is named after.
+    /// Its last bytes, which give it its name.
     checksum: ObjectId,
 }
 
-/// Puts a pack together.
+/// Builds a pack.
 ///
 /// # Source
 /// gitformat-pack(5), version 2.
@@ -276,7 +276,7 @@ fn pack(entries: &[PackedObject], hash: gix::hash::Kind) -> io::Result<Pack> {
     bytes.extend_from_slice(&number(entries.len())?);
     let mut offsets = Vec::with_capacity(entries.len());
     for entry in entries {
-        // Beyond 2 GiB an offset would need another table.
+        // // Above 2 GiB an offset would need another table.
         offsets.push(i32::try_from(bytes.len()).map_err(io::Error::other)?.unsigned_abs());
         bytes.extend_from_slice(&entry.bytes);
     }
@@ -285,7 +285,7 @@ fn pack(entries: &[PackedObject], hash: gix::hash::Kind) -> io::Result<Pack> {
     Ok(Pack { bytes, offsets, checksum })
 }
 
-/// Returns the index of a pack whose entries are in the order of their ids.
+/// Returns the index of a pack whose entries are ordered by id.
 ///
 /// # Source
 /// gitformat-pack(5), version 2 of the index.
@@ -309,7 +309,7 @@ fn index(
     Ok(bytes)
 }
 
-/// Returns the entries of a pack on disk; `None` where not all are whole objects, or it is damaged.
+/// Returns the entries of a pack on disk; `None` if it is damaged, or some are not whole objects.
 fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<PackedObject>> {
     let read = |name: &OsStr| packs.read(name, PACK_BYTES_MAX).ok().flatten();
     let (pack, index) = (read(name)?, read(&index_of(name))?);
@@ -337,23 +337,23 @@ fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec
     ids.chunks_exact(length).zip(&offsets).map(entry).collect()
 }
 
-/// Compresses one object after the other: to set this up takes longer than a small object does.
+/// Compressor for many objects in turn: setting it up takes longer than compressing a small object.
 pub struct Deflater {
     /// Compressor.
     compress: Compress,
-    /// Room for what comes out of it.
+    /// Output buffer.
     room: Vec<u8>,
-    /// True if it has compressed something already.
+    /// True if it was used before.
     is_used: bool,
 }
 
 impl Deflater {
-    /// One that compresses as hard as `level` says.
+    /// Returns one with the given level.
     pub fn new(level: Compression) -> Self {
         Self { compress: Compress::new(level), room: vec![0; ROOM_BYTES], is_used: false }
     }
 
-    /// Returns an object as a pack holds it: type and size in a few bytes, then the compressed content.
+    /// Returns an object in the form of a pack: type and size in a few bytes, then the compressed content.
     ///
     /// # Errors
     /// Fails if it cannot be compressed.
@@ -377,7 +377,7 @@ impl Deflater {
         Ok(PackedObject { id, bytes })
     }
 
-    /// Returns an object as a file of its own holds it: all of it compressed, its header too.
+    /// Returns an object in the form of a loose file: header and content compressed.
     ///
     /// # Errors
     /// Fails if it cannot be compressed.
@@ -387,7 +387,7 @@ impl Deflater {
         Ok(bytes)
     }
 
-    /// Adds the compressed `parts`, which are one content, to `bytes`.
+    /// Appends the compressed `parts`, which form one content, to `bytes`.
     pub(super) fn deflate(&mut self, parts: &[&[u8]], bytes: &mut Vec<u8>) -> io::Result<()> {
         if self.is_used {
             self.compress.reset();
@@ -399,7 +399,7 @@ impl Deflater {
         self.feed(&[], FlushCompress::Finish, bytes)
     }
 
-    /// Compresses `rest`; with [`FlushCompress::Finish`] until the end of the stream is written.
+    /// Compresses `rest`; with [`FlushCompress::Finish`] to the end of the stream.
     fn feed(&mut self, mut rest: &[u8], flush: FlushCompress, bytes: &mut Vec<u8>) -> io::Result<()> {
         let finishes = matches!(flush, FlushCompress::Finish);
         while finishes || !rest.is_empty() {
@@ -434,10 +434,10 @@ fn checksum(hash: gix::hash::Kind, bytes: &[u8]) -> io::Result<ObjectId> {
     hasher.try_finalize().map_err(io::Error::other)
 }
 
-/// Waits until no `git gc --prune=now` runs: it takes objects that no reference names yet, those of a snapshot in the
-/// making too, and leaves a branch whose commits are missing.
+/// Waits until no `git gc --prune=now` runs: it removes objects that no reference names yet, including those of an
+/// unfinished snapshot, and leaves a branch without its commits.
 ///
-/// git warns of this and leaves it to the user. Any other `git gc` keeps what is younger than two weeks.
+/// git's manual warns of this, but git does not prevent it. Any other `git gc` keeps objects for two weeks.
 pub fn wait_for_gc(repo: &Repo) {
     let asked = Instant::now();
     while takes_young_objects(repo) && asked.elapsed() < PATIENCE {
@@ -445,11 +445,11 @@ pub fn wait_for_gc(repo: &Repo) {
     }
 }
 
-/// Returns true if a running `git gc` takes even the youngest objects.
+/// Returns true if a running `git gc` removes even the newest objects.
 fn takes_young_objects(repo: &Repo) -> bool {
     let Ok(Some(named)) = repo.common().read_once(GC_NAME, GC_BYTES_MAX) else { return false };
     let number = named.split(|&byte| byte == b' ').next().and_then(|word| std::str::from_utf8(word).ok());
-    // What no longer runs, or runs on another machine, has no such process here.
+    // // A gc that has ended, or runs on another machine, has no such process here.
     let Some(process) = number.and_then(|word| word.parse::<u32>().ok()) else { return false };
     let command = fs::read_at(CWD, OsStr::new(&format!("/proc/{process}/cmdline")), COMMAND_BYTES_MAX);
     let Ok(Some(command)) = command else { return false };

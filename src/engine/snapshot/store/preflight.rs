@@ -1,8 +1,9 @@
 //! Checks that a repository can be read without blocking, without filling the memory, and without leaking other files.
 //!
-//! The author of a repository may have put a FIFO, a link or a terabyte of zeros in place of any of its files, or may
-//! name one in its configuration. Opening a FIFO blocks, and a parser takes as much memory as there are bytes. So
-//! everything that gix reads by its path is checked first, and borrowed objects are bounded in number and depth.
+//! The author of a repository may have replaced any of its files by a FIFO, a link or a terabyte of zeros, or may name
+//! one in its configuration. Opening a FIFO blocks, and a parser takes as much memory as there are bytes. So everything
+//! that
+//! gix reads by path is checked first, and borrowed objects are bounded in number and depth.
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt as _;
@@ -23,19 +24,19 @@ use crate::engine::workspace::stat_cache::{KeptFiles, Way};
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 /// Longest content of a reference, in bytes.
 pub const REF_BYTES_MAX: u64 = 4096;
-/// Files of a git folder that are rules.
+/// Git-folder files that hold rules.
 pub const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
-/// How deep configuration files may include each other; git stops there too.
+/// Deepest nesting of included configuration files; git stops there too.
 const INCLUDE_DEPTH_MAX: usize = 10;
-/// How many files a configuration may include in all, each as often as it is named.
+/// Most files that a configuration may include, counted each time they are named.
 const INCLUDES_MAX: usize = 64;
 /// Most files in a folder of packs.
 const PACKS_MAX: usize = 100_000;
 
-/// Refuses a git folder without what makes it one, as git does. What is read of it is checked then.
+/// Checks that a git folder has the parts that git requires, and that they are safe to read.
 ///
 /// # Errors
-/// Names what is missing.
+/// Names the missing part.
 pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
     let refs = common.stat("refs").context_redacted(|| refusal(common, "refs", "a folder of its own"))?;
     if !refs.is_some_and(|stat| is_folder(&stat)) {
@@ -49,13 +50,13 @@ pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
     }
 }
 
-/// Returns the rules in the file `name` of a git folder; `None` where there is none.
+/// Returns the rules in the file `name` of a git folder; `None` if it is missing.
 ///
 /// # Errors
-/// Fails if something else is there, or more than rules may be.
+/// Fails if it is not a regular file, or is too large.
 pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file within the limits";
-    // Opened at once: without waiting for a FIFO, and what is no regular file is not read.
+    // // Opened without a check: a FIFO does not block this way, and only a regular file is read.
     let rules = folder.read_regular(name, git_files::FILE_BYTES_MAX);
     let rules = rules.context_redacted(|| refusal(folder, name, what))?;
     match rules {
@@ -64,11 +65,11 @@ pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError>
     }
 }
 
-/// Refuses a folder of objects whose packs are no files: gix opens all that it finds. Links that lead
-/// to files are followed, as git follows them.
+/// Fails if a pack in a folder of objects is not a file: gix opens all that it finds. Follows links to files, as git
+/// does.
 ///
 /// # Errors
-/// Names what is none.
+/// Names the entry that is not a file.
 pub fn check_packs(objects: &Dir) -> Result<(), SnapshotError> {
     let Some(packs) =
         objects.folder("pack").context_redacted(|| refusal(objects, "pack", "a folder of its own"))?
@@ -89,7 +90,7 @@ pub fn check_packs(objects: &Dir) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-/// True if there is anything at a path.
+/// Returns true if the path exists.
 #[expect(
     clippy::disallowed_methods,
     reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
@@ -98,8 +99,8 @@ pub fn is_there(path: &Path) -> bool {
     std::fs::metadata(path).is_ok()
 }
 
-/// True if a file that the configuration names can be read as rules: it is missing, or a regular file
-/// within bounds. Where it lies is for whoever wrote the setting to say, as it is for git.
+/// Returns true if a file that the configuration names is safe to read as rules: missing, or a regular file within
+/// bounds. It may be anywhere, as for git.
 #[expect(
     clippy::disallowed_methods,
     reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
@@ -111,17 +112,17 @@ pub fn may_be_rules(path: &Path) -> bool {
         || (found.is_file() && found.len() <= git_files::FILE_BYTES_MAX)
 }
 
-/// Refuses what the configuration file `path`, which has those bytes, includes, where git could not read
-/// it either.
+/// Fails if an include of the configuration file `path`, which has these bytes, is something that git could not read
+/// either.
 ///
 /// # Errors
-/// Names what that is.
+/// Names that include.
 pub fn check_includes(path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
     let mut left = INCLUDES_MAX;
     check_included(path, bytes, 0, &mut left)
 }
 
-/// Refuses what a configuration file includes, where git could not read it either.
+/// Checks the includes of a configuration file, to the given depth.
 #[expect(clippy::disallowed_methods, reason = "as git does: what a configuration names may lie anywhere")]
 fn check_included(path: &Path, bytes: &[u8], depth: usize, left: &mut usize) -> Result<(), SnapshotError> {
     if !bytes.to_ascii_lowercase().contains_str("include") {
@@ -157,8 +158,8 @@ fn check_included(path: &Path, bytes: &[u8], depth: usize, left: &mut usize) -> 
     Ok(())
 }
 
-/// Returns the bytes of a configuration file, links followed; nothing is waited for, should it have become
-/// something else since it was looked at. They may be in `files`, from an earlier call.
+/// Returns the bytes of a configuration file, with links followed. Does not block, even if it was replaced by a FIFO
+/// since the check. `files` may have them from an earlier call.
 pub fn read_followed(path: &Path, files: Option<&KeptFiles>) -> std::io::Result<Vec<u8>> {
     if let Some(files) = files
         && let Ok(now) = rustix::io::retry_on_intr(|| rustix::fs::stat(path))
@@ -185,7 +186,7 @@ pub fn resolved(from: &Path, named: &Path) -> PathBuf {
     home.unwrap_or_else(|| from.parent().unwrap_or(Path::new("")).join(named))
 }
 
-/// True if something is there that may block, or never end, when it is read.
+/// Returns true if reading the path may block, or never end.
 #[expect(
     clippy::disallowed_methods,
     reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
@@ -197,17 +198,17 @@ fn is_odd(path: &Path) -> bool {
     path != Path::new("/dev/null") && std::fs::metadata(path).is_ok_and(|found| blocks(found.file_type()))
 }
 
-/// Returns the refusal of something that is not what git has there.
+/// Returns the error for an entry that has the wrong type.
 fn refused(folder: &Dir, name: &str, what: &str) -> SnapshotError {
     SnapshotError::new(refusal(folder, name, what))
 }
 
-/// Returns the refusal in words.
+/// Returns the text of that error.
 fn refusal(folder: &Dir, name: &str, what: &str) -> String {
     format!("`{}` is not {what}", folder.path().join(name).display())
 }
 
-/// Returns the refusal of an included file.
+/// Returns the error for an included file.
 fn no_configuration(path: &Path) -> SnapshotError {
     SnapshotError::new(format!(
         "its configuration includes `{}`, which is not a configuration file, or includes too many files",
@@ -215,26 +216,25 @@ fn no_configuration(path: &Path) -> SnapshotError {
     ))
 }
 
-/// Longest list of such folders, in bytes.
+/// Longest list of borrowed folders, in bytes.
 const ALTERNATES_BYTES_MAX: u64 = 64 * 1024;
-/// Most folders in all.
+/// Most borrowed folders in all.
 const ALTERNATES_MAX: usize = 64;
-/// How deep they may name each other; git stops there too.
+/// Deepest nesting of such lists; git stops there too.
 const ALTERNATE_DEPTH_MAX: usize = 5;
 /// The list, in a folder of objects.
 pub(super) const ALTERNATES: &str = "info/alternates";
 
-/// Returns the folders whose objects count as those of `objects`, each held open and checked.
+/// Returns the folders from which `objects` borrows, each held open and checked.
 ///
 /// # Errors
-/// Fails if a list is not a regular file, or there are too many folders. One that is missing is skipped,
-/// as git does.
+/// Fails if a list is not a regular file, or there are too many folders. Skips a missing folder, as git does.
 pub fn alternates(objects: &Dir) -> Result<Vec<Dir>, SnapshotError> {
     check_packs(objects)?;
     let mut found: Vec<Dir> = Vec::new();
     let mut waiting = named_by(objects, 0)?;
     while let Some((path, depth)) = waiting.pop() {
-        // Where the name leads; that is then opened through no link.
+        // // The target of the name, which is then opened through no link.
         #[expect(clippy::disallowed_methods, reason = "git follows links there too")]
         let Ok(path) = std::fs::canonicalize(path) else { continue };
         if path == objects.path() || found.iter().any(|known| known.path() == path) {
@@ -253,7 +253,7 @@ pub fn alternates(objects: &Dir) -> Result<Vec<Dir>, SnapshotError> {
     Ok(found)
 }
 
-/// Returns the folders that a folder's list names, each one deeper than it.
+/// Returns the folders in a folder's list, each one level deeper.
 fn named_by(folder: &Dir, depth: usize) -> Result<Vec<(PathBuf, usize)>, SnapshotError> {
     let shown =
         || format!("`{}` is not a regular file of its size", folder.path().join(ALTERNATES).display());

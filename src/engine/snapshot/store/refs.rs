@@ -1,14 +1,17 @@
 //! References, their logs and their locks, read beneath opened folders.
 //!
-//! A reference that is a link, a FIFO or larger than one can be is refused, and its content is never quoted.
+//! Refuses a reference that is a link, a FIFO or too large, and never quotes its content.
 //!
 //! Locks are taken as git takes them, by a file `….lock` that must not exist yet. A lock of lbx's also has a second
-//! name among the objects, and its holder keeps it locked (`flock`). After a kill the second name says that the lock
-//! is lbx's, and the free `flock` says that the call is dead, whatever process has its number by now. A file system
-//! without hard links has neither: a lock left there looks like git's.
+//! name
+//! among the objects, and its holder keeps it locked (`flock`). After a kill, the second name shows that the lock is
+//! lbx's,
+//! and the free `flock` shows that the call is dead, even if another process has its id by now. A file system without
+//! hard
+//! links has neither: a lock left there looks like git's.
 //!
-//! A lock that goes with a commit, as that of an index does, names the commit in its second name. If HEAD is at that
-//! commit, the call was killed between two renames, and whoever finds the lock makes the second one.
+//! A lock that goes with a commit, as that of an index does, has the commit's id in its second name. If HEAD is at that
+//! commit, the call was killed between two renames, and the next call that finds the lock makes the second one.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -30,13 +33,13 @@ use super::preflight::REF_BYTES_MAX;
 use super::repo::Repo;
 use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
 
-/// How many references in a row may be symbolic; git stops there too.
+/// Most symbolic references in a row; git stops there too.
 const SYMBOLIC_MAX: usize = 5;
-/// How many tags in a row may point to each other.
+/// Most tags in a row that point to each other.
 const TAGS_MAX: usize = 16;
-/// Prefixes by which git completes the name of a reference.
+/// Prefixes that git tries to complete a reference's name.
 const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
-/// References of a linked worktree's own.
+/// Prefixes of references that belong to a linked worktree.
 const OF_WORKTREE: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
 
 /// Target of a reference.
@@ -48,16 +51,16 @@ pub enum RefTarget {
     Symbolic(FullName),
 }
 
-/// Returns the target of the reference `name`; `None` if there is none.
+/// Returns the target of the reference `name`; `None` if it does not exist.
 ///
 /// # Errors
-/// Fails if it is no reference, or cannot be read.
+/// Fails if it is not a reference, or cannot be read.
 pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let shown = || format!("the reference `{}`", name.as_bstr());
     let text = name.as_bstr().to_str().context(|| format!("{} cannot be read", shown()))?;
     match stat(repo, text) {
         Ok(found) => find_at(repo, name, found),
-        // A name that is too long for a file may still be a packed one.
+        // // A name that is too long for a file can still be a packed one.
         Err(Errno::NOTDIR | Errno::NAMETOOLONG) => packed(repo, name),
         Err(errno) => Err(errno).context(|| format!("{} is reached through a link", shown())),
     }
@@ -71,7 +74,7 @@ pub fn stat(repo: &Repo, text: &str) -> Result<Option<Stat>, Errno> {
     folder_of(repo, text).stat(text)
 }
 
-/// Returns the target of the reference `name`, if the stat at its path was `found`.
+/// Returns the target of the reference `name`, given the stat at its path.
 ///
 /// # Errors
 /// As [`find`].
@@ -83,7 +86,7 @@ pub fn find_at(
     let shown = || format!("the reference `{}`", name.as_bstr());
     let found = match &found {
         None => return packed(repo, name),
-        // A folder of that name has others below it.
+        // // A folder of that name holds other references.
         Some(stat) if crate::engine::workspace::fs::is_folder(stat) => return packed(repo, name),
         Some(stat) if !crate::engine::workspace::fs::is_regular(stat) => {
             return Err(SnapshotError::new(format!("{} is not a regular file of its size", shown())));
@@ -102,7 +105,7 @@ pub fn find_at(
     }
 }
 
-/// Returns the reference among the packed ones.
+/// Returns the target of a packed reference.
 fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let doing = || "`packed-refs` is not in git's format".into();
     let Some(packed) = repo.packed_refs()? else { return Ok(None) };
@@ -110,7 +113,7 @@ fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, Snapshot
     Ok(found.map(|found| RefTarget::Id(found.target())))
 }
 
-/// Returns the folder that the path of a reference counts from.
+/// Returns the folder to which the path of a reference is relative.
 fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r Dir {
     let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
     if is_own { repo.own() } else { repo.common() }
@@ -125,10 +128,10 @@ fn target(repo: &Repo, bytes: &[u8]) -> Option<RefTarget> {
     ObjectId::from_hex(id).ok().filter(|id| id.kind() == repo.object_hash()).map(RefTarget::Id)
 }
 
-/// Returns the object that a reference leads to; `None` where there is no such reference, or it leads to none.
+/// Returns the object of a reference; `None` if the reference does not exist, or has none.
 ///
 /// # Errors
-/// Fails if one on the way cannot be read.
+/// Fails if a reference on the way cannot be read.
 pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, SnapshotError> {
     let mut name = name.to_owned();
     for _ in 0..SYMBOLIC_MAX {
@@ -144,15 +147,15 @@ pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, Snap
 /// Parses the id of a commit from hex digits.
 ///
 /// # Errors
-/// Fails if it is no whole id.
+/// Fails if it is not a full id.
 pub fn commit_id(hex: &str) -> Result<ObjectId, SnapshotError> {
     ObjectId::from_hex(hex.as_bytes()).context(|| format!("`{hex}` is not a commit id"))
 }
 
-/// Returns the object behind the tags that `id` may be.
+/// Returns the object `id`, or the object that it points to if it is a tag.
 ///
 /// # Errors
-/// Fails if one cannot be read.
+/// Fails if an object cannot be read.
 pub fn peeled(repo: &Repo, id: ObjectId) -> Result<ObjectId, SnapshotError> {
     let mut id = id;
     for _ in 0..TAGS_MAX {
@@ -167,14 +170,14 @@ pub fn peeled(repo: &Repo, id: ObjectId) -> Result<ObjectId, SnapshotError> {
     Err(SnapshotError::new("tags form a loop"))
 }
 
-/// Returns the object that a short name leads to, as git would find it; `None` where there is none.
+/// Returns the object of a short name, as git would find it; `None` if it does not exist.
 ///
 /// # Errors
-/// Fails if one of that name cannot be read.
+/// Fails if a candidate cannot be read.
 pub fn resolve_short(repo: &Repo, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
     for prefix in PREFIXES {
         let Ok(full) = FullName::try_from(format!("{prefix}{name}")) else { continue };
-        // What git keeps beside its references is none, whatever it is called.
+        // // Files next to git's references are not references, whatever their names.
         let is_pseudo = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
         if prefix.is_empty() && !name.starts_with("refs/") && !is_pseudo {
             continue;
@@ -186,7 +189,7 @@ pub fn resolve_short(repo: &Repo, name: &str) -> Result<Option<ObjectId>, Snapsh
     Ok(None)
 }
 
-/// Returns the commit at HEAD; `None` while it is unborn.
+/// Returns the commit at HEAD; `None` while HEAD is unborn.
 ///
 /// # Errors
 /// Fails if it cannot be read.
@@ -204,7 +207,7 @@ pub fn head_target(repo: &Repo) -> Result<Option<RefTarget>, SnapshotError> {
     find(repo, name.as_ref()).context(|| "HEAD cannot be read".into())
 }
 
-/// Returns the object that HEAD names, where it says `target`; `None` while it is unborn.
+/// Returns the object that HEAD names, given its `target`; `None` while HEAD is unborn.
 ///
 /// # Errors
 /// As [`head`].
@@ -221,21 +224,21 @@ pub fn head_as_named(repo: &Repo, target: Option<&RefTarget>) -> Result<Option<O
 /// Longest log that is read, in bytes.
 const LOG_BYTES_MAX: u64 = 64 << 20;
 
-/// Line of a branch's log about a move.
+/// Line about a move in a branch's log.
 #[derive(Debug)]
 pub struct LogLine {
     /// Subject of the commit, one line.
     pub subject: String,
-    /// When, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub seconds: i64,
 }
 
-/// Writes the line of a move to the log of HEAD, which is on that branch.
+/// Writes the line of a move to the log of HEAD, if HEAD is on that branch.
 pub fn append_head_log(repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
     append_log(repo, repo.own(), "HEAD", (from, to), log);
 }
 
-/// Writes a line to the log of a reference; a convenience, so failure is silent.
+/// Writes a line to the log of a reference. A convenience, so errors are ignored.
 pub fn append_log(
     repo: &Repo,
     holder: &Dir,
@@ -255,7 +258,7 @@ pub fn append_log(
     };
     let Some(folder) = folder else { return };
     let Ok(found) = folder.stat(last) else { return };
-    // One that is there is added to, whatever the settings say.
+    // // An existing log is continued, whatever the settings say.
     if found.map_or(wanted, |stat| is_regular(&stat))
         && let Ok(mut file) = folder.append(last)
     {
@@ -266,18 +269,18 @@ pub fn append_log(
     }
 }
 
-/// Returns the values that a reference had, the newest first, as its log names them.
+/// Returns the values in a reference's log, newest first.
 pub fn log_values(repo: &Repo, reference: &str) -> Vec<ObjectId> {
     let log = read_log(repo, reference).ok().flatten().unwrap_or_default();
-    // `OLD NEW WHO TIME\tSUBJECT`, of which the value before the first is none.
+    // // `OLD NEW WHO TIME\tSUBJECT`; the first OLD is zero.
     log.lines().rev().filter_map(|line| ids_in(line).nth(1)?).filter(|id| !id.is_null()).collect()
 }
 
-/// Removes the lines of a log that name what cannot be read: git takes them for damage. The whole log goes to
-/// `keep` before; nothing does where all of it can be read.
+/// Removes the lines of a log that name unreadable objects: git takes them for damage. Calls `keep` with the whole log
+/// first; does nothing if all objects can be read.
 ///
 /// # Errors
-/// Returns the OS error, and that of `keep`.
+/// Returns the OS error, or the error of `keep`.
 pub fn remove_unreadable_lines(
     repo: &Repo,
     reference: &str,
@@ -316,32 +319,32 @@ fn read_log(repo: &Repo, reference: &str) -> io::Result<Option<Vec<u8>>> {
     repo.common().read(format!("logs/{reference}"), LOG_BYTES_MAX)
 }
 
-/// Returns the two values in a line of a log; `None` for what is no id.
+/// Returns the two values in a line of a log; `None` for an invalid id.
 fn ids_in(line: &[u8]) -> impl Iterator<Item = Option<ObjectId>> + '_ {
     line.split(|byte| *byte == b' ').map(|hex| ObjectId::from_hex(hex).ok())
 }
 
-/// How the second names begin; `git gc` clears such files away once they are old.
+/// Prefix of the second names; `git gc` removes such files once they are old.
 const LOCK_PREFIX: &str = "tmp_lbx_lock_";
-/// How the names of locks end.
+/// Suffix of locks.
 const LOCK_SUFFIX: &str = ".lock";
-/// Most folders of branches that are looked into.
+/// Most folders of branches that are searched.
 const FOLDERS_MAX: usize = 1000;
 
-/// A file that is to be a lock, under its second name. Dropped, that name is removed.
+/// A file that can become a lock, under its second name. That name is removed on drop.
 #[derive(Debug)]
 pub struct RefLock {
-    /// The folder of objects.
+    /// Folder of objects.
     objects: Arc<Dir>,
-    /// The name there.
+    /// Name there.
     name: String,
-    /// The file, which is locked.
+    /// File, locked with `flock`.
     pub file: File,
 }
 
 impl RefLock {
-    /// Makes the file. If `commit` is given, it is to take the place of what it locks once HEAD is at that commit, which
-    /// it is not yet.
+    /// Makes the file. If `commit` is given, the lock replaces its target once HEAD is at that commit, which it is not
+    /// yet.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -350,22 +353,23 @@ impl RefLock {
         let end = commit.map(|commit| format!("_{commit}")).unwrap_or_default();
         let objects = Arc::clone(repo.objects_folder());
         let name = format!("{LOCK_PREFIX}{}_{}{end}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        // Of a dead process that had this id.
+        // // Left by a dead process that had this id.
         let _ = objects.remove(&name);
         let file = objects.create(&name, 0o666)?;
         let lock = Self { objects, name, file };
         match rustix::fs::flock(&lock.file, FlockOperation::NonBlockingLockExclusive) {
-            // Without such locks the file is an ordinary one: nobody takes it for a dead call's.
+            // // Without such locks the file is an ordinary one: nobody takes it for a dead call's.
             Ok(()) | Err(Errno::NOSYS | Errno::NOTSUP | Errno::INVAL | Errno::NOLCK) => Ok(lock),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// Takes the lock `name` in `folder`; one that a killed call left is settled first. Whether it could be tried:
-    /// not every file system has hard links, and `folder` may lie on another one.
+    /// Takes the lock `name` in `folder`, after settling one that a killed call left. Returns false if it cannot be
+    /// tried:
+    /// not every file system has hard links, and `folder` may be on another one.
     ///
     /// # Errors
-    /// `EEXIST` where someone else has it; the OS error.
+    /// Returns `EEXIST` if someone else has the lock, or the OS error.
     pub fn place(&self, repo: &Repo, folder: &Dir, name: &str) -> Result<bool, Errno> {
         let mut placed = self.objects.link(&self.name, folder, name);
         if placed == Err(Errno::EXIST) && break_stale_lock(repo, folder, OsStr::new(name)) {
@@ -385,14 +389,14 @@ impl Drop for RefLock {
     }
 }
 
-/// Removes the lock `name` where a call of lbx's left it that is dead by now, or puts it in place where its commit
-/// was made; whether it did.
+/// Removes the lock `name` if a dead call of lbx's left it, or puts it in place if its commit was made; returns true if
+/// it did either.
 pub fn break_stale_lock(repo: &Repo, folder: &Dir, name: &OsStr) -> bool {
     let objects = repo.objects_folder();
     let Some(second) = second_name(objects, folder, name) else { return false };
     let Ok(file) = folder.open_over(name) else { return false };
     let is_dead = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-    // While this call holds it nobody else removes it: it is looked at once more.
+    // // While this call holds the `flock`, nobody else removes it: check once more.
     let is_it = || {
         let stands = folder.stat(name).ok().flatten().zip(rustix::fs::fstat(&file).ok());
         stands.is_some_and(|(stands, opened)| is_same_file(&stands, &opened))
@@ -408,16 +412,16 @@ pub fn break_stale_lock(repo: &Repo, folder: &Dir, name: &OsStr) -> bool {
     is_settled
 }
 
-/// What the lock of a dead call is to replace, where HEAD is at the commit that its second name tells. Nobody has
-/// replaced it since then: the lock was there.
+/// Returns the file that a dead call's lock replaces, if HEAD is at the commit in its second name. Nobody has replaced
+/// the file since then: the lock was there.
 fn place_of<'a>(repo: &Repo, name: &'a OsStr, second: &OsStr) -> Option<&'a str> {
     let place = name.to_str()?.strip_suffix(LOCK_SUFFIX)?;
     let commit = ObjectId::from_hex(second.to_str()?.rsplit_once('_')?.1.as_bytes()).ok()?;
     (head(repo).ok()? == Some(commit)).then_some(place)
 }
 
-/// Returns the locks that calls of lbx's left which are dead by now, as messages name them; with `settle` they are
-/// removed, or put in place.
+/// Returns the locks that dead calls of lbx's left, as messages name them; with `settle`, removes them or puts them in
+/// place.
 pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
     let objects = repo.objects_folder();
     if second_names(objects).is_empty() {
@@ -450,7 +454,7 @@ pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
     found
 }
 
-/// Returns true if a lock is lbx's own, and its holder dead.
+/// Returns true if a lock is lbx's own and its holder is dead.
 fn is_stale_lock(objects: &Dir, folder: &Dir, name: &OsStr) -> bool {
     second_name(objects, folder, name).is_some()
         && folder
@@ -458,7 +462,7 @@ fn is_stale_lock(objects: &Dir, folder: &Dir, name: &OsStr) -> bool {
             .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
-/// Returns the second name of a lock, where it is lbx's own.
+/// Returns the second name of a lock, if it is lbx's own.
 fn second_name(objects: &Dir, folder: &Dir, name: &OsStr) -> Option<OsString> {
     let lock: Stat = folder.stat(name).ok().flatten().filter(|stat| is_regular(stat) && stat.st_nlink > 1)?;
     let is_it = |name: &OsString| {
@@ -467,7 +471,7 @@ fn second_name(objects: &Dir, folder: &Dir, name: &OsStr) -> Option<OsString> {
     second_names(objects).into_iter().find(is_it)
 }
 
-/// Returns all second names there are.
+/// Returns all second names.
 fn second_names(objects: &Dir) -> Vec<OsString> {
     let names = objects.names().unwrap_or_default();
     names.into_iter().filter(|name| name.to_string_lossy().starts_with(LOCK_PREFIX)).collect()

@@ -1,4 +1,4 @@
-//! A repository that is open: its settings, its folders held open, and one door to its objects.
+//! An open repository: its settings, its open folders, and the single access to its objects.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -22,44 +22,44 @@ use super::preflight;
 use super::settings::Settings;
 use crate::engine::workspace::fs::is_regular;
 
-/// Largest file of packed references: that of a million.
+/// Largest file of packed references, in bytes: a million references.
 const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
-/// Bytes of read objects that are kept in memory: a snapshot is read again as the parent of the next one, and most of
-/// their trees are the same.
+/// Most bytes of read objects kept in memory: a snapshot is read again as the parent of the next one, which shares most
+/// of its trees.
 const READ_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// New objects, which no file has yet.
+/// New objects, not in any file yet.
 pub type NewObjects = BTreeMap<ObjectId, (Kind, Vec<u8>)>;
 
 /// A repository.
 ///
-/// What lbx reads and writes is beneath the folders held here. gix alone reads packs, and what other
-/// repositories lend, by their paths, which may be swapped at any time by whoever can write there. That
-/// gives them nothing which they could not have put there themselves: what is read so is parsed, bounded
-/// and never quoted.
+/// lbx reads and writes beneath the folders held here. Only gix reads packs and borrowed objects by path, and anyone
+/// who
+/// can write there may swap those paths at any time. That gains them nothing that they could not have written there
+/// themselves: everything read so is parsed, bounded and never quoted.
 pub struct Repo {
     /// The work tree.
     work_tree: Dir,
-    /// Returns git's settings.
+    /// Git's settings.
     settings: Settings,
-    /// The folder that holds `HEAD`.
+    /// Folder that holds `HEAD`.
     own: Arc<Dir>,
-    /// The folder of the whole repository; the same, save in a linked worktree.
+    /// Folder of the whole repository; differs from `own` only in a linked worktree.
     common: Arc<Dir>,
-    /// Its objects.
+    /// Folder of its objects.
     objects_folder: Arc<Dir>,
-    /// Its packs and what it borrows, once something is looked for there.
+    /// Packs and borrowed objects, once one is looked up.
     elsewhere: OnceCell<Elsewhere>,
     /// Objects that are not stored yet.
     new: RefCell<NewObjects>,
-    /// Objects that were read.
+    /// Cache of objects that were read.
     read: RefCell<ReadObjects>,
 }
 
 /// The folders of a repository.
 pub struct Folders {
-    /// The one that holds `HEAD`.
+    /// Folder that holds `HEAD`.
     pub own: Arc<Dir>,
     /// Folder of the whole repository; the same one, except in a linked worktree.
     pub common: Arc<Dir>,
@@ -68,10 +68,10 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Opens the folders of a repository: its own, and the one that it shares with other worktrees.
+    /// Opens the folders of a repository: its own, and the one shared with other worktrees.
     ///
     /// # Errors
-    /// Fails if what makes a folder a repository is missing, or is something else.
+    /// Fails if a required part of a repository is missing or has the wrong type.
     pub fn of(own: Dir, common: Option<Dir>) -> Result<Self, SnapshotError> {
         let own = Arc::new(own);
         let common = common.map_or_else(|| Arc::clone(&own), Arc::new);
@@ -88,21 +88,21 @@ impl Folders {
 struct Elsewhere {
     /// gix's view of all objects.
     odb: gix::odb::Handle,
-    /// The folders of objects that it borrows from others.
+    /// Folders of borrowed objects.
     borrowed: Vec<Dir>,
 }
 
-/// The objects that were read last, up to a bound.
+/// Objects read last, up to a bound.
 #[derive(Default)]
 struct ReadObjects {
     /// Objects by id.
     objects: BTreeMap<ObjectId, Rc<Object>>,
-    /// Their bytes.
+    /// Number of bytes in them.
     bytes: usize,
 }
 
 impl ReadObjects {
-    /// Keeps an object; where there is no room, those before it go.
+    /// Caches an object; drops all others if there is no room.
     fn keep(&mut self, object: &Rc<Object>) {
         let size = object.data.len();
         if size > READ_BYTES_MAX / 8 {
@@ -152,7 +152,7 @@ impl Repo {
         &self.settings
     }
 
-    /// How objects are named.
+    /// Returns the hash function of object ids.
     pub fn object_hash(&self) -> gix::hash::Kind {
         self.settings.object_hash()
     }
@@ -172,10 +172,10 @@ impl Repo {
         &self.objects_folder
     }
 
-    /// Returns the references that are packed; `None` where none are.
+    /// Returns the packed references; `None` if there are none.
     ///
     /// # Errors
-    /// Fails if their file is not a regular one of its size, or not of git's form.
+    /// Fails if their file is not regular, too large, or not in git's format.
     pub fn packed_refs(&self) -> Result<Option<packed::Buffer>, SnapshotError> {
         let doing = || "`packed-refs` is not in git's format".into();
         let Some(bytes) = self.common.read("packed-refs", PACKED_REFS_BYTES_MAX).context_redacted(doing)?
@@ -185,12 +185,12 @@ impl Repo {
         packed::Buffer::from_bytes(&bytes, self.object_hash()).map(Some).context_redacted(doing)
     }
 
-    /// Forgets what was read: it may be gone by now.
+    /// Clears the cache of read objects: they may be gone by now.
     pub fn forget_read(&self) {
         self.read.take();
     }
 
-    /// Returns the objects that were written and are not stored yet; there are none any more then.
+    /// Removes and returns the new objects.
     pub fn take_new(&self) -> NewObjects {
         self.new.take()
     }
@@ -198,7 +198,7 @@ impl Repo {
     /// Keeps a new object until all are stored, unless it is stored already.
     ///
     /// # Errors
-    /// Fails if it cannot be named.
+    /// Fails if its id cannot be computed.
     pub fn write(&self, kind: Kind, bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         let id = gix::objs::compute_hash(self.object_hash(), kind, bytes);
         let id = id.context(|| "an object cannot be named".into())?;
@@ -208,13 +208,13 @@ impl Repo {
 
     /// Keeps a new object whose id is known.
     pub fn write_named(&self, kind: Kind, id: ObjectId, bytes: &[u8]) {
-        // A commit says when it was made: it is new.
+        // // A commit contains its time: it is always new.
         if kind == Kind::Commit || !self.has(&id) {
             self.new.borrow_mut().insert(id, (kind, bytes.to_owned()));
         }
     }
 
-    /// Keeps a new object that is not in its stored form yet.
+    /// Keeps a new object that is not serialized yet.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -224,13 +224,14 @@ impl Repo {
         self.write(object.kind(), &bytes)
     }
 
-    /// Returns true if an object is known to be there. One that only a pack has may be stored once more, which
-    /// does no harm; where the packs are open, they count.
+    /// Returns true if an object is known to exist. Packs count only if they are open already: an object that only a
+    /// pack
+    /// has may be stored again, which does no harm.
     fn has(&self, id: &ObjectId) -> bool {
         self.new.borrow().contains_key(id)
             || self.read.borrow().objects.contains_key(id)
             || match self.elsewhere.get() {
-                // Looking for packs that came meanwhile would list their folder for each of many objects.
+                // // A refresh would list the folder of packs for each of many objects.
                 Some(elsewhere) => elsewhere.odb.exists_without_refresh(id),
                 None => rustix::fs::statat(&*self.objects_folder, loose_name(id), AtFlags::empty()).is_ok(),
             }
@@ -258,7 +259,7 @@ impl Repo {
     /// Returns the commit `id`.
     ///
     /// # Errors
-    /// As [`Self::find_object`], or where it is something else.
+    /// As [`Self::find_object`]; also fails if it is not a commit.
     pub fn find_commit(&self, id: ObjectId) -> Result<Commit, SnapshotError> {
         let object = self.find_object(id)?;
         if object.kind == Kind::Commit { Ok(Commit(object)) } else { Err(not_a(id, "commit")) }
@@ -267,7 +268,7 @@ impl Repo {
     /// Returns the tree `id`.
     ///
     /// # Errors
-    /// As [`Self::find_object`], or where it is something else.
+    /// As [`Self::find_object`]; also fails if it is not a tree.
     pub fn find_tree(&self, id: ObjectId) -> Result<Tree, SnapshotError> {
         let object = self.find_object(id)?;
         if object.kind == Kind::Tree { Ok(Tree(object)) } else { Err(not_a(id, "tree")) }
@@ -276,7 +277,7 @@ impl Repo {
     /// Returns the bytes of the blob `id`.
     ///
     /// # Errors
-    /// As [`Self::find_object`], or where it is something else.
+    /// As [`Self::find_object`]; also fails if it is not a blob.
     pub fn find_blob(&self, id: ObjectId) -> Result<Vec<u8>, SnapshotError> {
         let object = self.find_object(id)?;
         if object.kind == Kind::Blob { Ok(object.data) } else { Err(not_a(id, "blob")) }
@@ -303,7 +304,7 @@ impl Repo {
     /// Returns the objects whose ids begin with `prefix`.
     ///
     /// # Errors
-    /// Fails if they cannot be looked for.
+    /// Fails if the search fails.
     pub fn beginning_with(&self, prefix: gix::hash::Prefix) -> Result<Vec<ObjectId>, SnapshotError> {
         let mut found = HashSet::default();
         let odb = &self.elsewhere()?.odb;
@@ -311,7 +312,7 @@ impl Repo {
         Ok(found.into_iter().collect())
     }
 
-    /// Returns the object `id`, from where it is nearest at hand.
+    /// Returns the object `id`, from the fastest source.
     fn look_for(&self, id: &gix::hash::oid) -> Result<Option<Rc<Object>>, SnapshotError> {
         let with = |kind, data| Rc::new(Object { id: id.to_owned(), kind, data });
         if let Some((kind, data)) = self.new.borrow().get(id) {
@@ -336,12 +337,12 @@ impl Repo {
         Ok(Some(object))
     }
 
-    /// Returns its packs and what it borrows.
+    /// Returns its packs and borrowed objects.
     fn elsewhere(&self) -> Result<&Elsewhere, SnapshotError> {
         if let Some(elsewhere) = self.elsewhere.get() {
             return Ok(elsewhere);
         }
-        // What it borrows, and what stands among its packs, is looked at before gix follows it.
+        // // Borrowed folders and packs are checked before gix opens them.
         let borrowed = preflight::alternates(&self.objects_folder)?;
         let options = gix::odb::store::init::Options {
             use_multi_pack_index: self.settings.boolean("core.multiPackIndex").unwrap_or(true),
@@ -356,11 +357,11 @@ impl Repo {
 }
 
 impl Elsewhere {
-    /// Refuses an object whose file is none: opening a FIFO waits for ever.
+    /// Fails if the file of an object is not a file: opening a FIFO blocks.
     fn check_loose(&self, objects: &Dir, id: &gix::hash::oid) -> Result<(), SnapshotError> {
         let name = loose_name(id);
         for folder in std::iter::once(objects).chain(&self.borrowed) {
-            // What a link leads to counts, as it does for git.
+            // // Links are followed, as git does.
             let found = rustix::fs::statat(folder, &name, AtFlags::empty());
             if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::RegularFile) {
                 return Err(SnapshotError::new(format!("the object {id} is not a regular file")));
@@ -370,7 +371,7 @@ impl Elsewhere {
     }
 }
 
-/// Returns the refusal of an object that is something else than it must be.
+/// Returns the error for an object of the wrong type.
 fn not_a(id: ObjectId, what: &str) -> SnapshotError {
     SnapshotError::new(format!("the object {id} is not a {what}"))
 }
@@ -410,7 +411,7 @@ pub struct Object {
 pub struct Commit(pub(super) Object);
 
 impl Commit {
-    /// Returns its fields, read as they are asked for.
+    /// Returns its fields, parsed on demand.
     fn fields(&self) -> CommitRefIter<'_> {
         CommitRefIter::from_bytes(&self.0.data, self.0.id.kind())
     }
@@ -423,12 +424,12 @@ impl Commit {
         self.fields().tree_id()
     }
 
-    /// Returns the commits before it.
+    /// Returns its parents.
     pub fn parent_ids(&self) -> impl Iterator<Item = ObjectId> {
         self.fields().parent_ids()
     }
 
-    /// Returns its message, as it is stored.
+    /// Returns its raw message.
     ///
     /// # Errors
     /// Fails if the commit is damaged.
@@ -444,7 +445,7 @@ impl Commit {
         Ok(self.fields().author()?.name)
     }
 
-    /// When it was made, in seconds since 1970.
+    /// Returns its time, in seconds since 1970.
     ///
     /// # Errors
     /// Fails if the commit is damaged.
@@ -458,7 +459,7 @@ impl Commit {
 pub struct Tree(pub(super) Object);
 
 impl Tree {
-    /// Returns its entries, in the order in which they are stored.
+    /// Returns its entries in stored order.
     pub fn iter(&self) -> TreeRefIter<'_> {
         TreeRefIter::from_bytes(&self.0.data, self.0.id.kind())
     }
@@ -469,23 +470,22 @@ impl Tree {
     }
 }
 
-/// Largest object that is unpacked, in bytes. A few kilobytes of zeros can say that they are many
-/// gigabytes.
+/// Largest object that is unpacked, in bytes. A few kilobytes can claim to unpack to many gigabytes of zeros.
 pub const OBJECT_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Largest file that is read whole, in bytes; a larger one is mapped.
 const LOOSE_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Room for the header of an object, and for all of a small one.
+/// Buffer for the header of an object, or all of a small one.
 const HEADER_BYTES: usize = 512;
 
 /// Result of looking for a loose object.
 pub enum Loose {
-    /// It.
+    /// Kind and content.
     Here(Kind, Vec<u8>),
     /// No file, or one that is read in another way.
     Elsewhere,
 }
 
-/// Returns the file of an object, from the folder of objects.
+/// Returns the path of an object's file, from the folder of objects.
 pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
     let mut hex = id.to_hex().to_string();
     hex.insert(2, '/');
@@ -495,10 +495,10 @@ pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
 /// Reads the object `id` in the folder `objects`.
 ///
 /// # Errors
-/// Fails if its file is not a regular one, or is damaged.
+/// Fails if its file is not regular, or is damaged.
 pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
     let name = loose_name(id);
-    // Looked at first: a FIFO or a device is not even opened. A link leads elsewhere.
+    // // Check the type first: a FIFO or a device is not even opened. A link leads elsewhere.
     let stat = match rustix::fs::statat(objects, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
         Err(Errno::INTR) => return Err(Errno::INTR.into()),
@@ -516,7 +516,7 @@ pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
             Ok(Loose::Here(kind, data))
         }
         Ok(None) => Ok(Loose::Elsewhere),
-        // The folder that it is in may be a link.
+        // // Its parent folder may be a link.
         Err(error)
             if [Errno::LOOP, Errno::XDEV, Errno::FBIG].iter().any(|errno| is_errno(&error, *errno)) =>
         {
@@ -526,12 +526,12 @@ pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
     }
 }
 
-/// Returns true if the system said so.
+/// Returns true if the error has that errno.
 fn is_errno(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// Returns an object from the bytes of its file.
+/// Unpacks an object from the bytes of its file.
 fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
     let mut header = [0; HEADER_BYTES];
@@ -540,7 +540,7 @@ fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
     let begin = header.get(..written).filter(|_| status != Status::BufError).ok_or_else(damaged)?;
     let (kind, size, skip) = gix::objs::decode::loose_header(begin).map_err(|_| damaged())?;
     if size > OBJECT_BYTES_MAX {
-        // Not damaged: lbx reads no object of that size.
+        // // Not damaged: lbx reads no object of that size.
         return Err(Errno::FBIG.into());
     }
     let size = usize::try_from(size).map_err(|_| damaged())?;
@@ -580,7 +580,7 @@ mod tests {
         assert!(unpacked(b"no object").is_err());
     }
 
-    /// Damaged objects are moved out of `.git` by `doctor --fix`: a sound one must be no such.
+    /// `doctor --fix` moves damaged objects out of `.git`, so a sound one must not count as damaged.
     #[test]
     fn an_object_that_is_too_large_to_be_read_is_not_damaged() {
         for size in [1000, OBJECT_BYTES_MAX + 1, u64::MAX] {

@@ -1,7 +1,6 @@
-//! What git's configuration says: the system's, the user's and the repository's own, each file read once.
+//! Git's configuration: of the system, the user and the repository, each file read once.
 //!
-//! No `GIT_*` variable is obeyed. The repository's settings are trusted as they come, since nothing that
-//! they name is ever run.
+//! Ignores all `GIT_*` variables. Trusts the repository's settings, since lbx never runs anything that they name.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -28,8 +27,8 @@ use crate::engine::workspace::stat_cache::KeptFiles;
 
 /// Extensions that a repository of format 1 may use, in lower case.
 ///
-/// One that is missing here changes what the files of the repository mean, so nothing may be
-/// written there. What matters of `refStorage` and `objectFormat` is looked at apart.
+/// Any other extension changes the meaning of the repository's files, so lbx must not write there. `refStorage` and
+/// `objectFormat` are checked separately.
 const EXTENSIONS_KNOWN: [&str; 10] = [
     "noop",
     "noop-v1",
@@ -49,18 +48,18 @@ const RULE_SETTINGS: [&str; 2] = ["core.excludesFile", "core.attributesFile"];
 /// The settings of a repository.
 #[derive(Debug)]
 pub struct Settings {
-    /// All of them; what comes later counts.
+    /// All settings; later ones take precedence.
     file: File,
-    /// How objects are named.
+    /// Hash function of object ids.
     hash: gix::hash::Kind,
 }
 
 impl Settings {
-    /// Returns the settings of the repository `common`, and those of the worktree `own`, with `overrides`, each
-    /// `key=value`, above all of them.
+    /// Reads the settings of the repository `common` and the worktree `own`. `overrides`, each `key=value`, take
+    /// precedence.
     ///
     /// # Errors
-    /// Fails if a file cannot be read or is not in git's format, or where lbx would misread the repository.
+    /// Fails if a file cannot be read or is not in git's format, or if lbx would misread the repository.
     pub fn read(common: &Dir, own: &Dir, overrides: &[BString]) -> Result<Self, SnapshotError> {
         let opening = || format!("the repository `{}` cannot be opened", own.path().display());
         let bytes = common.read("config", CONFIG_BYTES_MAX);
@@ -87,25 +86,26 @@ impl Settings {
         Ok(settings)
     }
 
-    /// How objects are named.
+    /// Returns the hash function of object ids.
     pub fn object_hash(&self) -> gix::hash::Kind {
         self.hash
     }
 
-    /// Returns a switch; `None` where it is not set, or to no switch's value.
+    /// Returns a boolean; `None` if it is not set or not a boolean.
     pub fn boolean(&self, key: &str) -> Option<bool> {
         self.file.boolean(key).ok().flatten()
     }
 
-    /// Returns a text.
+    /// Returns a string.
     pub fn string(&self, key: &str) -> Option<BString> {
         self.file.string(key)
     }
 
-    /// Returns the file that a setting names, from `root`; `None` where it names none, or one that nobody needs.
+    /// Returns the file that a setting names, relative to `root`; `None` if it names none, or an optional one that is
+    /// missing.
     ///
     /// # Errors
-    /// Fails if the name leads nowhere.
+    /// Fails if the path cannot be resolved.
     pub fn path(&self, root: &Path, key: &str) -> gix::error::Result<Option<PathBuf>> {
         let Some(path) = self.file.path(key).filter(|path| !path.is_empty()) else { return Ok(None) };
         let home = home();
@@ -114,7 +114,7 @@ impl Settings {
         Ok(if is_optional && !preflight::is_there(&path) { None } else { Some(path) })
     }
 
-    /// How hard loose objects are compressed.
+    /// Returns the compression level of loose objects.
     pub fn loose_compression(&self) -> Compression {
         let level = |key: &str| {
             let level = self.file.integer(key).ok().flatten()?;
@@ -128,10 +128,10 @@ impl Settings {
         own.unwrap_or(Compression::BEST_SPEED)
     }
 
-    /// How line endings and encodings are stored. No program is among it.
+    /// Returns how line endings and encodings are stored. Contains no programs.
     ///
     /// # Errors
-    /// Fails if a setting has a value that it cannot have.
+    /// Fails if a setting has an invalid value.
     pub fn conversions(&self) -> gix::error::Result<pipeline::Options> {
         let of = |key: &str| self.file.string(key);
         let auto_crlf = of("core.autocrlf").and_then(|value| Core::AUTO_CRLF.try_into_autocrlf(value).ok());
@@ -153,7 +153,7 @@ impl Settings {
         runs.filter_map(|it| it.header().subsection_name().map(BStr::to_owned)).collect()
     }
 
-    /// Refuses rules that these settings name and that are no file, or are too many.
+    /// Fails if a rule file in these settings is not a file, or is too large.
     ///
     /// # Errors
     /// Names the setting.
@@ -169,7 +169,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Refuses a clone without trees, since nothing is ever fetched here.
+    /// Fails for a partial clone without trees, since lbx fetches nothing.
     fn check_partial(&self) -> Result<(), SnapshotError> {
         let remotes = self.file.sections_by_name("remote").into_iter().flatten();
         let treeless = remotes
@@ -182,7 +182,7 @@ impl Settings {
     }
 }
 
-/// Returns the user's file `name` of git's, beside their configuration.
+/// Returns the user's git file `name`, in the folder of their git configuration.
 pub fn users_file(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
@@ -195,17 +195,17 @@ fn home() -> Option<PathBuf> {
     gix::path::env::home_dir()
 }
 
-/// Returns the variables that say where the user's configuration is.
+/// Returns an environment variable that locates the user's configuration.
 fn variable(name: &str) -> Option<OsString> {
     if matches!(name, "HOME" | "XDG_CONFIG_HOME") { std::env::var_os(name) } else { None }
 }
 
-/// Returns the path of the system's attributes.
+/// Returns the path of the system-wide attributes.
 pub fn systems_attributes() -> Option<PathBuf> {
     gix::attrs::Source::System.storage_location(&mut variable)
 }
 
-/// How a name in a setting is understood.
+/// Returns how to expand paths in settings.
 fn interpolation(home: Option<&Path>) -> interpolate::Context<'_> {
     interpolate::Context {
         git_install_dir: None,
@@ -221,7 +221,7 @@ fn parsed(bytes: &[u8], source: Source, path: PathBuf) -> gix::error::Result<Fil
     File::from_bytes_owned(&mut bytes.to_owned(), metadata, options)
 }
 
-/// Returns the settings of the system and the user; a file that cannot be read is as if it were not there.
+/// Returns the settings of the system and the user; skips unreadable files.
 fn of_user(files: Option<&KeptFiles>) -> gix::error::Result<File> {
     let mut all = File::new(Metadata::from(Source::System));
     for source in [Source::System, Source::Git, Source::User] {
@@ -232,12 +232,12 @@ fn of_user(files: Option<&KeptFiles>) -> gix::error::Result<File> {
     Ok(all)
 }
 
-/// Returns true if a section takes in other files.
+/// Returns true if a section includes other files.
 fn is_include(name: &BStr) -> bool {
     ["include", "includeif"].iter().any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
 }
 
-/// Takes in the files that are included, on the conditions of the folder and the branch.
+/// Adds the included files, if their conditions on folder and branch hold.
 fn follow_includes(file: &mut File, own: &Dir) -> gix::error::Result {
     let head = own.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
     let branch = head.strip_prefix(b"ref:").and_then(|name| FullName::try_from(name.trim().as_bstr()).ok());
@@ -253,7 +253,7 @@ fn follow_includes(file: &mut File, own: &Dir) -> gix::error::Result {
     })
 }
 
-/// Settings of lbx's own, each `key=value`.
+/// Returns lbx's own settings, each `key=value`.
 fn above(overrides: &[BString]) -> gix::error::Result<File> {
     let mut file = File::new(Metadata::api());
     for setting in overrides {
@@ -263,18 +263,18 @@ fn above(overrides: &[BString]) -> gix::error::Result<File> {
     Ok(file)
 }
 
-/// How the repository names its objects.
+/// Returns the repository's hash function.
 fn hash_of(config: &File) -> gix::error::Result<gix::hash::Kind> {
     let format = config.integer(Core::REPOSITORY_FORMAT_VERSION)?.unwrap_or(0);
     match config.string(Extensions::OBJECT_FORMAT) {
         Some(named) if format == 1 => Extensions::OBJECT_FORMAT.try_into_object_format(named),
-        // Git refuses it, too.
+        // // Git refuses it too.
         Some(_) => Err(gix::error::message("objectFormat needs format 1").into()),
         None => Ok(gix::hash::Kind::Sha1),
     }
 }
 
-/// Refuses a reference storage, a format or an extension that lbx would misread.
+/// Fails for a reference storage, format or extension that lbx would misread.
 fn check_extensions(config: &File) -> Result<(), SnapshotError> {
     let format = config.integer("core.repositoryFormatVersion").ok().flatten().unwrap_or(0);
     if !(0..=1).contains(&format) {

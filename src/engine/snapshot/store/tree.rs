@@ -1,4 +1,4 @@
-//! Trees and the names in them: looking paths up, rewriting the trees on them, carrying a moved HEAD over.
+//! Trees and their entries: looks paths up, rewrites trees, and applies the changes of a moved HEAD.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -16,11 +16,11 @@ use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
 use crate::engine::workspace::protect::is_held;
 
-/// Deepest nesting of trees that is written and followed, in folders: the cost of each level grows
-/// with its depth, and git itself stops at 2,048.
+/// Deepest nesting of trees that is written and read, in folders: each level costs more than the one above, and git
+/// itself stops at 2,048.
 pub const DEPTH_MAX: usize = 1024;
-/// Most folders that are opened to carry a moved HEAD over: a tree may name one folder a thousand
-/// times, on each of ten levels.
+/// Most folders that are opened to apply a moved HEAD: a tree may name one folder a thousand times, on each of ten
+/// levels.
 const FOLDERS_MAX: usize = 500_000;
 
 /// Entry of a tree.
@@ -28,7 +28,7 @@ const FOLDERS_MAX: usize = 500_000;
 pub struct TreeItem {
     /// Kind of entry.
     pub kind: EntryKind,
-    /// The object behind it.
+    /// Its object.
     pub id: ObjectId,
 }
 
@@ -39,14 +39,14 @@ impl TreeItem {
     }
 }
 
-/// Result of looking a path up.
+/// Result of a path lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
-    /// Nothing is there.
+    /// Not found.
     Nothing,
-    /// This is there.
+    /// Found.
     Entry(TreeItem),
-    /// The first so many bytes of the path lead to this, which is no tree.
+    /// Length of the part of the path that leads to this entry, which is not a tree.
     Blocked(usize, TreeItem),
 }
 
@@ -65,7 +65,7 @@ pub fn look_up(repo: &Repo, root: ObjectId, path: &[u8]) -> Result<Lookup, Snaps
     look_up_by(root, path, |tree, name| entry_named(repo, tree, name))
 }
 
-/// Looks `path` up in the tree `root` by the entries that `entry` finds.
+/// Looks `path` up in the tree `root`, where `entry` finds the entries of each tree.
 fn look_up_by(
     root: ObjectId,
     path: &[u8],
@@ -100,18 +100,18 @@ fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeIt
     Ok(None)
 }
 
-/// One path to be rewritten.
+/// Change of one path.
 #[derive(Debug, Clone)]
 pub struct TreeEdit<'a> {
     /// The path from the root.
     pub path: Cow<'a, [u8]>,
-    /// Target; `None` to remove it.
+    /// New entry; `None` to remove it.
     pub to: Option<TreeItem>,
 }
 
-/// Rewrites the trees on the paths of `edits`; answers the new root.
+/// Rewrites the trees on the paths of `edits`; returns the new root.
 ///
-/// Removals come first, so that a folder can take the place of a file, and a file that of a folder.
+/// Applies removals first, so that a folder can replace a file, and a file a folder.
 pub fn apply(repo: &Repo, root: ObjectId, edits: &[TreeEdit<'_>]) -> Result<ObjectId, SnapshotError> {
     let trees = InOrder(repo);
     let mut editor = Editor::new(read(repo, root)?, &trees, repo.object_hash());
@@ -128,13 +128,13 @@ pub fn apply(repo: &Repo, root: ObjectId, edits: &[TreeEdit<'_>]) -> Result<Obje
     editor.write(|tree| write(repo, tree))
 }
 
-/// Names a path in a message.
+/// Returns a message about a path.
 fn shown(what: &str, path: &[u8]) -> String {
     format!("{what} `{}`", path.to_str_lossy())
 }
 
-/// Returns true if a name in a tree or an index is one component of a path. Trees come with a clone, and any
-/// bytes may stand in them.
+/// Returns true if a name in a tree or an index is one valid path component. Trees come with a clone, and may hold any
+/// bytes.
 pub fn is_safe_name(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     !matches!(name, b"" | b"." | b"..")
@@ -159,8 +159,8 @@ fn read(repo: &Repo, id: ObjectId) -> Result<Tree, SnapshotError> {
     Ok(in_order(Tree::from(tree)))
 }
 
-/// Returns the tree with its entries as git orders them, each once: one that came with a clone may have them in
-/// any order, and is searched and written as if it had not.
+/// Returns the tree with its entries in git's order, each once: one from a clone may be out of order, and lookups and
+/// writes need the order.
 fn in_order(mut tree: Tree) -> Tree {
     if !tree.entries.is_sorted() {
         tree.entries.sort();
@@ -169,7 +169,7 @@ fn in_order(mut tree: Tree) -> Tree {
     tree
 }
 
-/// The trees of a repository, each [`in_order`].
+/// Source of trees, each [`in_order`].
 struct InOrder<'r>(&'r Repo);
 
 impl gix::objs::Find for InOrder<'_> {
@@ -194,10 +194,10 @@ fn write(repo: &Repo, tree: &Tree) -> Result<ObjectId, SnapshotError> {
     repo.write_object(tree).context(|| "cannot write a tree".into())
 }
 
-/// Returns the tree `ours`, with every path that differs between `old` and `new` as `new` has it.
+/// Returns the tree `ours`, with every path that differs between `old` and `new` as in `new`.
 ///
-/// Trees that are equal are never opened, so the cost follows what both sides changed in
-/// the same folders, and not the size of the repository.
+/// Equal trees are never opened, so the cost depends on the folders that both sides changed, and not on the size of the
+/// repository.
 pub fn carry_over(
     repo: &Repo,
     ours: ObjectId,
@@ -207,7 +207,7 @@ pub fn carry_over(
     Carrier { repo, folders_left: Cell::new(FOLDERS_MAX) }.carry_over(Three { ours, old, new }, 0)
 }
 
-/// Carries what differs between two trees over to a third.
+/// Applies the difference of two trees to a third.
 struct Carrier<'r> {
     /// The repository.
     repo: &'r Repo,
@@ -218,16 +218,16 @@ struct Carrier<'r> {
 /// Three versions of one tree.
 #[derive(Clone, Copy)]
 struct Three {
-    /// As the last snapshot has it.
+    /// Last snapshot.
     ours: ObjectId,
-    /// As the HEAD known to it has it.
+    /// HEAD that it recorded.
     old: ObjectId,
-    /// As the present HEAD has it.
+    /// Present HEAD.
     new: ObjectId,
 }
 
 impl Carrier<'_> {
-    /// [`carry_over`] of trees that lie `depth` folders deep.
+    /// Runs [`carry_over`] on trees that are `depth` folders deep.
     fn carry_over(&self, trees: Three, depth: usize) -> Result<ObjectId, SnapshotError> {
         let repo = self.repo;
         let Three { ours, old, new } = trees;
@@ -251,7 +251,7 @@ impl Carrier<'_> {
         write(repo, &Tree { entries })
     }
 
-    /// One entry of the merged tree; `None` where there shall be none.
+    /// Returns one entry of the merged tree; `None` to leave it out.
     fn merged(
         &self,
         ours: Option<&Entry>,
@@ -259,7 +259,7 @@ impl Carrier<'_> {
         new: Option<&Entry>,
         depth: usize,
     ) -> Result<Option<Entry>, SnapshotError> {
-        // What is no tree counts as an empty one: it has nothing below it that could be kept.
+        // // A non-tree counts as an empty tree: there is nothing below it to keep.
         let below = |entry: Option<&Entry>| match entry {
             Some(entry) if entry.mode.is_tree() => entry.oid,
             _ => ObjectId::empty_tree(self.repo.object_hash()),
@@ -283,7 +283,7 @@ fn differing<'a>(old: &'a Entries, new: &'a Entries) -> Vec<&'a BString> {
     changed.chain(added).collect()
 }
 
-/// The entries of a tree by their names, whether they are trees or not.
+/// Entries of a tree by name, of any kind.
 pub type Entries = BTreeMap<BString, Entry>;
 
 /// Reads a tree for looking names up.
@@ -291,10 +291,10 @@ pub fn by_name(repo: &Repo, tree: ObjectId) -> Result<Entries, SnapshotError> {
     Ok(read(repo, tree)?.entries.into_iter().map(|entry| (entry.filename.clone(), entry)).collect())
 }
 
-/// Most entries of trees that are kept between two lookups.
+/// Most tree entries that are cached between lookups.
 const ENTRIES_MAX: usize = 200_000;
 
-/// A tree with all below it. The trees on the way to the paths looked up are kept, up to a bound.
+/// A tree and everything below it. Caches the trees on the way to the paths looked up, up to a bound.
 #[derive(Debug)]
 pub struct Trees {
     /// Id of the root.
@@ -306,12 +306,12 @@ pub struct Trees {
 }
 
 impl Trees {
-    /// Starts at the tree `root`, which is read when it is needed.
+    /// Starts at the tree `root`, which is read when needed.
     pub fn of(root: ObjectId) -> Self {
         Self { root, listings: HashMap::new(), entries: 0 }
     }
 
-    /// Looks `path` up. A walk reads each tree about once.
+    /// Looks `path` up. Reads each tree about once during a walk.
     ///
     /// # Errors
     /// Fails if a tree on the way cannot be read.
@@ -336,10 +336,10 @@ impl Trees {
     }
 }
 
-/// The entries of a tree, by name: a tree may come in any order.
+/// Entries of a tree, sorted by name: a tree may come in any order.
 #[derive(Debug, Default)]
 struct Listing {
-    /// All names behind each other.
+    /// All names, concatenated.
     names: Vec<u8>,
     /// Range of each name in `names`, and the entry.
     entries: Vec<(Range<usize>, TreeItem)>,
@@ -361,7 +361,7 @@ impl Listing {
             listing.entries.push((start..listing.names.len(), found));
         }
         let names = &listing.names;
-        // Of two with one name the first counts, as when the tree is read from its start.
+        // // Of duplicate names the first counts, as in a linear search.
         listing.entries.sort_by(|(one, _), (other, _)| names.get(one.clone()).cmp(&names.get(other.clone())));
         Ok(listing)
     }
@@ -374,20 +374,20 @@ impl Listing {
     }
 }
 
-/// The files that hold rules, in every folder.
+/// Rule files, which any folder may have.
 pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
 
-/// Rules for the names in a snapshot. Device names of Windows are not among them.
+/// Rules for names in a snapshot. Windows device names are allowed.
 const NAMES: component::Options =
     component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
 
-/// The folder of lbx's own files, wherever it is.
+/// Folder of lbx's own files, anywhere in the tree.
 const STATE_FOLDER: &[u8] = b".lbx";
-/// The one file in it that may enter.
+/// Only file in it that may enter.
 const STATE_FILE: &[u8] = b"config.toml";
 
-/// Returns true if git takes every part of the path, and none is lbx's own folder: of that, only the policy
-/// enters, which git sees too.
+/// Returns true if git accepts every part of the path, and it is not in lbx's own folder, except for the policy
+/// file, which git sees too.
 pub fn is_name(path: &[u8], is_link: bool) -> bool {
     let is_own = path.split(|byte| *byte == b'/').any(|name| name == b".lbx");
     let last = path.rsplit(|byte| *byte == b'/').next();
@@ -395,7 +395,7 @@ pub fn is_name(path: &[u8], is_link: bool) -> bool {
         && !(is_own && is_link)
         && path.split(|byte| *byte == b'/').all(|name| {
             let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
-            // Git reads a backslash as a separator where it checks a repository.
+            // // Git treats a backslash as a separator when it checks a repository.
             let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
             !name.contains(&0)
                 && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
@@ -406,8 +406,8 @@ pub fn is_name(path: &[u8], is_link: bool) -> bool {
         })
 }
 
-/// Returns true if a path is no file of lbx's own, or the one among them that is the developer's to keep. A
-/// repository that lbx moved aside is in no snapshot.
+/// Returns true if a path is not one of lbx's own files, or is the policy file, which the developer keeps. A
+/// repository that lbx moved aside enters no snapshot.
 pub fn may_enter(path: &[u8]) -> bool {
     if path.split(|byte| *byte == b'/').any(is_held) {
         return false;
@@ -419,19 +419,19 @@ pub fn may_enter(path: &[u8]) -> bool {
     !is_own(path) || folder.is_some_and(|folder| folder.ends_with(b"/"))
 }
 
-/// Returns true if a path is the folder of lbx's own files, and in no other such folder.
+/// Returns true if a path is a folder of lbx's own files, and not inside another such folder.
 pub fn may_hold_policy(folder: &[u8]) -> bool {
     let parent = folder.strip_suffix(STATE_FOLDER);
     parent.is_some_and(|parent| (parent.is_empty() || parent.ends_with(b"/")) && may_enter(parent))
 }
 
-/// Returns true if a path lies deeper than a snapshot goes.
+/// Returns true if a path is deeper than a snapshot goes.
 #[must_use]
 pub fn is_too_deep(path: &[u8]) -> bool {
     memchr::memchr_iter(b'/', path).nth(DEPTH_MAX).is_some()
 }
 
-/// Returns every folder on the way to `path`, the root (empty) first.
+/// Returns every folder above `path`, the root (empty) first.
 pub fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     std::iter::once(0).chain(slashes).filter_map(|at| path.get(..at))
