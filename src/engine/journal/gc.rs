@@ -59,7 +59,7 @@ pub struct ByKind {
     pub trash: Tally,
     /// Session files that were set aside because they were damaged
     pub damaged_sessions: Tally,
-    /// Files that a killed call left behind
+    /// Files that a killed call left
     pub temporary: Tally,
 }
 

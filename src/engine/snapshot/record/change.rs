@@ -1,4 +1,4 @@
-//! What a snapshot is asked to record, and what it answers.
+//! Input and result of recording a snapshot.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,54 +9,54 @@ use crate::engine::snapshot::store::tree::DEPTH_MAX;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
-/// One change that a tool made, to become one commit.
+/// One change by a tool, which becomes one commit.
 #[derive(Debug, Clone)]
 pub struct CommitInfo<'a> {
     /// First line of the message, such as `write: src/main.rs`.
     pub subject: String,
-    /// Why the caller made the change; the body of the message.
+    /// Caller's reason for the change; the body of the message.
     pub why: Option<&'a str>,
     /// Session that made it.
     pub session: &'a str,
     /// Tool that made it.
     pub tool: &'a str,
-    /// Its number in the journal.
+    /// Number in the journal.
     pub seq: u64,
-    /// Verdict of the policy, `warn` or `off`, if its caller had not seen the bytes.
+    /// Verdict of the policy, `warn` or `off`, if the caller had not seen the bytes.
     pub gate: Option<&'a str>,
-    /// When it was made.
+    /// Time of the change.
     pub time: SystemTime,
-    /// Every path that it touched, each once, but for those in `folders`.
+    /// Every path that it touched, each once, except those in `folders`.
     pub files: Vec<FileChange<'a>>,
     /// Every folder that it moved as a whole.
     pub folders: Vec<FolderChange<'a>>,
 }
 
-/// A folder that a change gave another name, took away or brought back, with all that is in it.
+/// A folder that a change renamed, deleted or restored, with everything in it.
 ///
-/// Nothing of it is in memory: its files are read one at a time while the change is recorded.
+/// None of it is in memory: its files are read one at a time while the change is recorded.
 #[derive(Debug, Clone, Copy)]
 pub struct FolderChange<'a> {
-    /// The folder itself, opened where it stands now: in the work tree, in the trash or elsewhere.
+    /// Folder itself, opened at its present place: in the work tree, in the trash or elsewhere.
     pub folder: BorrowedFd<'a>,
-    /// Its path from the root before the change; `None` where it was not in the work tree.
+    /// Path from the root before the change; `None` if it was outside the work tree.
     pub before: Option<&'a [u8]>,
-    /// Its path from the root after the change; `None` where it is not in the work tree any more.
+    /// Path from the root after the change; `None` if it is outside the work tree.
     pub after: Option<&'a [u8]>,
 }
 
 /// One path that a change touched.
 #[derive(Debug, Clone)]
 pub struct FileChange<'a> {
-    /// Path from the root, its components separated by `/`.
+    /// Path from the root, separated by `/`.
     pub path: &'a [u8],
-    /// File before; `None` if there was none.
+    /// File before; `None` if it did not exist.
     pub before: Option<FileState<'a>>,
-    /// File now; `None` if there is none.
+    /// File now; `None` if it does not exist.
     pub after: Option<FileState<'a>>,
 }
 
-/// A file as it is on disk.
+/// A file as on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileState<'a> {
     /// A regular file.
@@ -76,68 +76,68 @@ pub enum FileState<'a> {
 /// Result of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// The change's commit; `None` where nothing of it entered.
+    /// Commit of the change; `None` if nothing of it entered.
     pub id: Option<String>,
-    /// The newest of the commits before it that hold what others changed, where there are any.
+    /// Newest of the commits before it with changes by others, if there are any.
     pub external: Option<String>,
     /// Paths that could not enter, with the reasons.
     pub left_out: Vec<LeftOut>,
-    /// Untracked files and folders that git ignores and a scan met; a folder ends in a slash.
+    /// Untracked, ignored files and folders that a scan found; a folder ends in a slash.
     pub ignored: Vec<Vec<u8>>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// Digests of what stayed out, for the session to keep.
+    /// Digests of bytes that stayed out, for the session state.
     pub withheld: BTreeSet<Sha256>,
 }
 
 /// A path that did not enter a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The path from the root, lossily where it is no UTF-8.
+    /// Path from the root, lossy if it is not UTF-8.
     pub path: String,
-    /// Why it did not enter.
+    /// Reason.
     pub reason: Reason,
 }
 
 impl LeftOut {
-    /// `path`, and why it did not enter.
+    /// Returns `path` with the reason why it did not enter.
     pub(in crate::engine::snapshot) fn new(path: &[u8], reason: Reason) -> Self {
         let path = if path.is_empty() { b"." } else { path };
         Self { path: String::from_utf8_lossy(path).trim_end_matches('/').to_owned(), reason }
     }
 }
 
-/// Why a path did not enter a snapshot.
+/// Reason why a path did not enter a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// Git ignores it, and it was never committed.
     Ignored,
-    /// It was never committed, and has a name that secrets have.
+    /// It was never committed, and its name looks like a secret.
     Secret,
     /// It was never committed, and the policy keeps it out.
     Excluded,
     /// It holds the bytes of a file that stays out.
     Copy,
-    /// It has more bytes than a snapshot takes.
+    /// It is too large for a snapshot.
     TooLarge {
-        /// How many it has.
+        /// Its size.
         size_bytes: u64,
-        /// How many it may have.
+        /// Size limit.
         bytes_max: u64,
     },
-    /// The scan had taken in as many bytes as it may.
+    /// The scan reached its size limit.
     NoRoom,
-    /// A program is configured to convert it, under this name; lbx runs none.
+    /// A program of this name is configured to convert it; lbx runs none.
     Filter(String),
-    /// Git refuses the name, or it lies in lbx's own folder.
+    /// Git rejects the name, or it lies in lbx's own folder.
     Name,
     /// It lies in a repository within the workspace, at this path.
     NestedRepository(String),
-    /// Its ignore rules or attributes are not known: this is not a regular file, or holds too many.
+    /// Its rules are unknown: this rule file is not a regular file, or has too many rules.
     Rules(String),
-    /// The system does not let it be read.
+    /// The OS does not allow reading it.
     Unreadable,
-    /// It lies in more folders than a snapshot goes down.
+    /// It is nested too deep for a snapshot.
     Depth,
 }
 

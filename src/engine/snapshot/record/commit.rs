@@ -1,4 +1,4 @@
-//! A change as commits on the branch: prepared beside their places, then published; and which paths git ignores.
+//! Commits a change: prepares files next to their final places, then publishes them. Also finds ignored paths.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,26 +24,26 @@ use crate::engine::workspace::sync::FileSystem;
 use crate::text::counted::counted;
 
 impl Store {
-    /// Commits a change, and before it what others changed on the same paths or by moving HEAD.
+    /// Commits a change, preceded by changes that others made to the same paths or by moving HEAD.
     ///
-    /// The objects are on disk before the branch names them. A change that leaves the tree as
-    /// it was makes no commit.
+    /// The objects are on disk before the branch names them. A change that leaves the tree alone makes no commit.
     ///
     /// # Errors
-    /// Fails if there can be no snapshot; nothing of the repository has moved then.
+    /// Fails if no snapshot can be made; nothing in the repository has moved then.
     pub fn record(&mut self, change: &CommitInfo<'_>) -> Result<Recorded, SnapshotError> {
         self.repeatedly(|store| store.attempt(change))
     }
 
-    /// Tries once; `None` where the branch was moved by someone else meanwhile.
+    /// Tries once; `None` if someone else moved the branch meanwhile.
     fn attempt(&self, change: &CommitInfo<'_>) -> Result<Option<Recorded>, SnapshotError> {
         let made = self.make(change)?;
         let moved = self.publish(made.tip, made.newest, made.seconds, &made.packed)?;
         Ok((moved == Moved::Yes).then_some(made.recorded))
     }
 
-    /// Commits a change that is about to be made, as [`Self::record`] does; its objects and the branch's
-    /// new value are written aside, so that they can be synced together with the change itself.
+    /// Commits a change that is about to be made, like [`Self::record`]. Writes its objects and the branch's new value
+    /// to
+    /// temporary files, so that they can be synced together with the change itself.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -53,7 +53,7 @@ impl Store {
         Ok(PreparedSnapshot { store: self, tip: made.tip, written, recorded: made.recorded })
     }
 
-    /// Writes the objects of commits aside, and `newest` as the branch's new value.
+    /// Writes the objects of commits, and `newest` as the branch's new value, to temporary files.
     fn write(&self, newest: ObjectId, made: &NewCommits) -> Result<WrittenSnapshot, SnapshotError> {
         if made.tip.is_none() {
             self.branch.check_room(&self.repo)?;
@@ -95,8 +95,9 @@ impl Store {
         Ok(NewCommits { tip, newest, seconds, packed: prepared.packed, recorded })
     }
 
-    /// What is said where the branch is missing, and git's log of it is there: whoever deletes a branch with git
-    /// deletes that too.
+    /// Returns a warning if the branch is missing but git's log of it exists: deleting a branch with git deletes its
+    /// log
+    /// too.
     fn lost_branch(&self, tip: Option<ObjectId>) -> Option<String> {
         let was_at = tip
             .is_none()
@@ -109,7 +110,7 @@ impl Store {
         ))
     }
 
-    /// Commits what others changed on the paths of a change.
+    /// Commits changes by others to the paths of a change.
     fn commit_external(
         &self,
         chain: &mut CommitBuilder<'_>,
@@ -126,8 +127,7 @@ impl Store {
     }
 }
 
-/// Turns a change into edits on top of `chain`. Blobs go into the repository's object memory, the
-/// large ones into what this answers.
+/// Turns a change into edits on top of `chain`. Blobs go into the repository's memory, large ones into the result.
 fn prepared<'a>(
     store: &Store,
     chain: &CommitBuilder<'_>,
@@ -140,7 +140,7 @@ fn prepared<'a>(
     for folder in &change.folders {
         folder::take_in(&mut preparer, folder)?;
     }
-    // What stays out comes first: a copy of it that the change makes is known then.
+    // // Files that stay out come first, so that copies of them in the same change are recognized.
     let mut files: Vec<&FileChange<'_>> = change.files.iter().collect();
     files.sort_by_key(|file| (file.before.is_none(), !is_secret(file.path)));
     for file in files {
@@ -155,11 +155,11 @@ fn prepared<'a>(
 
 /// The commits of a change, in memory.
 pub(super) struct NewCommits {
-    /// The newest snapshot before them.
+    /// Newest snapshot before them.
     pub(super) tip: Option<ObjectId>,
-    /// The newest of them, where there are any.
+    /// Newest of them, if there are any.
     pub(super) newest: Option<ObjectId>,
-    /// When the change was made, in seconds since 1970.
+    /// Time of the change, in seconds since 1970.
     pub(super) seconds: i64,
     /// Large blobs.
     pub(super) packed: Vec<Packed>,
@@ -167,11 +167,11 @@ pub(super) struct NewCommits {
     pub(super) recorded: Recorded,
 }
 
-/// A snapshot whose objects and whose branch value are written aside. Dropped, they are removed.
+/// A snapshot whose objects and branch value are in temporary files. These are removed on drop.
 pub struct PreparedSnapshot {
     /// Store that it goes to.
     pub(super) store: Store,
-    /// The newest snapshot before it.
+    /// Newest snapshot before it.
     pub(super) tip: Option<ObjectId>,
     /// Written files; `None` if nothing of the change enters.
     pub(super) written: Option<WrittenSnapshot>,
@@ -190,18 +190,18 @@ pub(super) struct WrittenSnapshot {
 }
 
 impl PreparedSnapshot {
-    /// Returns its files, so that the disk begins with them.
+    /// Returns its files, so that the disk can start early.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.written.iter().flat_map(|it| it.objects.files().chain([&it.value.file]))
     }
 
-    /// Returns true if all that is written is on a file system.
+    /// Returns true if all written files are on `file_system`.
     #[must_use]
     pub fn is_on(&self, file_system: &FileSystem) -> bool {
         self.written.as_ref().is_none_or(|written| written.objects.is_on(file_system))
     }
 
-    /// Makes what is written durable.
+    /// Makes the written files durable.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -213,8 +213,8 @@ impl PreparedSnapshot {
         written.value.file.sync_all().context(|| "the branch's new value cannot be synced".into())
     }
 
-    /// Gives the objects their names and moves the branch; `None` where someone else has moved it
-    /// meanwhile. What was written must be durable.
+    /// Renames the objects and moves the branch; `None` if someone else has moved it. The written files must be
+    /// durable.
     ///
     /// # Errors
     /// Returns the OS error; the branch has not moved then.
@@ -226,7 +226,7 @@ impl PreparedSnapshot {
             if branch.is_none() {
                 return Ok(None);
             }
-            // A `git prune` that began before the branch moved may take them still.
+            // // A `git prune` that began before the branch moved may still remove them.
             if let Some(tip) = self.tip.filter(|_| written.objects.is_lost()) {
                 let newest = written.value.to();
                 self.store.branch.move_back(&self.store.repo, newest, tip, &written.log)?;
@@ -251,12 +251,12 @@ impl fmt::Debug for PreparedSnapshot {
     }
 }
 
-/// A snapshot that has its names, which are still to be synced.
+/// A snapshot in place, whose names are not synced yet.
 #[derive(Debug)]
 pub struct Published {
     /// The prepared snapshot.
     ready: PreparedSnapshot,
-    /// The folder of the branch, where that moved.
+    /// Folder of the branch, if the branch moved.
     branch: Option<Arc<Dir>>,
 }
 
@@ -266,21 +266,21 @@ impl Published {
         std::mem::take(&mut self.ready.recorded)
     }
 
-    /// Returns true if all names are on a file system.
+    /// Returns true if all names are on `file_system`.
     #[must_use]
     pub fn is_on(&self, file_system: &FileSystem) -> bool {
         self.ready.is_on(file_system) && self.branch.as_ref().is_none_or(|branch| file_system.holds(branch))
     }
 
-    /// Packs objects where they are many, once the names are durable.
+    /// Packs objects if there are many, once the names are durable.
     pub fn tidy(&self) {
         if self.branch.is_some() {
             self.ready.store.tidy();
         }
     }
 
-    /// Makes the names durable: those of the objects before that of the branch. `file_system` is that of
-    /// the state.
+    /// Makes the names durable: first those of the objects, then that of the branch. `file_system` is that of the
+    /// state.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -298,7 +298,7 @@ impl Published {
 /// A path that may be ignored.
 #[derive(Debug, Clone, Copy)]
 pub struct IgnoreQuery<'a> {
-    /// The path from the root.
+    /// Path from the root.
     pub path: &'a [u8],
     /// True if it is a folder.
     pub is_folder: bool,
@@ -306,18 +306,18 @@ pub struct IgnoreQuery<'a> {
     pub rules: Option<&'a [u8]>,
 }
 
-/// The answer for an ignored path.
+/// Result for an ignored path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ignored {
-    /// Length of the outermost ignored folder that holds the path, in bytes; the whole path if no folder
-    /// is ignored.
+    /// Length of the outermost ignored folder that contains the path, in bytes; of the whole path if there is no such
+    /// folder.
     pub folder_bytes: usize,
 }
 
 impl Store {
-    /// Finds out which paths git ignores: untracked, and matched by a rule. `None` for the others.
+    /// Finds the paths that git ignores: untracked, and matched by a rule. `None` for the others.
     ///
-    /// Rules that come with the paths count as well, as they will once the paths are in place.
+    /// Rules among the given paths count too, as they will once the paths are in place.
     ///
     /// # Errors
     /// Fails if the repository or its rules cannot be read.
@@ -335,7 +335,7 @@ impl Store {
     }
 }
 
-/// Classifies one path; `folders` remembers the folders on the way.
+/// Classifies one path; `folders` caches the folders above it.
 fn classify<'a>(
     preparer: &mut Preparer<'_, '_>,
     query: &IgnoreQuery<'a>,
@@ -348,7 +348,7 @@ fn classify<'a>(
     Ok(ignored.filter(|_| !preparer.is_in_index(query.path)))
 }
 
-/// Asks the rules about a path; `folders` as in [`classify`].
+/// Applies the rules to a path; `folders` as in [`classify`].
 fn ignored_at<'a>(
     preparer: &mut Preparer<'_, '_>,
     query: &IgnoreQuery<'a>,

@@ -1,4 +1,4 @@
-//! Reads files and folders of the work tree without following a link, and judges by stat data if a file is unchanged.
+//! Reads files and folders of the work tree without following links, and tells from stat data if a file is unchanged.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::engine::workspace::git_files;
 use crate::engine::workspace::listing::{ListedName, Listing};
 use crate::engine::workspace::survey::{Moment, Survey, SurveyedFolder, Thing, names_of};
 
-/// A file as it was read.
+/// A file that was read.
 #[derive(Debug)]
 pub enum OnDisk {
     /// A regular file.
@@ -34,12 +34,12 @@ pub enum OnDisk {
     },
     /// A symbolic link, with its target.
     Symlink(Vec<u8>),
-    /// A regular file of so many bytes, too many to be read.
+    /// A regular file that is too large to read, with its size in bytes.
     TooLarge(u64),
 }
 
 impl OnDisk {
-    /// Returns the file as a snapshot takes it; `None` for one that is too large.
+    /// Returns the file as input of a snapshot; `None` if it is too large.
     pub fn state(&self) -> Option<FileState<'_>> {
         match self {
             Self::Regular { executable, bytes } => {
@@ -51,7 +51,7 @@ impl OnDisk {
     }
 }
 
-/// A file with what the file system said of it before it was read.
+/// A file, with its stat from before it was read.
 #[derive(Debug)]
 pub struct Looked {
     /// Stat of the file.
@@ -60,10 +60,9 @@ pub struct Looked {
     pub file: OnDisk,
 }
 
-/// Files whose bytes the caller has: by path from the root, with what the file system said of each
-/// when it was read.
+/// Files whose bytes are in memory, by path from the root, with the stat from when each was read.
 pub type AtHand = BTreeMap<Vec<u8>, HeldFile>;
-/// Stat of a file, and its bytes.
+/// Stat and bytes of a file.
 type HeldFile = (rustix::fs::Stat, Arc<Buffer>);
 
 /// The workspace, held open.
@@ -71,9 +70,9 @@ type HeldFile = (rustix::fs::Stat, Arc<Buffer>);
 pub struct Root {
     /// Its folder.
     folder: Arc<OwnedFd>,
-    /// The largest file that is read, in bytes.
+    /// Largest file that is read, in bytes.
     file_bytes_max: u64,
-    /// Survey of it, if one was just made.
+    /// Survey of the workspace, if one was just made.
     survey: Option<Arc<Survey>>,
 }
 
@@ -84,26 +83,27 @@ impl Root {
         Ok(Self { folder: Arc::new(folder), file_bytes_max, survey: None })
     }
 
-    /// Uses a survey, so that no folder and no file is looked at again.
+    /// Uses a survey, so that no folder or file is examined again.
     pub fn surveyed(self, survey: Option<Arc<Survey>>) -> Self {
         Self { survey, ..self }
     }
 
-    /// Wraps a folder that is open already.
+    /// Wraps an open folder.
     pub fn of(folder: BorrowedFd<'_>, file_bytes_max: u64) -> io::Result<Self> {
         let folder = openat(folder, ".", folder_flags(), Mode::empty())?;
         Ok(Self { folder: Arc::new(folder), file_bytes_max, survey: None })
     }
 
-    /// Reads the file at `path`; `None` where there is none, or a link leads there.
+    /// Reads the file at `path`; `None` if it is missing, or behind a link.
     ///
-    /// One that is `at_hand`, and unchanged since, is not read again.
+    /// Does not read a file again that is in `at_hand` and unchanged.
     ///
-    /// Every folder on the way is opened by its name in the one before, so that no link
-    /// which someone puts there meanwhile leads out of the workspace.
+    /// Opens every folder on the way by its name in the one before, so that no link that someone adds meanwhile leads
+    /// out of the
+    /// workspace.
     ///
     /// # Errors
-    /// `EACCES` or `EPERM` where it may not be read, and whatever else the system says.
+    /// Returns `EACCES` or `EPERM` if the file may not be read, or any other OS error.
     pub fn read(&self, path: &[u8], at_hand: &AtHand) -> Result<Option<Looked>, Errno> {
         match self.read_as_is(path, at_hand) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
@@ -111,7 +111,7 @@ impl Root {
         }
     }
 
-    /// [`read`](Self::read), with what is missing as an error.
+    /// Does [`read`](Self::read), but returns an error for a missing file.
     fn read_as_is(&self, path: &[u8], at_hand: &AtHand) -> Result<Option<Looked>, Errno> {
         let (folder, last) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path.split_at(slash + 1),
@@ -129,7 +129,7 @@ impl Root {
         }
     }
 
-    /// Reads a regular file, whatever has become of it since it was looked at.
+    /// Reads a regular file, even if it has changed since its stat.
     fn read_file(&self, folder: &OwnedFd, name: &[u8], at_hand: Option<&HeldFile>) -> Result<Looked, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(folder, name, flags, Mode::empty())?);
@@ -153,11 +153,12 @@ impl Root {
         Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
     }
 
-    /// Returns the folder at `path`, which ends in a slash, or is empty for the workspace itself: as a survey found
-    /// it, else opened.
+    /// Returns the folder at `path`, which ends in a slash, or is empty for the workspace itself. It comes from the
+    /// survey,
+    /// or is opened.
     ///
     /// # Errors
-    /// Returns the OS error; `ELOOP` or `ENOTDIR` where a link is on the way.
+    /// Returns the OS error; `ELOOP` or `ENOTDIR` if a link is on the way.
     pub fn folder(&self, path: &[u8]) -> Result<ScannedFolder, Errno> {
         let known = path.strip_suffix(b"/").unwrap_or(path);
         if self.survey.as_ref().is_some_and(|survey| survey.folder(known).is_some()) {
@@ -179,7 +180,7 @@ impl Root {
             use rustix::fs::{ResolveFlags, openat2};
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
             match openat2(&*self.folder, path, folder_flags(), Mode::empty(), resolve) {
-                // Before Linux 5.6, under a system call filter, or for a path that is too long.
+                // // Old kernel (before Linux 5.6), system call filter, or path too long.
                 Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::NAMETOOLONG) => {}
                 other => return other,
             }
@@ -196,12 +197,12 @@ impl Root {
 pub enum ScannedFolder {
     /// Held open.
     Opened(OwnedFd),
-    /// As a survey of the workspace found it, with its path.
+    /// From a survey of the workspace, with its path.
     Surveyed(Root, Vec<u8>),
 }
 
 impl ScannedFolder {
-    /// What is in it, but for git's own folder, in the order of [`in_order`]; and whether that is there.
+    /// Returns its entries except git's own folder, in the order of [`in_order`]; and true if git's folder exists.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -217,7 +218,7 @@ impl ScannedFolder {
         Ok((listing, is_repository))
     }
 
-    /// Returns the stat of `name` in it, links not followed.
+    /// Returns the stat of `name` in it; does not follow links.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -233,7 +234,7 @@ impl ScannedFolder {
         }
     }
 
-    /// Does `work` with the opened folder; `None` where it cannot be opened.
+    /// Runs `work` with the opened folder; `None` if it cannot be opened.
     fn opened<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         match self {
             Self::Opened(folder) => Some(work(folder.as_fd())),
@@ -243,14 +244,12 @@ impl ScannedFolder {
 }
 
 impl ScannedFolder {
-    /// Returns the bytes of the rule file `name` in it; `None` where it is no regular file, has too many
-    /// rules, or cannot be read.
+    /// Returns the bytes of the rule file `name` in it; `None` if it is unreadable, not a regular file, or too large.
     pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
         self.opened(|folder| git_files::read(folder, name)).flatten()
     }
 
-    /// Returns the name of a file for rules in it that cannot be read, since it is no file, or holds more than
-    /// is read.
+    /// Returns the name of an unusable rule file in it: one that is not a file, or is too large.
     pub fn odd_rules<'l>(&self, listing: &'l Listing) -> Option<&'l [u8]> {
         let is_odd = |it: &ListedName<'_>| match it.kind {
             FileType::Symlink | FileType::Directory => false,
@@ -265,7 +264,7 @@ impl ScannedFolder {
     }
 }
 
-/// Returns the order of an index: of two names, a folder counts as if a slash were part of its name.
+/// Compares two names as git's index does: a folder counts as if its name ended in a slash.
 pub fn in_order(one: &[u8], one_is_folder: bool, other: &[u8], other_is_folder: bool) -> Ordering {
     let common = one.len().min(other.len());
     let next = |name: &[u8], is_folder: bool| name.get(common).copied().or(is_folder.then_some(b'/'));
@@ -274,38 +273,38 @@ pub fn in_order(one: &[u8], one_is_folder: bool, other: &[u8], other_is_folder: 
         .then_with(|| next(one, one_is_folder).cmp(&next(other, other_is_folder)))
 }
 
-/// How folders are opened.
+/// Returns the flags for opening a folder.
 fn folder_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
 
-/// How far the clock that files are stamped by may lag behind: two of its slowest usual ticks.
+/// Largest lag of the clock of file timestamps: two of its slowest usual ticks.
 const TICK_MAX: Duration = Duration::from_millis(20);
-/// That lag in seconds, for file systems that count in one or two of them.
+/// Largest lag on file systems with a resolution of one or two seconds, in seconds.
 const COARSE_TICK_MAX: i64 = 2;
 /// Nanoseconds in a second.
 const NANOSECONDS: i128 = 1_000_000_000;
 
-/// Judges stat data that were noted by a scan.
+/// Compares files with the stat data of an earlier scan.
 ///
-/// A file that was written within the last tick before the scan may have been written again
-/// within it, and no stat data would tell; such data prove nothing. The time of the last change of
-/// the inode counts as well as that of the content, since the latter can be put back.
+/// A file written within the last tick before the scan may have been written again within that tick without a trace;
+/// such data
+/// prove nothing. The inode's change time counts as well as the modification time, which can be set back.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    /// When the scan began, in nanoseconds since 1970.
+    /// Start of the scan, in nanoseconds since 1970.
     began: i128,
-    /// True if the bit to execute counts.
+    /// True if the executable bit counts.
     modes: bool,
 }
 
 impl Clock {
-    /// For data of a scan that began at this second and nanosecond.
+    /// Returns a clock for a scan that began at this second and nanosecond.
     pub fn new(seconds: i64, nanoseconds: u32, modes: bool) -> Self {
         Self { began: i128::from(seconds) * NANOSECONDS + i128::from(nanoseconds), modes }
     }
 
-    /// Returns true if noted data prove nothing, since the file was written too late for that.
+    /// Returns true if stat data prove nothing, since the file was written too late.
     pub fn is_racy(&self, noted: &Stat) -> bool {
         [noted.mtime, noted.ctime].iter().any(|time| {
             if time.nsecs == 0 {
@@ -316,7 +315,7 @@ impl Clock {
         })
     }
 
-    /// Returns true if a file still is what the index has, by what the file system says of it.
+    /// Returns true if a file is unchanged from its index entry, judging by its stat.
     pub fn is_same(&self, entry: &Entry, on_disk: &FileLook) -> bool {
         let kind = FileType::from_raw_mode(on_disk.mode as RawMode);
         let is_kind = match entry.mode {
@@ -338,14 +337,14 @@ impl Clock {
     }
 }
 
-/// Stat of a file that nobody has opened.
+/// Stat of a file that was not opened.
 #[derive(Debug, Clone, Copy)]
 pub struct FileLook {
     /// Type and permission bits.
     pub mode: u32,
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// The rest, as an index notes it.
+    /// Other fields, as an index stores them.
     pub stat: Stat,
 }
 
@@ -375,14 +374,14 @@ impl FileLook {
     }
 }
 
-/// Returns the lower 32 bits of a number, as git keeps it.
+/// Returns the lower 32 bits of a number, as git stores it.
 fn low(number: u64) -> u32 {
     u32::try_from(number & 0xffff_ffff).unwrap_or_default()
 }
 
-/// Stat data as an index notes them: numbers cut to 32 bits, as git does.
+/// Returns stat data as an index stores them: cut to 32 bits, as in git.
 pub fn noted(stat: &rustix::fs::Stat) -> Stat {
-    /// The lower 32 bits of a number, whatever its type on this system.
+    /// Returns the lower 32 bits of a number of any type.
     macro_rules! low {
         ($number:expr) => {
             ($number & 0xffff_ffff).try_into().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Folders that a change moved as a whole: their files enter one at a time, none is kept in memory.
+//! Records folders that a change moved as a whole: one file at a time, with none kept in memory.
 
 use std::borrow::Cow;
 
@@ -15,19 +15,19 @@ use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::tree::{RULE_FILES, is_name, is_too_deep, may_enter};
 use crate::engine::workspace::listing::Listing;
 
-/// Most files of one folder that enter; what is beyond enters with the next full scan.
+/// Most files of one folder that enter; the next full scan adds the rest.
 const FILES_MAX: usize = 50_000;
 /// Most bytes of them.
 const BYTES_MAX: u64 = 512 << 20;
-/// Most folders that are looked into.
+/// Most folders that are searched.
 const FOLDERS_MAX: usize = 50_000;
-/// Most files and folders left out that are named.
+/// Most files and folders that are listed as left out.
 const LEFT_OUT_MAX: usize = 1000;
 
-/// Takes the files of a moved folder into the snapshot that `preparer` prepares.
+/// Adds the files of a moved folder to the snapshot of `preparer`.
 ///
 /// # Errors
-/// Fails if the folder cannot be read, or an object not be stored.
+/// Fails if the folder cannot be read, or if an object cannot be stored.
 pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Result<(), SnapshotError> {
     let names = Names { before: change.before, after: change.after };
     let root = Root::of(change.folder, preparer.file_bytes_max).context(|| names.cannot_read(b""))?;
@@ -47,53 +47,53 @@ pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Re
     Ok(())
 }
 
-/// The names of a moved folder, from the root of the workspace.
+/// Paths of a moved folder, from the root of the workspace.
 #[derive(Clone, Copy)]
 struct Names<'c> {
-    /// Before the change.
+    /// Path before the change.
     before: Option<&'c [u8]>,
-    /// After it.
+    /// Path after the change.
     after: Option<&'c [u8]>,
 }
 
 impl Names<'_> {
-    /// Returns the path that `below` the folder has, or had.
+    /// Returns the present or former path of `below` in the folder.
     fn path(self, below: &[u8]) -> Vec<u8> {
         joined(self.after.or(self.before).unwrap_or_default(), below)
     }
 
-    /// Both paths of `below`, as far as it has them.
+    /// Returns both paths of `below`, if it has them.
     fn each(self, below: &[u8]) -> [Option<Vec<u8>>; 2] {
         [self.before, self.after].map(|name| name.map(|name| joined(name, below)))
     }
 
-    /// Returns the failed operation, for a message.
+    /// Returns the failed operation, for an error.
     fn cannot_read(self, below: &[u8]) -> String {
         format!("`{}` cannot be read", self.path(below).to_str_lossy())
     }
 }
 
-/// Takes one folder in.
+/// Records one folder.
 struct Taker<'t, 'r, 'a, 'c> {
     /// Turns files into edits.
     preparer: &'t mut Preparer<'r, 'a>,
-    /// The names of the folder.
+    /// Paths of the folder.
     names: Names<'c>,
-    /// The folder, held open.
+    /// Folder, held open.
     root: Root,
-    /// The folders in it that are still to be looked into, each with a slash at its end.
+    /// Folders in it that are not searched yet, each ending in a slash.
     waiting: Vec<BString>,
-    /// How many more may be.
+    /// Number of folders that may still be searched.
     folders_left: usize,
-    /// How many more files may enter.
+    /// Number of files that may still enter.
     files_left: usize,
-    /// How many more bytes.
+    /// Number of bytes that may still enter.
     bytes_left: u64,
 }
 
 impl Taker<'_, '_, '_, '_> {
-    /// Notes what becomes of the two names: nothing is left at the old one, and whatever the
-    /// snapshots have at the new one went before.
+    /// Records both paths of the folder: the old one becomes empty, and anything that snapshots had at the new one is
+    /// gone.
     fn ends(&mut self) -> Result<(), SnapshotError> {
         if let Some(before) = self.names.before {
             let path = Cow::Owned(before.to_vec());
@@ -106,7 +106,7 @@ impl Taker<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Looks into one folder.
+    /// Records the files directly in one folder.
     fn folder(&mut self, below: &BString) -> Result<(), SnapshotError> {
         if is_too_deep(&self.names.path(below)) {
             self.leave_out(below, Reason::Depth);
@@ -153,8 +153,8 @@ impl Taker<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Returns true if anything in a folder may enter, or be gone from the snapshots: git ignores it under
-    /// none of its names, or tracks something in it.
+    /// Returns true if a folder may have files to add or to remove: git does not ignore it under one of its paths, or
+    /// tracks something in it.
     fn is_of_note(&mut self, below: &BString) -> Result<bool, SnapshotError> {
         let mut is_ignored = false;
         for name in self.names.each(below.trim_end_with(|c| c == '/')).into_iter().flatten() {
@@ -175,8 +175,8 @@ impl Taker<'_, '_, '_, '_> {
         Ok(false)
     }
 
-    /// Takes note of the rule files of a folder, which count under both its names wherever it
-    /// stands now. False where they cannot be read, so that nothing in it may enter.
+    /// Adds the rule files of a folder, which count under both its paths. Returns false if they cannot be read, so that
+    /// nothing in the folder may enter.
     fn learn_rules(
         &mut self,
         below: &BString,
@@ -205,7 +205,7 @@ impl Taker<'_, '_, '_, '_> {
         Ok(true)
     }
 
-    /// Takes one file in.
+    /// Records one file.
     fn file(&mut self, below: &BString) -> Result<(), SnapshotError> {
         let [before, after] = self.names.each(below);
         let before = before.map(|path| self.side(path)).transpose()?.flatten();
@@ -270,8 +270,9 @@ impl Taker<'_, '_, '_, '_> {
         Ok((!is_ignored).then_some(Side { path, found }))
     }
 
-    /// Notes what someone else did to a file before it was moved; answers the blob that it was,
-    /// which is kept or stored then.
+    /// Records changes that someone else made to a file before it was moved; returns the id of the blob, which is kept
+    /// or
+    /// stored.
     fn was(
         &mut self,
         side: Side,
@@ -293,7 +294,7 @@ impl Taker<'_, '_, '_, '_> {
         Ok(Some(entry.id))
     }
 
-    /// Takes a file in where it is now.
+    /// Records a file at its present path.
     fn is(
         &mut self,
         side: Side,
@@ -326,7 +327,7 @@ impl Taker<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Notes what does not enter.
+    /// Notes a path that does not enter.
     fn leave_out(&mut self, below: &[u8], reason: Reason) {
         if self.preparer.done.left_out.len() < LEFT_OUT_MAX {
             self.preparer.done.left_out.push(LeftOut::new(&self.names.path(below), reason));
@@ -334,15 +335,15 @@ impl Taker<'_, '_, '_, '_> {
     }
 }
 
-/// A file under one of its names.
+/// A file under one of its paths.
 struct Side {
-    /// Its path from the root.
+    /// Path from the root.
     path: Vec<u8>,
-    /// Entry of the newest snapshot there.
+    /// Entry in the newest snapshot.
     found: Lookup,
 }
 
-/// Returns the path of what lies `below` a folder.
+/// Returns the path of `below` in a folder.
 fn joined(folder: &[u8], below: &[u8]) -> Vec<u8> {
     if below.is_empty() { folder.to_vec() } else { [folder, b"/", below].concat() }
 }

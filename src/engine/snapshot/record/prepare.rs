@@ -1,4 +1,4 @@
-//! From files on disk to tree entries: which may enter, and as what.
+//! Turns files on disk into tree entries: decides which may enter, and in which form.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -22,23 +22,23 @@ use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
 use crate::sha256::Sha256;
 
-/// Bytes of new blobs that may wait in memory while more are read.
+/// Most bytes of new blobs in memory while more are read.
 const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A change as edits of trees.
 #[derive(Default)]
 pub struct Prepared<'a> {
-    /// Brings the newest tree to what was there just before the change.
+    /// Edits from the newest tree to the state just before the change.
     pub external: Vec<TreeEdit<'a>>,
-    /// Then brings it to what is there now.
+    /// Edits from there to the present state.
     pub change: Vec<TreeEdit<'a>>,
     /// Paths that do not enter.
     pub left_out: Vec<LeftOut>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// Large blobs, which are too much to keep as they are.
+    /// Large blobs, which are not kept uncompressed.
     pub packed: Vec<Packed>,
-    /// Digests of what stayed out.
+    /// Digests of bytes that stayed out.
     pub withheld: BTreeSet<Sha256>,
 }
 
@@ -49,11 +49,11 @@ pub fn modes_count(repo: &Repo) -> bool {
 
 /// Result of scanning a file.
 pub enum Scanned {
-    /// This is there, or nothing.
+    /// Entry, or no file.
     Is(Option<TreeItem>),
-    /// The file is as known.
+    /// Unchanged from the known entry.
     IsKnown,
-    /// It does not enter.
+    /// Left out.
     LeftOut(Reason),
 }
 
@@ -61,7 +61,7 @@ pub enum Scanned {
 pub struct Preparer<'r, 'a> {
     /// The repository.
     pub repo: &'r Repo,
-    /// The tree that the change goes on top of.
+    /// Tree below the change.
     tip: Trees,
     /// HEAD's commit, with its trees once they are read.
     head: Option<(ObjectId, Option<Trees>)>,
@@ -75,18 +75,18 @@ pub struct Preparer<'r, 'a> {
     pub file_bytes_max: u64,
     /// Names that stay out.
     excluded: &'r Excluded,
-    /// Bytes that stay out under every name.
+    /// Largest file that enters, in bytes.
     pub(super) withheld: Withheld,
     /// Result so far.
     pub done: Prepared<'a>,
-    /// Bytes of new blobs that wait in memory.
+    /// Bytes of new blobs in memory.
     kept_bytes: usize,
-    /// The user's own index, once it is read; `None` in it if it cannot be read.
+    /// User's own index, once it was tried; `None` inside if it cannot be read.
     index: OnceCell<Option<Box<File>>>,
 }
 
 impl<'r> Preparer<'r, '_> {
-    /// Nothing is prepared on top of `chain` yet; rules are wanted for `paths`.
+    /// Starts on top of `chain`, with rules for `paths`.
     pub fn new<'p>(
         repo: &'r Repo,
         chain: &CommitBuilder<'_>,
@@ -116,7 +116,7 @@ impl<'r> Preparer<'r, '_> {
 }
 
 impl<'a> Preparer<'_, 'a> {
-    /// Takes one file in; answers why, where it does not enter.
+    /// Records one file; returns the reason if it does not enter.
     pub fn file(&mut self, file: &FileChange<'a>) -> Result<Option<Reason>, SnapshotError> {
         if file.before.is_none() && file.after.is_none() {
             return Ok(None);
@@ -137,7 +137,7 @@ impl<'a> Preparer<'_, 'a> {
                 if refusal.as_ref().is_some_and(Reason::is_of_path) {
                     self.withheld.note([file.before, file.after]);
                     if found.entry().is_some() {
-                        // It entered before it was ignored.
+                        // // It entered before it was ignored.
                         self.done.external.push(TreeEdit { path: Cow::Borrowed(file.path), to: None });
                     }
                 }
@@ -161,8 +161,7 @@ impl<'a> Preparer<'_, 'a> {
         Ok(None)
     }
 
-    /// What a file that a scan found is in a tree, where that is not `known`; takes its size off
-    /// `bytes_left`.
+    /// Returns the tree entry of a file that a scan found, unless it is `known`; subtracts its size from `bytes_left`.
     pub fn scanned(
         &mut self,
         path: &[u8],
@@ -179,7 +178,7 @@ impl<'a> Preparer<'_, 'a> {
         if !is_name(path, matches!(state, FileState::Symlink { .. })) {
             return Ok(Scanned::LeftOut(Reason::Name));
         }
-        // What is known need not be looked up: in a wide folder that takes long, for each of its files.
+        // // Skip the lookup of a known entry: it is slow for many files in a wide folder.
         let found = match known {
             Some(known) => Lookup::Entry(known),
             None => self.look_up(path)?,
@@ -205,14 +204,14 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(Scanned::LeftOut(Reason::NoRoom));
         };
         *bytes_left = left;
-        // After a change that the scan's index has not seen, the branch has a large blob already.
+        // // After a change that the scan's index has not seen, the branch already has a large blob.
         if bytes.len() < LARGE_BYTES || self.look_up(path)?.entry().is_none_or(|found| found.id != id) {
             self.keep(path, id, &bytes)?;
         }
         Ok(Scanned::Is(Some(TreeItem { kind, id })))
     }
 
-    /// Returns true if a file is what is known, without any conversion.
+    /// Returns true if a file equals the known entry without any conversion.
     fn is_as_it_is(&self, state: FileState<'_>, known: TreeItem) -> bool {
         let (kind, bytes) = match state {
             FileState::Symlink { target } => (EntryKind::Link, target),
@@ -221,19 +220,20 @@ impl<'a> Preparer<'_, 'a> {
         kind == known.kind && self.hash(b"", bytes).is_ok_and(|id| id == known.id)
     }
 
-    /// Returns true if a scan leaves out a file, whatever it has in it.
+    /// Returns true if a scan leaves out a file, whatever its content.
     pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
         let is_barred = size_bytes > self.file_bytes_max || self.rules.obstacle(path).is_some();
         Ok(is_barred || self.rules.program(path)?.is_some())
     }
 
-    /// Returns warnings about the files so far, the large blobs among them, and digests of what stayed out.
+    /// Returns the warnings, large blobs, and digests of bytes that stayed out.
     pub fn finish(self) -> (Vec<String>, Vec<Packed>, BTreeSet<Sha256>) {
         (self.done.warnings, self.done.packed, self.withheld.found)
     }
 
-    /// Why a file may not enter, by its place, size and rules. `after` is the size of what is to be
-    /// there, and whether it is a symlink.
+    /// Returns the reason why a file may not enter, by its path, size and rules. `after` is the new file's size, and
+    /// true
+    /// if it is a symlink.
     pub fn refusal(
         &mut self,
         path: &[u8],
@@ -262,13 +262,14 @@ impl<'a> Preparer<'_, 'a> {
         Ok(self.rules.program(path)?.map(Reason::Filter))
     }
 
-    /// Why a file of that size does not enter.
+    /// Returns the reason for a file that is too large.
     pub fn too_large(&self, size_bytes: u64) -> Reason {
         Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
     }
 
     /// Returns the reason why a path stays out: it is ignored or excluded now, and neither HEAD nor the index has it.
-    /// A snapshot that has it does not count.
+    /// An
+    /// entry in a snapshot does not count.
     pub fn stays_out(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
         if self.is_in_head(path)? {
             return Ok(None);
@@ -318,7 +319,7 @@ impl<'a> Preparer<'_, 'a> {
         self.tip.look_up(self.repo, path)
     }
 
-    /// Returns the tree entry for a file. Its blob is written where it is `wanted` or not the one found.
+    /// Returns the tree entry for a file. Writes its blob if `wanted`, or if it differs from the one found.
     pub fn entry(
         &mut self,
         path: &[u8],
@@ -334,7 +335,7 @@ impl<'a> Preparer<'_, 'a> {
         Ok(TreeItem { kind, id })
     }
 
-    /// What git would store for a file, and as what. What is to be said of a `wanted` one is noted.
+    /// Returns the bytes and kind that git would store for a file. Notes warnings if the file is `wanted`.
     pub fn stored_form<'b>(
         &mut self,
         path: &[u8],
@@ -353,7 +354,7 @@ impl<'a> Preparer<'_, 'a> {
         })
     }
 
-    /// Returns the id that a blob of `bytes` has.
+    /// Returns the id of a blob of `bytes`.
     pub fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
             .context(|| format!("cannot hash `{}`", path.to_str_lossy()))
@@ -371,8 +372,8 @@ impl<'a> Preparer<'_, 'a> {
         Ok(())
     }
 
-    /// Stores the blobs that wait in memory, where they are many: no commit names them yet, and if
-    /// none ever does, `git gc` clears them away.
+    /// Stores the blobs in memory if there are many: no commit names them yet, and if none ever does, `git gc` removes
+    /// them.
     pub fn flush(&mut self) -> Result<(), SnapshotError> {
         if self.kept_bytes < KEPT_BYTES_MAX {
             return Ok(());
@@ -381,7 +382,7 @@ impl<'a> Preparer<'_, 'a> {
         objects::store_all(self.repo, &std::mem::take(&mut self.done.packed))
     }
 
-    /// Returns the kind of a regular file; where the file system's bits do not count, as it is stored.
+    /// Returns the kind of a regular file; keeps the stored one if the file system's bits do not count.
     fn kind(&self, executable: bool, stored: Option<TreeItem>) -> EntryKind {
         match (self.modes, executable, stored) {
             (true, true, _) => EntryKind::BlobExecutable,
@@ -390,7 +391,7 @@ impl<'a> Preparer<'_, 'a> {
         }
     }
 
-    /// Notes what someone else did to `path` and to what leads to it since the last snapshot.
+    /// Notes changes by others to `path`, and to folders above it, since the last snapshot.
     pub fn note_external(
         &mut self,
         path: impl Into<Cow<'a, [u8]>>,
@@ -419,8 +420,9 @@ impl<'a> Preparer<'_, 'a> {
         Ok(())
     }
 
-    /// What a file that is not there is all the same: where a sparse checkout leaves it out, it stays as HEAD has
-    /// it, for git too; anywhere else it is nothing.
+    /// Returns the entry of a file that is missing on disk: HEAD's if a sparse checkout leaves it out, as in git,
+    /// otherwise
+    /// `None`.
     fn unchecked_out(&mut self, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
         let is_sparse = self.repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
         let index = if is_sparse { self.users_index() } else { None };
@@ -444,14 +446,15 @@ fn size_bytes(state: FileState<'_>) -> u64 {
     }
 }
 
-/// Returns the id of the blob found, where one is there.
+/// Returns the id of the blob found, if there is one.
 pub fn blob_id(found: Lookup) -> Option<ObjectId> {
     found.entry().filter(|found| found.is_file() || found.kind == EntryKind::Link).map(|found| found.id)
 }
 
 impl Preparer<'_, '_> {
-    /// Returns true if a new file has the bytes of a file that stays out. `found` is what the newest snapshot has at
-    /// its path. Bytes that the repository has already are no secret.
+    /// Returns true if a new file has the bytes of a file that stays out. `found` is the entry of the newest snapshot
+    /// at
+    /// its path. Bytes that the repository already has are no secret.
     pub(super) fn is_withheld(
         &mut self,
         path: &[u8],

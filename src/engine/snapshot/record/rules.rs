@@ -1,5 +1,5 @@
-//! Git's rules for paths: which are ignored, how line endings are stored, and obstacles to judging one. No program is
-//! run.
+//! Git's rules for paths: which are ignored, how line endings are stored, and obstacles to applying the rules. Runs no
+//! program.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,24 +28,24 @@ use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::git_files;
 use crate::text::escaped::short_path;
 
-/// The repository's own attributes, in git's folder.
+/// Attributes file in git's folder.
 const INFO_ATTRIBUTES: &str = "info/attributes";
-/// Its own ignore rules there.
+/// Ignore file in git's folder.
 const INFO_EXCLUDE: &str = "info/exclude";
-/// Most folders whose findings are kept.
+/// Most folders with cached findings.
 const SEEN_MAX: usize = 10_000;
 
-/// The rules of one repository, as its work tree has them now.
+/// Rules of one repository, as its work tree has them now.
 pub struct Rules<'repo> {
     /// The repository.
     repo: &'repo Repo,
-    /// Rule files that are not in the work tree, by path.
+    /// Rule files that are missing in the work tree, by path.
     index: State,
-    /// Obstacles to judging paths.
+    /// Obstacles to applying rules to paths.
     obstacles: Obstacles<'repo>,
-    /// Their objects, where the repository does not have them.
+    /// Rule files that the repository does not have as objects.
     objects: RuleObjects<'repo>,
-    /// The rules of the folders on the way to the last paths asked for.
+    /// Rules of the folders above the last paths.
     stacks: Stacks,
     /// Converts line endings, encodings and `$Id$`.
     pipeline: Pipeline,
@@ -56,8 +56,9 @@ pub struct Rules<'repo> {
 impl<'repo> Rules<'repo> {
     /// Returns the rules for `paths`.
     ///
-    /// Where the work tree has no `.gitattributes` that `tree` has, that one counts, as it does
-    /// for git, which takes it from the index: a sparse checkout needs it.
+    /// A `.gitattributes` in `tree` counts if the work tree does not have it, as in git, which reads it from the index:
+    /// a
+    /// sparse checkout needs it.
     pub fn new<'p>(
         repo: &'repo Repo,
         root: ObjectId,
@@ -74,7 +75,7 @@ impl<'repo> Rules<'repo> {
         Ok(Self { repo, index, obstacles, objects, stacks: Stacks::default(), pipeline, programs })
     }
 
-    /// Adds a rule file that was in the work tree, or will be: `path` from the root.
+    /// Adds a rule file that was or will be in the work tree: `path` from the root.
     pub fn learn(&mut self, path: &[u8], bytes: &[u8]) -> Result<(), SnapshotError> {
         let id = gix::objs::compute_hash(self.repo.object_hash(), gix::objs::Kind::Blob, bytes)
             .context(|| format!("cannot hash `{}`", path.to_str_lossy()))?;
@@ -86,18 +87,19 @@ impl<'repo> Rules<'repo> {
         Ok(())
     }
 
-    /// Why `path` can have no rules, where something on its way forbids it.
+    /// Returns the reason if something on the way to `path` prevents applying rules.
     pub fn obstacle(&mut self, path: &[u8]) -> Option<Reason> {
         self.obstacles.of(path)
     }
 
-    /// Returns true if git ignores the file `path`, were it untracked. Where its rules are more than are read,
-    /// it may be a secret, and counts as ignored.
+    /// Returns true if git would ignore the file `path` if it were untracked. A file with too many rules may be a
+    /// secret, and
+    /// counts as ignored.
     pub fn ignores(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
         self.excludes(path, Mode::FILE)
     }
 
-    /// Returns true if git ignores the folder `path` and whatever is in it, were it all untracked.
+    /// Returns true if git would ignore the folder `path` with all its contents if they were untracked.
     pub fn ignores_folder(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
         self.excludes(path, Mode::DIR)
     }
@@ -115,7 +117,7 @@ impl<'repo> Rules<'repo> {
         Ok(platform.is_excluded())
     }
 
-    /// Returns the filter program that would have to convert `path`, where one is configured.
+    /// Returns the filter program that is configured to convert `path`, if any.
     pub fn program(&mut self, path: &[u8]) -> Result<Option<String>, SnapshotError> {
         if self.programs.is_empty() {
             return Ok(None);
@@ -133,9 +135,9 @@ impl<'repo> Rules<'repo> {
         Ok(name.filter(|name| self.programs.contains(name)).map(|name| name.to_string()))
     }
 
-    /// Returns the bytes that git would store for a file; `stored` is what it stores there now.
+    /// Returns the bytes that git would store for a file; `stored` is the present entry.
     ///
-    /// An encoding that is not known leaves the bytes as they are, with a word about it.
+    /// An unknown encoding leaves the bytes as they are, with a warning.
     pub fn stored_form<'b>(
         &mut self,
         path: &[u8],
@@ -189,10 +191,10 @@ impl<'repo> Rules<'repo> {
     }
 }
 
-/// Rules of the folders on the way to a path.
+/// Rules of the folders above a path.
 ///
-/// A stack keeps the rules on its last way. A moved folder is walked under two names in turn, so there are two stacks:
-/// with one, each file of the folder would have all rule files on both ways read again.
+/// A stack caches the rules of its last path. A moved folder is walked under two paths in turn, so there are two
+/// stacks: a single one would read all rule files again for each file.
 #[derive(Default)]
 struct Stacks {
     /// The stacks, each with the folder of its last path.
@@ -202,7 +204,7 @@ struct Stacks {
 }
 
 impl Stacks {
-    /// Returns the stack whose last folder is on the way to `path`, else the one not used last.
+    /// Returns the stack whose last folder is above `path`, else the one not used last.
     fn on_the_way(&mut self, repo: &Repo, index: &State, path: &[u8]) -> Result<&mut Stack, SnapshotError> {
         let folder = folders(path).last().unwrap_or_default();
         let is_below = |above: &[u8]| {
@@ -219,7 +221,7 @@ impl Stacks {
     }
 }
 
-/// Returns the rules of a repository, with those of `index` where the work tree has none.
+/// Returns the rules of a repository; `index` replaces those that the work tree lacks.
 fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
     let settings = repo.settings();
     let folds = settings.boolean("core.ignoreCase").unwrap_or(false);
@@ -232,7 +234,7 @@ fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
     Ok(Stack::new(repo.root(), state, case, buffer, ids))
 }
 
-/// Returns the attributes that hold everywhere.
+/// Returns the attributes that apply everywhere.
 fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attributes, SnapshotError> {
     let doing = || "the attributes cannot be read".into();
     let own = repo.settings().path(repo.root(), "core.attributesFile").context(doing)?;
@@ -245,7 +247,7 @@ fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attr
     Ok(stack::state::Attributes::new(globals, info, source, collection))
 }
 
-/// Returns the ignore rules that hold everywhere.
+/// Returns the ignore rules that apply everywhere.
 fn ignored_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Ignore, SnapshotError> {
     let doing = || "the ignore rules cannot be read".into();
     let settings = repo.settings();
@@ -266,7 +268,7 @@ fn ignored_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Ignore,
     Ok(stack::state::Ignore::new(gix::ignore::Search::default(), globals, None, source, parse))
 }
 
-/// Finds rule files, those among them that the repository does not have.
+/// Finds rule files as objects, including those that the repository does not have.
 struct RuleObjects<'repo> {
     /// The repository.
     repo: &'repo Repo,
@@ -289,8 +291,8 @@ impl gix::objs::Find for RuleObjects<'_> {
     }
 }
 
-/// Returns an index with just the rule files of `root` that lie on the way to `paths` and are not on disk:
-/// attributes, and in a sparse checkout, which may lack them, ignore rules.
+/// Returns an index of the rule files in `root` that lie on the way to `paths` and are not on disk: attributes, and
+/// ignore rules in a sparse checkout, which may lack them.
 fn committed_rules<'p>(
     repo: &Repo,
     root: ObjectId,
@@ -326,28 +328,29 @@ fn committed_rules<'p>(
     Ok(index)
 }
 
-/// Looks at the folders on the way to paths, each about once.
+/// Examines the folders on the way to paths, each about once.
 #[derive(Debug)]
 struct Obstacles<'r> {
     /// The work tree.
     root: &'r Dir,
-    /// Folders that were looked at, up to a bound.
+    /// Folders already examined, up to a bound.
     seen: HashMap<Vec<u8>, FolderFinding>,
 }
 
-/// Finding about one folder and those on the way to it.
+/// Finding about one folder and the folders above it.
 #[derive(Debug, Clone)]
 enum FolderFinding {
-    /// Bytes of the rule files that count in it.
+    /// Bytes of the rule files that apply in it.
     Rules(u64),
-    /// Reason why nothing in it can be judged.
+    /// Reason why rules cannot be applied in it.
     Barred(Reason),
 }
 
 impl Obstacles<'_> {
-    /// Returns the reason if something on the way to `path` forbids judging it by rules.
+    /// Returns the reason if something on the way to `path` prevents applying rules.
     ///
-    /// A nested repository has rules and snapshots of its own. Reading a rule file that is a FIFO would block, and one of
+    /// A nested repository has rules and snapshots of its own. Reading a rule file that is a FIFO would block, and one
+    /// of
     /// many megabytes would fill the memory; git reads none that is a link.
     fn of(&mut self, path: &[u8]) -> Option<Reason> {
         let mut above = 0;
@@ -369,13 +372,13 @@ impl Obstacles<'_> {
     }
 }
 
-/// Looks at one folder below those whose rule files have `above` bytes.
+/// Examines one folder below folders whose rule files have `above` bytes.
 fn look(root: &Dir, folder: &[u8], above: u64) -> FolderFinding {
     let path = gix::path::from_byte_slice(folder).unwrap_or(std::path::Path::new("."));
     let seen = if folder.is_empty() {
         seen_in(root, folder)
     } else {
-        // What is not there, or is no folder of its own, has no rules.
+        // // A missing path, or one behind a link, has no rules.
         match root.folder(path) {
             Ok(Some(opened)) => seen_in(&opened, folder),
             Ok(None) | Err(_) => FolderFinding::Rules(0),
@@ -390,7 +393,7 @@ fn look(root: &Dir, folder: &[u8], above: u64) -> FolderFinding {
     }
 }
 
-/// Looks for obstacles in an opened folder, `folder` from the root.
+/// Looks for obstacles in the opened folder at `folder`, a path from the root.
 fn seen_in(opened: &Dir, folder: &[u8]) -> FolderFinding {
     if !folder.is_empty() && opened.stat(".git").ok().flatten().is_some() {
         return FolderFinding::Barred(Reason::NestedRepository(folder.to_str_lossy().into_owned()));

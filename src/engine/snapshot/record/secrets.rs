@@ -1,5 +1,6 @@
-//! Untracked files that stay out of snapshots by their names, and bytes that stay out under every name: a secret that is
-//! renamed or copied is still one.
+//! Untracked files that stay out of snapshots by their names, and bytes that stay out under any name: a renamed or
+//! copied
+//! secret is still a secret.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,11 +16,11 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::path::first_matching;
 use crate::sha256::Sha256;
 
-/// Beginnings of names that secrets have, in lower case.
+/// Prefixes of secret file names, in lower case.
 const BEGINNINGS: [&[u8]; 1] = [b".env"];
-/// Ends of such names.
+/// Suffixes of secret file names.
 const ENDS: [&[u8]; 7] = [b".pem", b".key", b".p12", b".pfx", b".jks", b".keystore", b".kdbx"];
-/// Such names.
+/// Secret file names.
 const NAMES: [&[u8]; 9] = [
     b"id_rsa",
     b"id_dsa",
@@ -32,15 +33,15 @@ const NAMES: [&[u8]; 9] = [
     b".git-credentials",
 ];
 
-/// Untracked files that stay out besides secrets.
+/// Untracked files that stay out.
 #[derive(Debug, Clone, Default)]
 pub enum Excluded {
-    /// Nothing.
+    /// Only secrets.
     #[default]
     Secrets,
-    /// Files that match these globs, with all below them.
+    /// Secrets, and files that match these globs, with everything below them.
     Also(Arc<GlobSet>),
-    /// Everything: there are more globs than can be used together.
+    /// Everything: there are too many globs to compile.
     All,
 }
 
@@ -59,7 +60,7 @@ impl Excluded {
     }
 }
 
-/// Returns true if a file has a name that secrets have, in any letter case.
+/// Returns true if the name of a file looks like a secret, in any letter case.
 #[must_use]
 pub fn is_secret(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_ascii_lowercase();
@@ -68,37 +69,37 @@ pub fn is_secret(path: &[u8]) -> bool {
         || NAMES.contains(&name.as_slice())
 }
 
-/// Secrets in the root that are looked at.
+/// Most secrets in the root that are read.
 const SECRETS_MAX: usize = 16;
-/// Bytes that a secret has at least: fewer are the same in many files.
+/// Fewest bytes of a secret: shorter contents are common to many files.
 const SECRET_BYTES_MIN: usize = 4;
-/// Bytes of one that is looked at.
+/// Largest secret that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 /// A file that a session has seen.
 #[derive(Debug, Clone)]
 pub struct SeenFile {
-    /// Its path from the root.
+    /// Path from the root.
     pub path: Vec<u8>,
     /// SHA-256 of its bytes.
     pub sha256: Sha256,
-    /// Their number.
+    /// Number of bytes.
     pub size: u64,
 }
 
 /// Knowledge of a session about bytes that stay out.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
-    /// Digests of what stayed out of its snapshots.
+    /// Digests of bytes that stayed out of its snapshots.
     pub digests: BTreeSet<Sha256>,
-    /// Files that it has seen.
+    /// Files that the session has seen.
     pub seen: Vec<SeenFile>,
 }
 
-/// Reads what the session knows: wanted only where a new file enters.
+/// Loads what the session knows: needed only if a new file enters.
 pub type Source = Arc<dyn Fn() -> Known + Send + Sync>;
 
-/// The bytes that stay out of one change.
+/// Bytes that stay out of one change.
 pub struct Withheld {
     /// Reads the session's knowledge.
     source: Source,
@@ -114,12 +115,12 @@ impl Withheld {
         Self { source: Arc::clone(source), known: None, found: BTreeSet::new() }
     }
 
-    /// Notes both sides of a file that stays out.
+    /// Adds both sides of a file that stays out.
     pub fn note(&mut self, sides: [Option<FileState<'_>>; 2]) {
         self.found.extend(sides.into_iter().flatten().filter_map(content).map(Sha256::of));
     }
 
-    /// The files at other paths that have so many bytes: the session has seen them, or they are secrets in the root.
+    /// Returns files of that size at other paths: those that the session has seen, and secrets in the root.
     pub fn others(&mut self, root: &Path, path: &[u8], size: u64) -> Vec<SeenFile> {
         let known = self.known.get_or_insert_with(|| {
             let mut known = (self.source)();
@@ -140,7 +141,7 @@ impl Withheld {
     }
 }
 
-/// Returns the files in a folder whose names are those of secrets.
+/// Returns the files in a folder whose names look like secrets.
 fn secrets_in(folder: &Path) -> Vec<SeenFile> {
     let Ok(folder) = Dir::open(folder) else { return Vec::new() };
     let names = folder.names().unwrap_or_default().into_iter();
@@ -152,7 +153,7 @@ fn secrets_in(folder: &Path) -> Vec<SeenFile> {
     secrets.filter_map(read).collect()
 }
 
-/// Returns the bytes of a regular file, if they are enough to be a secret.
+/// Returns the bytes of a regular file, if there are enough of them for a secret.
 #[must_use]
 pub fn content(state: FileState<'_>) -> Option<&[u8]> {
     match state {

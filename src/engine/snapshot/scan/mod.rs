@@ -1,4 +1,4 @@
-//! The full scan: whatever changed in the work tree, as one commit.
+//! The full scan: commits all changes in the work tree.
 
 pub mod scan_index;
 pub mod walk;
@@ -44,27 +44,27 @@ const PATHS_MAX: usize = 100_000;
 pub struct Scan<'a> {
     /// First line of the message, such as `bash: make`; `None` for `external: …`.
     pub subject: Option<String>,
-    /// Why, as the body of the message.
+    /// Reason, as the body of the message.
     pub why: Option<&'a str>,
     /// Session that scans.
     pub session: &'a str,
-    /// Tool that changed the files; `external` where that was none of lbx.
+    /// Tool that changed the files; `external` for a change from outside lbx.
     pub tool: &'a str,
-    /// Its number in the journal.
+    /// Number in the journal.
     pub seq: u64,
-    /// When.
+    /// Time.
     pub time: SystemTime,
-    /// How much it takes in.
+    /// Limits of the scan.
     pub bounds: Bounds,
     /// Files that need not be read again.
     pub at_hand: &'a AtHand,
     /// Survey of the work tree, if one was just made.
     pub survey: Option<Arc<Survey>>,
-    /// The only paths that it takes in; the next scan finds the others.
+    /// Only paths that it records; the next scan finds the others.
     pub only: Option<&'a BTreeSet<Vec<u8>>>,
 }
 
-/// Work tree that differs from the newest snapshot, not recorded yet.
+/// Changes in the work tree since the newest snapshot that are not recorded yet.
 #[derive(Debug)]
 pub struct Unrecorded {
     /// Files that may differ.
@@ -75,22 +75,22 @@ pub struct Unrecorded {
     pub ignored: Vec<Vec<u8>>,
 }
 
-/// How much one scan takes in; more is refused.
+/// Limits of one scan; more is refused.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Files that differ.
+    /// Number of changed files.
     pub paths_max: usize,
     /// Bytes in them.
     pub bytes_max: u64,
 }
 
 impl Bounds {
-    /// For a scan that someone asked for, where nothing else is configured.
+    /// Default limits of a scan that someone asked for.
     pub const FULL: Self = Self { paths_max: 100_000, bytes_max: 512 * 1024 * 1024 };
-    /// For one that nobody should wait for.
+    /// Limits of a scan that nobody should wait for.
     pub const QUICK: Self = Self { paths_max: 2_000, bytes_max: 32 * 1024 * 1024 };
 
-    /// Returns the narrower of these and others.
+    /// Returns the smaller of both limits.
     #[must_use]
     pub fn within(self, other: Self) -> Self {
         let paths_max = self.paths_max.min(other.paths_max);
@@ -99,14 +99,15 @@ impl Bounds {
 }
 
 impl Store {
-    /// Commits whatever differs between the work tree and the newest snapshot.
+    /// Commits all differences between the work tree and the newest snapshot.
     ///
-    /// Ignored files, nested repositories and what is too large stay out. What the scan saw is kept in
-    /// the state folder of `place` for the next one.
+    /// Leaves out ignored files, nested repositories and files that are too large. Saves the findings in the state
+    /// folder
+    /// of `place` for the next scan.
     ///
     /// # Errors
-    /// Fails if the work tree is a home folder or the whole disk, where there is too much, where
-    /// `control` says to stop, or where there can be no snapshot.
+    /// Fails if the work tree is a home folder or the whole disk, if there are too many changes, if `control` stops the
+    /// work, or if no snapshot can be made.
     pub fn scan(
         &mut self,
         place: &RepositoryPaths<'_>,
@@ -117,7 +118,7 @@ impl Store {
         self.repeatedly(|store| store.attempt_scan(place, scan, control))
     }
 
-    /// Finds what may differ between the work tree and the newest snapshot, and records nothing.
+    /// Finds possible differences between the work tree and the newest snapshot; records nothing.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -139,13 +140,13 @@ impl Store {
         Ok(Unrecorded { paths, left_out: untracked.left_out, ignored: untracked.ignored })
     }
 
-    /// Returns what all commits of a scan have in common.
+    /// Returns the metadata shared by all commits of a scan.
     fn meta_of<'a>(&'a self, scan: &Scan<'a>) -> CommitMeta<'a> {
         let harness = self.harness.as_deref();
         CommitMeta { session: scan.session, seq: scan.seq, seconds: seconds(scan.time), gate: None, harness }
     }
 
-    /// Opens the work tree as a scan sees it.
+    /// Opens the work tree for a scan.
     fn root_of(&self, scan: &Scan<'_>) -> Result<Root, SnapshotError> {
         let root = self.repo.root();
         let opened = Root::open(root, self.file_bytes_max)
@@ -153,7 +154,7 @@ impl Store {
         Ok(opened.surveyed(scan.survey.clone()))
     }
 
-    /// Tries once; `None` where the branch was moved by someone else meanwhile.
+    /// Tries once; `None` if someone else moved the branch meanwhile.
     fn attempt_scan(
         &self,
         place: &RepositoryPaths<'_>,
@@ -192,7 +193,7 @@ impl Store {
         if self.publish(tip, chain.newest, seconds(scan.time), &taken.packed)? != Moved::Yes {
             return Ok(None);
         }
-        // The snapshot stands; without the index the next scan only takes longer.
+        // // The snapshot is made; without the index the next scan only takes longer.
         if is_news {
             taken.recorded.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
         }
@@ -200,7 +201,7 @@ impl Store {
         Ok(Some(Recorded { id, external, ..taken.recorded }))
     }
 
-    /// Finds what may differ between the index and the work tree.
+    /// Finds possible differences between the index and the work tree.
     fn look(
         &self,
         work: &Work<'_>,
@@ -220,8 +221,7 @@ impl Store {
         Ok(Looked { doubtful, untracked })
     }
 
-    /// Returns true if a rule file may differ from what the last scan saw: only then can a file be ignored that
-    /// was not.
+    /// Returns true if a rule file may have changed since the last scan: only then can a file become ignored.
     fn has_new_rules(
         &self,
         found: &Looked,
@@ -239,7 +239,7 @@ impl Store {
         Ok(doubtful.chain(new).chain(since).any(is_rules))
     }
 
-    /// Returns the files that entered the branch, and that are ignored or excluded by now.
+    /// Returns the files on the branch that are ignored or excluded by now.
     fn leaving(
         &self,
         work: &Work<'_>,
@@ -261,7 +261,7 @@ impl Store {
         Ok(leaving)
     }
 
-    /// Reads what may differ, and brings the index up to date with it.
+    /// Reads the files that may differ, and updates the index.
     fn take_in(
         &self,
         work: &Work<'_>,
@@ -305,7 +305,7 @@ impl Store {
                 }
                 Scanned::IsKnown => index.refresh(path.as_bstr(), stat),
                 Scanned::LeftOut(reason) => {
-                    // What there was no room for is to be found again by the next scan.
+                    // // A file beyond the limit must be found again by the next scan.
                     index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
                     taken.recorded.left_out.push(LeftOut::new(&path, reason));
                 }
@@ -320,13 +320,14 @@ impl Store {
         Ok(taken)
     }
 
-    /// `seen`, with what the branch has of the files that are there but that a scan does not judge.
+    /// Returns the tree `seen`, with the branch's entries for files that exist but that a scan does not judge: files
+    /// that
+    /// are ignored though HEAD has them, that a filter program would have to convert, that are large, or that are
+    /// `unreadable`.
     ///
-    /// So are paths that the scan does not take in, gone ones too.
-    ///
-    /// Such are files that are ignored though HEAD has them, those that a filter program would have to convert,
-    /// large ones, and what is `unreadable`. `scanned` is the tree of the scan before: elsewhere than where the
-    /// branch differs from it there is nothing to decide.
+    /// Also keeps paths that the scan is not to record, even deleted ones. `scanned` is the tree of the previous scan:
+    /// only paths
+    /// that differ between it and the branch need a decision.
     fn keep_unjudged(
         &self,
         work: &Work<'_>,
@@ -366,40 +367,40 @@ impl Store {
     }
 }
 
-/// Work of a scan.
+/// Input of a scan.
 struct Work<'a> {
     /// The work tree.
     root: &'a Root,
-    /// How much may be taken in.
+    /// Limits.
     bounds: Bounds,
     /// Files that need not be read.
     at_hand: &'a AtHand,
-    /// The only paths that are taken in.
+    /// Only paths to record.
     only: Option<&'a BTreeSet<Vec<u8>>>,
-    /// When to stop.
+    /// Cancellation and deadline.
     control: &'a Control,
 }
 
 /// Files that may differ.
 struct Looked {
-    /// Files that the index has, with what it says of them.
+    /// Files in the index, with their entries.
     doubtful: Vec<(BString, TreeItem)>,
-    /// Files that it does not have.
+    /// Files that are not in the index.
     untracked: Untracked,
 }
 
 /// Result of reading the files that differ.
 #[derive(Default)]
 struct Taken {
-    /// The paths with what is there now.
+    /// Paths with their present entries.
     edits: Vec<(BString, Option<TreeItem>)>,
-    /// True if the index knows more than before.
+    /// True if the index has changed.
     is_news: bool,
     /// Paths that may not be read.
     unreadable: Unreadable,
     /// Large blobs.
     packed: Vec<Packed>,
-    /// The answer.
+    /// Result.
     recorded: Recorded,
 }
 
@@ -408,7 +409,7 @@ struct Taken {
 struct Unreadable(Vec<BString>);
 
 impl Unreadable {
-    /// Returns true if a file is one of them or in one.
+    /// Returns true if a file is one of them or inside one.
     fn holds(&self, path: &[u8]) -> bool {
         self.0.iter().any(|closed| {
             let is_folder = closed.is_empty() || closed.ends_with(b"/");
@@ -417,7 +418,7 @@ impl Unreadable {
     }
 }
 
-/// Refuses more files than one scan takes in.
+/// Fails if there are more files than one scan records.
 fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
     if count <= bounds.paths_max {
         return Ok(());
@@ -428,13 +429,13 @@ fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
     )))
 }
 
-/// Returns the size of what is at a path, links not followed; `None` where nothing is.
+/// Returns the size of the file at a path, without following links; `None` if it is missing.
 fn size_of(root: &Dir, path: &[u8]) -> Option<u64> {
     let found = root.stat(gix::path::from_byte_slice(path).ok()?);
     found.ok().flatten().map(|stat| crate::engine::workspace::fs::size_of(&stat))
 }
 
-/// Refuses to scan the whole disk or a home folder: nobody means that.
+/// Fails for the whole disk or a home folder: nobody means to scan that.
 #[expect(clippy::disallowed_methods, reason = "only compares names: where the user's home folder is")]
 fn refuse_home(root: &Path) -> Result<(), SnapshotError> {
     let home = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());

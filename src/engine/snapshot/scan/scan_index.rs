@@ -1,4 +1,4 @@
-//! What the last full scan saw: an index of lbx's own, never the user's.
+//! Index of the last full scan: lbx's own, never the user's.
 
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write as _};
@@ -24,38 +24,38 @@ use crate::engine::snapshot::view::compare;
 
 /// Folder of the index, in the state folder.
 const FOLDER: &str = "scan";
-/// Name of an index that is not whole yet.
+/// Name of an unfinished index.
 const ASIDE: &str = "new";
-/// Where more paths than these have changed on the branch since the last scan, its index is old.
+/// Number of paths changed on the branch since the last scan above which its index is too old.
 const OLD_PATHS_MAX: usize = 500;
-/// Largest index that is read, lbx's own or the user's, in bytes: that of two million files or so.
+/// Largest index that is read, lbx's own or the user's, in bytes: some two million files.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Most entries of a tree that is made an index.
+/// Most entries of a tree that is turned into an index.
 const ENTRIES_MAX: usize = 1_000_000;
-/// Most names in the folder of the index that are looked at.
+/// Most names in the folder of the index that are read.
 const NAMES_MAX: usize = 1000;
 
-/// The index of the last scan.
+/// Index of the last scan.
 ///
-/// It has exactly the entries of one tree, which its file is named after, with what the file
-/// system said of each file when its content was that.
+/// Has exactly the entries of one tree, which gives the file its name, with the stat of each file from when it had that
+/// content.
 pub struct ScanIndex {
     /// The index.
     pub file: File,
-    /// The tree whose entries it has.
+    /// Tree whose entries it has.
     pub tree: ObjectId,
-    /// The folder that it lies in.
+    /// Folder of the file.
     folder: Dir,
-    /// Paths whose entries go at the next [`save`](Self::save).
+    /// Paths to remove at the next [`save`](Self::save).
     removed: BTreeSet<BString>,
-    /// Entries that come then.
+    /// Entries to add then.
     added: Vec<(BString, TreeItem, Stat)>,
     /// True if it was read from its file.
     is_stored: bool,
 }
 
 impl ScanIndex {
-    /// Returns the index of the last scan, else one of `tree` that knows what the user's own index knows.
+    /// Returns the index of the last scan, else one of `tree` with the stat data of the user's own index.
     pub fn load(
         repo: &Repo,
         place: &RepositoryPaths<'_>,
@@ -63,14 +63,14 @@ impl ScanIndex {
         control: &Control,
     ) -> Result<Self, SnapshotError> {
         let folder = folder(place)?;
-        // A sparse checkout may have other folders by now, so what is known is asked for anew.
+        // // A sparse checkout may have other folders by now, so read the user's index again.
         let sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
         let last = if sparse { None } else { last(repo, &folder) };
         let is_old = |then: ObjectId| {
             compare::trees(repo, then, tree, OLD_PATHS_MAX).is_ok_and(|changes| changes.truncated)
         };
         let users = match &last {
-            // After a checkout git's own index knows the files better.
+            // // After a checkout git's own index has newer stat data.
             Some((_, then)) if !is_old(*then) => None,
             _ => users_index(repo),
         };
@@ -87,32 +87,32 @@ impl ScanIndex {
         Ok(Self::of(file, tree, folder, false))
     }
 
-    /// Returns an index that nothing has been noted in yet.
+    /// Returns an unchanged index.
     fn of(file: File, tree: ObjectId, folder: Dir, is_stored: bool) -> Self {
         Self { file, tree, folder, removed: BTreeSet::new(), added: Vec::new(), is_stored }
     }
 
-    /// Judges the stat data in it; `modes` says whether the bit to execute counts.
+    /// Returns the clock for its stat data; `modes` is true if the executable bit counts.
     pub fn clock(&self, modes: bool) -> Clock {
         let scanned = self.file.timestamp();
         Clock::new(scanned.unix_seconds(), scanned.nanoseconds(), modes)
     }
 
-    /// Returns true if its file serves the next scan as well as a new one would, where nothing has changed.
+    /// Returns true if its file is as good for the next scan as a new one, if nothing has changed.
     ///
-    /// Files whose stat data prove nothing are read again by each scan until a later one is stored.
+    /// Every scan reads files again whose stat data prove nothing, until a later index is stored.
     pub fn is_settled(&self, clock: Clock) -> bool {
         self.is_stored && !self.file.entries().iter().any(|entry| clock.is_racy(&entry.stat))
     }
 
-    /// Returns the entry at an index.
+    /// Returns the entry at a position.
     pub fn found(&self, at: usize) -> Option<(BString, TreeItem)> {
         let entry = self.file.entries().get(at)?;
         let kind = entry.mode.to_tree_entry_mode()?.kind();
         Some((entry.path(&self.file).to_owned(), TreeItem { kind, id: entry.id }))
     }
 
-    /// Notes that `path` is `found` now, and that the file system says `stat` of it.
+    /// Sets the entry of `path` to `found`, with its `stat`.
     pub fn put(&mut self, path: &BStr, found: Option<TreeItem>, stat: Option<Stat>) {
         let at = self.file.entry_index_by_path(path);
         let (Some(found), Some(stat)) = (found, stat) else {
@@ -129,7 +129,7 @@ impl ScanIndex {
         }
     }
 
-    /// Notes what the file system says of `path`, whose entry stays as it is.
+    /// Sets the stat of `path`, whose entry does not change.
     pub fn refresh(&mut self, path: &BStr, stat: Option<Stat>) {
         let at = self.file.entry_index_by_path(path);
         let entry = at.ok().and_then(|at| self.file.entries_mut().get_mut(at));
@@ -139,9 +139,9 @@ impl ScanIndex {
         }
     }
 
-    /// Stores the index as that of `tree`, as of the time `began`, before the scan.
+    /// Stores it as the index of `tree`, as of the time `began`, before the scan.
     ///
-    /// A cache, so it is not synced: a damaged one is made anew.
+    /// Does not sync, since it is a cache: a damaged one is rebuilt.
     pub fn save(mut self, tree: ObjectId, began: SystemTime) -> Result<(), SnapshotError> {
         let doing = || format!("cannot write `{}`", self.folder.path().display());
         let name = tree.to_hex().to_string();
@@ -155,7 +155,7 @@ impl ScanIndex {
         }
         self.file.sort_entries();
         self.file.remove_tree();
-        // The caller holds lbx's own lock, so whoever left this one is dead.
+        // // The caller holds lbx's own lock, so the process that left this one is dead.
         let _ = self.folder.remove(ASIDE);
         let written = self.folder.create(ASIDE, 0o600).context(doing)?;
         let options = write::Options { skip_hash: true, ..write::Options::default() };
@@ -165,7 +165,7 @@ impl ScanIndex {
         drop(out);
         written.set_modified(began).context(doing)?;
         self.folder.rename(ASIDE, &self.folder, &name).context(doing)?;
-        // Only what lbx itself may have put there goes, and never a folder.
+        // // Remove only files that lbx itself may have written, and never a folder.
         for other in self.folder.names().unwrap_or_default().iter().take(NAMES_MAX) {
             let is_old = other.to_str().is_some_and(|other| other != name && hex_of(other).is_some());
             if is_old {
@@ -176,7 +176,7 @@ impl ScanIndex {
     }
 }
 
-/// Returns the folder of the index, made where it is missing.
+/// Returns the folder of the index; makes it if missing.
 fn folder(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let doing =
         || format!("`{}` cannot be opened as a folder of its own", place.state.join(FOLDER).display());
@@ -184,10 +184,11 @@ fn folder(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     state.make_folder(FOLDER).context(doing)
 }
 
-/// Returns the index of all that a tree has.
+/// Returns an index of all entries of a tree.
 ///
-/// Written out here, since a tree may name one folder a thousand times, on each of ten levels: what gix
-/// would make of it fills the memory.
+/// Has limits of its own, since a tree may name one folder a thousand times, on each of ten levels: gix's function
+/// would
+/// fill the memory.
 fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, SnapshotError> {
     let mut state = State::new(repo.object_hash());
     let mut waiting = vec![(BString::default(), root)];
@@ -221,7 +222,7 @@ fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, Snaps
     Ok(File::from_state(state, Path::new("").to_owned()))
 }
 
-/// Returns the stored index, where there is one that can be read and whose tree is still there.
+/// Returns the stored index, if it is readable and its tree still exists.
 fn last(repo: &Repo, folder: &Dir) -> Option<(File, ObjectId)> {
     let names = folder.names().ok()?;
     let (name, tree) = names.iter().take(NAMES_MAX).find_map(|name| Some((name, hex_of(name.to_str()?)?)))?;
@@ -229,12 +230,12 @@ fn last(repo: &Repo, folder: &Dir) -> Option<(File, ObjectId)> {
     Some((stored(folder, name, repo.object_hash())?, tree))
 }
 
-/// Returns the user's own index, where it can be read.
+/// Returns the user's own index, if it is readable.
 pub fn users_index(repo: &Repo) -> Option<File> {
     stored(repo.own(), "index", repo.object_hash())
 }
 
-/// Returns true if an index says that a sparse checkout leaves a path out, by itself or with a folder around it.
+/// Returns true if the index shows that a sparse checkout leaves out a path, or a folder above it.
 pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
     let is_skipped = |entry: &gix::index::Entry| entry.flags.contains(Flags::SKIP_WORKTREE);
     index.entry_by_path(path).is_some_and(is_skipped)
@@ -245,9 +246,9 @@ pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
             })
 }
 
-/// Returns the index in the regular file `name`, where it can be read and every path in it is one.
+/// Returns the index in the regular file `name`, if it is readable and every path in it is valid.
 ///
-/// gix opens an index by its path; the one given here leads to the very file that was looked at.
+/// gix opens an index by its path; the one given here leads to the very file that was checked.
 fn stored(folder: &Dir, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
     let opened = folder.open_regular(name, INDEX_BYTES_MAX).ok()??;
     let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
@@ -268,14 +269,14 @@ fn stored(folder: &Dir, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option
     file.entries().iter().all(is_plain).then_some(file)
 }
 
-/// Returns the tree that an index file is named after.
+/// Returns the tree id in the name of an index file.
 fn hex_of(name: &str) -> Option<ObjectId> {
     ObjectId::from_hex(name.as_bytes()).ok()
 }
 
-/// Returns the user's own index as that of `tree`, where it says that it has just what `tree` has.
+/// Returns the user's own index for `tree`, if it claims to have exactly the entries of `tree`.
 ///
-/// Nothing has to be read from the object store then, whatever the size of the repository.
+/// Then nothing has to be read from the object store, whatever the size of the repository.
 fn as_it_is(users: &File, tree: ObjectId) -> Option<File> {
     let whole = users.tree().filter(|cached| cached.id == tree)?;
     let has_all = usize::try_from(whole.num_entries?).ok()? == users.entries().len();
@@ -296,10 +297,11 @@ fn as_it_is(users: &File, tree: ObjectId) -> Option<File> {
     Some(file)
 }
 
-/// Takes over from the user's index what it knows of files whose content is the same.
+/// Copies from the user's index the stat data of files with the same content.
 ///
-/// What was touched as late as that index itself is not believed, since a later change may
-/// look the same. Entries that are not checked out stay so.
+/// Skips files modified as late as that index itself, since a later change may look the same. Entries that are not
+/// checked out
+/// stay so.
 fn take_over(file: &mut File, users: &State) {
     let sparse: Vec<BString> = users
         .entries()
@@ -325,12 +327,12 @@ fn take_over(file: &mut File, users: &State) {
     }
 }
 
-/// Returns true if a file was last touched before the second `until`.
+/// Returns true if a file was last modified before the second `until`.
 fn is_older(stat: &Stat, until: i64) -> bool {
     i64::from(stat.mtime.secs.max(stat.ctime.secs)) < until
 }
 
-/// Marks an entry that is not checked out.
+/// Returns the flags of an entry that is not checked out.
 fn skipped() -> Flags {
     Flags::SKIP_WORKTREE | Flags::EXTENDED
 }

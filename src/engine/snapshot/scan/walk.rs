@@ -1,8 +1,9 @@
-//! One pass over the work tree beside an index: finds files that may differ from it, and untracked files that git
-//! would add.
+//! Walks the work tree and compares it with an index: finds files that may differ, and untracked files that git would
+//! add.
 //!
-//! Folders with tracked files are gone through by several threads, each file looked at by its name in its opened
-//! folder. The walk reads no rule and no file; untracked files are sorted out after it, by git's rules.
+//! Several threads walk the folders with tracked files, and examine each file by its name in its opened folder. The
+//! walk reads
+//! no rule and no file; untracked files are sorted out after it, by git's rules.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,29 +24,28 @@ use crate::engine::snapshot::store::tree::{may_enter, may_hold_policy};
 use crate::engine::workspace::listing::ListedName;
 use crate::engine::workspace::listing::WorkQueue;
 
-/// Most threads that walk at once; beyond, the kernel's own locks are what is waited for.
+/// Most threads that walk at once; more would only wait for the kernel's locks.
 const THREADS_MAX: usize = 8;
-/// Files that are worth a thread, as git has it.
+/// Fewest files that are worth a thread, as in git.
 const FILES_A_THREAD: usize = 500;
 
 /// Findings of a walk.
 #[derive(Debug, Default)]
 pub struct WalkFindings {
-    /// Entries of the index whose file is not known to have the content that the index says, or
-    /// is not there.
+    /// Positions of index entries whose file is missing, or may differ from the index.
     pub doubtful: Vec<usize>,
-    /// Files and links that the index does not have.
+    /// Files and links that are not in the index.
     pub files: Vec<BString>,
-    /// Folders in which the index has nothing.
+    /// Folders without entries in the index.
     pub folders: Vec<BString>,
-    /// Files for rules that cannot be read, since they are no files.
+    /// Rule files that are unusable, since they are not files.
     pub unruled: Vec<BString>,
-    /// Folders that may not be looked into.
+    /// Folders that may not be read.
     pub closed: Vec<BString>,
 }
 
 impl WalkFindings {
-    /// Adds what another thread found.
+    /// Adds the findings of another thread.
     fn add(&mut self, mut other: Self) {
         self.doubtful.append(&mut other.doubtful);
         self.files.append(&mut other.files);
@@ -54,7 +54,7 @@ impl WalkFindings {
         self.closed.append(&mut other.closed);
     }
 
-    /// Brings everything into one order, whichever thread was first.
+    /// Sorts everything, so that the order does not depend on the threads.
     fn sort(&mut self) {
         self.doubtful.sort_unstable();
         for paths in [&mut self.files, &mut self.folders, &mut self.unruled, &mut self.closed] {
@@ -63,11 +63,11 @@ impl WalkFindings {
     }
 }
 
-/// Walks over the work tree `root` beside `index`, whose stat data `clock` judges.
+/// Walks the work tree `root` and compares it with `index`, whose stat data `clock` judges.
 ///
 /// # Errors
-/// Fails if the file system fails. Where `control` says to stop, what was found so far is the answer,
-/// and the caller must ask `control`.
+/// Fails if the file system fails. If `control` stops the work, returns the findings so far; the caller must check
+/// `control`.
 pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::Result<WalkFindings> {
     let everything = Job { path: BString::default(), entries: 0..index.entries().len() };
     let jobs = WorkQueue::new(vec![everything]);
@@ -88,16 +88,16 @@ pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::
     Ok(seen)
 }
 
-/// One folder that is to be looked at.
+/// A folder to walk.
 #[derive(Debug)]
 struct Job {
-    /// Its path from the root, with a slash behind it; empty for the root.
+    /// Path from the root, ending in a slash; empty for the root.
     path: BString,
-    /// The entries of the index below it.
+    /// Index entries below it.
     entries: Range<usize>,
 }
 
-/// A walk under way.
+/// A running walk.
 struct Walker<'a> {
     /// The work tree.
     root: &'a Root,
@@ -105,15 +105,15 @@ struct Walker<'a> {
     index: &'a State,
     /// Judges stat data.
     clock: Clock,
-    /// When to stop.
+    /// Cancellation and deadline.
     control: &'a Control,
-    /// Folders looked at so far.
+    /// Number of folders done.
     folders: AtomicU64,
-    /// Folders to look at.
+    /// Folders to do.
     jobs: WorkQueue<Job>,
 }
 
-/// Entry of the index directly in a folder.
+/// Index entry directly in a folder.
 struct Child<'a> {
     /// Its name.
     name: &'a [u8],
@@ -123,11 +123,11 @@ struct Child<'a> {
 
 /// Kind of a [`Child`].
 enum ChildKind {
-    /// A file or link, with its place in the index.
+    /// A file or link, with its position in the index.
     File(usize),
-    /// A folder with the entries below it.
+    /// A folder, with the entries below it.
     Folder(Range<usize>),
-    /// A commit of another repository.
+    /// A submodule: a commit of another repository.
     Module,
 }
 
@@ -139,7 +139,7 @@ impl Child<'_> {
 }
 
 impl Walker<'_> {
-    /// Looks at folders until there are none left.
+    /// Walks folders until none are left.
     fn work(&self) -> io::Result<WalkFindings> {
         let mut seen = WalkFindings::default();
         while let Some(job) = self.jobs.next() {
@@ -156,7 +156,7 @@ impl Walker<'_> {
         Ok(seen)
     }
 
-    /// Looks at one folder.
+    /// Walks one folder.
     fn folder(&self, job: Job, seen: &mut WalkFindings, found: &mut Vec<Job>) -> io::Result<()> {
         let folder = match self.root.folder(&job.path) {
             Ok(folder) => folder,
@@ -186,7 +186,7 @@ impl Walker<'_> {
                 listed.next_if(|it| it.is_folder() == child.is_folder() && it.name == child.name).is_some();
             match child.kind {
                 ChildKind::File(at) if is_there => match self.file(&folder, child.name, at, seen) {
-                    // Its names may be read, but nothing in it may be looked at.
+                    // // Its names may be read, but its entries may not be examined.
                     Err(Errno::ACCESS | Errno::PERM) => {
                         seen.closed.push(job.path);
                         return Ok(());
@@ -206,7 +206,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Looks at a file that the index has at `at`.
+    /// Examines a file with the index position `at`.
     fn file(
         &self,
         folder: &ScannedFolder,
@@ -226,7 +226,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Notes that nothing is there of some entries, save those that are not checked out.
+    /// Notes entries that are missing on disk, except those that are not checked out.
     fn missing(&self, entries: Range<usize>, seen: &mut WalkFindings) {
         for at in entries {
             let is_awaited = |entry: &gix::index::Entry| {
@@ -238,7 +238,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Returns the entries of the index directly in a folder, in the order of [`in_order`].
+    /// Returns the index entries directly in a folder, in the order of [`in_order`].
     fn children(&self, job: &Job) -> Vec<Child<'_>> {
         let entries = self.index.entries();
         let name_at = |at: usize| entries.get(at)?.path(self.index).get(job.path.len()..);
@@ -263,7 +263,7 @@ impl Walker<'_> {
             children.push(Child { name, kind });
             at = end;
         }
-        // All but modules come in this order already.
+        // // All except submodules are in this order already.
         children.sort_unstable_by(|one, other| {
             in_order(one.name, one.is_folder(), other.name, other.is_folder())
         });
@@ -271,7 +271,7 @@ impl Walker<'_> {
     }
 }
 
-/// Notes something that the index does not have.
+/// Notes something that is not in the index.
 fn note(folder: &BString, listed: ListedName<'_>, seen: &mut WalkFindings) {
     let path = || BString::from([&folder[..], listed.name].concat());
     match listed.kind {
@@ -295,15 +295,14 @@ pub struct Untracked {
     pub left_out: Vec<LeftOut>,
     /// Files and folders that are ignored; a folder ends in a slash.
     pub ignored: Vec<Vec<u8>>,
-    /// Folders that may not be read, each with a slash at its end save the root: what is in them is
-    /// not known.
+    /// Folders that may not be read, each ending in a slash except the root: their contents are unknown.
     pub closed: Vec<BString>,
 }
 
-/// Sorts out what a walk found untracked. Folders that are ignored as a whole are not looked into.
+/// Sorts out the untracked files of a walk. Does not enter folders that are ignored as a whole.
 ///
 /// # Errors
-/// Fails if a folder or the rules cannot be read, or `control` says to stop.
+/// Fails if a folder or the rules cannot be read, or if `control` stops the work.
 pub fn sort_out(
     root: &Root,
     seen: &mut WalkFindings,
@@ -339,19 +338,19 @@ struct UntrackedSorter<'a, 'repo> {
     root: &'a Root,
     /// Git's rules for paths.
     rules: &'a mut Rules<'repo>,
-    /// The rule files that cannot be read.
+    /// Unusable rule files.
     unruled: &'a [BString],
     /// Result so far.
     found: Untracked,
 }
 
 impl UntrackedSorter<'_, '_> {
-    /// Returns true if a rule file on the way to `path` cannot be read.
+    /// Returns true if a rule file on the way to `path` is unusable.
     fn is_unruled(&self, path: &[u8]) -> bool {
         self.unruled.iter().any(|file| path.starts_with(folder_of(file)))
     }
 
-    /// Takes in a file, unless it is ignored.
+    /// Adds a file, unless it is ignored.
     fn file(&mut self, path: BString) -> Result<(), SnapshotError> {
         if may_enter(&path) && !self.is_unruled(&path) {
             if self.rules.ignores(&path)? {
@@ -363,7 +362,7 @@ impl UntrackedSorter<'_, '_> {
         Ok(())
     }
 
-    /// Looks into a folder, unless it is ignored; adds the folders in it to `more`.
+    /// Searches a folder, unless it is ignored; adds its subfolders to `more`.
     fn folder(&mut self, path: &BString, more: &mut Vec<BString>) -> Result<(), SnapshotError> {
         let is_of_note = may_enter(path) || may_hold_policy(path);
         let below = |name: &[u8]| BString::from([&path[..], b"/", name].concat());
@@ -407,7 +406,7 @@ impl UntrackedSorter<'_, '_> {
     }
 }
 
-/// Returns the folder of a file, with a slash behind it; empty for the root.
+/// Returns the folder of a file, ending in a slash; empty for the root.
 fn folder_of(file: &[u8]) -> &[u8] {
     let end = file.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     file.get(..end).unwrap_or_default()

@@ -1,7 +1,8 @@
-//! The developer's index after a commit on the branch that is checked out.
+//! The developer's index after a commit on the checked-out branch.
 //!
-//! As with `git commit PATH`: the entries of the files that are committed follow, and all others stay as
-//! they are, staged or not. It is written beside the index as git does it, under git's own lock.
+//! As with `git commit PATH`, entries of committed files are updated, and all others stay as they are, staged or not.
+//! The
+//! new index is written under git's own lock, as git does it.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};
@@ -21,20 +22,20 @@ use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
 use crate::engine::snapshot::view::compare::{PathChange, Version};
 
-/// The index, in the folder of the work tree's own state.
+/// Index, in the git folder of the work tree.
 const INDEX: &str = "index";
 /// Lock of the index, which replaces it by a rename.
 const LOCK: &str = "index.lock";
-/// Files with staged changes that a refusal names.
+/// Most files with staged changes that an error names.
 const STAGED_NAMED: usize = 5;
 
-/// An index that is written and not yet in place; dropping it leaves the old one.
+/// A new index in its lock file; dropping it keeps the old one.
 pub(super) struct NewIndex<'r> {
-    /// The folder that it lies in.
+    /// Folder of the index.
     folder: &'r Dir,
     /// Second name of the lock, if the file system has links.
     _own: Option<RefLock>,
-    /// True if it is still beside its place.
+    /// True until it is put in place.
     waits: bool,
 }
 
@@ -56,10 +57,10 @@ impl Drop for NewIndex<'_> {
 }
 
 impl Store {
-    /// Returns the index that goes with `commit`, which changes `base_tree`.
+    /// Returns the index for `commit`, which changes `base_tree`.
     ///
     /// # Errors
-    /// Fails if another git has the index, it has conflicts, or a file that is committed has staged changes.
+    /// Fails if another git process holds the lock, the index has conflicts, or a committed file has staged changes.
     pub(super) fn index_after(
         &self,
         base_tree: ObjectId,
@@ -78,7 +79,7 @@ impl Store {
         } else {
             (folder.create(LOCK, 0o666).context(doing)?, None)
         };
-        // From here on the lock goes with this value.
+        // // From here on, dropping this value removes the lock.
         let new = NewIndex { folder, _own: own, waits: true };
         let mut index = self.index()?;
         let tree = commit_builder::tree_of(&self.repo, commit)?;
@@ -92,7 +93,7 @@ impl Store {
         Ok(new)
     }
 
-    /// Returns the index as it is; an empty one where there is none.
+    /// Returns the present index; an empty one if it does not exist.
     fn index(&self) -> Result<File, SnapshotError> {
         let folder = self.repo.own();
         if folder.stat(INDEX).context(|| "git's index cannot be read".into())?.is_none() {
@@ -110,7 +111,7 @@ impl Store {
     }
 }
 
-/// Makes the entries of the changed paths those of the commit.
+/// Updates the entries of the changed paths to those of the commit.
 fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError> {
     let (mut staged, mut follows) = (Vec::new(), BTreeMap::new());
     for change in changes {
@@ -135,7 +136,7 @@ fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError>
     index.remove_entries(|_, path, _| follows.contains_key(path));
     for (path, after) in &follows {
         if let Some(found) = after {
-            // Without stat data, so git looks at the file itself.
+            // // Without stat data, so that git examines the file itself.
             let (stat, mode) = (Stat::default(), mode_of(found.kind));
             index.dangerously_push_entry(stat, found.id, Flags::empty(), mode, path);
         }
@@ -145,7 +146,7 @@ fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError>
     Ok(())
 }
 
-/// Returns true if a file that stays is in the way of one that comes at `path`: above it, or below.
+/// Returns true if a file that stays conflicts with a new one at `path`: above it, or below.
 fn is_blocked(index: &State, path: &BStr, follows: &BTreeMap<&BStr, Option<TreeItem>>) -> bool {
     let stays = |path: &BStr| !matches!(follows.get(path), Some(None));
     let folders = path.find_iter("/").filter_map(|at| path.get(..at)).map(ByteSlice::as_bstr);
@@ -155,15 +156,15 @@ fn is_blocked(index: &State, path: &BStr, follows: &BTreeMap<&BStr, Option<TreeI
     is_below || inside.iter().any(|entry| stays(entry.path(index)))
 }
 
-/// Returns the entry at a path; one that is only meant to be added counts as none.
+/// Returns the entry at a path; one added with `--intent-to-add` counts as none.
 fn entry_at(index: &State, path: &BStr) -> Option<TreeItem> {
     let entry = index.entry_by_path(path)?;
     let kind = entry.mode.to_tree_entry_mode()?.kind();
     (!entry.flags.contains(Flags::INTENT_TO_ADD)).then_some(TreeItem { kind, id: entry.id })
 }
 
-/// Forgets the stat data of files that were touched as late as the old index: beside a newer index they
-/// would prove that nothing has changed since.
+/// Clears the stat data of files modified as late as the old index: in a newer index they would seem to prove that
+/// nothing has changed since.
 fn smudge(index: &mut File) {
     let written = index.timestamp().unix_seconds();
     for entry in index.entries_mut() {
@@ -173,7 +174,7 @@ fn smudge(index: &mut File) {
     }
 }
 
-/// Returns the refusal of files whose staged changes would be lost.
+/// Returns the error for files whose staged changes would be lost.
 fn has_staged(paths: &[&BStr]) -> SnapshotError {
     let named: Vec<String> =
         paths.iter().take(STAGED_NAMED).map(|path| path.to_str_lossy().into_owned()).collect();

@@ -1,9 +1,10 @@
-//! What a session changed, as commits of the developer's on a branch of their own.
+//! Squash: turns a session's changes into the developer's commits on a separate branch.
 //!
-//! Each change is applied to the branch's own tree by a three-way merge, so that what was uncommitted
-//! before the session, or what others did, does not come along. HEAD, the index and the work tree are
-//! not touched, unless the branch is the one that is checked out and the caller says so: then the index
-//! follows for the files that are committed, as with `git commit PATH`, and the work tree still stays.
+//! Each change is applied to the branch's own tree by a three-way merge, so that earlier uncommitted changes, and
+//! changes
+//! by others, are not included. HEAD, the index and the work tree are not touched, unless the branch is checked out and
+//! the
+//! caller allows it: then the index is updated for the committed files, as with `git commit PATH`. The work tree stays.
 
 mod index;
 
@@ -25,9 +26,9 @@ use super::view::compare::{PathChange, Version};
 use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike, Labels};
 
-/// Bytes of the conflicts of one file that are shown.
+/// Most bytes of one file's conflicts that are shown.
 const CONFLICTS_BYTES: usize = 4_000;
-/// Files that git leaves while it waits for the user, each with the operation.
+/// Files by which git records an unfinished operation, each with the operation.
 const IN_PROGRESS: [(&str, &str); 6] = [
     ("MERGE_HEAD", "a merge"),
     ("rebase-merge", "a rebase"),
@@ -39,86 +40,85 @@ const IN_PROGRESS: [(&str, &str); 6] = [
 /// Prefix of branch names.
 const BRANCHES: &str = "refs/heads/";
 
-/// Someone who makes a commit.
+/// Author of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// The address.
+    /// Email address.
     pub email: String,
 }
 
-/// One commit to be made.
+/// A commit to make.
 #[derive(Debug, Clone)]
 pub struct SquashCommit {
-    /// Its whole message.
+    /// Whole message.
     pub message: String,
     /// Changes of the commit.
     pub changes: Vec<PathChange>,
 }
 
-/// The commits to be made.
+/// Commits to make.
 #[derive(Debug)]
 pub struct Squash<'a> {
-    /// The branch's short name; it begins at HEAD where there is none.
+    /// Short name of the branch; a new one begins at HEAD.
     pub branch: &'a str,
-    /// True if it is the branch that is checked out, and the index is to follow.
+    /// True if the branch is checked out, and the index is to be updated.
     pub checked_out: bool,
-    /// Who makes them.
+    /// Author of the commits.
     pub author: &'a Author,
-    /// When, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub seconds: i64,
-    /// The commits, the oldest first.
+    /// Commits, oldest first.
     pub steps: Vec<SquashCommit>,
-    /// The message of a merge commit that joins them to the branch; without it they are put on it one
-    /// by one.
+    /// Message of a merge commit that joins them to the branch; without it they are added one by one.
     pub merge: Option<String>,
-    /// True if nothing is made.
+    /// True to make nothing.
     pub dry_run: bool,
 }
 
 /// Result of a squash.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Squashed {
-    /// The commits, in hex, the oldest first; none in a dry run.
+    /// Commits, in hex, oldest first; none in a dry run.
     pub commits: Vec<String>,
-    /// The commit that the branch was at, or began at, in hex.
+    /// Commit that the branch was at, or began at, in hex.
     pub base: Option<String>,
     /// True if the branch is new.
     pub is_new: bool,
-    /// How many paths differ between the branch before and after.
+    /// Number of paths that differ between the branch before and after.
     pub files: usize,
     /// Conflicts with the branch; if there are any, nothing was made.
     pub conflicts: Vec<Overlap>,
-    /// Why a power failure may take the commits, where they are made and could not be synced.
+    /// Reason why a power failure may lose the commits, if they could not be synced.
     pub may_be_lost: Option<String>,
-    /// Why the index did not follow, where the commits are made and it did not.
+    /// Reason why the index was not updated, if the commits were made without that.
     pub index_is_old: Option<String>,
 }
 
-/// Branch that commits are put on.
+/// Branch that gets the commits.
 pub(in crate::engine::snapshot) struct Onto {
     /// The branch.
     branch: Branch,
-    /// The commit that it is at; `None` where there is no such branch.
+    /// Its commit; `None` if the branch does not exist.
     tip: Option<ObjectId>,
     /// That commit, else HEAD.
     pub(in crate::engine::snapshot) at: Option<ObjectId>,
 }
 
-/// A file that could not be brought to a branch.
+/// A file that could not be merged into the branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap {
-    /// The path from the root.
+    /// Path from the root.
     pub path: Vec<u8>,
-    /// Why.
+    /// Reason.
     pub why: String,
-    /// The lines that overlap, as `git merge-file --diff3` shows them.
+    /// Overlapping lines, as `git merge-file --diff3` shows them.
     pub conflicts: Option<String>,
 }
 
 impl Store {
-    /// Returns git's unfinished operation, which only the user can end: a merge, a rebase.
+    /// Returns git's unfinished operation, such as a merge or a rebase, which only the user can end.
     ///
     /// # Errors
     /// Fails if git's folder cannot be read.
@@ -131,15 +131,16 @@ impl Store {
         Ok(None)
     }
 
-    /// The developer, as git finds them: by `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL`, then by its configuration,
-    /// then by `EMAIL`; `None` where none of these names them.
+    /// Returns the developer, as git finds them: by `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL`, then by git's
+    /// configuration,
+    /// then by `EMAIL`; `None` if none of these is set.
     #[must_use]
     pub fn developer(&self) -> Option<Author> {
         let config = self.repo.settings();
         let configured = |key: &str| config.string(key).map(|value| value.to_string());
         let environment =
             |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        // Such characters would end the name, or the line.
+        // // Such characters would end the name, or the line.
         let is_clean = |c: &char| !matches!(c, '<' | '>') && !c.is_control();
         let first = |values: [Option<String>; 4]| {
             let clean = |text: String| text.chars().filter(is_clean).collect::<String>().trim().to_owned();
@@ -155,16 +156,18 @@ impl Store {
         Some(Author { name: first(name)?, email: first(email)? })
     }
 
-    /// Makes the commits, and moves the branch to the last of them.
+    /// Makes the commits, and moves the branch to the last one.
     ///
     /// The caller holds lbx's lock.
     ///
     /// # Errors
-    /// Fails if the branch is checked out, is lbx's own, cannot be a branch or was moved meanwhile; what the
-    /// disk says. The branch has not moved then.
+    /// Fails if the branch is checked out, is lbx's own, has a name that git rejects, or was moved meanwhile. Returns
+    /// the
+    /// OS error of the disk. The branch has not moved then.
     pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
         if !squash.dry_run {
-            // Of a killed squash: the caller holds lbx's lock, and who holds one of these is asked.
+            // // Left by a killed squash: the caller holds lbx's lock, and each of these locks is tested for a live
+            // holder.
             self.locks_left_behind(true);
         }
         let Onto { branch, tip, at: base } = self.onto(squash.branch)?;
@@ -198,7 +201,7 @@ impl Store {
                     squash.branch
                 )));
             }
-            // The sync comes after the move.
+            // // The sync comes after the move.
             Err(error) if branch.tip(&self.repo)? == Some(newest) => Some(error.to_string()),
             Err(error) => return Err(error),
         };
@@ -209,7 +212,7 @@ impl Store {
         Ok(squashed)
     }
 
-    /// Returns the branch that is checked out here; `None` where HEAD is detached.
+    /// Returns the checked-out branch; `None` if HEAD is detached.
     ///
     /// # Errors
     /// Fails if HEAD cannot be read.
@@ -220,7 +223,7 @@ impl Store {
         Ok(name.strip_prefix(BRANCHES).map(str::to_owned))
     }
 
-    /// Returns the branch of that name, and the commit that it is at or would begin at.
+    /// Returns the branch of that name, with the commit that it is at or would begin at.
     pub(in crate::engine::snapshot) fn onto(&self, name: &str) -> Result<Onto, SnapshotError> {
         if name == self.branch() || name == "HEAD" || name.starts_with('-') {
             return Err(SnapshotError::new(format!(
@@ -257,12 +260,12 @@ impl Store {
             crate::engine::snapshot::view::compare::trees(&self.repo, base_tree, tree, usize::MAX)?
                 .paths
                 .len();
-        // The texts that were compared stay in memory no longer: only what is committed is stored.
+        // // Drop the texts that were only compared; the committed ones are written below.
         self.repo.take_new();
         Ok(placed)
     }
 
-    /// Returns the tree with what a step writes.
+    /// Returns the tree with the changes of a step.
     fn written(&self, tree: ObjectId, placed: &[Placed]) -> Result<ObjectId, SnapshotError> {
         let mut edits = Vec::new();
         for one in placed {
@@ -279,7 +282,7 @@ impl Store {
         tree::apply(&self.repo, tree, &edits)
     }
 
-    /// Makes the commits in memory; answers the last one.
+    /// Makes the commits in memory; returns the last one.
     fn commit_all(
         &self,
         squash: &Squash<'_>,
@@ -307,7 +310,7 @@ impl Store {
         parent.ok_or_else(|| SnapshotError::new("there is nothing to commit"))
     }
 
-    /// One commit.
+    /// Makes one commit.
     fn commit(
         &self,
         squash: &Squash<'_>,
@@ -330,7 +333,7 @@ impl Store {
         self.repo.write_object(&commit).context(|| "cannot write the commit".into())
     }
 
-    /// Applies a change to its path in a tree; `None` if it is there already.
+    /// Applies a change to its path in a tree; `None` if the tree has it already.
     fn place(
         &self,
         tree: ObjectId,
@@ -362,7 +365,7 @@ impl Store {
         }
     }
 
-    /// Returns a change of a file that the branch has in another version.
+    /// Merges a change into a file of which the branch has another version.
     fn merged(
         &self,
         change: &PathChange,
@@ -396,19 +399,19 @@ impl Store {
     }
 }
 
-/// A path with what is to be there.
+/// A path with its target state.
 struct Placed {
-    /// The path.
+    /// Path.
     path: Vec<u8>,
-    /// Target of the path.
+    /// Target state.
     to: To,
 }
 
-/// Target of a path.
+/// Target state of a path.
 enum To {
-    /// Nothing.
+    /// No file.
     Nothing,
-    /// This, which the repository has.
+    /// An entry that the repository has.
     Found(TreeItem),
     /// A file with this text.
     Text(EntryKind, Vec<u8>),

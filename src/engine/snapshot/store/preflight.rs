@@ -2,8 +2,7 @@
 //!
 //! The author of a repository may have replaced any of its files by a FIFO, a link or a terabyte of zeros, or may name
 //! one in its configuration. Opening a FIFO blocks, and a parser takes as much memory as there are bytes. So everything
-//! that
-//! gix reads by path is checked first, and borrowed objects are bounded in number and depth.
+//! that gix reads by path is checked first, and borrowed objects are bounded in number and depth.
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt as _;
@@ -24,7 +23,7 @@ use crate::engine::workspace::stat_cache::{KeptFiles, Way};
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 /// Longest content of a reference, in bytes.
 pub const REF_BYTES_MAX: u64 = 4096;
-/// Git-folder files that hold rules.
+/// Files of a git folder that hold rules.
 pub const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
 /// Deepest nesting of included configuration files; git stops there too.
 const INCLUDE_DEPTH_MAX: usize = 10;

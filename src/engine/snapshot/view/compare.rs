@@ -1,4 +1,4 @@
-//! Differences of two trees: changed paths, and deltas as a diff shows them, with renames found.
+//! Differences of two trees: changed paths, and deltas for a diff, with renames.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,7 +23,7 @@ pub enum VersionKind {
     Executable,
     /// A symbolic link; its content is the target.
     Symlink,
-    /// A commit of another repository; it has no content here.
+    /// A submodule, which has no content here.
     Submodule,
 }
 
@@ -32,18 +32,18 @@ pub enum VersionKind {
 pub struct Version {
     /// Kind.
     pub kind: VersionKind,
-    /// The object that holds its content.
+    /// Object with its content.
     pub(in crate::engine::snapshot) id: ObjectId,
 }
 
 impl Version {
-    /// Returns the id of the object that holds its content, in hex.
+    /// Returns the id of the object with its content, in hex.
     #[must_use]
     pub fn id(&self) -> String {
         self.id.to_string()
     }
 
-    /// It as a tree has it.
+    /// Returns the tree entry.
     pub(in crate::engine::snapshot) const fn item(self) -> TreeItem {
         let kind = match self.kind {
             VersionKind::File => EntryKind::Blob,
@@ -69,37 +69,37 @@ impl Version {
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathChange {
-    /// The path from the root.
+    /// Path from the root.
     pub path: Vec<u8>,
-    /// The earlier version, where there was one.
+    /// Earlier version, if there was one.
     pub before: Option<Version>,
-    /// The later version, where there is one.
+    /// Later version, if there is one.
     pub after: Option<Version>,
 }
 
-/// The paths that differ between two snapshots, ordered by component.
+/// Paths that differ between two snapshots, ordered by component.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The paths.
+    /// Paths.
     pub paths: Vec<PathChange>,
-    /// True if there are more than were asked for.
+    /// True if the list was cut.
     pub truncated: bool,
 }
 
-/// Compares two trees up to `paths_max` paths; equal folders are never opened.
+/// Compares two trees, up to `paths_max` changed paths; equal folders are never opened.
 pub fn trees(repo: &Repo, old: ObjectId, new: ObjectId, paths_max: usize) -> Result<Changes, SnapshotError> {
     let mut comparison = Comparison { repo, paths_max, folders_left: FOLDERS_MAX, found: Changes::default() };
     comparison.folder(&BString::default(), Some(old), Some(new), 0)?;
     Ok(comparison.found)
 }
 
-/// A comparison under way.
+/// A running comparison.
 struct Comparison<'r> {
     /// The repository.
     repo: &'r Repo,
-    /// How many paths are wanted at most.
+    /// Most paths to find.
     paths_max: usize,
-    /// How many more folders may be opened.
+    /// Number of folders that may still be opened.
     folders_left: usize,
     /// Changes found so far.
     found: Changes,
@@ -163,12 +163,12 @@ impl Comparison<'_> {
     }
 }
 
-/// Returns the tree behind an entry, where it is one.
+/// Returns the tree of an entry, if it is one.
 fn subtree(entry: Option<&Entry>) -> Option<ObjectId> {
     entry.filter(|entry| entry.mode.is_tree()).map(|entry| entry.oid)
 }
 
-/// Returns the file behind an entry, where it is one.
+/// Returns the file of an entry, if it is one.
 fn version(entry: Option<&Entry>) -> Option<Version> {
     let entry = entry?;
     let kind = match entry.mode.kind() {
@@ -181,31 +181,31 @@ fn version(entry: Option<&Entry>) -> Option<Version> {
     Some(Version { kind, id: entry.oid })
 }
 
-/// Most pairs of a file that went and one that came whose contents are compared.
+/// Most pairs of a deleted and a new file whose contents are compared.
 const PAIRS_MAX: usize = 400;
-/// Largest file that is compared so, in bytes.
+/// Largest file in such a comparison, in bytes.
 const COMPARED_BYTES_MAX: usize = 256 * 1024;
-/// How much of two files must be the same for one to be the other renamed, in hundredths.
+/// Smallest similarity of a renamed file, in percent.
 const SIMILARITY_MIN: usize = 50;
-/// All of it, in hundredths.
+/// Full similarity, in percent.
 const SIMILARITY_ALL: usize = 100;
 
-/// A version and the place of its delta.
+/// Index of a delta, and one of its versions.
 type Indexed = (usize, Version);
 
 /// A file on both sides of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
-    /// The earlier path and version, where there was one.
+    /// Earlier path and version, if there was one.
     pub before: Option<(Vec<u8>, Version)>,
-    /// The later path and version, where there is one.
+    /// Later path and version, if there is one.
     pub after: Option<(Vec<u8>, Version)>,
-    /// How much of the two is the same, in hundredths, where the file has another path now.
+    /// Similarity of the two in percent, if the file was renamed.
     pub similarity: Option<usize>,
 }
 
 impl Delta {
-    /// Returns the path that it is known by: the later one, where there is one.
+    /// Returns the later path, or the earlier one of a deleted file.
     #[must_use]
     pub fn path(&self) -> &[u8] {
         self.after.as_ref().or(self.before.as_ref()).map_or(&[], |(path, _)| path)
@@ -213,7 +213,7 @@ impl Delta {
 }
 
 impl Store {
-    /// Returns the changes as a diff shows them, in the same order.
+    /// Returns the changes as deltas, in the same order.
     ///
     /// # Errors
     /// Fails if a version cannot be read.
@@ -230,7 +230,7 @@ impl Store {
         Ok(deltas)
     }
 
-    /// Returns the files that have another path now: where they went, where they came, how alike they are.
+    /// Returns renamed files: index of the old delta, index of the new one, and similarity.
     fn renames(&self, deltas: &[Delta]) -> Result<Vec<(usize, usize, usize)>, SnapshotError> {
         let (mut gone, mut come): (Vec<Indexed>, Vec<Indexed>) = (Vec::new(), Vec::new());
         for (index, delta) in deltas.iter().enumerate() {
@@ -255,7 +255,7 @@ impl Store {
         let read = |files: &[Indexed]| -> Result<Vec<(usize, Vec<u8>)>, SnapshotError> {
             let mut read = Vec::new();
             for (index, version) in files {
-                // What is larger is alike to nothing.
+                // // Larger files are similar to nothing.
                 if self.size(*version)? <= COMPARED_BYTES_MAX as u64 {
                     read.push((*index, self.content(*version)?));
                 }
@@ -277,7 +277,7 @@ impl Store {
     }
 }
 
-/// One changed path; a change of type is the end of one file and the beginning of another.
+/// Returns the deltas of one path; a change of type is a deletion and a creation.
 fn delta(change: &PathChange) -> Vec<Delta> {
     let side = |version: Option<Version>| version.map(|version| (change.path.clone(), version));
     let (before, after) = (side(change.before), side(change.after));
@@ -295,12 +295,12 @@ fn is_file(version: Version) -> bool {
     matches!(version.kind, VersionKind::File | VersionKind::Executable)
 }
 
-/// Returns the type of a file, whoever may execute it.
+/// Returns the type of a file, ignoring the executable bit.
 fn format_of(version: Version) -> &'static str {
     version.mode().get(..3).unwrap_or_default()
 }
 
-/// How much of two files is the same, in hundredths of the larger: whole lines, wherever they are.
+/// Returns the similarity of two files: the share of equal lines, in any order, in percent of the larger file.
 fn similarity(before: &[u8], after: &[u8]) -> usize {
     let larger = before.len().max(after.len());
     if larger == 0 || larger > COMPARED_BYTES_MAX || before.len().min(after.len()) * 2 < larger {

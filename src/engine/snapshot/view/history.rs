@@ -1,4 +1,4 @@
-//! The snapshots so far, newest first, and the snapshot that each line of a file came from.
+//! History of snapshots, newest first, and the snapshot that each line of a file came from.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,95 +12,95 @@ use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, commit_builder, refs, tree};
 use crate::text::{line_diff, lines};
 
-/// Most paths of one snapshot that a listing looks at.
+/// Most paths of one snapshot in a listing.
 const PATHS_MAX: usize = 10_000;
 /// Largest file whose lines are counted, in bytes.
 const COUNT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest time that counting the lines of one file may take.
 const COUNT_TIME_MAX: Duration = Duration::from_millis(200);
-/// Longest time that counting lines may take in one listing; what follows is not counted.
+/// Longest time that counting lines may take in one listing; later files are not counted.
 const LISTING_TIME_MAX: Duration = Duration::from_secs(2);
 /// Largest file that is compared line by line, in bytes.
 const COMPARE_BYTES_MAX: u64 = 10 * 1024 * 1024;
-/// Longest time that looking for the wanted snapshots may take; the rest is said to be there.
+/// Longest search for the wanted snapshots; after that the listing is cut.
 const WALK_TIME_MAX: Duration = Duration::from_secs(20);
-/// A byte that no text has; so many bytes are searched for it, as git does.
+/// Bytes that are searched for NUL, which no text has; as many as in git.
 const BINARY_PROBE_BYTES: usize = 8000;
 
-/// Which snapshots are wanted.
+/// Filter for snapshots.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Query<'a> {
-    /// Only those that changed this path, or something below it.
+    /// Only snapshots that changed this path, or something below it.
     pub path: Option<&'a [u8]>,
-    /// Only this commit, in hex, and those before it.
+    /// Only this commit, in hex, and earlier ones.
     pub from: Option<&'a str>,
     /// Only those of this session.
     pub session: Option<&'a str>,
-    /// Only those whose message, save its trailers, this finds something in.
+    /// Only those whose message, without trailers, matches this.
     pub grep: Option<&'a regex::Regex>,
     /// Only those made at or after this time.
     pub since: Option<SystemTime>,
     /// Only those made after this commit, in hex.
     pub after: Option<&'a str>,
-    /// Number of snapshots skipped first.
+    /// Number of snapshots to skip first.
     pub offset: usize,
-    /// At most so many.
+    /// Most snapshots to return.
     pub limit: usize,
 }
 
-/// One snapshot, as a list shows it.
+/// One snapshot of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The commit, in hex.
+    /// Commit, in hex.
     pub id: String,
-    /// The commit before it on the branch, in hex.
+    /// Commit before it on the branch, in hex.
     pub parent: Option<String>,
     /// First line of the message.
     pub subject: String,
-    /// Why the change was made, where that was said.
+    /// Reason for the change, if one was given.
     pub why: Option<String>,
     /// Session that made the change, or found it.
     pub session: String,
-    /// The harness that the session belongs to, where it is known.
+    /// Harness of the session, if known.
     pub harness: Option<String>,
-    /// Tool that made it; `external` where nothing of lbx did.
+    /// Tool that made it; `external` for a change from outside lbx.
     pub tool: String,
-    /// Its number in the journal.
+    /// Number in the journal.
     pub seq: u64,
-    /// What the policy made of it, where its caller had not seen the bytes.
+    /// Verdict of the policy, if the caller had not seen the bytes.
     pub gate: Option<String>,
-    /// When, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub seconds: i64,
-    /// The paths that it changed, with their lines.
+    /// Paths that it changed, with line counts.
     pub files: Vec<FileStat>,
-    /// True if there are more of them.
+    /// True if the list was cut.
     pub truncated: bool,
 }
 
-/// How much a snapshot changed one file.
+/// Size of the change of one file in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStat {
-    /// The path from the root.
+    /// Path from the root.
     pub path: Vec<u8>,
-    /// Lines added; `None` for what is no text, or takes too long to count.
+    /// Lines added; `None` for a binary file, or one that takes too long to count.
     pub insertions: Option<usize>,
-    /// Lines removed; likewise.
+    /// Lines removed; `None` likewise.
     pub deletions: Option<usize>,
 }
 
 /// A listing of snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The snapshots, newest first.
+    /// Snapshots, newest first.
     pub snapshots: Vec<Snapshot>,
-    /// True if there are more.
+    /// True if the list was cut.
     pub truncated: bool,
-    /// Why the snapshots before these cannot be read, where that is so.
+    /// Reason why earlier snapshots cannot be read, if so.
     pub unreadable: Option<String>,
 }
 
 impl Store {
-    /// Lists snapshots, newest first, back to where the branch began.
+    /// Lists snapshots, newest first, back to the start of the branch.
     ///
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
@@ -123,7 +123,7 @@ impl Store {
                 break;
             }
             let found = match self.snapshot(id) {
-                // What a damaged disk has left of the newer ones is shown all the same.
+                // // Show the newer ones that a damaged disk has left.
                 Err(error) if !log.snapshots.is_empty() && !error.is_passing() => {
                     log.unreadable = Some(error.to_string());
                     break;
@@ -148,20 +148,20 @@ impl Store {
         Ok(log)
     }
 
-    /// One snapshot with what it changed; `None` where the commit is none.
+    /// Returns one snapshot with its changes; `None` if the commit is not a snapshot.
     ///
     /// # Errors
-    /// Fails if there is no such commit, or it cannot be read.
+    /// Fails if the commit does not exist or cannot be read.
     pub fn one(&self, commit: &str) -> Result<Option<Snapshot>, SnapshotError> {
         let id = refs::commit_id(commit)?;
         let found = self.snapshot(id)?;
         found.map(|found| self.with_files(found, Instant::now() + LISTING_TIME_MAX)).transpose()
     }
 
-    /// Returns the paths that differ between two commits, in hex; without `from`, all that `to` has.
+    /// Returns the paths that differ between two commits, in hex; without `from`, all paths of `to`.
     ///
     /// # Errors
-    /// Fails if there is no such commit, or it cannot be read.
+    /// Fails if a commit does not exist or cannot be read.
     pub fn changes(&self, from: Option<&str>, to: &str, paths_max: usize) -> Result<Changes, SnapshotError> {
         let tree = |hex: &str| {
             let id = refs::commit_id(hex)?;
@@ -172,7 +172,7 @@ impl Store {
         compare::trees(&self.repo, from, tree(to)?, paths_max)
     }
 
-    /// Returns the content of one version of a file, as it is stored.
+    /// Returns the stored content of one version of a file.
     ///
     /// # Errors
     /// Fails if it cannot be read.
@@ -184,8 +184,8 @@ impl Store {
         self.repo.find_blob(version.id).context(doing)
     }
 
-    /// The same, to be compared: of what has more bytes than a text that anyone reads, something
-    /// binary that tells it from others.
+    /// Returns the content for a comparison. For a file larger than any readable text, returns a short binary text that
+    /// identifies it.
     ///
     /// # Errors
     /// As [`Self::content`].
@@ -196,12 +196,12 @@ impl Store {
         self.content(version)
     }
 
-    /// How many bytes one version of a file has.
+    /// Returns the size of one version of a file, in bytes.
     pub(in crate::engine::snapshot) fn size(&self, version: Version) -> Result<u64, SnapshotError> {
         if version.kind == VersionKind::Submodule { Ok(0) } else { Ok(self.repo.header(version.id)?.1) }
     }
 
-    /// Reads the snapshots from a commit back to where the branch began.
+    /// Reads the snapshots from a commit back to the start of the branch.
     pub(in crate::engine::snapshot) fn snapshots(
         &self,
         from: Option<ObjectId>,
@@ -214,7 +214,7 @@ impl Store {
         })
     }
 
-    /// Reads a commit; `None` where it is no snapshot.
+    /// Reads a commit; `None` if it is not a snapshot.
     pub(in crate::engine::snapshot) fn snapshot(&self, id: ObjectId) -> Result<Option<Read>, SnapshotError> {
         let doing = || format!("the snapshot {id} cannot be read");
         let commit = self.repo.find_commit(id).context(doing)?;
@@ -247,7 +247,7 @@ impl Store {
         }))
     }
 
-    /// Returns true if a snapshot is one that is wanted.
+    /// Returns true if a snapshot matches the query.
     fn matches(&self, query: &Query<'_>, found: &Read) -> Result<bool, SnapshotError> {
         if query.session.is_some_and(|session| session != found.snapshot.session) {
             return Ok(false);
@@ -270,7 +270,7 @@ impl Store {
         Ok(at(found.tree)? != at(found.tree_before)?)
     }
 
-    /// Adds what a snapshot changed; its lines are counted only until `count_until`.
+    /// Adds the changed files of a snapshot; counts their lines only until `count_until`.
     fn with_files(&self, found: Read, count_until: Instant) -> Result<Snapshot, SnapshotError> {
         let changes = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?;
         let is_renamed = renamed(&changes.paths);
@@ -284,7 +284,7 @@ impl Store {
         Ok(Snapshot { files, truncated: changes.truncated, ..found.snapshot })
     }
 
-    /// Counts the lines of one changed file until `count_until`; of one that is damaged, none.
+    /// Counts the lines of one changed file until `count_until`; returns no counts for a damaged one.
     fn stat(&self, change: PathChange, count_until: Instant) -> Result<FileStat, SnapshotError> {
         let counted = match self.count_lines(&change, count_until) {
             Err(error) if !error.is_passing() => None,
@@ -294,7 +294,7 @@ impl Store {
         Ok(FileStat { path: change.path, insertions, deletions })
     }
 
-    /// Counts the lines that came in and went out in one changed file.
+    /// Counts the lines added and removed in one changed file.
     fn count_lines(
         &self,
         change: &PathChange,
@@ -311,7 +311,7 @@ impl Store {
     }
 }
 
-/// Returns true if a change is a side of a rename that keeps the content: no line comes or goes.
+/// Returns a test for changes that are one side of an exact rename, which adds and removes no lines.
 fn renamed(changes: &[PathChange]) -> impl Fn(&PathChange) -> bool + use<> {
     let ids =
         |side: fn(&PathChange) -> Option<ObjectId>| changes.iter().filter_map(side).collect::<HashSet<_>>();
@@ -324,19 +324,19 @@ fn renamed(changes: &[PathChange]) -> impl Fn(&PathChange) -> bool + use<> {
     }
 }
 
-/// A snapshot with what it takes to look into it.
+/// A snapshot with its trees.
 pub(in crate::engine::snapshot) struct Read {
-    /// The commit before it.
+    /// Commit before it.
     pub first_parent: Option<ObjectId>,
     /// Its tree.
     pub tree: ObjectId,
-    /// The tree of the commit before it.
+    /// Tree of the commit before it.
     pub tree_before: ObjectId,
-    /// Snapshot, without the files that it changed.
+    /// Snapshot, without its changed files.
     pub snapshot: Snapshot,
 }
 
-/// Returns the lines that came in and went out between two texts; `None` for what cannot be counted.
+/// Returns the number of lines added and removed between two texts; `None` if they cannot be counted.
 fn count(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     let is_binary = |bytes: &[u8]| bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes).contains(&0);
     if before.len().max(after.len()) > COUNT_BYTES_MAX || is_binary(before) || is_binary(after) {
@@ -349,35 +349,37 @@ fn count(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     Some((changed().map(|op| op.new_range().len()).sum(), changed().map(|op| op.old_range().len()).sum()))
 }
 
-/// Most paths of one snapshot among which a file's earlier name is looked for.
+/// Most paths of one snapshot that are searched for a file's earlier name.
 const RENAME_PATHS_MAX: usize = 10_000;
 
 /// Origins of the lines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blame {
-    /// For each line its place in `origins`; `None` for a line that was there before the first
-    /// snapshot, or that no snapshot has yet.
+    /// Index in `origins` for each line; `None` for a line from before the first snapshot, or one that is in no
+    /// snapshot
+    /// yet.
     pub lines: Vec<Option<usize>>,
-    /// The snapshots that lines came from.
+    /// Snapshots that lines came from.
     pub origins: Vec<Origin>,
     /// True if any snapshot has the file.
     pub is_known: bool,
-    /// True if there was no time to look at all snapshots.
+    /// True if time ran out before all snapshots were read.
     pub truncated: bool,
 }
 
 /// A snapshot that lines came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The snapshot, without the files that it changed.
+    /// Snapshot, without its changed files.
     pub snapshot: Snapshot,
-    /// The path that the file had there.
+    /// Path of the file there.
     pub path: Vec<u8>,
 }
 
 impl Store {
-    /// Where each line of `content` came from, the content of `path` as it is now, by going back from
-    /// the newest snapshot until `until`. Follows the file through renames. Line endings do not count.
+    /// Finds the origin of each line of `content`, the present content of `path`, by going back from the newest
+    /// snapshot
+    /// until `until`. Follows renames. Ignores line endings.
     ///
     /// # Errors
     /// Fails if the branch, a commit on it or a version of the file cannot be read.
@@ -418,7 +420,7 @@ impl Store {
         Ok(blame)
     }
 
-    /// Returns the text that a file had under another name before a snapshot; `path` is then that name.
+    /// Returns the text that a file had under an earlier name, before a snapshot; sets `path` to that name.
     fn text_before_rename(
         &self,
         path: &mut Vec<u8>,
@@ -442,20 +444,20 @@ fn split(text: &[u8]) -> Vec<&[u8]> {
     lines::lines(text).map(lines::without_ending).collect()
 }
 
-/// Lines whose origin is still looked for.
+/// Lines with an unknown origin.
 struct Pending {
-    /// Each as its place in the file as it is now, and in the version that was reached.
+    /// Position of each line in the present file, and in the version reached.
     lines: Vec<(usize, usize)>,
 }
 
 impl Pending {
-    /// Returns the lines that a file as it is now has in common with its newest version.
+    /// Returns the lines that the present file shares with its newest version.
     fn of(now: &[&[u8]], newest: &[&[u8]]) -> Self {
         let kept = common_lines(newest, now);
         Self { lines: kept.into_iter().map(|(old, new)| (new, old)).collect() }
     }
 
-    /// Goes from a version back to the one before; answers the lines that came in between.
+    /// Goes back from a version to the one before; returns the lines that were added in between.
     fn go_back(&mut self, before: &[&[u8]], after: &[&[u8]]) -> Vec<usize> {
         let mut earlier = vec![None; after.len()];
         for (old, new) in common_lines(before, after) {
@@ -476,7 +478,7 @@ impl Pending {
     }
 }
 
-/// Returns the lines that two texts have in common, each by its place in both.
+/// Returns the common lines of two texts, each with its position in both.
 fn common_lines(old: &[&[u8]], new: &[&[u8]]) -> Vec<(usize, usize)> {
     let ops = line_diff::diff(old, new).ops;
     let equal = ops.into_iter().filter(|op| matches!(op, DiffOp::Equal { .. }));

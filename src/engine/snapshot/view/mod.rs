@@ -1,4 +1,4 @@
-//! Reading snapshots back: history, revisions, differences.
+//! Reads snapshots: history, revisions, differences.
 
 pub mod compare;
 pub mod history;

@@ -1,6 +1,6 @@
 //! Finds damage that a power failure left in the newest snapshots, such as empty objects, and repairs the branch.
 //!
-//! Nothing is lost: bytes that are replaced or moved out of git's folder are saved first.
+//! Nothing is lost: bytes are saved before they are replaced or moved out of git's folder.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -24,42 +24,43 @@ use crate::engine::snapshot::store::repo::{self, Loose};
 use crate::engine::snapshot::store::{Store, commit_builder, objects, tree};
 use crate::engine::workspace::fs::{is_folder, is_regular};
 
-/// Paths of one snapshot whose content is looked at.
+/// Most paths of one snapshot whose content is read.
 const PATHS_MAX: usize = 1000;
-/// Bytes of content that are read; of what is larger, the header.
+/// Most bytes of content that are read; only the headers of larger files.
 const CONTENT_BYTES_MAX: u64 = 64 << 20;
-/// Values of the branch that are tried, the newest first.
+/// Most values of the branch that are tried, newest first.
 const VALUES_MAX: usize = 50;
-/// Snapshots before the newest one that are looked through.
+/// Most snapshots before the newest one that are checked.
 pub(super) const OLDER_MAX: usize = 20;
-/// Commits between two values of the branch, at most.
+/// Most commits between two values of the branch.
 const STEPS_MAX: usize = 1000;
-/// References that are looked at.
+/// Most references that are checked.
 const REFERENCES_MAX: usize = 10_000;
-/// Damaged references that are named.
+/// Most damaged references that are named.
 const NAMED_MAX: usize = 5;
 
-/// Damage where the next snapshot begins, or shortly before.
+/// Damage in the newest snapshot, or shortly before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Unreadable thing.
+    /// Description of the unreadable thing.
     pub message: String,
-    /// The newest snapshot that can be read whole, in hex, as far as a log names one.
+    /// Newest snapshot that is fully readable, in hex, if a log names one.
     pub last_whole: Option<String>,
-    /// The file of the branch.
+    /// File of the branch.
     pub reference: String,
-    /// True if that file is what cannot be read.
+    /// True if that file is unreadable.
     pub is_reference: bool,
-    /// True if the newest snapshot is whole, and one before it is damaged.
+    /// True if the newest snapshot is whole, and an earlier one is damaged.
     pub is_older: bool,
 }
 
 impl Store {
-    /// What of the newest snapshots cannot be read: a commit, the trees, or the files that it changed. `named` are
-    /// snapshots that the audit log names, in hex, the newest first.
+    /// Finds damage in the newest snapshots: in a commit, the trees, or the files that it changed. `named` lists
+    /// snapshots in
+    /// the audit log, in hex, newest first.
     ///
     /// # Errors
-    /// What the system was short of, which says nothing of the snapshot.
+    /// Returns an error if the system was short of a resource, which says nothing about the snapshot.
     pub fn damage(&self, named: &[String]) -> Result<Option<Damage>, SnapshotError> {
         let tip = match self.branch.tip(&self.repo) {
             Ok(None) => {
@@ -100,7 +101,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Returns the damage that `message` tells of, where the branch is at `tip`.
+    /// Returns the damage with the text `message`, for a branch at `tip`.
     fn damaged(&self, message: String, tip: Option<ObjectId>, named: &[String]) -> Damage {
         Damage {
             message,
@@ -111,12 +112,12 @@ impl Store {
         }
     }
 
-    /// Returns the newest value of the branch other than `tip` that can be read whole.
+    /// Returns the newest fully readable value of the branch other than `tip`.
     fn last_whole(&self, tip: Option<ObjectId>, named: &[String]) -> Option<ObjectId> {
         let is_whole = |id: &ObjectId| Some(*id) != tip && self.look_through(*id).is_ok();
         let logged = refs::log_values(&self.repo, &self.branch.full_name());
         let logged = logged.into_iter().take(VALUES_MAX).find(is_whole);
-        // git's log is not synced, the audit log is: what goes on from there is newer.
+        // // The audit log is synced, git's log is not, so a descendant in git's log is newer.
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok()).take(VALUES_MAX);
         let mut newer = named
             .filter(|id| logged.is_none_or(|logged| self.goes_on_from(*id, logged)))
@@ -124,7 +125,7 @@ impl Store {
         newer.find(is_whole).or(logged)
     }
 
-    /// Returns true if the commit `id` is `before`, or one that was made on top of it.
+    /// Returns true if the commit `id` is `before`, or a descendant of it.
     fn goes_on_from(&self, id: ObjectId, before: ObjectId) -> bool {
         let mut next = Some(id);
         for _ in 0..STEPS_MAX {
@@ -137,8 +138,9 @@ impl Store {
         false
     }
 
-    /// Reads what a snapshot consists of, as far as it differs from the one before it, and from the commit of the
-    /// developer that it is based on; answers the one before it.
+    /// Reads the parts of a snapshot that differ from the one before it, and from the developer's commit below it;
+    /// returns
+    /// the one before it.
     fn look_through(&self, id: ObjectId) -> Result<Option<ObjectId>, SnapshotError> {
         let mut left = CONTENT_BYTES_MAX;
         let before = self.look_at_change(id, &mut left)?;
@@ -150,10 +152,10 @@ impl Store {
         Ok(before)
     }
 
-    /// Reads what a snapshot consists of, as far as it differs from the one before it, which is the answer.
+    /// Reads the parts of a snapshot that differ from the one before it, which it returns.
     fn look_at_change(&self, id: ObjectId, left: &mut u64) -> Result<Option<ObjectId>, SnapshotError> {
         let Some(found) = self.snapshot(id)? else { return Ok(None) };
-        // Equal trees are not opened by the comparison.
+        // // The comparison does not open equal trees.
         if !found.tree.is_empty_tree() {
             self.repo.find_tree(found.tree).context(|| format!("the tree {} cannot be read", found.tree))?;
         }
@@ -162,7 +164,7 @@ impl Store {
         Ok(found.first_parent)
     }
 
-    /// Reads the new side of changes.
+    /// Reads the later version of each change.
     fn read_each(&self, changes: &[PathChange], left: &mut u64) -> Result<(), SnapshotError> {
         for change in changes {
             let Some(version) = change.after else { continue };
@@ -171,7 +173,7 @@ impl Store {
         Ok(())
     }
 
-    /// Reads a version of a file; of what is larger than what is `left`, the header.
+    /// Reads a version of a file; only its header if it is larger than `left`.
     pub(super) fn read_version(&self, version: Version, left: &mut u64) -> Result<(), SnapshotError> {
         let size = self.size(version)?;
         if let Some(rest) = left.checked_sub(size) {
@@ -181,8 +183,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the tree of the developer's commit that a snapshot is based on, where it can be read: what it holds is
-    /// git's to keep.
+    /// Returns the tree of the developer's commit below a snapshot, if it is readable: its contents are git's to keep.
     fn head_tree_of(&self, id: ObjectId) -> Option<ObjectId> {
         let commit = self.repo.find_commit(id).ok()?;
         let head = commit_builder::parse_trailers(commit.message_raw().ok()?)?.head?;
@@ -190,10 +191,10 @@ impl Store {
         commit_builder::tree_of(&self.repo, head).ok().filter(|tree| self.repo.find_tree(*tree).is_ok())
     }
 
-    /// What else of the repository cannot be read, and is git's to repair: references and the index.
+    /// Finds damage elsewhere in the repository, which git has to repair: references and the index.
     ///
     /// # Errors
-    /// What the system was short of.
+    /// Returns an error if the system was short of a resource.
     pub fn damage_of_git(&self) -> Result<Vec<String>, SnapshotError> {
         let mut found = Vec::new();
         match self.repo.packed_refs() {
@@ -203,7 +204,7 @@ impl Store {
         }
         let own = self.repo.own();
         let is_there = own.stat("index").is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
-        // A split index has another file beside it, and is not read.
+        // // A split index has a second file, and is not read.
         let is_split = || {
             let names = own.names().unwrap_or_default();
             names.iter().any(|name| name.to_string_lossy().starts_with("sharedindex."))
@@ -214,7 +215,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Notes the references that cannot be read, and branches that are missing though they have a log.
+    /// Notes unreadable references, and missing branches that have a log.
     fn look_at_references(&self, found: &mut Vec<String>) {
         let mut names = Vec::new();
         for (top, prefix) in
@@ -252,47 +253,48 @@ impl Store {
     }
 }
 
-/// Longest search for unreadable objects: a repository may have any number of them.
+/// Longest search for unreadable objects: a repository may have many objects.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(20);
 /// Largest unreadable object that is moved, in bytes.
 const MOVED_BYTES_MAX: u64 = 64 << 20;
-/// Lost snapshots that are looked at.
+/// Most lost snapshots that are checked.
 const LOST_MAX: usize = 50;
-/// Folders of each that are looked at.
+/// Most trees that are checked in each.
 const LOST_TREES_MAX: usize = 10_000;
-/// How the file of a symbolic reference begins.
+/// Prefix of a symbolic reference's file.
 const SYMBOLIC: &[u8] = b"ref:";
 
-/// Keeps bytes that are about to be replaced, under a name that begins so.
+/// Saves bytes that are about to be replaced; the text is a prefix of the saved file's name.
 pub type Keep<'k> = &'k dyn Fn(&str, &[u8]) -> Result<(), SnapshotError>;
 
 /// Result of a repair.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// The commit that the branch is at now, in hex, where it moved.
+    /// Commit that the branch moved to, in hex, if it moved.
     pub moved_to: Option<String>,
-    /// How many objects were written again from files of the workspace.
+    /// Number of objects rewritten from files of the workspace.
     pub rewritten: usize,
-    /// How many unreadable objects were moved out of the repository.
+    /// Number of unreadable objects moved out of the repository.
     pub moved_out: usize,
-    /// Damage that is left.
+    /// Remaining damage.
     pub left: Option<Damage>,
 }
 
 impl Store {
-    /// Repairs what [`Self::damage`] finds, as far as that can be proven: objects are written again whose bytes
-    /// the workspace still has; else the branch goes back to the newest whole snapshot.
+    /// Repairs the damage that [`Self::damage`] finds, if that is provably right: rewrites objects whose bytes the
+    /// workspace
+    /// still has; else moves the branch back to the newest whole snapshot.
     ///
     /// The caller holds lbx's lock.
     ///
     /// # Errors
-    /// Fails if the branch is checked out or a symbolic reference; what the system says, and that of `keep`.
+    /// Fails if the branch is checked out or a symbolic reference. Returns the OS error, or that of `keep`.
     pub fn repair(&self, named: &[String], keep: Keep<'_>) -> Result<Repaired, SnapshotError> {
         let mut repaired = Repaired::default();
         if self.damage(named)?.is_none() {
             return Ok(repaired);
         }
-        // A damaged object that keeps its name would never be written again.
+        // // A damaged object with its own name would never be written again.
         repaired.moved_out = self.move_unreadable_objects(keep)?;
         repaired.rewritten = self.write_missing_files(named)?;
         let left = self.damage(named)?;
@@ -313,7 +315,7 @@ impl Store {
         Ok(repaired)
     }
 
-    /// Moves objects whose file is empty or damaged out of the repository; answers how many.
+    /// Moves objects with an empty or damaged file out of the repository; returns their number.
     fn move_unreadable_objects(&self, keep: Keep<'_>) -> Result<usize, SnapshotError> {
         let doing = || "the objects cannot be listed".into();
         let (objects, until) = (self.repo.objects_folder(), Instant::now() + SEARCH_TIME_MAX);
@@ -342,8 +344,8 @@ impl Store {
         Ok(moved)
     }
 
-    /// Writes the files of the newest snapshots again whose objects are missing and whose bytes stand in the work
-    /// tree; answers how many.
+    /// Rewrites missing objects of the newest snapshots from files in the work tree with the same bytes; returns their
+    /// number.
     fn write_missing_files(&self, named: &[String]) -> Result<usize, SnapshotError> {
         let mut written = 0;
         for (path, version) in self.missing_files(named) {
@@ -356,12 +358,12 @@ impl Store {
         Ok(written)
     }
 
-    /// Returns the files of the newest snapshots whose objects cannot be read.
+    /// Returns the files of the newest snapshots whose objects are unreadable.
     fn missing_files(&self, named: &[String]) -> Vec<(Vec<u8>, Version)> {
         let tip = self.branch.tip(&self.repo).ok().flatten();
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
         let logged = refs::log_values(&self.repo, &self.branch.full_name());
-        // Of a commit that cannot be read, the one before it is named by a log alone.
+        // // The parent of an unreadable commit is known only from a log.
         let mut begins = tip.into_iter().chain(logged).chain(named).take(OLDER_MAX);
         let mut next = begins.find(|id| self.repo.find_commit(*id).is_ok());
         let (mut missing, mut left) = (Vec::new(), CONTENT_BYTES_MAX);
@@ -381,7 +383,7 @@ impl Store {
         missing
     }
 
-    /// Returns the bytes of a version of a file, where that is what the work tree has: as it is, or with LF.
+    /// Returns the bytes of a version of a file, if the work tree has them: unchanged, or with LF.
     fn bytes_in_work_tree(&self, path: &[u8], version: Version) -> Option<Vec<u8>> {
         if !matches!(version.kind, VersionKind::File | VersionKind::Executable) {
             return None;
@@ -396,7 +398,7 @@ impl Store {
         [bytes, with_lf].into_iter().find(is_it)
     }
 
-    /// Sets the branch to a snapshot before its damaged value; the file of that is kept.
+    /// Moves the branch to a snapshot before its damaged value; saves the file of that value.
     fn go_back(&self, to: ObjectId, keep: Keep<'_>) -> Result<(), SnapshotError> {
         self.branch.check_free(&self.repo, refs::head_target(&self.repo)?.as_ref())?;
         if let Some(raw) = self.branch.raw(&self.repo)? {
@@ -416,9 +418,8 @@ impl Store {
 }
 
 impl Store {
-    /// Moves the commits that the branch has lost, and their trees, out of the repository where something that
-    /// they name is missing: git takes that for damage though no reference leads there. Those are the ones newer
-    /// than `whole`.
+    /// Moves commits that the branch has lost, and their trees, out of the repository if an object that they name is
+    /// missing: git reports that as damage even without a reference to it. Lost commits are those newer than `whole`.
     fn move_incomplete(
         &self,
         lost: &[ObjectId],
@@ -458,8 +459,9 @@ impl Store {
         Ok(moved)
     }
 
-    /// Returns true if something below a tree is missing, other than what is in the tree `known`; notes the trees that
-    /// this holds for.
+    /// Returns true if an object below a tree is missing, except those in the tree `known`; notes the trees for which
+    /// this
+    /// is true.
     fn is_incomplete(
         &self,
         tree: ObjectId,
@@ -495,13 +497,13 @@ impl Store {
     }
 }
 
-/// Returns the folder of the objects whose ids begin so; `None` for anything else.
+/// Returns the fan-out folder of that name; `None` for any other entry.
 fn fan_out_folder(objects: &Dir, name: &OsStr) -> Option<Dir> {
     let is_fan_out = name.len() == 2 && name.as_bytes().iter().all(u8::is_ascii_hexdigit);
     if is_fan_out { objects.folder(name).ok().flatten() } else { None }
 }
 
-/// Returns true if the file of an object was read and is not that object.
+/// Returns true if the file of an object can be read and has the wrong content.
 fn is_damaged(objects: &Dir, id: ObjectId) -> bool {
     match repo::read_loose(objects, &id) {
         Ok(Loose::Here(kind, data)) => {

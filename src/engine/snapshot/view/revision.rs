@@ -1,4 +1,4 @@
-//! Reads commits back: from the name of a commit to the commit, and from a commit to its files.
+//! Resolves names to commits, and reads the files of commits.
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
@@ -11,20 +11,21 @@ use crate::engine::snapshot::store::tree::{self, Trees};
 use crate::engine::snapshot::store::{Store, refs};
 use crate::text::likeness;
 
-/// Shortest beginning of an id that is taken for one.
+/// Shortest prefix of an id that counts as one.
 const PREFIX_DIGITS_MIN: usize = 4;
-/// Most steps back that a name may ask for.
+/// Most steps back in a name.
 const STEPS_MAX: usize = 100_000;
-/// Snapshots whose ids are compared with one that is not there.
+/// Most snapshots whose ids are compared with an unknown one.
 const NEAR_LOOKED_AT: usize = 200;
-/// Near snapshots that are named.
+/// Most similar snapshots that are named.
 const NEAR_NAMED: usize = 3;
 
 impl Store {
-    /// Returns the commit, in hex, that `name` names; `None` where there is none, or more than one.
+    /// Returns the commit, in hex, that `name` refers to; `None` if there is none, or more than one.
     ///
-    /// A name is an id or its unique beginning, `HEAD`, a branch or a tag, each with `~N` or `^`
-    /// behind it for the commits before.
+    /// A name is an id or a unique prefix of one, `HEAD`, a branch or a tag, optionally followed by `~N` or `^` for
+    /// earlier
+    /// commits.
     ///
     /// # Errors
     /// Fails if the repository cannot be read.
@@ -43,17 +44,17 @@ impl Store {
     /// Returns the commit before a commit, in hex; `None` for the first.
     ///
     /// # Errors
-    /// Fails if there is no such commit, or it cannot be read.
+    /// Fails if the commit does not exist or cannot be read.
     pub fn parent(&self, commit: &str) -> Result<Option<String>, SnapshotError> {
         let id = refs::commit_id(commit)?;
         Ok(self.parent_of(id)?.map(|id| id.to_string()))
     }
 
-    /// When a commit was made, in seconds since 1970; `None` for a snapshot, which the branch itself
-    /// puts in order.
+    /// Returns the time of a commit, in seconds since 1970; `None` for a snapshot, which the branch itself puts in
+    /// order.
     ///
     /// # Errors
-    /// Fails if there is no such commit, or it cannot be read.
+    /// Fails if the commit does not exist or cannot be read.
     pub fn time_of_foreign(&self, commit: &str) -> Result<Option<i64>, SnapshotError> {
         let doing = || format!("the commit {commit} cannot be read");
         let id = ObjectId::from_hex(commit.as_bytes()).context(doing)?;
@@ -64,7 +65,7 @@ impl Store {
         Ok(Some(commit.seconds().context(doing)?))
     }
 
-    /// Returns the snapshots that `name` may have meant, each as its id and subject.
+    /// Returns the snapshots that `name` may mean, each with id and subject.
     #[must_use]
     pub fn near(&self, name: &str) -> Vec<String> {
         let mut recent = Vec::new();
@@ -88,7 +89,7 @@ impl Store {
         chosen.map(|(id, subject)| format!("{} {subject}", short(id))).collect()
     }
 
-    /// Returns the commit that a name without steps names.
+    /// Returns the commit of a name without steps.
     fn named(&self, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
         if name == "HEAD" {
             return refs::head(&self.repo);
@@ -128,7 +129,7 @@ impl Store {
     }
 }
 
-/// Returns a name without the `~N` and `^` behind it, and how many commits these go back.
+/// Returns a name without its `~N` and `^` suffixes, and the number of steps back.
 fn steps_back(name: &str) -> Option<(&str, usize)> {
     let end = name.find(['~', '^']).unwrap_or(name.len());
     let (base, mut rest) = name.split_at_checked(end)?;
@@ -148,12 +149,12 @@ fn steps_back(name: &str) -> Option<(&str, usize)> {
     (!base.is_empty() && !base.contains(char::is_control) && steps <= STEPS_MAX).then_some((base, steps))
 }
 
-/// Snapshots that are searched for a version of a file.
+/// Most snapshots that are searched for a version of a file.
 const COMMITS_LOOKED_AT: usize = 200;
-/// Versions of a file that are read in that search.
+/// Most versions of a file that are read in that search.
 const VERSIONS_LOOKED_AT: usize = 30;
 
-/// Returns a text with CRLF in the place of each LF alone.
+/// Returns a text with each lone LF replaced by CRLF.
 fn with_crlf(text: &[u8]) -> Vec<u8> {
     let mut converted = Vec::with_capacity(text.len());
     for &byte in text {
@@ -165,18 +166,18 @@ fn with_crlf(text: &[u8]) -> Vec<u8> {
     converted
 }
 
-/// The files of one commit. What was read on the way to the last path is kept, so that a folder of many
-/// files is not read anew for each of them.
+/// Files of one commit. Caches the trees on the way to the last path, so that a folder with many files is read only
+/// once.
 #[derive(Debug)]
 pub struct CommitFiles {
     /// Its tree.
     tree: ObjectId,
-    /// The folders on the way to the last paths.
+    /// Trees on the way to the last paths.
     trees: Trees,
 }
 
 impl Store {
-    /// Returns the newest snapshot, in hex; `None` where there is none yet.
+    /// Returns the newest snapshot, in hex; `None` if there is no snapshot yet.
     ///
     /// # Errors
     /// Fails if the branch cannot be read, or is a symbolic reference.
@@ -184,11 +185,12 @@ impl Store {
         Ok(self.branch.tip(&self.repo)?.map(|id| id.to_string()))
     }
 
-    /// Returns the commit that holds the work tree as it was recorded last, in hex: the newest snapshot, or HEAD
-    /// where there is none yet. `None` in an empty repository.
+    /// Returns the last recorded state of the work tree as a commit, in hex: the newest snapshot, or HEAD if there is
+    /// no
+    /// snapshot yet. `None` in an empty repository.
     ///
     /// # Errors
-    /// As [`Self::tip`], and where HEAD cannot be read.
+    /// As [`Self::tip`]; also fails if HEAD cannot be read.
     pub fn newest(&self) -> Result<Option<String>, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
         let newest =
@@ -196,13 +198,14 @@ impl Store {
         Ok(newest.map(|id| id.to_string()))
     }
 
-    /// Returns the newest commit of the branch that was made before a time, in seconds since 1970; else the
-    /// developer's commit below the branch.
+    /// Returns the newest commit of the branch from before a time, in seconds since 1970; else the developer's commit
+    /// below
+    /// the branch.
     ///
     /// # Errors
     /// Fails if the branch or a commit cannot be read.
     pub fn newest_before(&self, seconds: i64) -> Result<Option<String>, SnapshotError> {
-        /// Commits looked at.
+        /// Most commits that are read.
         const COMMITS_MAX: usize = 10_000;
         let mut next = match self.branch.tip(&self.repo)? {
             None => crate::engine::snapshot::store::refs::head(&self.repo)?,
@@ -218,7 +221,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Returns true if the newest snapshot is that of the change `seq` of `session`.
+    /// Returns true if the newest snapshot is of the change `seq` of `session`.
     ///
     /// # Errors
     /// Fails if the branch or its commit cannot be read.
@@ -231,17 +234,18 @@ impl Store {
         Ok(trailers.is_some_and(|it| it.session == session && it.seq == seq && it.tool != EXTERNAL))
     }
 
-    /// Returns the bytes that the commit `commit` (in hex) has stored for `path`, as git has them: line
-    /// endings converted, for a link its target. `None` where it has no file there.
+    /// Returns the bytes stored for `path` in `commit` (in hex), as git has them: line endings converted, for a link
+    /// its
+    /// target. `None` if it has no file there.
     ///
     /// # Errors
-    /// Fails if there is no such commit, or it cannot be read.
+    /// Fails if the commit does not exist or cannot be read.
     pub fn file_at(&self, commit: &str, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
         let id = refs::commit_id(commit)?;
         self.stored(commit_builder::tree_of(&self.repo, id)?, path)
     }
 
-    /// Returns the files of the commit `commit` (in hex), for many questions.
+    /// Returns the files of `commit` (in hex), for many lookups.
     ///
     /// # Errors
     /// As [`Self::file_at`].
@@ -259,9 +263,9 @@ impl Store {
         Ok(prepare::blob_id(files.trees.look_up(&self.repo, path)?).is_some())
     }
 
-    /// Returns the bytes that stood at `path` when a commit was made, where they were `size_bytes`: as they are
-    /// stored, as a checkout would write them, or with CRLF. `None` where it has no file there, or neither
-    /// form is of that size.
+    /// Returns the bytes of `path` at the time of a commit, if they had `size_bytes`: as stored, as a checkout would
+    /// write
+    /// them, or with CRLF. `None` if it has no file there, or no form has that size.
     ///
     /// # Errors
     /// As [`Self::file_at`].
@@ -280,7 +284,7 @@ impl Store {
         }
         let mut rules = Rules::new(&self.repo, files.tree, std::iter::once(path))?;
         let on_disk = rules.checked_out_form(path, &stored)?;
-        // What was written with CRLF is stored with LF, whatever a checkout would make of it.
+        // // A file with CRLF may be stored with LF, even if a checkout would write LF.
         let forms = [on_disk, with_crlf(&stored)];
         Ok(forms.into_iter().find(|bytes| bytes.len() as u64 == size_bytes))
     }
@@ -311,10 +315,10 @@ impl Store {
         Ok(None)
     }
 
-    /// Returns the version of `path` in the newest snapshots or in HEAD of which `is_it` is true.
+    /// Returns the version of `path` in the newest snapshots or in HEAD for which `is_it` returns true.
     ///
-    /// Each is tried as it is stored and as a checkout would write it. Serves to find the bytes
-    /// that a session saw, by their digest.
+    /// Tries each version as stored and as a checkout would write it. Finds the bytes that a session saw, by their
+    /// digest.
     ///
     /// # Errors
     /// Fails if a version cannot be read.

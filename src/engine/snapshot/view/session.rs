@@ -1,8 +1,9 @@
-//! Changes of one session: all of them, how far it had come at a snapshot, and which of them a branch lacks.
+//! Changes of one session: all of them, those up to a snapshot, and those that a branch lacks.
 //!
-//! A session may be squashed again after more changes, after an undo, and after commits of the developer's. The part
-//! that the branch has already is then the base of the merge, and not the state before the session: else the same
-//! lines would conflict with themselves.
+//! A session may be squashed again after more changes, after an undo, or after the developer's own commits. The base of
+//! the
+//! merge is then the part that the branch already has, not the state before the session: otherwise the same lines would
+//! conflict with themselves.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,28 +21,28 @@ use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike};
 
-/// Most paths of one snapshot that are looked at.
+/// Most paths of one snapshot that are read.
 const PATHS_MAX: usize = 100_000;
-/// The number of a session's first change in the journal.
+/// Number of a session's first change in the journal.
 const SEQ_FIRST: u64 = 1;
 
-/// Changes of one session, without those of others in between.
+/// Changes of one session, without changes by others in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionChanges {
-    /// The commit before the session's first snapshot, in hex; `None` where there was none.
+    /// Commit before the session's first snapshot, in hex; `None` if there was none.
     pub before: Option<String>,
-    /// The session's last snapshot, in hex.
+    /// Session's last snapshot, in hex.
     pub last: String,
-    /// Every path that it changed: from before its first change there to after its last one.
+    /// Every path that it changed: from before its first change to after its last one.
     pub paths: Vec<PathChange>,
 }
 
 /// One change of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionStep {
-    /// Its snapshot, without the files that it changed.
+    /// Snapshot, without its changed files.
     pub snapshot: Snapshot,
-    /// The paths that it changed.
+    /// Paths that it changed.
     pub paths: Vec<PathChange>,
 }
 
@@ -56,20 +57,20 @@ impl session_diff::StoredVersion for Version {
 }
 
 impl Store {
-    /// Returns the changes that `session` made after its change `after` (0 for all), the oldest first, each with
-    /// its paths.
+    /// Returns the changes of `session` after its change `after` (0 for all), oldest first, each with its paths.
     ///
-    /// Looks no further back than the session's first change.
+    /// Goes back no further than the session's first change.
     ///
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
     pub fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
-        // Only what the journal counts is the session's own: what others did has no number, and
-        // `session` and `undo` do not know it either.
+        // // Only numbered changes are the session's own: changes by others have no number, and `session` and `undo` do
+        // not
+        // count them either.
         self.steps(session, after, |snapshot| snapshot.session == session && snapshot.seq > 0)
     }
 
-    /// Returns the changes of `session` with those of nobody's session meanwhile, and those of commands.
+    /// Returns the changes of `session`, together with changes by commands and by no session in the meantime.
     ///
     /// # Errors
     /// As [`Self::steps_of`].
@@ -79,7 +80,7 @@ impl Store {
         })
     }
 
-    /// Returns the wanted snapshots since a session's first change after `after`, the oldest first.
+    /// Returns the wanted snapshots since a session's first change after `after`, oldest first.
     fn steps(
         &self,
         session: &str,
@@ -105,14 +106,14 @@ impl Store {
                 break;
             }
         }
-        // What is older than the session's first change is not of its time.
+        // // Drop snapshots from before the session's first change.
         steps.truncate(began);
         steps.reverse();
         Ok(steps)
     }
 
-    /// Everything that `session` changed after its change `after` (0 for all), without what others
-    /// changed in between; `None` where it has no snapshot.
+    /// Returns the net changes of `session` after its change `after` (0 for all), without changes by others in between;
+    /// `None` if it has no snapshot.
     ///
     /// # Errors
     /// Fails if the branch, a commit on it or a version cannot be read.
@@ -131,7 +132,8 @@ impl Store {
         Ok(Some(SessionChanges { before, last, paths: in_order(paths.collect::<Result<_, _>>()?) }))
     }
 
-    /// Returns the net effect of a session's changes of one path. A text that never was is kept in memory alone.
+    /// Returns the net effect of a session's changes of one path. A text that never existed on disk is kept only in
+    /// memory.
     pub(in crate::engine::snapshot) fn change_of(
         &self,
         path: Vec<u8>,
@@ -161,17 +163,17 @@ pub(in crate::engine::snapshot) fn in_order(mut paths: Vec<PathChange>) -> Vec<P
     paths
 }
 
-/// How far a session had come at a snapshot.
+/// Progress of a session at a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionAt {
-    /// The session.
+    /// Session.
     pub session: String,
-    /// The number of its newest change there; 0 where it had made none.
+    /// Number of its newest change there; 0 if it had made none.
     pub seq: u64,
 }
 
 impl Store {
-    /// Returns the sessions that changed something, the one that did so last first.
+    /// Returns the sessions with changes, most recent first.
     ///
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
@@ -186,12 +188,12 @@ impl Store {
         Ok(sessions)
     }
 
-    /// How far `session`, else the one that made the snapshot itself, had come at `commit` (in hex);
-    /// `None` where none is named and the snapshot is nobody's, or it is neither a snapshot nor the commit
-    /// that the first one is based on.
+    /// Returns the progress of `session`, or of the session that made the snapshot, at `commit` (in hex). `None` if no
+    /// session is given and the snapshot has none, or if `commit` is neither a snapshot nor the commit below the first
+    /// one.
     ///
     /// # Errors
-    /// Fails if there is no such commit, or one on the way back cannot be read.
+    /// Fails if the commit does not exist, or if one on the way back cannot be read.
     pub fn session_at(
         &self,
         commit: &str,
@@ -223,17 +225,17 @@ impl Store {
     }
 }
 
-/// Commits of a branch that are looked at for versions of the session.
+/// Most commits of a branch that are searched for versions of the session.
 const COMMITS_MAX: usize = 500;
-/// Merges that may be tried to find what a branch has of one path.
+/// Most merges that are tried to find the changes of one path on a branch.
 const MERGES_MAX: usize = 500;
 
 /// Changes of a session that a branch lacks.
 #[derive(Debug, Default)]
 pub struct Missing {
-    /// Each path: from what the branch has of the session to what the session made.
+    /// Net change of each path, from the part that the branch has to the session's result.
     pub net: Vec<PathChange>,
-    /// Each change of the session with its missing paths, the oldest first.
+    /// Each change of the session with its missing paths, oldest first.
     pub steps: Vec<SessionStep>,
 }
 
@@ -241,8 +243,8 @@ pub struct Missing {
 type PathSteps = Vec<Sides<Version>>;
 
 impl Store {
-    /// What the branch named `branch`, or HEAD where there is no such branch, does not have yet of the
-    /// changes that `session` made after its change `after`.
+    /// Returns the changes that `session` made after its change `after` and that `branch` lacks, or HEAD if that branch
+    /// does not exist.
     ///
     /// # Errors
     /// Fails if a snapshot or a commit of the branch cannot be read.
@@ -279,7 +281,7 @@ impl Store {
         Ok(Missing { net: in_order(net), steps })
     }
 
-    /// How many of the session's changes of a path, from the first on, the branch has.
+    /// Returns how many of the session's changes of a path, from the first on, the branch has.
     fn count_had(
         &self,
         path: &[u8],
@@ -312,7 +314,7 @@ impl Store {
         first.map_or(Ok(0), |first| self.count_in_texts(path, steps, first, &texts))
     }
 
-    /// Counts by the texts that the branch had: a change is in one if making it again changes nothing.
+    /// Counts by the branch's texts: a text contains a change if applying it again changes nothing.
     fn count_in_texts(
         &self,
         path: &[u8],
@@ -349,8 +351,9 @@ impl Store {
         Ok(0)
     }
 
-    /// Returns the trees of a branch's commits that are not older than `began`, in seconds since 1970, the newest
-    /// first: no older one has anything of the session.
+    /// Returns the trees of a branch's commits that are not older than `began`, in seconds since 1970, newest first:
+    /// older
+    /// ones cannot contain changes of the session.
     fn trees_since(&self, tip: ObjectId, began: i64) -> Result<Vec<ObjectId>, SnapshotError> {
         let (mut trees, mut seen) = (Vec::new(), BTreeSet::from([tip]));
         let mut waiting = VecDeque::from([tip]);
@@ -367,7 +370,7 @@ impl Store {
     }
 }
 
-/// Changes of one path as an account of them; `None` where there are none.
+/// Returns the changes of one path as one record; `None` if there are none.
 fn own_of(steps: &[Sides<Version>]) -> Option<PathChanges<Version>> {
     let ((before, after), later) = steps.split_first()?;
     let mut own = PathChanges::new(*before, *after);
