@@ -1,4 +1,4 @@
-//! Takes the matches of one file from ripgrep's searcher.
+//! Collects the matches of one file from ripgrep's searcher.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,82 +11,82 @@ use crate::search::matches::{Head, Packer, Piece};
 use crate::text::counted::counted;
 use crate::text::lines::without_ending;
 
-/// Bytes of matches that one file may gather before they are handed over.
+/// Most bytes of matches of one file before they are passed on.
 const GATHERED_BYTES_MAX: usize = 128 * 1024;
-/// Bytes behind a match of several lines that a look-ahead may see.
+/// Bytes after a multi-line match that a look-ahead may see.
 const LOOK_AHEAD_BYTES: usize = 128;
 
-/// What is wanted of each file.
+/// Information wanted about each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchDetail {
-    /// The matching lines.
+    /// Matching lines.
     Lines,
-    /// Whether there is any.
+    /// True if there is a match.
     Presence,
-    /// How many there are.
+    /// Number of matches.
     Number,
 }
 
-/// How matches are shown.
+/// Output style of matches.
 #[derive(Debug, Clone)]
 pub struct Style {
-    /// What is wanted of each file.
+    /// Information wanted about each file.
     pub wanted: MatchDetail,
-    /// Each match by itself instead of each line.
+    /// True to show each match by itself instead of each line.
     pub only_matching: bool,
-    /// Show lines that do not match.
+    /// True to show lines that do not match.
     pub invert: bool,
-    /// Bytes of a line that are shown at most; 0 for no limit.
+    /// Most bytes of a line that are shown; 0 for no limit.
     pub line_bytes_max: usize,
-    /// Bytes of a match of several lines that are shown at most; 0 for no limit.
+    /// Most bytes of a multi-line match that are shown; 0 for no limit.
     pub match_bytes_max: usize,
     /// True if a carriage return at the end of a line belongs to it, because the pattern names it.
     pub keeps_cr: bool,
 }
 
-/// What was gathered of one file since the last handing over.
+/// Matches of one file that were not passed on yet.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// Matches to be shown.
+    /// Matches to show.
     pub matches: Piece,
-    /// Further matches that were only counted.
+    /// Number of further matches that were only counted.
     pub counted: u64,
 }
 
-/// How much of one file is still shown, where the searcher cannot count it: inverted and across lines,
-/// it counts what matches and not what is shown.
+/// Number of lines still to show, for searches that the searcher cannot limit: inverted and multi-line, it counts
+/// matching lines and not shown ones.
 #[derive(Debug, Clone, Copy)]
 pub struct LinesLeft {
-    /// Lines that do not match.
+    /// Non-matching lines.
     pub lines: u64,
     /// Lines after the last of them.
     pub after: usize,
 }
 
-/// Takes the matches of one file.
+/// Collects the matches of one file.
 pub struct Collector<'a> {
     /// The pattern.
     matcher: &'a RegexMatcher,
-    /// How matches are shown.
+    /// Output style of matches.
     style: &'a Style,
-    /// Whether matches are only counted by now.
+    /// Returns true once matches are only counted.
     only_count: &'a dyn Fn() -> bool,
-    /// Takes what is too large to keep; `false` ends the search of this file.
+    /// Receives matches that are too large to keep; `false` ends the search of this file.
     hand_over: &'a mut dyn FnMut(Gathered) -> bool,
-    /// Matches to be shown.
+    /// Matches to show.
     packer: Packer,
-    /// Further matches that were only counted.
+    /// Number of further matches that were only counted.
     counted: u64,
-    /// How much is still shown; `None` for all that the searcher finds.
+    /// Lines still to show; `None` for all.
     left: Option<LinesLeft>,
-    /// Matches so far.
+    /// Number of matches so far.
     pub count: u64,
-    /// Where a NUL byte ended the search, if one did.
+    /// Offset of the NUL byte that ended the search, if one did.
     pub binary_at: Option<u64>,
 }
 
 impl<'a> Collector<'a> {
-    /// A collector that has taken nothing.
+    /// Returns an empty collector.
     pub fn new(
         matcher: &'a RegexMatcher,
         style: &'a Style,
@@ -106,14 +106,14 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The same collector, ending the search when `left` is used up.
+    /// Sets the number of lines after which the search ends.
     #[must_use]
     pub const fn up_to(mut self, left: Option<LinesLeft>) -> Self {
         self.left = left;
         self
     }
 
-    /// A line without what ends it for the pattern.
+    /// Returns a line without its ending, as the pattern sees it.
     fn line_in<'l>(&self, line: &'l [u8]) -> &'l [u8] {
         if self.style.keeps_cr { line.strip_suffix(b"\n").unwrap_or(line) } else { without_ending(line) }
     }
@@ -124,13 +124,13 @@ impl<'a> Collector<'a> {
         self.counted += count;
     }
 
-    /// What was gathered since the last handing over.
+    /// Returns the matches that were not passed on yet.
     #[must_use]
     pub fn gathered(self) -> Gathered {
         Gathered { matches: self.packer.finish(), counted: self.counted }
     }
 
-    /// Each match in what the searcher found: where it begins and ends there.
+    /// Finds each match in a result of the searcher: start and end there.
     fn each_match(
         &self,
         searcher: &Searcher,
@@ -152,8 +152,8 @@ impl<'a> Collector<'a> {
             .map_err(io::Error::other)
     }
 
-    /// The number of matches in what the searcher found; a count across lines is one of matches, as
-    /// with rg, since what the searcher joins there is neither a line nor a match.
+    /// Returns the number of matches in a result of the searcher. A multi-line search counts matches, as rg does, since
+    /// the searcher may join several into one result.
     fn matches_in(&self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<u64, io::Error> {
         let across =
             self.style.wanted == MatchDetail::Number && searcher.multi_line_with_matcher(self.matcher);
@@ -168,7 +168,7 @@ impl<'a> Collector<'a> {
         Ok(count)
     }
 
-    /// Takes one line, or one match of several.
+    /// Collects one line, or one multi-line match.
     fn take_line(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<(), io::Error> {
         let mut start = 0;
         if !self.style.invert {
@@ -197,14 +197,14 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Gathers a match within `line`, which begins at `start` there.
+    /// Adds a match in `line`, which starts at `start` there.
     fn push_clipped(&mut self, head: Head, line: &[u8], start: usize) {
         let shown = clip(line, start, self.style.line_bytes_max);
         let clipped = shown.clipped.then_some((shown.column, line.len() as u64));
         self.push(&Head { clipped, whole: head.whole && !shown.clipped, ..head }, &shown.text);
     }
 
-    /// The text of a match of several lines, each cut by itself, and whether none was.
+    /// Returns the text of a multi-line match, with each line cut by itself, and true if none was cut.
     fn block(&self, block: &[u8], start: usize) -> (String, bool) {
         let mut whole = true;
         let mut offset = 0;
@@ -234,7 +234,7 @@ impl<'a> Collector<'a> {
         (text, whole)
     }
 
-    /// A line of which the part round `start` is shown, and whether something is missing.
+    /// Returns the part of a line around `start` that is shown, and true if something is cut.
     fn clipped_context<'l>(&self, line: &'l [u8], start: usize) -> (Cow<'l, str>, bool) {
         let shown = clip(line, start, self.style.line_bytes_max);
         if !shown.clipped {
@@ -244,7 +244,7 @@ impl<'a> Collector<'a> {
         (format!("{} {}", shown.text, more_bytes(missing)).into(), true)
     }
 
-    /// Takes each match of a line by itself.
+    /// Collects each match of a line by itself.
     fn take_matches(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<(), io::Error> {
         let mut places = Vec::new();
         self.each_match(searcher, found, |start, end| {
@@ -270,25 +270,25 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Gathers a match.
+    /// Adds a match.
     fn push(&mut self, head: &Head, text: &str) {
         self.count += 1;
         self.packer.push(head, text);
     }
 
-    /// Hands over all but the last match, to which context may still be added.
+    /// Passes on all matches but the last, which may still get context.
     fn make_room(&mut self) -> bool {
         if self.packer.len() < GATHERED_BYTES_MAX {
             return true;
         }
         let matches = self.packer.take_all_but_last();
-        // What was only counted comes after the last match.
+        // // Matches that are only counted come after the last one shown.
         matches.is_empty() || (self.hand_over)(Gathered { matches, counted: 0 })
     }
 }
 
 impl Collector<'_> {
-    /// Takes what the searcher found; `false` ends the search of this file.
+    /// Collects a result of the searcher; `false` ends the search of this file.
     fn take(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         match self.style.wanted {
             MatchDetail::Presence => {
@@ -316,7 +316,7 @@ impl Collector<'_> {
         Ok(self.make_room())
     }
 
-    /// Takes a line after the last one that is shown as a match; `false` ends the search of this file.
+    /// Adds a line after the last one that is shown as a match; `false` ends the search of this file.
     fn trail(&mut self, line: &[u8], left: LinesLeft) -> bool {
         let (text, cut) = self.clipped_context(without_ending(line), 0);
         self.packer.after(&text, cut);
@@ -358,33 +358,32 @@ impl Sink for Collector<'_> {
     }
 }
 
-/// What stands for bytes that are not shown.
+/// Returns the placeholder for bytes that are not shown.
 #[must_use]
 pub fn more_bytes(count: usize) -> String {
     format!("[… {}]", counted(count as u64, "more byte"))
 }
 
-/// How many lines end in `bytes`.
+/// Returns the number of line feeds in `bytes`.
 fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Part of a line before a match that is kept when the line is cut: a quarter of the room.
+/// Share of a cut line that shows text before the match: a quarter.
 const BEFORE_SHARE: usize = 4;
 
 /// A line, or the part of it that is shown.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Clip<'l> {
-    /// What is shown.
+    /// Shown text.
     pub text: Cow<'l, str>,
-    /// The 1-based column where it begins in the line.
+    /// 1-based column of the text in the line.
     pub column: u64,
-    /// True if something is missing.
+    /// True if something is cut.
     pub clipped: bool,
 }
 
-/// Cuts `line` to at most `bytes_max` bytes round `match_start`, between characters; 0 cuts
-/// nothing.
+/// Cuts `line` to at most `bytes_max` bytes around `match_start`, between characters; 0 cuts nothing.
 #[must_use]
 pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip<'_> {
     if bytes_max == 0 || line.len() <= bytes_max {
@@ -394,15 +393,15 @@ pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip<'_> {
     let start = match_start.saturating_sub(bytes_max / BEFORE_SHARE).min(latest);
     let start = character_start(line, start);
     let end = character_start(line, (start + bytes_max).min(line.len()));
-    // A single character may be wider than the room.
+    // // A single character may be longer than the limit.
     let end = if end > start { end } else { (start + bytes_max).min(line.len()) };
     let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
     Clip { text, column: start as u64 + 1, clipped: true }
 }
 
-/// The start of the character that `index` lies in; `index` itself where that is no UTF-8.
+/// Returns the start of the character that contains `index`; `index` itself if it is not UTF-8.
 fn character_start(line: &[u8], index: usize) -> usize {
-    /// Bytes of a character after its first.
+    /// Most bytes of a character after its first.
     const TRAIL_MAX: usize = 3;
     let is_trail = |index: usize| line.get(index).is_some_and(|byte| byte & 0xc0 == 0x80);
     (0..=TRAIL_MAX).map(|back| index.saturating_sub(back)).find(|&start| !is_trail(start)).unwrap_or(index)

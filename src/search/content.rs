@@ -1,8 +1,8 @@
 //! Files searched in parallel, results in order.
 //!
-//! Batches are fed by the walk one after the other, worked on by several threads, and handed over in the
-//! order in which they were fed. The calling thread works too and calls for help only once the
-//! work has turned out not to be tiny. No worker gets further ahead than [`AHEAD_MAX`] batches.
+//! The walk feeds batches in order, several threads process them, and the results are passed on in the same order. The
+//! calling thread works too, and starts others only once the work is clearly not tiny. No worker gets further ahead
+//! than [`AHEAD_MAX`] batches.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -21,24 +21,24 @@ use crate::search::entry::{Notes, WalkEntry};
 use crate::search::file::{FileSearcher, Listener, Search, SearchedPart};
 use crate::search::results::{Results, SearchResult};
 
-/// Files handed to a thread at once.
+/// Files in a batch.
 const BATCH_FILES: usize = 32;
-/// Bytes of matches that a batch may gather before it waits for its turn to hand them over.
+/// Most bytes of matches in a batch before it waits for its turn to pass them on.
 const BATCH_BYTES_MAX: usize = 128 * 1024;
-/// Files searched between two reports of progress.
+/// Files between two progress reports.
 const REPORT_FILES: u64 = 256;
 
-/// A file to be searched.
+/// A file to search.
 #[derive(Debug)]
 pub enum FileToSearch {
-    /// One that the walk stands at.
+    /// An entry in the walk's present folder.
     Found(WalkEntry),
-    /// One that the walk has left.
+    /// A path that the walk has left behind.
     At(WorkspacePath),
 }
 
 impl FileToSearch {
-    /// Opens it for reading, without ever blocking.
+    /// Opens it for reading; never blocks.
     fn open(&self, workspace: &Workspace) -> Result<OwnedFd, Errno> {
         match self {
             Self::Found(found) => found.open(),
@@ -46,7 +46,7 @@ impl FileToSearch {
         }
     }
 
-    /// Its path from the root.
+    /// Returns its path from the root.
     fn path(&self) -> WorkspacePath {
         match self {
             Self::Found(found) => found.path(),
@@ -93,15 +93,15 @@ impl Search<'_> {
     }
 }
 
-/// A search under way.
+/// A running search.
 struct Running<'s, 'w> {
-    /// What is searched for.
+    /// Parameters of the search.
     search: &'s Search<'w>,
-    /// Set where the page is full and matches are only counted.
+    /// Set when the page is full and matches are only counted.
     only_count: AtomicBool,
     /// Files searched so far.
     files: AtomicU64,
-    /// What could not be searched.
+    /// Notes on files that could not be searched.
     notes: Mutex<Notes>,
 }
 
@@ -136,7 +136,7 @@ impl<'s> Work for Running<'s, '_> {
 }
 
 impl Running<'_, '_> {
-    /// Searches one file and adds what comes of it to `parts`.
+    /// Searches one file and adds its results to `parts`.
     fn search_one(
         &self,
         searcher: &mut FileSearcher<'_>,
@@ -150,7 +150,7 @@ impl Running<'_, '_> {
         }
         let fd = match target.open(self.search.workspace) {
             Ok(fd) => fd,
-            // Gone, or no file any more: as if it had never been there.
+            // // Deleted, or not a file any more: as if it had never been there.
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::NOTDIR) => return,
             Err(errno) => return self.note(target, &errno.to_string()),
         };
@@ -187,13 +187,13 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Remarks that a file could not be searched.
+    /// Adds a note that a file could not be searched.
     fn note(&self, target: &FileToSearch, reason: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.push(|| format!("{} was not searched: {reason}", self.search.workspace.shown(&target.path())));
     }
 
-    /// Remarks that a file has a NUL byte.
+    /// Adds a note that a file has a NUL byte.
     fn note_binary(&self, target: &FileToSearch, offset: u64) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = || self.search.workspace.shown(&target.path());
@@ -207,26 +207,26 @@ impl Running<'_, '_> {
     }
 }
 
-/// Finished batches that may wait for an earlier one.
+/// Most finished batches that wait for an earlier one.
 const AHEAD_MAX: usize = 64;
-/// Threads at most: more do not pay, since one feeds them all.
+/// Most threads: one thread feeds them all, so more do not help.
 const THREADS_MAX: usize = 12;
-/// Batches that the calling thread does before it calls for help.
+/// Batches that the calling thread does before it starts others.
 const ALONE_BATCHES: u64 = 1;
 
-/// The parts of a piece of work.
+/// Work that is done in batches.
 pub trait Work: Sync {
-    /// What is worked on at once.
+    /// Input of one batch.
     type Batch: Send;
-    /// What comes of it.
+    /// Result of one batch.
     type Done: Send;
-    /// What a thread keeps from batch to batch.
+    /// State that a thread keeps between batches.
     type Scratch;
 
-    /// What a thread needs before its first batch.
+    /// Returns the initial state of a thread.
     fn scratch(&self) -> Self::Scratch;
 
-    /// Works on a batch; `turn` hands over early what is too large to keep.
+    /// Processes a batch; `turn` passes on early results that are too large to keep.
     fn process(
         &self,
         scratch: &mut Self::Scratch,
@@ -235,8 +235,7 @@ pub trait Work: Sync {
     ) -> Self::Done;
 }
 
-/// Does all of `work`: `feed` gives the batches, `commit` takes what comes of them, in order, and
-/// says whether to go on.
+/// Does all of `work`: `feed` returns the batches, `commit` receives the results in order and returns true to go on.
 pub fn run_in_order<W: Work>(
     work: &W,
     feed: impl FnMut() -> Option<W::Batch> + Send,
@@ -265,33 +264,33 @@ pub fn run_in_order<W: Work>(
     });
 }
 
-/// Where batches are fed and their results put back in order.
+/// Queue of batches that puts the results back in order.
 struct Line<'a, B, D> {
-    /// Gives the batches, with the number of the next one.
+    /// Source of batches, with the number of the next one.
     feed: Mutex<(u64, Feed<'a, B>)>,
-    /// Takes the results.
+    /// Results in order.
     order: Mutex<Order<'a, D>>,
-    /// Signalled whenever a turn passes on.
+    /// Signalled when it is another batch's turn.
     passed: Condvar,
-    /// Set where nothing more is wanted.
+    /// Set when no more results are wanted.
     stopped: AtomicBool,
 }
 
-/// Gives the next batch.
+/// Returns the next batch.
 type Feed<'a, B> = Box<dyn FnMut() -> Option<B> + Send + 'a>;
 
-/// Results on their way.
+/// Results that are put in order.
 struct Order<'a, D> {
-    /// Whose turn it is.
+    /// Number of the batch whose turn it is.
     next: u64,
     /// Results that came before their turn.
     waiting: BTreeMap<u64, D>,
-    /// Takes them.
+    /// Receives the results.
     commit: Box<dyn FnMut(D) -> bool + Send + 'a>,
 }
 
 impl<'a, B: Send, D: Send> Line<'a, B, D> {
-    /// A line that nothing has passed yet.
+    /// Returns an empty queue.
     fn new(feed: Feed<'a, B>, commit: Box<dyn FnMut(D) -> bool + Send + 'a>) -> Self {
         Self {
             feed: Mutex::new((0, feed)),
@@ -301,7 +300,7 @@ impl<'a, B: Send, D: Send> Line<'a, B, D> {
         }
     }
 
-    /// Takes one batch from feeding to its result; `false` where there is nothing more to do.
+    /// Processes one batch from start to end; `false` if there is nothing left to do.
     fn do_next<W: Work<Batch = B, Done = D>>(&self, work: &W, scratch: &mut W::Scratch) -> bool {
         if self.is_stopped() {
             return false;
@@ -320,7 +319,7 @@ impl<'a, B: Send, D: Send> Line<'a, B, D> {
         !self.is_stopped()
     }
 
-    /// Takes a result; those whose turn it is go on, and a worker too far ahead waits.
+    /// Passes on a result, and others whose turn it is then; a worker that is too far ahead waits.
     fn hand_over(&self, number: u64, done: D) {
         let mut order = lock(&self.order);
         order.waiting.insert(number, done);
@@ -342,28 +341,27 @@ impl<'a, B: Send, D: Send> Line<'a, B, D> {
         }
     }
 
-    /// Ends all work.
+    /// Stops all work.
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if all work has ended.
+    /// Returns true if all work has stopped.
     fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 }
 
-/// A batch's place in the order.
+/// Position of a batch in the order.
 pub struct Turn<'l, 'a, B, D> {
-    /// Where the results go.
+    /// Queue for the results.
     line: &'l Line<'a, B, D>,
-    /// Which batch it is.
+    /// Number of the batch.
     number: u64,
 }
 
 impl<B: Send, D: Send> Turn<'_, '_, B, D> {
-    /// Waits for this batch's turn and hands over what is done of it; `false` where nothing more
-    /// is wanted.
+    /// Waits for this batch's turn and passes on a part of its result; `false` if no more is wanted.
     #[must_use]
     pub fn flush(&self, part: D) -> bool {
         let line = self.line;
@@ -378,14 +376,14 @@ impl<B: Send, D: Send> Turn<'_, '_, B, D> {
         !line.is_stopped()
     }
 
-    /// Returns true if nothing more is wanted.
+    /// Returns true if no more results are wanted.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.line.is_stopped()
     }
 }
 
-/// Ends all work where a worker panics, so that none waits for its turn for ever.
+/// Stops all work if a worker panics, so that no other waits for its turn for ever.
 struct StopOnUnwind<'l, 'a, B: Send, D: Send>(&'l Line<'a, B, D>);
 
 impl<B: Send, D: Send> Drop for StopOnUnwind<'_, '_, B, D> {
@@ -397,7 +395,7 @@ impl<B: Send, D: Send> Drop for StopOnUnwind<'_, '_, B, D> {
     }
 }
 
-/// Locks, whatever happened to another holder: the data is put right at each step.
+/// Locks a mutex, even after a panic in another holder: the data is valid at each step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -406,7 +404,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// Doubles numbers, the more slowly the earlier they come, and hands over in two parts.
+    /// Doubles numbers, earlier ones more slowly, and passes on each result in two parts.
     struct Doubling;
 
     impl Work for Doubling {

@@ -16,39 +16,39 @@ use crate::error::{Error, ErrorKind};
 use crate::search::entry::WalkEntry;
 use crate::search::walk::Walk;
 
-/// Folders named as the largest.
+/// Number of largest folders that are listed.
 const LARGEST_FOLDERS: usize = 10;
 
-/// How much a folder holds.
+/// Number of entries in a folder.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct FolderSum {
     /// The folder
     pub path: String,
     /// The entries in it, at every depth
     pub entries: u64,
-    /// Whether counting stopped there
+    /// True if counting stopped there
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
 
-/// The files below a folder.
+/// Totals of the files below a folder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FolderTotals {
-    /// How many there are, at every depth.
+    /// Number of files, at every depth.
     pub files: u64,
-    /// The bytes of all of them.
+    /// Bytes in all of them.
     pub bytes: u64,
 }
 
 impl FolderTotals {
-    /// Adds what another holds.
+    /// Adds other totals.
     fn add(&mut self, other: Self) {
         self.files += other.files;
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
-/// What each folder holds, all those below it included.
+/// Totals of each folder, including all folders below it.
 #[derive(Debug, Default)]
 pub struct Below(BTreeMap<PathBuf, FolderTotals>);
 
@@ -70,13 +70,13 @@ impl Below {
         below
     }
 
-    /// What the folder at `path` holds.
+    /// Returns the totals of the folder at `path`.
     #[must_use]
     pub fn at(&self, path: &Path) -> FolderTotals {
         self.0.get(path).copied().unwrap_or_default()
     }
 
-    /// Adds the files directly in one folder to it and to all those above it.
+    /// Adds the files directly in one folder to it and to all folders above it.
     fn add(&mut self, folder: Option<(WorkspacePath, FolderTotals)>) {
         let Some((path, held)) = folder else { return };
         for above in Path::new(OsStr::from_bytes(path.as_bytes())).ancestors() {
@@ -90,7 +90,7 @@ impl Below {
     }
 }
 
-/// The folders that hold most, in the order of what they hold.
+/// Returns the folders with the most entries, largest first.
 #[must_use]
 pub fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
     folders.sort_unstable_by(|one, other| {
@@ -100,12 +100,12 @@ pub fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
     folders
 }
 
-/// Counts entries by the folder directly below the one that was listed.
+/// Counts entries by the folder directly below the listed one.
 #[derive(Debug, Default)]
 pub struct Sums {
-    /// The folder at hand and its entries.
+    /// Present folder and its number of entries.
     at_hand: Option<(WorkspacePath, u64)>,
-    /// The entries of each folder.
+    /// Number of entries in each folder.
     entries: BTreeMap<WorkspacePath, u64>,
 }
 
@@ -114,7 +114,7 @@ impl Sums {
     pub fn add(&mut self, found: &WalkEntry) {
         let folder = &found.folder().path;
         match &mut self.at_hand {
-            // By bytes: a comparison by components costs more than all the rest.
+            // // Compared as bytes: comparing components costs more than everything else here.
             Some((path, entries)) if path.as_bytes() == folder.as_bytes() => *entries += 1,
             _ => {
                 self.put_down();
@@ -123,14 +123,14 @@ impl Sums {
         }
     }
 
-    /// Adds the folder at hand to the rest.
+    /// Adds the count of the present folder to the others.
     fn put_down(&mut self) {
         if let Some((path, entries)) = self.at_hand.take() {
             *self.entries.entry(path).or_default() += entries;
         }
     }
 
-    /// The folders that hold most, those above the point where the tree forks left out.
+    /// Returns the folders with the most entries, without those above the point where the tree forks.
     #[must_use]
     pub fn largest(mut self, workspace: &Workspace) -> Vec<FolderSum> {
         self.put_down();
@@ -149,23 +149,22 @@ impl Sums {
     }
 }
 
-/// Entries that can be put in order: about 100 MB of paths.
+/// Most entries that can be sorted: about 100 MB of paths.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// What comes first.
+/// Sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// What was changed last.
+    /// Last changed first.
     Newest,
-    /// What has most bytes.
+    /// Largest first.
     Largest,
 }
 
-/// Everything that `walk` finds with what is to be kept of it, in this order, by path where two are
-/// equal.
+/// Returns the first entries that `walk` finds, in this order, each with its `T`; ties are sorted by path.
 ///
 /// # Errors
-/// `too_large` beyond [`ENTRIES_MAX`].
+/// Returns `too_large` for more than [`ENTRIES_MAX`] entries.
 pub fn first_in_order<T>(
     walk: &mut Walk<'_>,
     order: Order,
@@ -188,7 +187,7 @@ pub fn first_in_order<T>(
 }
 
 impl Order {
-    /// What orders entries; the greatest comes first.
+    /// Returns the sort key of an entry; the greatest comes first.
     fn rank(self, stat: &Stat) -> (i64, i64) {
         match self {
             Self::Newest => (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),

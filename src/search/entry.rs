@@ -19,22 +19,22 @@ use crate::engine::workspace::path::WorkspacePath;
 /// An opened folder of the walk.
 #[derive(Debug)]
 pub struct WalkFolder {
-    /// Its path from the workspace root.
+    /// Path from the workspace root.
     pub path: WorkspacePath,
-    /// The folder itself.
+    /// Descriptor of the folder.
     pub(super) fd: OwnedFd,
 }
 
 /// An entry that was found.
 #[derive(Debug)]
 pub struct WalkEntry {
-    /// The folder that holds it.
+    /// Folder that contains it.
     pub(super) folder: Arc<WalkFolder>,
-    /// Its name there.
+    /// Name there.
     pub(super) name: OsString,
-    /// What it is.
+    /// Type of the entry.
     pub kind: Kind,
-    /// True if the caller named this very path.
+    /// True if the caller named this path.
     pub named: bool,
 }
 
@@ -45,41 +45,41 @@ impl AsFd for WalkFolder {
 }
 
 impl WalkEntry {
-    /// Its path from the workspace root.
+    /// Returns its path from the workspace root.
     #[must_use]
     pub fn path(&self) -> WorkspacePath {
         self.folder.path.join(&self.name)
     }
 
-    /// The folder that holds it.
+    /// Returns the folder that contains it.
     #[must_use]
     pub fn folder(&self) -> &Arc<WalkFolder> {
         &self.folder
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// Opens it for reading, through no symlink and without ever blocking.
+    /// Opens it for reading, without following a symlink; never blocks.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn open(&self) -> Result<OwnedFd, Errno> {
         fs::open_at(self.folder.fd.as_fd(), &self.name, fs::READ)
     }
 
-    /// What stands there now.
+    /// Returns its present stat.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the OS error.
     pub fn stat(&self) -> Result<Stat, Errno> {
         fs::stat_at(self.folder.fd.as_fd(), &self.name)
     }
 
-    /// Where a symlink leads, as it is written.
+    /// Returns the target of a symlink, as written.
     #[must_use]
     pub fn target(&self) -> Option<OsString> {
         let target = rustix::fs::readlinkat(&self.folder.fd, &self.name, Vec::new()).ok()?;
@@ -87,25 +87,25 @@ impl WalkEntry {
     }
 }
 
-/// What the walk left out.
+/// Counts of entries that the walk skipped.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LeftOut {
-    /// Entries that the ignore rules hide; what lies below an ignored folder is not counted.
+    /// Ignored entries; nothing below an ignored folder is counted.
     pub ignored: u64,
     /// Entries whose name begins with a dot, counted likewise.
     pub hidden: u64,
 }
 
-/// A path to walk, and what stands there.
+/// A path to walk, with its type.
 #[derive(Debug, Clone)]
 pub struct Root {
-    /// Its path.
+    /// Path.
     pub path: WorkspacePath,
     /// True if it is a folder.
     pub is_folder: bool,
 }
 
-/// What stands at a name.
+/// Type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -113,14 +113,14 @@ pub enum Kind {
     File,
     /// A folder.
     Dir,
-    /// A symlink, whatever it leads to.
+    /// A symlink, whatever its target.
     Symlink,
     /// A FIFO, socket or device.
     Other,
 }
 
 impl Kind {
-    /// The kind that the system's type stands for.
+    /// Converts the OS's file type.
     #[must_use]
     pub fn of(file_type: FileType) -> Self {
         match file_type {
@@ -132,7 +132,7 @@ impl Kind {
     }
 }
 
-/// Files that decide what a folder hides, as far as it has them.
+/// Rule files that exist in a folder.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each name")]
 pub struct RuleFiles {
@@ -142,21 +142,21 @@ pub struct RuleFiles {
     pub ignore: bool,
     /// `.gitignore`
     pub gitignore: bool,
-    /// `.git`: a repository begins here.
+    /// `.git`: the folder is a repository.
     pub repository: bool,
 }
 
 impl RuleFiles {
-    /// Where it is not known which of them exist.
+    /// All rule files, for a folder whose listing is unknown.
     pub const UNKNOWN: Self = Self { rgignore: true, ignore: true, gitignore: true, repository: true };
 
-    /// Returns true if there is any.
+    /// Returns true if there is any rule file.
     #[must_use]
     pub fn any(self) -> bool {
         self.rgignore || self.ignore || self.gitignore || self.repository
     }
 
-    /// Those in a folder.
+    /// Returns the rule files in a listing.
     #[must_use]
     pub fn of(listing: &Listing) -> Self {
         let mut files = Self::default();
@@ -173,10 +173,10 @@ impl RuleFiles {
     }
 }
 
-/// Reads a folder by way of `room`; its names come in the order of their bytes.
+/// Reads a folder, using `room` as a buffer; the names are sorted by their bytes.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the OS error.
 pub fn read_listing(
     folder: BorrowedFd<'_>,
     room: &mut [MaybeUninit<u8>],
@@ -187,20 +187,20 @@ pub fn read_listing(
     Ok(listing)
 }
 
-/// Notes kept in full; the rest is counted.
+/// Most notes kept in full; the rest is counted.
 const NOTES_MAX: usize = 10;
 
-/// Remarks about single files and folders.
+/// Notes on single files and folders.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// The first of them.
+    /// First notes.
     kept: Vec<String>,
-    /// How many more there were.
+    /// Number of further notes.
     more: u64,
 }
 
 impl Notes {
-    /// Takes a remark.
+    /// Adds a note.
     pub fn push(&mut self, note: impl FnOnce() -> String) {
         if self.kept.len() < NOTES_MAX {
             self.kept.push(note());
@@ -209,12 +209,12 @@ impl Notes {
         }
     }
 
-    /// Takes a remark that must not be lost in the number of others.
+    /// Adds a note that must not be dropped, however many there are.
     pub fn extend(&mut self, note: Option<String>) {
         self.kept.extend(note);
     }
 
-    /// Takes over the remarks of another.
+    /// Adds the notes of another list.
     pub fn append(&mut self, other: Self) {
         for note in other.kept {
             self.push(|| note);
@@ -228,7 +228,7 @@ impl Notes {
         self.kept.is_empty()
     }
 
-    /// The remarks, the last one telling how many are not shown.
+    /// Returns the notes; a last one gives the number of those not shown.
     #[must_use]
     pub fn into_lines(self) -> Vec<String> {
         let mut lines = self.kept;

@@ -1,4 +1,4 @@
-//! A search, and one file searched.
+//! Parameters of a search, and the search of one file.
 
 use std::fs::File;
 use std::io;
@@ -17,22 +17,21 @@ use crate::search::collect::{Collector, Gathered, LinesLeft, Style};
 use crate::search::page::Window;
 use crate::sha256::{Hasher, Sha256};
 
-/// Files up to this many bytes are read at once; it is the searcher's own buffer, so that the same
-/// files count as binary.
+/// Size up to which files are read at once; equals the searcher's own buffer, so that the same files count as binary.
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
-/// Bytes that one line may have, or one file where the search goes across lines.
+/// Longest line, or file in a multi-line search, in bytes.
 const LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// How files are searched.
+/// Settings for searching a file.
 #[derive(Debug, Clone)]
 pub struct Manner {
     /// The pattern.
     pub matcher: RegexMatcher,
-    /// What ends a line.
+    /// Line terminator.
     pub line_ending: LineTerminator,
-    /// How matches are shown.
+    /// Output style of matches.
     pub style: Style,
-    /// True if a match may go across lines.
+    /// True if a match may span lines.
     pub multiline: bool,
     /// Lines shown before each match.
     pub before: usize,
@@ -42,55 +41,55 @@ pub struct Manner {
     pub per_file_max: Option<u64>,
     /// True if the SHA-256 of a file with matches is wanted.
     pub hash: bool,
-    /// True if files with NUL bytes are taken for text.
+    /// True to treat files with NUL bytes as text.
     pub binary: bool,
 }
 
 impl Manner {
-    /// What is shown of each file, where the searcher cannot count it.
+    /// Returns the number of lines to show, if the searcher cannot count them.
     fn counted_by_us(&self) -> Option<LinesLeft> {
         let lines = self.per_file_max.filter(|_| self.multiline && self.style.invert)?;
         Some(LinesLeft { lines, after: self.after })
     }
 }
 
-/// What came of one file.
+/// Result of searching one file.
 #[derive(Debug, Default)]
 pub struct Searched {
-    /// The last matches, those that were not handed over before.
+    /// Matches that were not passed on yet.
     pub gathered: Gathered,
-    /// All matches.
+    /// Number of all matches.
     pub count: u64,
-    /// Where a NUL byte was found, if one was.
+    /// Offset of the first NUL byte, if one was found.
     pub binary_at: Option<u64>,
-    /// What was searched, by its SHA-256 and what the system says of it.
+    /// SHA-256 and stat of the searched file.
     pub seen: Option<(Sha256, Stat)>,
 }
 
-/// What one thread needs to search files.
+/// State of one thread for searching files.
 pub struct FileSearcher<'m> {
-    /// How files are searched.
+    /// Settings for searching a file.
     manner: &'m Manner,
-    /// For files that the walk found: a NUL byte ends the search.
+    /// Searcher for files that the walk found: a NUL byte ends the search.
     found: Searcher,
-    /// For files that the caller named: NUL bytes end lines.
+    /// Searcher for files that the caller named: NUL bytes end lines.
     named: Searcher,
-    /// Holds a small file.
+    /// Buffer for a small file.
     buffer: Vec<u8>,
 }
 
-/// What a search of one file listens to and tells.
+/// Callbacks of the search of one file.
 pub struct Listener<'a> {
-    /// Whether the search is to end.
+    /// Returns true if the search has to end.
     pub should_stop: &'a dyn Fn() -> bool,
-    /// Whether matches are only counted by now.
+    /// Returns true once matches are only counted.
     pub only_count: &'a dyn Fn() -> bool,
-    /// Takes what is too large to keep.
+    /// Receives matches that are too large to keep.
     pub hand_over: &'a mut dyn FnMut(Gathered) -> bool,
 }
 
 impl<'m> FileSearcher<'m> {
-    /// A searcher that has searched nothing.
+    /// Returns a new searcher.
     #[must_use]
     pub fn new(manner: &'m Manner) -> Self {
         Self {
@@ -101,10 +100,10 @@ impl<'m> FileSearcher<'m> {
         }
     }
 
-    /// Searches an opened file; `None` where it is not a regular file.
+    /// Searches an opened file; `None` if it is not a regular file.
     ///
     /// # Errors
-    /// What the system says; a line of more than [`LINE_BYTES_MAX`].
+    /// Returns the OS error, or an error for a line of more than [`LINE_BYTES_MAX`] bytes.
     pub fn search(
         &mut self,
         fd: OwnedFd,
@@ -144,7 +143,7 @@ impl<'m> FileSearcher<'m> {
     }
 }
 
-/// The searcher for `manner`.
+/// Returns the searcher for `manner`.
 fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
     let binary = if manner.binary { BinaryDetection::none() } else { binary };
     SearcherBuilder::new()
@@ -160,7 +159,7 @@ fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
         .build()
 }
 
-/// Reads the beginning of a file of about `size` bytes into `buffer`, as far as it goes.
+/// Reads the beginning of a file of about `size` bytes into `buffer`.
 fn fill(file: &mut File, buffer: &mut [u8], size: u64) -> io::Result<usize> {
     let mut filled = 0;
     loop {
@@ -174,28 +173,28 @@ fn fill(file: &mut File, buffer: &mut [u8], size: u64) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        // The size says that this was all: another call would only say so again.
+        // // By its size this is the whole file: another read would only confirm that.
         if filled as u64 == size {
             return Ok(filled);
         }
     }
 }
 
-/// Returns true if the text begins with the mark of its encoding.
+/// Returns true if the text begins with a byte order mark.
 fn has_bom(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\xef\xbb\xbf") || bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")
 }
 
-/// Returns true if a line ends among the bytes that are looked at for a mark of the encoding.
+/// Returns true if a line ends within the bytes that are searched for a byte order mark.
 ///
-/// The searcher sees them before the rest, and so a line of them before a NUL byte right behind.
+/// The searcher sees these bytes first, and so reports a line there before a NUL byte right after it.
 fn has_early_line(bytes: &[u8]) -> bool {
-    /// Bytes of the longest mark.
+    /// Length of the longest byte order mark.
     const MARK_BYTES_MAX: usize = 3;
     bytes.iter().take(MARK_BYTES_MAX).any(|&byte| byte == b'\n')
 }
 
-/// The SHA-256 of a whole file; `None` where the work was to end.
+/// Returns the SHA-256 of a whole file; `None` if the work has to end.
 fn hash(file: &mut File, should_stop: &dyn Fn() -> bool) -> io::Result<Option<Sha256>> {
     file.seek(SeekFrom::Start(0))?;
     let mut hasher = Hasher::default();
@@ -212,7 +211,7 @@ fn hash(file: &mut File, should_stop: &dyn Fn() -> bool) -> io::Result<Option<Sh
     }
 }
 
-/// Returns true if the file is still as it was.
+/// Returns true if the file is unchanged.
 fn is_unchanged(file: &File, before: &Stat) -> bool {
     rustix::fs::fstat(file).is_ok_and(|now| {
         now.st_size == before.st_size
@@ -221,11 +220,11 @@ fn is_unchanged(file: &File, before: &Stat) -> bool {
     })
 }
 
-/// A file that is read only as long as the work goes on.
+/// A file that is read only until the work has to end.
 struct Watched<'a> {
     /// The file.
     file: &'a mut File,
-    /// Whether the work is to end.
+    /// Returns true if the work has to end.
     should_stop: &'a dyn Fn() -> bool,
 }
 
@@ -238,33 +237,33 @@ impl Read for Watched<'_> {
     }
 }
 
-/// What is searched for, and how much of it is shown.
+/// Parameters of a search.
 #[derive(Debug)]
 pub struct Search<'w> {
-    /// The workspace searched.
+    /// Workspace to search.
     pub workspace: &'w Workspace,
-    /// How files are searched.
+    /// Settings for searching a file.
     pub manner: Manner,
-    /// How much is shown.
+    /// Part of the result to show.
     pub window: Window,
-    /// True if matches are counted behind the page too.
+    /// True to count matches after the page too.
     pub total: bool,
-    /// True if an answer names each file once.
+    /// True if a response names each file once.
     pub group: bool,
-    /// When to stop.
+    /// Cancellation and deadline.
     pub control: Control,
 }
 
-/// What came of one file, or of a part of it.
+/// Result of one file, or of a part of it.
 pub struct SearchedPart {
     /// The file.
     pub path: WorkspacePath,
-    /// What was found in it.
+    /// Matches found in it.
     pub gathered: Gathered,
     /// True if it is the last part.
     pub last: bool,
-    /// All matches of the file; known with the last part.
+    /// Number of all matches of the file; known with the last part.
     pub count: u64,
-    /// The file as it was searched.
+    /// SHA-256 and stat of the searched file.
     pub seen: Option<(Sha256, Stat)>,
 }

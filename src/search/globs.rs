@@ -1,4 +1,4 @@
-//! Globs, compiled and bounded, and the paths at which a search begins.
+//! Globs, compiled and bounded, and the paths at which a search starts.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -17,31 +17,31 @@ use crate::search::entry::Root;
 use crate::text::counted::counted;
 use crate::text::likeness;
 
-/// Bytes of one glob.
+/// Longest glob, in bytes.
 const GLOB_BYTES_MAX: usize = 4096;
-/// Globs in one request.
+/// Most globs in one request.
 const GLOBS_MAX: usize = 1000;
-/// Near type names in an answer.
+/// Most similar type names in an error.
 const NEAR_TYPES_MAX: usize = 5;
-/// How alike a type's name must be to be named, 0 to 1.
+/// Smallest similarity of a suggested type name, 0 to 1.
 const TYPE_LIKENESS_MIN: f32 = 0.5;
 
-/// One pattern for whole paths, as `glob` takes it.
+/// One pattern for whole paths, for `glob`.
 #[derive(Debug, Clone)]
 pub struct PathGlob {
     /// The compiled pattern.
     set: GlobSet,
-    /// The components that every match begins with.
+    /// Literal components that every match begins with.
     literal: Vec<Vec<u8>>,
-    /// How many components a match has at most, where the pattern bounds them.
+    /// Most components of a match, if the pattern limits them.
     components_max: Option<usize>,
 }
 
 impl PathGlob {
-    /// Compiles `pattern`, which without a slash matches at any depth.
+    /// Compiles `pattern`; without a slash it matches at any depth.
     ///
     /// # Errors
-    /// `invalid_request` with the position, where there is one.
+    /// Returns `invalid_request`, with the position if known.
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, Error> {
         let mut text = pattern;
         while let Some(rest) = text.strip_prefix("./") {
@@ -75,7 +75,7 @@ impl PathGlob {
         Ok(Self { set, literal, components_max: components_max(&full) })
     }
 
-    /// Returns true if the path, seen from where the search began, matches.
+    /// Returns true if the path, relative to the start of the search, matches.
     #[must_use]
     pub fn matches(&self, path: &[u8]) -> bool {
         self.set.is_match_candidate(&Candidate::new(Path::new(OsStr::from_bytes(path))))
@@ -95,7 +95,7 @@ impl PathGlob {
     }
 }
 
-/// The leading components of `pattern` that match only themselves, the last one aside.
+/// Returns the leading components of `pattern` without wildcards, except the last component.
 fn literal_components(pattern: &str) -> Vec<Vec<u8>> {
     let is_literal =
         |component: &&str| !component.is_empty() && !component.contains(['*', '?', '[', '{', '\\']);
@@ -105,13 +105,13 @@ fn literal_components(pattern: &str) -> Vec<Vec<u8>> {
     folders.split('/').take_while(is_literal).map(|component| component.as_bytes().to_vec()).collect()
 }
 
-/// How many components a match of `pattern` has, where that can be told.
+/// Returns the number of components of a match of `pattern`, if it is fixed.
 fn components_max(pattern: &str) -> Option<usize> {
     let bounded = !pattern.contains("**") && !pattern.contains(['{', '[', '\\']);
     bounded.then(|| pattern.split('/').count())
 }
 
-/// The globs in a text of several, as some clients' tools take them: commas and blanks part them, but not in braces.
+/// Splits a list of globs, as some clients' tools take them: at commas and blanks outside braces.
 #[must_use]
 pub fn split(text: &str) -> Vec<String> {
     let (mut globs, mut glob, mut depth) = (Vec::new(), String::new(), 0_u32);
@@ -132,8 +132,8 @@ pub fn split(text: &str) -> Vec<String> {
     globs
 }
 
-/// A glob with its brackets escaped where they belong to the name of something that is there, as in `[id]/page.tsx`:
-/// a pattern that is a path means that path.
+/// Returns a glob with its brackets escaped if they belong to an existing name, as in `[id]/page.tsx`: a pattern that
+/// is a path means that path.
 #[must_use]
 pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g str) -> Cow<'g, str> {
     if !glob.contains('[') {
@@ -156,17 +156,17 @@ pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g s
     Cow::Owned(format!("{mark}{}", escaped.join("/")))
 }
 
-/// The same of several, seen from the caller's folder.
+/// Applies [`with_names`] to several globs, relative to the caller's folder.
 #[must_use]
 pub fn all_with_names(workspace: &Workspace, globs: &[String]) -> Vec<String> {
     globs.iter().map(|glob| with_names(workspace, workspace.base(), glob).into_owned()).collect()
 }
 
-/// The globs that a search includes and excludes, as `rg -g` reads them: seen from `base`, and
-/// counted before the ignore rules; one that begins with `!` excludes.
+/// Compiles the globs that a search includes and excludes, as in `rg -g`: relative to `base`, with precedence over the
+/// ignore rules; one that begins with `!` excludes.
 ///
 /// # Errors
-/// `invalid_request` for a bad glob.
+/// Returns `invalid_request` for a bad glob.
 pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -> Result<Override, Error> {
     if include.len() + exclude.len() > GLOBS_MAX {
         return Err(Error::invalid(format!("more than {GLOBS_MAX} globs")));
@@ -187,7 +187,7 @@ pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -
     builder.build().map_err(|error| Error::invalid(format!("bad glob: {error}")))
 }
 
-/// What is wrong with a glob, without the glob itself.
+/// Returns the reason why a glob is invalid, without the glob itself.
 fn reason_of(error: &ignore::Error) -> String {
     match error {
         ignore::Error::Glob { err, .. } => err.clone(),
@@ -195,10 +195,10 @@ fn reason_of(error: &ignore::Error) -> String {
     }
 }
 
-/// The types of files that are wanted and not wanted, by their names in ripgrep's table.
+/// Compiles the included and excluded file types, by their names in ripgrep's table.
 ///
 /// # Errors
-/// `invalid_request` with near names for an unknown one.
+/// Returns `invalid_request` with similar names for an unknown one.
 pub fn types(names: &[String], not: &[String]) -> Result<Types, Error> {
     if names.is_empty() && not.is_empty() {
         return Ok(Types::empty());
@@ -214,7 +214,7 @@ pub fn types(names: &[String], not: &[String]) -> Result<Types, Error> {
     builder.build().map_err(|_| unknown_type(&builder, &[names, not].concat()))
 }
 
-/// The refusal of a type that the table does not have.
+/// Returns the error for a type that is not in the table.
 fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
     let definitions = builder.definitions();
     let known: Vec<&str> = definitions.iter().map(ignore::types::FileTypeDef::name).collect();
@@ -242,7 +242,7 @@ fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
         .detail("near", near)
 }
 
-/// Refuses what is too long to be a glob.
+/// Fails if a glob is too long.
 fn must_be_bounded(glob: &str) -> Result<(), Error> {
     if glob.len() > GLOB_BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -253,7 +253,7 @@ fn must_be_bounded(glob: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The refusal of a bad glob, with the place where it goes wrong.
+/// Returns the error for a bad glob, with the position of the fault.
 fn glob_error(glob: &str, reason: &str) -> Error {
     let error = match fault_of(glob) {
         Some(column) => Error::invalid(format!("bad glob {glob} at column {column}: {reason}"))
@@ -263,7 +263,7 @@ fn glob_error(glob: &str, reason: &str) -> Error {
     error.suggest("Escape a literal bracket or brace with a backslash, or close it.")
 }
 
-/// The 1-based column of the bracket or brace that has no partner, or of a lone backslash.
+/// Returns the 1-based column of an unmatched bracket or brace, or of a lone backslash.
 fn fault_of(glob: &str) -> Option<usize> {
     let mut open_braces = Vec::new();
     let mut open_class = None;
@@ -284,29 +284,28 @@ fn fault_of(glob: &str) -> Option<usize> {
     open_class.or(open_braces.first().copied()).or(escaped).map(|index| index + 1)
 }
 
-/// Paths in one request.
+/// Most paths in one request.
 const PATHS_MAX: usize = 10_000;
 
-/// What to do with a glob that was given as a path.
+/// Suggested action for a glob that was given as a path.
 const GLOB_AS_PATH: &str =
     "A path has no wildcards: give the folder as `path` and the glob as `include` or `pattern`.";
 
-/// What a search can begin at.
+/// Types of paths at which a search can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// Folders alone.
+    /// Only folders.
     Folders,
     /// Folders and regular files.
     Searchable,
-    /// Whatever there is.
+    /// Anything.
     Anything,
 }
 
-/// The roots that `paths` lead to; no path at all is the current folder.
+/// Returns the roots for `paths`; the current folder if there are none.
 ///
 /// # Errors
-/// `not_found` with near names, `outside_workspace`, and what is refused at the beginning asked
-/// for.
+/// Returns `not_found` with similar names, `outside_workspace`, or an error for a path of the wrong type.
 pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> Result<Vec<Root>, Error> {
     if paths.len() > PATHS_MAX {
         return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", counted(paths.len(), "path"))));
@@ -317,7 +316,7 @@ pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> 
     paths.iter().map(|path| root(workspace, path, beginning)).collect()
 }
 
-/// The root that one path leads to.
+/// Returns the root for one path.
 fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root, Error> {
     let place = workspace.resolve(path)?;
     let Some(stat) = place.stat() else {
@@ -339,7 +338,7 @@ fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root
     }
 }
 
-/// The schema of a field that takes one text or several.
+/// Returns the schema of a field that takes one string or several.
 #[must_use]
 pub fn one_or_many(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["string", "array"], "items": { "type": "string" } })

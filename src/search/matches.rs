@@ -1,40 +1,40 @@
-//! Matches: packed one after the other as they are found, and read again as they are answered.
+//! Matches, packed as they are found, and unpacked for the response.
 //!
-//! A whole result can have a million matches; as values of their own they would take several times
-//! the memory of their texts. A piece is a run of items: lines before a match, the match, lines
-//! after it. Each item is a tag, its numbers in groups of seven bits, and its text in UTF-8.
+//! A result can have a million matches; as separate values they would take several times the memory of their texts. A
+//! piece is a sequence of items: lines before a match, the match, lines after it. Each item is a tag, its numbers in
+//! groups of seven bits, and its text in UTF-8.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use crate::sha256::Sha256;
 
-/// The bits of a tag that say what an item is.
+/// Bits of a tag that hold the kind of item.
 const KIND: u8 = 0b11;
-/// A line before the match that follows.
+/// A line before the next match.
 const BEFORE: u8 = 0;
 /// A match.
 const MATCH: u8 = 1;
-/// A line after the match that came last.
+/// A line after the previous match.
 const AFTER: u8 = 2;
-/// Set where the item is not all of its lines.
+/// Bit that is set if an item does not have all of its lines.
 const CUT: u8 = 0b100;
-/// Set where the match says from where its text was cut.
+/// Bit that is set if a match has the column of its cut text.
 const CLIPPED: u8 = 0b1000;
 
-/// Whole entries of one file, packed.
+/// Packed entries of one file.
 pub type Piece = Box<[u8]>;
 
-/// What is known of a match beside its text and context.
+/// Position and extent of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Line where the match begins, from 1.
+    /// Line of the start of the match, from 1.
     pub line: u64,
-    /// Column in bytes where the match begins, from 1.
+    /// Column of the start of the match in bytes, from 1.
     pub column: u64,
-    /// How many lines the match itself takes.
+    /// Number of lines of the match itself.
     pub lines: u64,
-    /// Column where the text begins and bytes of the whole line, where that was cut.
+    /// Column of the text, and bytes of the whole line, if it was cut.
     pub clipped: Option<(u64, u64)>,
     /// True if its lines are shown whole.
     pub whole: bool,
@@ -43,16 +43,16 @@ pub struct Head {
 /// Packs the matches of one file.
 #[derive(Debug, Default)]
 pub struct Packer {
-    /// The items so far.
+    /// Items so far.
     bytes: Vec<u8>,
-    /// Where the last entry begins.
+    /// Offset of the last entry.
     last: usize,
     /// True if the last entry has its match.
     closed: bool,
 }
 
 impl Packer {
-    /// Bytes that are packed.
+    /// Returns the number of packed bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -86,21 +86,21 @@ impl Packer {
         self.text(text);
     }
 
-    /// Adds a line after the last match; where there is none any more, it is nobody's.
+    /// Adds a line after the last match; drops it if the match was already taken out.
     pub fn after(&mut self, text: &str, cut: bool) {
         if self.closed {
             self.line(AFTER, text, cut);
         }
     }
 
-    /// Forgets lines that wait for a match which is not to be shown.
+    /// Drops lines before a match that is not shown.
     pub fn forget_open(&mut self) {
         if !self.closed {
             self.bytes.truncate(self.last);
         }
     }
 
-    /// Takes out all entries but the last, to which lines may still be added.
+    /// Removes and returns all entries but the last, which may still get lines.
     #[must_use]
     pub fn take_all_but_last(&mut self) -> Piece {
         let rest = self.bytes.split_off(self.last);
@@ -108,14 +108,14 @@ impl Packer {
         std::mem::replace(&mut self.bytes, rest).into_boxed_slice()
     }
 
-    /// All entries.
+    /// Returns all entries.
     #[must_use]
     pub fn finish(mut self) -> Piece {
         self.forget_open();
         self.bytes.into_boxed_slice()
     }
 
-    /// Begins an entry, unless one waits for its match.
+    /// Begins an entry, unless one has no match yet.
     fn begin(&mut self) {
         if self.closed {
             self.closed = false;
@@ -135,7 +135,7 @@ impl Packer {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// Adds a number, seven bits a byte, the lowest first.
+    /// Adds a number, seven bits per byte, lowest first.
     fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             let [low, ..] = number.to_le_bytes();
@@ -147,17 +147,17 @@ impl Packer {
     }
 }
 
-/// Lines of context, packed.
+/// Packed lines of context.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context<'p> {
-    /// Their items.
+    /// Items.
     items: &'p [u8],
-    /// How many they are.
+    /// Number of items.
     count: u64,
 }
 
 impl<'p> Context<'p> {
-    /// How many lines they are.
+    /// Returns the number of lines.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
@@ -169,7 +169,7 @@ impl<'p> Context<'p> {
         self.count == 0
     }
 
-    /// Each line, and whether it is shown whole.
+    /// Returns each line, and true if it is shown whole.
     pub fn lines(&self) -> impl Iterator<Item = (&'p str, bool)> + use<'p> {
         let mut rest = Entries(self.items);
         std::iter::from_fn(move || {
@@ -210,20 +210,20 @@ impl<'p> Entries<'p> {
         Self(piece)
     }
 
-    /// Bytes that are not read yet.
+    /// Returns the number of unread bytes.
     #[must_use]
     pub fn bytes_left(&self) -> usize {
         self.0.len()
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     fn byte(&mut self) -> Option<u8> {
         let (&byte, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(byte)
     }
 
-    /// The next number.
+    /// Returns the next number.
     fn number(&mut self) -> Option<u64> {
         let (mut number, mut shift) = (0, 0_u32);
         loop {
@@ -236,7 +236,7 @@ impl<'p> Entries<'p> {
         }
     }
 
-    /// The next text, its bytes alone.
+    /// Returns the bytes of the next text.
     fn bytes(&mut self) -> Option<&'p [u8]> {
         let length = usize::try_from(self.number()?).ok()?;
         let (bytes, rest) = self.0.split_at_checked(length)?;
@@ -244,19 +244,19 @@ impl<'p> Entries<'p> {
         Some(bytes)
     }
 
-    /// The next text.
+    /// Returns the next text.
     fn text(&mut self) -> Option<&'p str> {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
-    /// What is known of a match with this tag.
+    /// Returns the head of a match with this tag.
     fn head(&mut self, tag: u8) -> Option<Head> {
         let (line, column, lines) = (self.number()?, self.number()?, self.number()?);
         let clipped = if tag & CLIPPED == 0 { None } else { Some((self.number()?, self.number()?)) };
         Some(Head { line, column, lines, clipped, whole: tag & CUT == 0 })
     }
 
-    /// The items of `kind` that come next.
+    /// Returns the following items of `kind`.
     fn context(&mut self, kind: u8) -> Context<'p> {
         let all = self.0;
         let mut count = 0;
@@ -303,20 +303,20 @@ pub struct Match<'p> {
     #[serde(skip)]
     #[schemars(skip)]
     pub lines: u64,
-    /// Whether all these lines are shown whole.
+    /// True if all these lines are shown whole.
     #[serde(skip)]
     #[schemars(skip)]
     pub whole: bool,
 }
 
 impl<'p> Match<'p> {
-    /// The first and the last line that it shows.
+    /// Returns the first and the last line that it shows.
     #[must_use]
     pub fn shown_lines(&self) -> (u64, u64) {
         (self.first_line(), self.line_after().saturating_add(self.after.count()).saturating_sub(1))
     }
 
-    /// The runs of lines that it shows whole.
+    /// Returns the runs of lines that it shows whole.
     pub fn whole_lines(&self) -> impl Iterator<Item = (u64, u64)> + use<'p> {
         let own = self.whole.then(|| (self.line, self.line_after().saturating_sub(1)));
         let whole = |(number, (_, whole)): (u64, (&str, bool))| whole.then_some((number, number));
@@ -325,12 +325,12 @@ impl<'p> Match<'p> {
         before.chain(own).chain(after)
     }
 
-    /// The first line that it shows.
+    /// Returns the first line that it shows.
     fn first_line(&self) -> u64 {
         self.line.saturating_sub(self.before.count()).max(1)
     }
 
-    /// The line behind those of the match itself.
+    /// Returns the line after the match itself.
     fn line_after(&self) -> u64 {
         self.line.saturating_add(self.lines.max(1))
     }
@@ -351,19 +351,19 @@ impl<'p> Iterator for Entries<'p> {
     }
 }
 
-/// The matches of one file.
+/// Matches of one file.
 #[derive(Debug)]
 pub struct FileMatches {
-    /// The file, as answers show it.
+    /// Path, as responses show it.
     pub path: String,
-    /// All its bytes, where they are wanted and known.
+    /// SHA-256 of the file, if wanted and known.
     pub sha256: Option<Box<Sha256>>,
-    /// Its matches.
+    /// Matches of the file.
     pieces: Vec<Piece>,
 }
 
 impl FileMatches {
-    /// A file of which nothing is shown yet.
+    /// Returns a file without matches.
     #[must_use]
     pub fn new(path: String) -> Self {
         Self { path, sha256: None, pieces: Vec::new() }
@@ -371,17 +371,17 @@ impl FileMatches {
 
     /// Adds matches.
     pub fn push(&mut self, piece: Piece) {
-        // Nearly every file has a single piece.
+        // // Nearly every file has a single piece.
         self.pieces.reserve_exact(1);
         self.pieces.push(piece);
     }
 
-    /// Its matches, without the name of the file.
+    /// Returns its matches, without the path.
     pub fn entries(&self) -> impl Iterator<Item = Match<'_>> {
         self.pieces.iter().flat_map(|piece| Entries::of(piece))
     }
 
-    /// Its matches, each with the name of the file.
+    /// Returns its matches, each with the path.
     fn named_entries(&self) -> impl Iterator<Item = Match<'_>> {
         let mut sha256 = self.sha256.as_deref();
         self.entries().map(move |entry| Match { path: Some(&self.path), sha256: sha256.take(), ..entry })
@@ -482,12 +482,12 @@ mod tests {
     use super::Entries;
     use super::*;
 
-    /// A head at `line`.
+    /// Returns a head at `line`.
     fn head(line: u64) -> Head {
         Head { line, column: 3, lines: 1, clipped: None, whole: true }
     }
 
-    /// The entries in `piece` as JSON.
+    /// Returns the entries in `piece` as JSON.
     fn json(piece: &[u8]) -> Vec<serde_json::Value> {
         Entries::of(piece).map(|entry| serde_json::to_value(entry).unwrap()).collect()
     }

@@ -1,5 +1,4 @@
-//! Searching: walking the tree with git's ignore rules, and looking into files, on ripgrep's
-//! libraries.
+//! Search: walks the tree with git's ignore rules and searches files, using ripgrep's libraries.
 //!
 //! | module | owns |
 //! |---|---|

@@ -1,24 +1,24 @@
-//! One page of a result: where it begins, how much it may hold, where the next one begins.
+//! One page of a result: its start, its limits, and the start of the next one.
 
 use serde::Serialize;
 
 use crate::envelope::{self, Layout};
 
-/// How much of a result an answer shows.
+/// Part of a result to show.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// Entries passed over at the beginning.
+    /// Entries to skip first.
     pub offset: u64,
-    /// Entries shown at most; 0 for no limit.
+    /// Most entries to show; 0 for no limit.
     pub limit: u64,
-    /// Bytes of payload shown at most; 0 for no limit.
+    /// Most bytes of payload to show; 0 for no limit.
     pub bytes_max: u64,
 }
 
-/// Bytes that one entry may have whatever the bound of the page: nearly all are whole then.
+/// Bytes that one entry may have whatever the limit of the page: nearly all are whole then.
 pub const ENTRY_BYTES: u64 = 4096;
 
-/// What became of an entry.
+/// Outcome of offering an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered {
     /// It belongs to an earlier page.
@@ -29,29 +29,29 @@ pub enum Offered {
     Left,
 }
 
-/// How much of a page is taken, wherever its entries are kept.
+/// Used part of a page, wherever its entries are kept.
 #[derive(Debug)]
 pub struct Budget {
-    /// What it may hold.
+    /// Limits of the page.
     window: Window,
-    /// Entries that it holds.
+    /// Entries on the page.
     kept: u64,
-    /// Bytes of what it holds.
+    /// Bytes on the page.
     bytes: u64,
-    /// Entries offered so far, those passed over included.
+    /// Entries offered so far, including skipped ones.
     seen: u64,
-    /// True if an entry found no place.
+    /// True if an entry did not fit.
     truncated: bool,
 }
 
 impl Budget {
-    /// Nothing taken.
+    /// Returns an empty budget.
     #[must_use]
     pub fn new(window: Window) -> Self {
         Self { window, kept: 0, bytes: 0, seen: 0, truncated: false }
     }
 
-    /// Offers the next entry; `bytes_of` counts its payload, where that decides.
+    /// Offers the next entry; `bytes_of` counts its payload, if needed.
     pub fn offer(&mut self, bytes_of: impl FnOnce() -> u64) -> Offered {
         self.seen += 1;
         if self.truncated {
@@ -66,7 +66,7 @@ impl Budget {
         }
         if self.window.bytes_max > 0 {
             let bytes = self.bytes.saturating_add(bytes_of());
-            // One entry always has a place, so that every page goes on.
+            // // One entry always fits, so that every page makes progress.
             if bytes > self.window.bytes_max && self.kept > 0 {
                 self.truncated = true;
                 return Offered::Left;
@@ -77,13 +77,13 @@ impl Budget {
         Offered::Kept
     }
 
-    /// Bytes that the first entry of the page may have, as long as there is none and a bound.
+    /// Returns the size limit of the first entry in bytes, while the page is empty and has a limit.
     #[must_use]
     pub fn room_for_first(&self) -> Option<u64> {
         (self.kept == 0 && self.window.bytes_max > 0).then(|| self.window.bytes_max.max(ENTRY_BYTES))
     }
 
-    /// Passes over `count` entries at once, as far as they all belong to earlier or later pages.
+    /// Skips `count` entries at once, if they all belong to earlier or later pages.
     pub fn skip(&mut self, count: u64) {
         self.seen += count;
     }
@@ -94,36 +94,36 @@ impl Budget {
         self.truncated
     }
 
-    /// Entries offered so far.
+    /// Returns the number of entries offered so far.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Where the next page begins, if there is one.
+    /// Returns the offset of the next page, if there is one.
     #[must_use]
     pub fn next_offset(&self) -> Option<u64> {
         self.truncated.then(|| self.window.offset + self.kept)
     }
 }
 
-/// The entries of one page, taken in order.
+/// Entries of one page, in order.
 #[derive(Debug)]
 pub struct Page<T> {
-    /// How much of it is taken.
+    /// Used part of the page.
     budget: Budget,
-    /// What it holds.
+    /// Entries.
     kept: Vec<T>,
 }
 
 impl<T: Serialize> Page<T> {
-    /// An empty page.
+    /// Returns an empty page.
     #[must_use]
     pub fn new(window: Window) -> Self {
         Self { budget: Budget::new(window), kept: Vec::new() }
     }
 
-    /// Takes the next entry, which is made only if it may have a place.
+    /// Offers the next entry, which is made only if it may fit.
     pub fn offer(&mut self, make: impl Fn() -> T) -> Offered {
         let mut made = None;
         let offered = self.budget.offer(|| json_bytes(made.insert(make())));
@@ -139,35 +139,35 @@ impl<T: Serialize> Page<T> {
         self.budget.is_full()
     }
 
-    /// Entries offered so far.
+    /// Returns the number of entries offered so far.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.budget.seen()
     }
 
-    /// Where the next page begins, if there is one.
+    /// Returns the offset of the next page, if there is one.
     #[must_use]
     pub fn next_offset(&self) -> Option<u64> {
         self.budget.next_offset()
     }
 
-    /// The entries.
+    /// Returns the entries.
     #[must_use]
     pub fn into_entries(self) -> Vec<T> {
         self.kept
     }
 }
 
-/// Bytes of `value` as JSON, without making the text.
+/// Returns the size of `value` as JSON, without building the text.
 #[must_use]
 pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
     let mut counter = Counter(0);
-    // Counting cannot fail; a value that has no JSON form has no bytes either.
+    // // Counting cannot fail; a value without a JSON form has no bytes either.
     let _ = envelope::write_json(value, Layout::Line, &mut counter);
     counter.0
 }
 
-/// Counts what is written to it.
+/// Counts the bytes written to it.
 struct Counter(u64);
 
 impl std::io::Write for Counter {
@@ -190,7 +190,7 @@ impl std::io::Write for Counter {
 mod tests {
     use super::*;
 
-    /// The pages of `entries` that follow one another under `limit` and `bytes_max`.
+    /// Returns the successive pages of `entries` under `limit` and `bytes_max`.
     fn pages(entries: &[&str], limit: u64, bytes_max: u64) -> Vec<Vec<String>> {
         let mut pages = Vec::new();
         let mut offset = Some(0);

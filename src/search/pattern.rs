@@ -1,4 +1,4 @@
-//! Patterns, compiled and bounded, and those in the syntax of `grep` without `-E`, where the backslash makes an
+//! Patterns, compiled and bounded, including those in the syntax of `grep` without `-E`, where the backslash makes an
 //! operator.
 
 use grep_matcher::LineTerminator;
@@ -7,47 +7,47 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use crate::error::Error;
 use crate::request::quoted;
 
-/// Bytes of all patterns of one request together.
+/// Most bytes of all patterns of one request.
 const PATTERN_BYTES_MAX: usize = 64 * 1024;
-/// Bytes that a compiled pattern may take.
+/// Most bytes of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes that a search may take to remember the states of its automaton.
+/// Most bytes of cached automaton states in a search.
 const AUTOMATON_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Groups inside groups.
+/// Deepest nesting of groups.
 const NESTING_MAX: u32 = 200;
 
-/// How a pattern is read.
+/// Options for reading a pattern.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Reading {
-    /// As text, not as a regular expression.
+    /// True for plain text, not a regular expression.
     pub literal: bool,
-    /// Ignore case.
+    /// True to ignore case.
     pub ignore_case: bool,
-    /// Ignore case, unless the pattern has an upper-case letter.
+    /// True to ignore case, unless the pattern has an upper-case letter.
     pub smart_case: bool,
-    /// Match whole words only.
+    /// True to match whole words only.
     pub word: bool,
-    /// Match whole lines only.
+    /// True to match whole lines only.
     pub whole_line: bool,
-    /// Across lines.
+    /// True to match across lines.
     pub multiline: bool,
 }
 
-/// A compiled pattern, and what ends a line for it.
+/// A compiled pattern, with its line terminator.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    /// The matcher.
+    /// Matcher.
     pub matcher: RegexMatcher,
-    /// CRLF counts as a line ending, unless the pattern names the carriage return.
+    /// Line terminator: CRLF counts too, unless the pattern names the carriage return.
     pub line_ending: LineTerminator,
 }
 
-/// Compiles `patterns`, of which any may match.
+/// Compiles `patterns`, any of which may match.
 ///
 /// # Errors
-/// `invalid_request`: bad syntax, with the column; a pattern that would take too much memory; a
-/// line ending where the search goes line by line.
+/// Returns `invalid_request` for bad syntax, with the column; for a pattern that would take too much memory; or for a
+/// line ending in a line-by-line search.
 pub fn compile(patterns: &[String], reading: &Reading) -> Result<Pattern, Error> {
     let bytes: usize = patterns.iter().map(String::len).sum();
     if bytes > PATTERN_BYTES_MAX {
@@ -71,10 +71,10 @@ pub fn compile(patterns: &[String], reading: &Reading) -> Result<Pattern, Error>
         .size_limit(COMPILED_BYTES_MAX)
         .dfa_size_limit(AUTOMATON_BYTES_MAX)
         .nest_limit(NESTING_MAX);
-    // `$` matches before CRLF too, unless the pattern names the carriage return.
+    // // `$` matches before CRLF too, unless the pattern names the carriage return.
     let names_cr = patterns.iter().any(|pattern| names_carriage_return(pattern, reading.literal));
     let line_ending = if names_cr { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() };
-    // This sets the matcher's line ending too, as far as it is CRLF.
+    // // If it is CRLF, this sets the matcher's line terminator too.
     builder.crlf(!names_cr);
     if reading.multiline {
         builder.line_terminator(None);
@@ -85,7 +85,7 @@ pub fn compile(patterns: &[String], reading: &Reading) -> Result<Pattern, Error>
     Ok(Pattern { matcher, line_ending })
 }
 
-/// Returns true if a pattern asks for carriage returns, in any spelling that the syntax has.
+/// Returns true if a pattern names the carriage return, in any spelling that the syntax has.
 fn names_carriage_return(pattern: &str, literal: bool) -> bool {
     if literal || pattern.contains('\r') {
         return pattern.contains('\r');
@@ -102,7 +102,7 @@ fn names_carriage_return(pattern: &str, literal: bool) -> bool {
     false
 }
 
-/// Returns true if the escape whose backslash was just read stands for a carriage return.
+/// Returns true if the escape after the backslash just read means a carriage return.
 fn names_carriage_return_here(escape: &str) -> bool {
     let mut characters = escape.chars();
     let digits = match characters.next() {
@@ -120,7 +120,7 @@ fn names_carriage_return_here(escape: &str) -> bool {
     number.is_some_and(|number| u32::from_str_radix(number, 16) == Ok(u32::from('\r')))
 }
 
-/// The refusal of a pattern.
+/// Returns the error for a pattern.
 fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) -> Error {
     let text = error.to_string();
     let shown = patterns.join("|");
@@ -137,7 +137,7 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
         ))
         .suggest("Use smaller repetition counts, or [0-9A-Za-z_] for \\w.");
     }
-    // ripgrep's builder wraps the pattern; parsed by itself, its columns are the caller's.
+    // // ripgrep's builder wraps the pattern; parsed by itself, its columns are the caller's.
     let alone = patterns.iter().find_map(|pattern| regex::bytes::Regex::new(pattern).err());
     let text = alone.map_or(text, |error| error.to_string());
     let reason = text.lines().rev().find_map(|line| line.strip_prefix("error: ")).unwrap_or(&text);
@@ -150,7 +150,7 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
     }
 }
 
-/// What to try instead of a pattern that cannot be parsed.
+/// Returns a suggestion for a pattern that cannot be parsed.
 fn advice(patterns: &[String], reason: &str) -> String {
     let is_regex = |pattern: &str| regex::bytes::Regex::new(pattern).is_ok();
     let only = if let [only] = patterns { only.as_str() } else { "" };
@@ -176,18 +176,18 @@ fn advice(patterns: &[String], reason: &str) -> String {
     }
 }
 
-/// The 1-based column under which the message of the parser puts its caret.
+/// Returns the 1-based column of the caret in the parser's message.
 fn column_of(message: &str) -> Option<usize> {
-    /// How far the parser indents the pattern.
+    /// Indentation of the pattern in the parser's message.
     const INDENT: usize = 4;
     let caret = message.lines().find(|line| line.trim_start().starts_with('^'))?;
     Some((caret.len() - caret.trim_start().len()).checked_sub(INDENT)? + 1)
 }
 
-/// Operators that need a backslash in the basic syntax, and none here.
+/// Operators that need a backslash in the basic syntax, but not here.
 const OPERATORS: &str = "|()+?{}";
 
-/// The same pattern in the syntax used here; `None` where it has no operator of the basic syntax.
+/// Returns the pattern in the syntax used here; `None` if it has no operator of the basic syntax.
 #[must_use]
 pub fn as_extended(pattern: &str) -> Option<String> {
     let mut extended = String::with_capacity(pattern.len());
@@ -206,7 +206,7 @@ pub fn as_extended(pattern: &str) -> Option<String> {
             '[' if !in_class => {
                 in_class = true;
                 extended.push('[');
-                // A `]` right at the beginning belongs to the class.
+                // // A `]` at the very beginning belongs to the class.
                 for first in ['^', ']'] {
                     extended.extend(characters.next_if_eq(&first));
                 }
@@ -228,14 +228,14 @@ pub fn has_basic_alternative(pattern: &str) -> bool {
     has_escaped(pattern, "|")
 }
 
-/// Returns true if the pattern may be meant in the basic syntax: `\(` alone is how everyone writes a plain
+/// Returns true if the pattern may be meant in the basic syntax: `\(` alone is the usual way to write a plain
 /// parenthesis.
 #[must_use]
 pub fn is_likely_basic(pattern: &str) -> bool {
     has_escaped(pattern, "|+?{")
 }
 
-/// Returns true if one of `operators` stands behind a backslash.
+/// Returns true if one of `operators` follows a backslash.
 fn has_escaped(pattern: &str, operators: &str) -> bool {
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
@@ -250,7 +250,7 @@ fn has_escaped(pattern: &str, operators: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The refusal of one pattern read as it is by default.
+    /// Returns the error for one pattern with default options.
     fn refused(pattern: &str) -> Error {
         compile(&[pattern.to_owned()], &Reading::default()).unwrap_err()
     }

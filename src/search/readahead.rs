@@ -1,7 +1,7 @@
-//! Folders read by a second thread before the walk comes to them.
+//! Readahead: a second thread reads folders before the walk reaches them.
 //!
-//! The walk says which folders lie below the one that it has entered; the thread reads them in the
-//! order in which the walk will come to them. What it has not begun by then, the walk reads itself.
+//! The walk names the folders below the one that it has entered; the thread reads them in the order of the walk. The
+//! walk itself reads folders that the thread has not begun by then.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,63 +18,63 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::search::entry;
 use crate::search::entry::WalkFolder;
 
-/// Folders that the walk enters before a thread is started: below that, starting one costs more.
+/// Folders that the walk enters before a thread is started: for fewer, starting one costs more.
 const ENTERED_MIN: usize = 48;
-/// Folders that wait for the walk, each with an open descriptor.
+/// Most folders that are read ahead, each with an open descriptor.
 const READY_MAX: usize = 64;
 
-/// Folders to be read for which a sleeping thread is woken.
+/// Queued folders that wake a sleeping thread.
 const WAKE_MIN: usize = 8;
 
-/// A folder that was opened and read.
+/// An open folder with its listing.
 pub type Opened = (OwnedFd, Listing);
 
-/// Reads folders for one walk.
+/// Reads folders ahead for one walk.
 pub struct Ahead {
-    /// What the walk and the thread share.
+    /// State shared by the walk and the thread.
     shared: Arc<Shared>,
-    /// When to stop.
+    /// Cancellation and deadline.
     control: Control,
     /// Folders that the walk has entered so far.
     entered: usize,
-    /// The thread, once it has been started.
+    /// Thread, once it has been started.
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the walk and the thread share.
+/// State shared by the walk and the thread.
 #[derive(Default)]
 struct Shared {
-    /// Folders on their way.
+    /// Folders to read, and folders read.
     state: Mutex<State>,
-    /// Signalled whenever that changes.
+    /// Signalled when that changes.
     changed: Condvar,
 }
 
-/// Folders on their way.
+/// Folders to read, and folders read.
 #[derive(Default)]
 struct State {
-    /// Those to be read, with the folder that holds them.
+    /// Folders to read, with their parents.
     wanted: BTreeMap<WorkspacePath, Arc<WalkFolder>>,
-    /// The one that is being read.
+    /// Folder that is being read.
     reading: Option<WorkspacePath>,
-    /// Those that were read.
+    /// Folders that were read.
     ready: BTreeMap<WorkspacePath, Result<Opened, Errno>>,
-    /// True if the walk waits for the one that is being read.
+    /// True if the walk waits for the folder that is being read.
     awaited: bool,
     /// True if the thread has nothing to do.
     idle: bool,
-    /// Set where the walk has ended.
+    /// True if the walk has ended.
     over: bool,
 }
 
 impl Ahead {
-    /// Nothing read yet, and no thread.
+    /// Returns an empty queue without a thread.
     #[must_use]
     pub fn new(control: Control) -> Self {
         Self { shared: Arc::default(), control, entered: 0, thread: None }
     }
 
-    /// Takes note that the walk has entered `parent`, below which lie the folders of these `names`.
+    /// Notes that the walk has entered `parent`, and queues its subfolders `names`.
     pub fn enter(&mut self, parent: &Arc<WalkFolder>, names: impl Iterator<Item = WorkspacePath>) {
         self.entered += 1;
         if self.entered < ENTERED_MIN {
@@ -88,7 +88,7 @@ impl Ahead {
             && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
         {
             let (shared, control) = (Arc::clone(&self.shared), self.control.clone());
-            // Without a thread the walk reads everything itself.
+            // // Without a thread the walk reads everything itself.
             let apart = Apart::from_here();
             let work = move || {
                 apart.go();
@@ -98,7 +98,7 @@ impl Ahead {
         }
     }
 
-    /// The folder at `path`, if it has been read; those before it are no longer needed.
+    /// Returns the folder at `path`, if it has been read; drops those before it.
     pub fn take(&mut self, path: &WorkspacePath) -> Option<Result<Opened, Errno>> {
         self.thread.as_ref()?;
         let mut state = self.shared.lock();
@@ -124,14 +124,14 @@ impl Drop for Ahead {
         self.shared.lock().over = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has read nothing more; nothing else depends on it.
+            // // A thread that panicked has read nothing more; nothing else depends on it.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// Reads what is wanted until the walk has ended.
+    /// Reads queued folders until the walk ends.
     fn read_all(&self, control: &Control) {
         let mut buffer = Vec::with_capacity(ROOM_BYTES);
         while let Some((path, parent)) = self.next() {
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// Waits for the next folder to be read; `None` where the walk has ended.
+    /// Waits for the next folder to read; `None` if the walk has ended.
     fn next(&self) -> Option<(WorkspacePath, Arc<WalkFolder>)> {
         let mut state = self.lock();
         while !state.over && (state.wanted.is_empty() || state.ready.len() >= READY_MAX) {
@@ -163,21 +163,20 @@ impl Shared {
         Some((path, parent))
     }
 
-    /// Wakes the thread, if it sleeps and there is enough to do: to wake it for each folder would
-    /// cost more than it saves.
+    /// Wakes the thread, if it sleeps and has enough to do: waking it for each folder would cost more than it saves.
     fn wake(&self, state: &State) {
         if state.idle && state.wanted.len() >= WAKE_MIN && state.ready.len() < READY_MAX {
             self.changed.notify_all();
         }
     }
 
-    /// Locks, whatever happened to another holder: the maps are whole at each step.
+    /// Locks, even after a panic in another holder: the maps are valid at each step.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Says that nothing is being read any more, also where reading panicked.
+/// Marks the end of reading a folder, even after a panic.
 struct Done<'s>(&'s Shared);
 
 impl Drop for Done<'_> {

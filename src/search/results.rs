@@ -1,4 +1,4 @@
-//! What comes of the files searched: taken in order, counted, and kept as far as it is shown.
+//! Results of the searched files: taken in order, counted, and kept if they are shown.
 
 use std::borrow::Cow;
 
@@ -12,28 +12,28 @@ use crate::search::file::{Search, SearchedPart};
 use crate::search::matches::{Context, Count, Entries, FileMatches, Head, Marked, Match, Packer, Piece};
 use crate::sha256::Sha256;
 
-/// What came of a search.
+/// Result of a search.
 #[derive(Debug)]
 pub struct SearchResult {
-    /// The matches of this page.
+    /// Matches on this page.
     pub matches: Vec<FileMatches>,
-    /// The files with matches of this page.
+    /// Files with matches on this page.
     pub files: Vec<String>,
-    /// The counts of this page.
+    /// Counts on this page.
     pub counts: Vec<Count>,
-    /// Matches found; up to this page's end where it is truncated and no total was wanted.
+    /// Number of matches; up to the end of this page if the list was cut and no total was wanted.
     pub matched: u64,
-    /// Files with matches, likewise.
+    /// Number of files with matches, likewise.
     pub files_matched: u64,
-    /// Where the next page begins, if there is one.
+    /// Offset of the next page, if there is one.
     pub next_offset: Option<u64>,
-    /// The files of this page, as they were searched.
+    /// Files on this page, as they were searched.
     pub seen: Vec<ShownFile>,
-    /// Files searched.
+    /// Number of files searched.
     pub files_searched: u64,
-    /// True if every file was looked at, as far as the page needs it.
+    /// True if every file that the page needs was searched.
     pub complete: bool,
-    /// What could not be searched.
+    /// Notes on files that could not be searched.
     pub notes: Notes,
 }
 
@@ -47,54 +47,54 @@ impl SearchResult {
     }
 }
 
-/// A file of which something is shown, as it was when it was searched.
+/// A file of which something is shown, as it was searched.
 #[derive(Debug)]
 pub struct ShownFile {
-    /// Its path.
+    /// Path.
     pub path: WorkspacePath,
-    /// Its path and its bytes, as answers show them.
+    /// Path and SHA-256, as responses show them.
     pub marked: Marked,
-    /// What the system says of it.
+    /// Stat of the file.
     pub stat: Stat,
-    /// The lines shown whole, from 1.
+    /// Lines shown whole, from 1.
     pub lines: Vec<(u64, u64)>,
 }
 
-/// Results taken in order.
+/// Collects results in order.
 pub struct Results<'s, 'w> {
-    /// What was asked for.
+    /// Parameters of the search.
     search: &'s Search<'w>,
-    /// How much of the page the matches take.
+    /// Part of the page that matches use.
     budget: Budget,
-    /// The matches.
+    /// Matches.
     matches: Vec<FileMatches>,
-    /// The files or counts.
+    /// Files or counts.
     files: Page<Count>,
-    /// Matches in files up to the end of the page.
+    /// Number of matches in files up to the end of the page.
     counted: u64,
-    /// Files with matches, up to the end of the page unless a total is wanted.
+    /// Number of files with matches, up to the end of the page unless a total is wanted.
     files_matched: u64,
     /// Files that are shown.
     seen: Vec<ShownFile>,
-    /// What is known of the file at hand.
+    /// State of the present file.
     at_hand: AtHand,
 }
 
-/// What is known of a file of which more parts may come.
+/// State of a file that may have more parts.
 #[derive(Debug, Default)]
 struct AtHand {
     /// True if it has been counted.
     counted: bool,
-    /// Its path as answers show it, once it was needed.
+    /// Path as responses show it, once it was needed.
     shown: Option<String>,
     /// True if matches of it are on the page.
     on_page: bool,
-    /// The lines of it that are shown whole.
+    /// Its lines that are shown whole.
     lines: Vec<(u64, u64)>,
 }
 
 impl<'s, 'w> Results<'s, 'w> {
-    /// No results yet.
+    /// Returns an empty collection.
     #[must_use]
     pub fn new(search: &'s Search<'w>) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl<'s, 'w> Results<'s, 'w> {
         self.budget.is_full() || self.files.is_full()
     }
 
-    /// Takes the next part.
+    /// Adds the next part.
     pub fn take(&mut self, part: SearchedPart) {
         if self.is_full() && !self.search.total {
             return;
@@ -134,7 +134,7 @@ impl<'s, 'w> Results<'s, 'w> {
         }
     }
 
-    /// Takes those of a file's matches that are on the page.
+    /// Adds the matches of a file that belong on the page.
     fn take_matches(&mut self, path: &WorkspacePath, piece: Piece) {
         let mut is_new = !self.at_hand.on_page;
         let mut kept = None;
@@ -169,8 +169,8 @@ impl<'s, 'w> Results<'s, 'w> {
         }
     }
 
-    /// Offers a match a place on the page. The first one always has a place: where it alone is too
-    /// large for the page, what of it is shown goes to `cut`.
+    /// Offers a match to the page. The first one always fits: if it alone is too large for the page, its shown part
+    /// goes to `cut`.
     fn offer(&mut self, path: &WorkspacePath, entry: &Match<'_>, cut: &mut Option<Piece>) -> Offered {
         let room = self.budget.room_for_first();
         let Self { search, at_hand, budget, .. } = self;
@@ -190,7 +190,7 @@ impl<'s, 'w> Results<'s, 'w> {
         })
     }
 
-    /// Keeps matches of the file at hand, which may have some on the page already.
+    /// Keeps matches of the present file, which may already have some on the page.
     fn keep(&mut self, path: &WorkspacePath, is_new: bool, piece: Piece) {
         if is_new {
             let shown = self.at_hand.shown.get_or_insert_with(|| self.search.workspace.shown(path));
@@ -201,7 +201,7 @@ impl<'s, 'w> Results<'s, 'w> {
         }
     }
 
-    /// Counts the file at hand once.
+    /// Counts the present file once.
     fn count_file(&mut self) {
         if !self.at_hand.counted {
             self.at_hand.counted = true;
@@ -209,7 +209,7 @@ impl<'s, 'w> Results<'s, 'w> {
         }
     }
 
-    /// Remembers what was shown of the file at hand.
+    /// Records the shown part of the present file.
     fn end_file(&mut self, path: WorkspacePath, seen: Option<(Sha256, Stat)>) {
         let at_hand = std::mem::take(&mut self.at_hand);
         let (true, Some((sha256, stat)), Some(shown)) = (at_hand.on_page, seen, at_hand.shown) else {
@@ -226,7 +226,7 @@ impl<'s, 'w> Results<'s, 'w> {
         });
     }
 
-    /// Takes a file with its count.
+    /// Adds a file with its count.
     fn take_file(&mut self, part: &SearchedPart) {
         let shown = || self.search.workspace.shown(&part.path);
         let offered = self.files.offer(|| Count { path: shown(), count: part.count });
@@ -241,7 +241,7 @@ impl<'s, 'w> Results<'s, 'w> {
         }
     }
 
-    /// The outcome.
+    /// Returns the result.
     #[must_use]
     pub fn finish(self, files_searched: u64, notes: Notes) -> SearchResult {
         let wanted = self.search.manner.style.wanted;
@@ -275,7 +275,7 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 }
 
-/// The bytes of `piece` from `start` to `end`, without a copy where that is all of it.
+/// Returns the bytes of `piece` from `start` to `end`; does not copy if that is all of it.
 fn part_of(piece: Piece, start: usize, end: usize) -> Piece {
     if (start, end) == (0, piece.len()) {
         return piece;
@@ -283,11 +283,11 @@ fn part_of(piece: Piece, start: usize, end: usize) -> Piece {
     piece.get(start..end).unwrap_or_default().into()
 }
 
-/// As much of a match as has room: without its context, and of its text the beginning.
+/// Returns the part of a match that fits: no context, and the beginning of its text.
 fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
     let bare = Match { before: Context::default(), after: Context::default(), ..*entry };
     let mut text = Cow::Borrowed(bare.text);
-    // Each byte is at least one byte of JSON, and at most six.
+    // // Each byte is at least one byte of JSON, and at most six.
     let mut length = bare.text.len().min(usize::try_from(room).unwrap_or(usize::MAX));
     while json_bytes(&Match { text: &text, ..bare }) > room && length > 0 {
         let end = (0..=length).rev().find(|&at| bare.text.is_char_boundary(at)).unwrap_or(0);
@@ -308,9 +308,9 @@ fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
     packer.finish()
 }
 
-/// Bytes of an answer that go to the mark of one file.
+/// Returns the size in bytes of the `mark` of one file in a response.
 fn mark_bytes(path: &str) -> u64 {
-    /// A file's bytes at its first match, and both field names of its mark.
+    /// Digest at the file's first match, and both field names of its mark.
     const BESIDE: u64 = r#","sha256":"""#.len() as u64 * 2 + r#"{"path":},"#.len() as u64 + 2 * 64;
     BESIDE + json_bytes(&path)
 }

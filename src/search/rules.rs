@@ -1,9 +1,8 @@
-//! What `.gitignore`, `.ignore`, `.rgignore`, `.git/info/exclude` and git's own settings hide.
+//! Ignore rules: `.gitignore`, `.ignore`, `.rgignore`, `.git/info/exclude` and git's own settings.
 //!
-//! A folder with such files adds a [`Rules`] to those of its parent; a folder without shares its
-//! parent's. The order of precedence is ripgrep's: `.rgignore`, `.ignore`, `.gitignore`,
-//! `info/exclude`, the user's own excludes; within one kind the deepest folder decides. The rules
-//! of git count inside a repository only, and end where a nested one begins.
+//! A folder with such files adds a [`Rules`] to those of its parent; a folder without shares its parent's. The
+//! precedence is ripgrep's: `.rgignore`, `.ignore`, `.gitignore`, `info/exclude`, the user's own excludes; within one
+//! kind the deepest folder decides. Git's rules apply only inside a repository, and end where a nested one begins.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,52 +19,52 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::git_files::{GIT_LINK_BYTES_MAX, git_folder, open_folder, read_regular};
 use crate::search::entry::{Notes, RuleFiles};
 
-/// Bytes of one file of rules; a larger one is not used.
+/// Largest rule file, in bytes; larger ones are not used.
 const RULE_FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Patterns that hold in one folder, those of the folders above included: about 4 kB and 15 µs each. A
-/// file with more is not used.
+/// Most patterns for one folder, including those of the folders above: about 4 kB and 15 µs each. A file with more is
+/// not used.
 const PATTERNS_MAX: usize = 10_000;
 
-/// What the rules say of a path.
+/// Decision of the rules about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing.
     None,
     /// `.ignore` or `.rgignore` hides it.
     Ignored,
-    /// A rule of git's hides it, which does not hold for what git tracks.
+    /// A git rule hides it, which does not apply to tracked files.
     GitIgnored,
     /// It is shown, even if its name begins with a dot.
     Wanted,
 }
 
-/// The rules that hold in one folder.
+/// Rules for one folder.
 #[derive(Debug)]
 pub struct Rules {
-    /// Those of the folders above.
+    /// Rules of the folders above.
     parent: Option<Arc<Rules>>,
-    /// Those of `.rgignore`.
+    /// Rules of `.rgignore`.
     rgignore: Gitignore,
-    /// Those of `.ignore`.
+    /// Rules of `.ignore`.
     ignore: Gitignore,
-    /// Those of `.gitignore`.
+    /// Rules of `.gitignore`.
     gitignore: Gitignore,
-    /// Those of `.git/info/exclude`.
+    /// Rules of `.git/info/exclude`.
     exclude: Gitignore,
-    /// The user's own, which count after all others; at the top only.
+    /// User's own rules, which have the lowest precedence; only at the top.
     user: Option<Gitignore>,
-    /// True if a repository begins in this folder.
+    /// True if the folder is a repository.
     repository: bool,
-    /// True if this folder lies in a repository.
+    /// True if the folder lies in a repository.
     in_repository: bool,
-    /// Set where the folder lies above the workspace: paths are then seen from here.
+    /// Set if the folder lies above the workspace: its path, to which patterns are relative.
     above: Option<PathBuf>,
-    /// Patterns that were compiled for this folder and those above.
+    /// Number of patterns compiled for this folder and those above.
     patterns: usize,
 }
 
 impl Rules {
-    /// The rules that the folders above `root` and the user's settings set for everything in it.
+    /// Returns the rules that the folders above `root` and the user's settings define for everything in it.
     #[must_use]
     pub fn above(root: &Path, notes: &mut Notes) -> Arc<Self> {
         let user = GitignoreBuilder::new("").build_global().0;
@@ -81,13 +80,13 @@ impl Rules {
         rules
     }
 
-    /// No rules at all.
+    /// Returns empty rules.
     #[must_use]
     pub fn none() -> Arc<Self> {
         Arc::new(Self::empty(None))
     }
 
-    /// No rules but the parent's.
+    /// Returns only the parent's rules.
     fn empty(parent: Option<Arc<Self>>) -> Self {
         let in_repository = parent.as_ref().is_some_and(|parent| parent.in_repository);
         let patterns = parent.as_ref().map_or(0, |parent| parent.patterns);
@@ -105,7 +104,7 @@ impl Rules {
         }
     }
 
-    /// The rules in a folder below the one where `parent` holds, of which `files` may exist.
+    /// Returns the rules of a subfolder of `parent`'s folder, in which `files` may exist.
     #[must_use]
     pub fn extend(
         parent: &Arc<Self>,
@@ -140,7 +139,7 @@ impl Rules {
         if nothing { Arc::clone(parent) } else { Arc::new(rules) }
     }
 
-    /// What the rules say of `path`, which counts from the workspace root.
+    /// Returns the decision about `path`, which is relative to the workspace root.
     #[must_use]
     pub fn verdict(&self, path: &Path, is_folder: bool) -> Verdict {
         let (mut rgignore, mut ignore) = (Verdict::None, Verdict::None);
@@ -177,7 +176,7 @@ impl Rules {
     }
 }
 
-/// Asks `rules` where nothing was decided before.
+/// Applies `rules` if nothing is decided yet.
 fn decide(verdict: &mut Verdict, rules: &Gitignore, path: &Path, is_folder: bool) {
     if *verdict == Verdict::None && !rules.is_empty() {
         *verdict = match rules.matched(path, is_folder) {
@@ -188,26 +187,26 @@ fn decide(verdict: &mut Verdict, rules: &Gitignore, path: &Path, is_folder: bool
     }
 }
 
-/// A folder whose rules are loaded.
+/// Folder whose rules are loaded.
 pub struct RuleFolder<'a> {
-    /// The folder itself.
+    /// Descriptor of the folder.
     pub folder: BorrowedFd<'a>,
-    /// Its path: from the workspace root, or absolute where it lies above.
+    /// Path: from the workspace root, or absolute if it lies above.
     pub path: &'a Path,
-    /// The workspace root, where the folder lies above it.
+    /// Workspace root, if the folder lies above it.
     pub above: Option<&'a Path>,
 }
 
 impl RuleFolder<'_> {
-    /// The rules in the file `name`; none where there is no such file.
+    /// Returns the rules in the file `name`; empty if there is no such file.
     ///
-    /// As in git, a file of rules that is a symlink does not count.
+    /// As in git, a rule file that is a symlink does not count.
     fn load(&self, name: &str, patterns: &mut usize, notes: &mut Notes) -> Gitignore {
         let text = read_regular(self.folder, Path::new(name), RULE_FILE_BYTES_MAX);
         self.compile(text, name, patterns, notes)
     }
 
-    /// The rules in `text`, which was read from `name`; `patterns` counts those that hold here.
+    /// Compiles the rules in `text`, the content of `name`; `patterns` counts those that apply here.
     fn compile(
         &self,
         text: Result<Option<Vec<u8>>, Errno>,
@@ -241,19 +240,19 @@ impl RuleFolder<'_> {
         builder.build().unwrap_or_else(|error| self.unused(name, &error.to_string(), notes))
     }
 
-    /// No rules, because those in the file `name` cannot be used.
+    /// Returns empty rules, with a note that the file `name` is unusable.
     fn unused(&self, name: &str, reason: &str, notes: &mut Notes) -> Gitignore {
         notes.push(|| format!("the ignore rules in {} were not used: {reason}", self.name_of(name)));
         Gitignore::empty()
     }
 
-    /// What to call the file `name` here.
+    /// Returns the name of the file `name` for messages.
     fn name_of(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }
 }
 
-/// The text of the repository's own excludes, which a linked worktree shares.
+/// Returns the content of the repository's own excludes, which a linked worktree shares.
 fn read_exclude(place: &RuleFolder<'_>) -> Result<Option<Vec<u8>>, Errno> {
     let Some(git) = git_folder(place.folder)? else {
         return Ok(None);

@@ -1,9 +1,8 @@
-//! Entries that a search wants: hidden files, globs, types, depth, and files that git tracks although a rule
-//! names them.
+//! Selects entries for a search: by hidden name, glob, type and depth, and files that git tracks although a rule names
+//! them.
 //!
-//! A file that was added before a rule named it, or against one, is as much part of the repository
-//! as any other: `git ls-files` lists it, and so do `glob` and `ls`. `rg` does not ask, and so
-//! `grep` does not either.
+//! A file that was added before a rule named it, or against one, is as much part of the repository as any other: `git
+//! ls-files` lists it, and so do `glob` and `ls`. `rg` does not check, and so `grep` does not either.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -19,33 +18,33 @@ use crate::search::entry::{Kind, Notes};
 use crate::search::globs::PathGlob;
 use crate::search::rules::{Rules, Verdict};
 
-/// Levels below a path that are entered at most.
+/// Most levels below a path that are entered.
 const DEPTH_MAX: usize = 20_000;
 
-/// Which entries a search wants to see.
+/// Entries that a search selects.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    /// Names that begin with a dot too.
+    /// True to include names that begin with a dot.
     pub hidden: bool,
-    /// What the ignore rules hide too.
+    /// True to include ignored entries.
     pub no_ignore: bool,
-    /// True if what git tracks is shown, ignored or not.
+    /// True to show tracked files even if they are ignored.
     pub tracked: bool,
-    /// Globs that include or exclude; they count before the ignore rules, as in ripgrep.
+    /// Globs that include or exclude, with precedence over the ignore rules, as in ripgrep.
     pub overrides: Override,
-    /// Types of files, as in ripgrep.
+    /// File types, as in ripgrep.
     pub types: Types,
-    /// Levels below each path that are looked at; 1 is the folder itself.
+    /// Levels below each path; 1 is the folder itself.
     pub depth: Option<usize>,
-    /// The pattern that a path must match to be found; folders are entered all the same.
+    /// Pattern that a path must match; folders are entered even if they do not match.
     pub glob: Option<PathGlob>,
-    /// The kinds of entries that are found.
+    /// Types of entries to find.
     pub kinds: Kinds,
-    /// Find nothing but what is left out otherwise, for this reason.
+    /// Set to find only entries that are normally skipped, for this reason.
     pub only_left_out: Option<Why>,
 }
 
-/// Why an entry is left out.
+/// Reason why an entry is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// An ignore rule hides it.
@@ -55,7 +54,7 @@ pub enum Why {
 }
 
 impl Admission {
-    /// Why the entry is left out, where it is for a reason of its own.
+    /// Returns the reason why the entry is skipped, if it has one of its own.
     #[must_use]
     pub fn why(self) -> Option<Why> {
         match self {
@@ -66,7 +65,7 @@ impl Admission {
     }
 }
 
-/// A set of kinds.
+/// Set of entry types.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "a set, one for each member")]
 pub struct Kinds {
@@ -81,18 +80,18 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Regular files alone.
+    /// Only regular files.
     pub const FILES: Self = Self { files: true, folders: false, symlinks: false, others: false };
-    /// Folders alone.
+    /// Only folders.
     pub const FOLDERS: Self = Self { files: false, folders: true, symlinks: false, others: false };
-    /// Symlinks alone.
+    /// Only symlinks.
     pub const SYMLINKS: Self = Self { files: false, folders: false, symlinks: true, others: false };
-    /// Files and symlinks, which is what git keeps.
+    /// Files and symlinks, which git can track.
     pub const LEAVES: Self = Self { files: true, folders: false, symlinks: true, others: false };
     /// Everything.
     pub const ALL: Self = Self { files: true, folders: true, symlinks: true, others: true };
 
-    /// Returns true if `kind` is one of them.
+    /// Returns true if `kind` is in the set.
     #[must_use]
     pub fn has(self, kind: Kind) -> bool {
         match kind {
@@ -104,25 +103,25 @@ impl Kinds {
     }
 }
 
-/// What becomes of an entry.
+/// Decision about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It is wanted, or entered.
+    /// Selected, or entered.
     Wanted,
-    /// The ignore rules hide it, but git tracks it, or something below it.
+    /// Ignored by a rule, but git tracks it, or something below it.
     Tracked,
-    /// `.ignore` or `.rgignore` hides it.
+    /// Hidden by `.ignore` or `.rgignore`.
     Ignored,
-    /// A rule of git's hides it, and git does not track it as far as is known.
+    /// Hidden by a git rule, and not known to be tracked.
     GitIgnored,
-    /// Its name begins with a dot.
+    /// Hidden, since its name begins with a dot.
     Hidden,
-    /// A glob or a type leaves it out.
+    /// Excluded by a glob or a type.
     LeftOut,
 }
 
 impl Selection {
-    /// Everything of `kinds` that is neither hidden nor ignored.
+    /// Selects everything of `kinds` that is neither hidden nor ignored.
     #[must_use]
     pub fn of(kinds: Kinds) -> Self {
         Self {
@@ -138,26 +137,26 @@ impl Selection {
         }
     }
 
-    /// Returns true if the folders are entered that lie in one `depth` levels below the path walked.
+    /// Returns true if the subfolders of a folder `depth` levels below the walked path are entered.
     #[must_use]
     pub fn goes_below(&self, depth: usize) -> bool {
         depth < self.depth.map_or(DEPTH_MAX, |levels| levels.saturating_sub(1))
     }
 
-    /// What becomes of the entry at `path`, which counts from the workspace root.
+    /// Decides about the entry at `path`, which is relative to the workspace root.
     #[must_use]
     pub fn admit(&self, rules: &Rules, path: &Path, name: &[u8], kind: Kind) -> Admission {
         let rules = (!self.no_ignore).then_some(rules);
         self.admit_by(rules, self.hidden, path, name, kind)
     }
 
-    /// What becomes of an entry below one that is left out: neither rules nor dots count there.
+    /// Decides about an entry below a skipped one: neither rules nor dots count there.
     #[must_use]
     pub fn admit_left_out(&self, path: &Path, name: &[u8], kind: Kind) -> Admission {
         self.admit_by(None, true, path, name, kind)
     }
 
-    /// What becomes of an entry by these rules.
+    /// Decides about an entry by these rules.
     fn admit_by(
         &self,
         rules: Option<&Rules>,
@@ -194,7 +193,7 @@ impl Selection {
         Admission::Wanted
     }
 
-    /// What becomes of an entry that the ignore rules hide and git tracks.
+    /// Decides about an entry that the ignore rules hide and git tracks.
     #[must_use]
     pub fn admit_tracked(&self, name: &[u8], kind: Kind) -> Admission {
         match kind {
@@ -205,16 +204,16 @@ impl Selection {
     }
 }
 
-/// The files that git tracks in the repository round the workspace.
+/// Files that git tracks in the repository around the workspace.
 pub struct Tracked {
     /// The repository's index.
     index: File,
-    /// The workspace root as seen from the work tree; empty, or ending in `/`.
+    /// Workspace root relative to the work tree; empty, or ending in `/`.
     prefix: Vec<u8>,
 }
 
 impl Tracked {
-    /// What is tracked in the repository that holds `root`; `None` outside of one.
+    /// Returns the tracked files of the repository that contains `root`; `None` outside of one.
     #[must_use]
     pub fn round(root: &Path, notes: &mut Notes) -> Option<Self> {
         let (work_tree, index) = git_files::find(root)?;
@@ -229,7 +228,7 @@ impl Tracked {
         }
     }
 
-    /// Returns true if the file at `path`, or one below the folder there, is tracked.
+    /// Returns true if the file at `path`, or one below that folder, is tracked.
     #[must_use]
     pub fn has(&self, path: &[u8], kind: Kind) -> bool {
         let path = [&self.prefix, path].concat();

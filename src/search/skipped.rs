@@ -1,7 +1,7 @@
-//! What a search that found nothing passed by.
+//! Hidden and ignored files that may explain an empty search result.
 //!
-//! Hidden and ignored files explain an empty answer only where one of them would have been in it. A second
-//! walk looks at these alone, and at no more than a few thousand of them.
+//! They explain it only if one of them would have been in it. A second walk looks only at these files, and at no more
+//! than a few thousand of them.
 
 use crate::control::Control;
 use crate::engine::workspace::{Workspace, fs};
@@ -10,28 +10,28 @@ use crate::search::selection::{Selection, Why};
 use crate::search::walk::Walk;
 use crate::text::counted::counted;
 
-/// Entries that the second walk looks at.
+/// Most entries of the second walk.
 const ENTRIES_MAX: u64 = 5_000;
-/// Bytes of a file that is searched by it.
+/// Largest file that it searches, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A search that found nothing.
 pub struct Empty<'w> {
-    /// The workspace.
+    /// Workspace.
     pub workspace: &'w Workspace,
-    /// Where it began.
+    /// Roots of the search.
     pub roots: Vec<Root>,
-    /// What it wanted.
+    /// Selection of the search.
     pub selection: Selection,
-    /// When to stop.
+    /// Cancellation and deadline.
     pub control: Control,
-    /// What it left out.
+    /// Counts of skipped entries.
     pub left_out: LeftOut,
 }
 
 impl Empty<'_> {
-    /// How to see what was left out, where that may explain the empty answer. `count` says how many of
-    /// the entries it is given would have been in the answer.
+    /// Returns advice on how to include skipped entries, if they may explain the empty result. `count` returns how many
+    /// of the given entries would have been in the result.
     #[must_use]
     pub fn advice(
         &self,
@@ -56,13 +56,13 @@ impl Empty<'_> {
         (!told.is_empty()).then(|| format!("nothing found; left out: {}", told.join(", ")))
     }
 
-    /// The same walk once more.
+    /// Repeats the walk.
     #[must_use]
     pub fn walk(&self) -> Walk<'_> {
         Walk::new(self.workspace, self.roots.clone(), self.selection.clone(), self.control.clone())
     }
 
-    /// How far what was left out for this reason explains the empty answer.
+    /// Checks how far entries skipped for this reason explain the empty result.
     fn explained_by(
         &self,
         why: Why,
@@ -87,15 +87,15 @@ impl Empty<'_> {
     }
 }
 
-/// Whether what was left out explains an empty answer.
+/// Explanation of an empty result by skipped entries.
 enum Explained {
-    /// So many entries would have been in it.
+    /// Number of entries that would have been in it.
     By(u64),
-    /// There was too much to look at.
+    /// There were too many entries to check.
     Perhaps,
 }
 
-/// Returns true if a file is small enough to be searched once more.
+/// Returns true if a file is small enough for the second search.
 #[must_use]
 pub fn is_small(found: &WalkEntry) -> bool {
     found.stat().is_ok_and(|stat| fs::size_of(&stat) <= FILE_BYTES_MAX)

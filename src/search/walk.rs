@@ -1,9 +1,8 @@
-//! Every wanted entry below some paths, in the order of their components.
+//! Walk: finds every selected entry below some paths, in the order of their components.
 //!
-//! Each folder is opened from the one before it and never through a symlink, so that the walk
-//! cannot be led out of the workspace. Memory grows with the names of the folders on the way from
-//! the root to where the walk stands, and with nothing else; of those folders the deepest few are
-//! kept open.
+//! Each folder is opened from the one before it and never through a symlink, so that nothing can lead the walk out of
+//! the workspace. Memory grows only with the names of the folders between the root and the present one; the deepest few
+//! of those folders are kept open.
 
 mod step;
 
@@ -28,45 +27,45 @@ use crate::search::entry::{Kind, Notes, RuleFiles, read_listing};
 use crate::search::readahead::Ahead;
 use crate::search::selection::Tracked;
 
-/// Folders kept open at once on the way down; the others are opened anew when needed.
+/// Most folders kept open on the way down; the others are opened again when needed.
 const FOLDERS_OPEN_MAX: usize = 64;
 
-/// The walk itself.
+/// A walk.
 pub struct Walk<'w> {
-    /// The workspace walked in.
+    /// Workspace to walk.
     workspace: &'w Workspace,
-    /// What is wanted.
+    /// Entries to select.
     selection: Selection,
-    /// When to stop.
+    /// Cancellation and deadline.
     control: Control,
-    /// The paths still to be walked, the last one first.
+    /// Paths left to walk, in reverse order.
     roots: Vec<Root>,
-    /// Paths below others that were named themselves, so that no rule hides them.
+    /// Named paths below other ones, which no rule hides.
     named: Vec<WorkspacePath>,
-    /// The folders on the way to where the walk stands.
+    /// Folders from the root to the present one.
     frames: Vec<Frame>,
-    /// The path of the folder where the walk stands, ending in `/` unless it is the root.
+    /// Path of the present folder, ending in `/` unless it is the root.
     path: Vec<u8>,
-    /// Room for what the system says of a folder.
+    /// Buffer for reading folders.
     buffer: Vec<u8>,
-    /// The rules at the workspace root and above, once they are loaded.
+    /// Rules at the workspace root and above, once they are loaded.
     top_rules: Option<Arc<Rules>>,
-    /// What git tracks, once it is needed; `None` inside where nothing is known of that.
+    /// Tracked files, once they are needed; `None` inside if unknown.
     tracked: OnceCell<Option<Tracked>>,
-    /// What was left out so far.
+    /// Counts of skipped entries so far.
     pub left_out: LeftOut,
-    /// Entries below what is left out otherwise that are still looked at, where they alone are wanted.
+    /// Number of entries below skipped ones that may still be visited, if only skipped entries are wanted.
     pub left_out_left: u64,
-    /// What could not be read.
+    /// Notes on folders that could not be read.
     pub notes: Notes,
-    /// Called with each ignored folder, where someone wants to know.
+    /// Ignored folders, collected if someone wants them.
     pub ignored_folders: Option<Vec<WalkEntry>>,
-    /// Reads folders beforehand, where that was asked for.
+    /// Readahead, if enabled.
     ahead: Option<Ahead>,
 }
 
 impl<'w> Walk<'w> {
-    /// A walk of `roots`; a root below another one is walked once, in its place.
+    /// Returns a walk of `roots`; a root below another one is walked once, in its place.
     #[must_use]
     pub fn new(
         workspace: &'w Workspace,
@@ -104,16 +103,16 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// The same walk, with a second thread that reads folders before the walk comes to them.
+    /// Enables readahead in a second thread.
     ///
-    /// For walks whose entries are not worked on by other threads anyway.
+    /// For walks whose entries are not processed by other threads anyway.
     #[must_use]
     pub fn reading_ahead(mut self) -> Self {
         self.ahead = Some(Ahead::new(self.control.clone()));
         self
     }
 
-    /// The rules at the workspace root and above.
+    /// Returns the rules at the workspace root and above.
     fn top_rules(&mut self) -> Arc<Rules> {
         if let Some(rules) = &self.top_rules {
             return Arc::clone(rules);
@@ -127,7 +126,7 @@ impl<'w> Walk<'w> {
         rules
     }
 
-    /// The rules that hold above `path`: of the workspace root and of each folder on the way.
+    /// Returns the rules above `path`: of the workspace root and of each folder on the way.
     fn rules_above(&mut self, path: &WorkspacePath) -> Arc<Rules> {
         let mut rules = self.top_rules();
         if self.selection.no_ignore {
@@ -149,7 +148,7 @@ impl<'w> Walk<'w> {
         rules
     }
 
-    /// Starts with the next root: a folder is entered, anything else is found itself.
+    /// Starts the next root: enters a folder, returns anything else.
     fn start(&mut self, root: &Root) -> Option<WalkEntry> {
         let in_state = root.path.components().any(|name| is_state(name.as_bytes()));
         if root.is_folder {
@@ -193,7 +192,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Reads a folder whose path stands in the buffer and puts it on the way.
+    /// Reads the folder whose path is in the buffer and pushes it.
     fn enter(&mut self, entering: Entering, listing: Option<Listing>, root_length: Option<usize>) {
         let Entering { fd, rules, depth, only_named, only_tracked, in_state, is_left_out } = entering;
         let control = &self.control;
@@ -237,7 +236,7 @@ impl<'w> Walk<'w> {
         self.close_one();
     }
 
-    /// Has the folders in the one on top read, as far as they will be entered by the rules.
+    /// Queues the subfolders of the top folder that the rules let the walk enter.
     fn look_ahead(&mut self) {
         let (Some(ahead), Some(frame)) = (&mut self.ahead, self.frames.last()) else { return };
         let Some(folder) = &frame.folder else { return };
@@ -257,7 +256,7 @@ impl<'w> Walk<'w> {
         ahead.enter(folder, below);
     }
 
-    /// Closes the folder that is now too far up.
+    /// Closes the folder that is too far up by now.
     fn close_one(&mut self) {
         let Some(index) = self.frames.len().checked_sub(FOLDERS_OPEN_MAX + 1) else {
             return;
@@ -267,7 +266,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// The folder on top, opened anew where it was closed.
+    /// Returns the top folder, opened again if it was closed.
     fn folder(&mut self) -> Option<Arc<WalkFolder>> {
         let frame = self.frames.last_mut()?;
         if let Some(folder) = &frame.folder {
@@ -288,7 +287,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Looks at the next name; `None` where the walk is at its end.
+    /// Handles the next name; `None` at the end of the walk.
     fn step(&mut self) -> Option<Step> {
         let Some(frame) = self.frames.last_mut() else {
             let root = self.roots.pop()?;
@@ -305,7 +304,7 @@ impl<'w> Walk<'w> {
         Some(entry.map_or(Step::On, |entry| self.take(entry)))
     }
 
-    /// What becomes of the entry whose path stands in the buffer; `None` where it is passed over.
+    /// Decides about the entry whose path is in the buffer; `None` to skip it.
     fn judge(&mut self, kind: Kind) -> Option<TakenEntry> {
         let naming = if self.named.is_empty() {
             Naming::No
@@ -343,7 +342,7 @@ impl<'w> Walk<'w> {
         self.entry(kind, naming, enter, in_state, is_left_out)
     }
 
-    /// What the selection says of the entry whose path stands in the buffer.
+    /// Applies the selection to the entry whose path is in the buffer.
     fn admission(&mut self, kind: Kind, naming: Naming) -> Admission {
         let Some(frame) = self.frames.last() else {
             return Admission::LeftOut;
@@ -353,7 +352,7 @@ impl<'w> Walk<'w> {
         let admission = match naming {
             Naming::Itself => return Admission::Wanted,
             _ if frame.is_left_out => return self.admission_left_out(kind),
-            // What git does not track is as ignored as the folder.
+            // // An untracked file is as ignored as its folder.
             _ if frame.only_tracked => match frame.rules.verdict(path, kind == Kind::Dir) {
                 Verdict::Ignored => Admission::Ignored,
                 Verdict::None | Verdict::GitIgnored | Verdict::Wanted => Admission::GitIgnored,
@@ -371,14 +370,14 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// What the selection says of the entry whose path stands in the buffer, rules and dots aside.
+    /// Applies the selection, without rules and dots, to the entry whose path is in the buffer.
     fn admission_left_out(&self, kind: Kind) -> Admission {
         let start = self.frames.last().map_or(0, |frame| frame.path_length);
         let name = self.path.get(start..).unwrap_or_default();
         self.selection.admit_left_out(Path::new(OsStr::from_bytes(&self.path)), name, kind)
     }
 
-    /// The entry whose path stands in the buffer, unless it is neither found nor entered.
+    /// Returns the entry whose path is in the buffer, unless it is neither found nor entered.
     fn entry(
         &self,
         kind: Kind,
@@ -408,7 +407,7 @@ impl<'w> Walk<'w> {
         (entry.wanted || entry.below || enter == Enter::Report).then_some(entry)
     }
 
-    /// Enters, finds, or both.
+    /// Enters the entry, returns it, or both.
     fn take(&mut self, entry: TakenEntry) -> Step {
         let (Some(folder), Some(frame)) = (self.folder(), self.frames.last()) else {
             return Step::On;
@@ -432,7 +431,7 @@ impl<'w> Walk<'w> {
         found.map_or(Step::On, Step::Found)
     }
 
-    /// Enters the folder whose path stands in the buffer, which lies in `parent`.
+    /// Enters the folder whose path is in the buffer, a subfolder of `parent`.
     fn enter_below(&mut self, parent: &WalkFolder, entry: TakenEntry) {
         let Some(frame) = self.frames.last() else { return };
         let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
@@ -464,7 +463,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Remarks that a folder could not be read; one that is gone by now needs none.
+    /// Adds a note that a folder could not be read, unless it was deleted meanwhile.
     fn note_folder(&mut self, path: &[u8], errno: Errno) {
         if matches!(errno, Errno::NOENT | Errno::LOOP | Errno::NOTDIR) {
             return;

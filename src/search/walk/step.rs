@@ -1,4 +1,4 @@
-//! The steps of a walk: the folders on the way, and what is decided of each entry.
+//! Steps of a walk: the open folders, and the decision about each entry.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -9,70 +9,70 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::search::entry::{Kind, WalkEntry, WalkFolder};
 use crate::search::rules::Rules;
 
-/// A folder on the way.
+/// A folder between the root and the present entry.
 pub(super) struct Frame {
-    /// The folder, unless it was closed to spare descriptors.
+    /// Descriptor, unless it was closed to save descriptors.
     pub(super) folder: Option<Arc<WalkFolder>>,
-    /// Its names.
+    /// Names in it.
     pub(super) listing: Listing,
-    /// The name that comes next.
+    /// Index of the next name.
     pub(super) next: usize,
-    /// The rules that hold in it.
+    /// Rules for its entries.
     pub(super) rules: Arc<Rules>,
-    /// How long its path is in the walk's buffer.
+    /// Length of its path in the walk's buffer.
     pub(super) path_length: usize,
-    /// How long the path of the root is that it lies below.
+    /// Length of the path of its root.
     pub(super) root_length: usize,
     /// Levels below the root: 0 for the root itself.
     pub(super) depth: usize,
-    /// True if only the paths that were named are wanted here.
+    /// True if only named paths are wanted here.
     pub(super) only_named: bool,
-    /// True if only what git tracks is wanted here, because a rule hides the folder.
+    /// True if only tracked files are wanted here, because a rule hides the folder.
     pub(super) only_tracked: bool,
     /// True if it lies in `.git` or `.lbx`, because the caller named a path there.
     pub(super) in_state: bool,
-    /// True if it is, or lies in, what is left out otherwise.
+    /// True if it is, or lies in, a skipped entry.
     pub(super) is_left_out: bool,
 }
 
-/// What one step of the walk came to.
+/// Result of one step of the walk.
 pub(super) enum Step {
-    /// Something was found.
+    /// An entry was found.
     Found(WalkEntry),
-    /// Nothing yet.
+    /// No entry yet.
     On,
 }
 
-/// How far an entry is entered.
+/// Extent to which a folder is entered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Enter {
-    /// It is only reported as ignored.
+    /// Not entered, only reported as ignored.
     Report,
-    /// On the way to a path that was named, and for nothing else.
+    /// Only on the way to a named path.
     OnlyNamed,
-    /// For what git tracks there, and for nothing else.
+    /// Only for tracked files.
     OnlyTracked,
-    /// Wholly.
+    /// Fully.
     All,
 }
 
-/// An entry that the walk takes.
+/// An entry that the walk returns or enters.
 #[derive(Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
 pub(super) struct TakenEntry {
-    /// What it is.
+    /// Type of the entry.
     pub(super) kind: Kind,
-    /// How far it is entered, if it is.
+    /// Extent to which it is entered, if at all.
     pub(super) enter: Enter,
-    /// True if it is found.
+    /// True if it is returned.
     pub(super) wanted: bool,
     /// True if it is entered.
     pub(super) below: bool,
-    /// True if only the paths that were named are wanted below it.
+    /// True if only named paths are wanted below it.
     pub(super) only_named: bool,
     /// True if it lies in `.git` or `.lbx`.
     pub(super) in_state: bool,
-    /// True if it is, or lies in, what is left out otherwise.
+    /// True if it is, or lies in, a skipped entry.
     pub(super) is_left_out: bool,
     /// True if the caller named it.
     pub(super) named: bool,
@@ -80,34 +80,34 @@ pub(super) struct TakenEntry {
 
 /// A folder about to be entered.
 pub(super) struct Entering {
-    /// The folder itself.
+    /// Descriptor of the folder.
     pub(super) fd: OwnedFd,
-    /// The rules of the folder above it.
+    /// Rules of its parent.
     pub(super) rules: Arc<Rules>,
     /// Levels below the root.
     pub(super) depth: usize,
-    /// True if only the paths that were named are wanted in it.
+    /// True if only named paths are wanted in it.
     pub(super) only_named: bool,
-    /// True if only what git tracks is wanted in it.
+    /// True if only tracked files are wanted in it.
     pub(super) only_tracked: bool,
     /// True if it lies in `.git` or `.lbx`.
     pub(super) in_state: bool,
-    /// True if it is, or lies in, what is left out otherwise.
+    /// True if it is, or lies in, a skipped entry.
     pub(super) is_left_out: bool,
 }
 
-/// How an entry relates to the paths that were named.
+/// Relation of an entry to the named paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// Not at all.
+    /// Unrelated.
     No,
-    /// One of them lies below it.
+    /// Above a named path.
     Above,
-    /// It is one of them.
+    /// A named path.
     Itself,
 }
 
-/// How `path` relates to the paths that were named.
+/// Returns the relation of `path` to the named paths.
 pub(super) fn naming(named: &[WorkspacePath], path: &Path) -> Naming {
     let below = named.iter().filter(|named| named.as_path().starts_with(path));
     below.fold(Naming::No, |found, named| {
@@ -115,7 +115,7 @@ pub(super) fn naming(named: &[WorkspacePath], path: &Path) -> Naming {
     })
 }
 
-/// Returns true if a name is git's state or lbx's own, which no search enters by itself.
+/// Returns true if a name is git's state or lbx's own, which no search enters unasked.
 pub(super) fn is_state(name: &[u8]) -> bool {
     name.len() == 4 && (name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b".lbx"))
 }
