@@ -1,21 +1,21 @@
-//! Threads and processes that begin on another processor than the thread that makes them.
+//! Starts threads and processes on another processor than the thread that makes them.
 //!
-//! A kernel that packs its work onto few processors, as those of small virtual machines do, leaves a new
-//! thread for some ten milliseconds where it was made, though another processor is idle: as long as the
-//! thread's work takes.
+//! A kernel that packs its work onto few processors, as those of small virtual machines do, may leave a new thread for
+//! some ten milliseconds on the processor where it was made, though another one is idle: as long as the thread's work
+//! takes.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// The processors that a new thread may begin on.
+/// Processors on which a new thread may start.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Apart {
-    /// All that it may run on, and those of them where the thread that made it is not.
+    /// All processors that it may run on, and those of them that the parent thread is not on.
     sets: Option<(CpuSet, CpuSet)>,
 }
 
 impl Apart {
-    /// Chooses the processors that the calling thread is not on; all if there is no other.
+    /// Selects the processors that the calling thread is not on; all if there is no other.
     #[must_use]
     pub fn from_here() -> Self {
         let sets = sched_getaffinity(None).ok().and_then(|all| {
@@ -29,10 +29,10 @@ impl Apart {
         Self { sets }
     }
 
-    /// Takes the calling thread, which is new, to one of them, and lets `start` start a process there, which returns
-    /// its id. Where both go from there is the kernel's choice again.
+    /// Moves the calling thread, which is new, to one of them, and runs `start` there to start a process; `id` returns
+    /// its id. After that the kernel may move both again.
     pub fn start_process<T>(self, start: impl FnOnce() -> T, id: impl FnOnce(&T) -> Option<Pid>) -> T {
-        // Advice, as below.
+        // // A hint, as below.
         let is_apart = self.sets.filter(|(_, others)| sched_setaffinity(None, others).is_ok());
         let started = start();
         if let Some((all, _)) = is_apart {
@@ -42,10 +42,10 @@ impl Apart {
         started
     }
 
-    /// Takes the calling thread, which is new, to one of them. Where it goes from there is the kernel's choice again.
+    /// Moves the calling thread, which is new, to one of them. After that the kernel may move it again.
     pub fn go(self) {
         if let Some((all, others)) = self.sets {
-            // Advice: where it cannot be taken, the work is done here.
+            // // A hint: if it fails, the work is done here.
             if sched_setaffinity(None, &others).is_ok() {
                 let _ = sched_setaffinity(None, &all);
             }

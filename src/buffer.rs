@@ -1,34 +1,34 @@
-//! The bytes of a whole file.
+//! Buffer for the bytes of a whole file.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-/// From so many bytes on, a buffer gets pages of its own from the kernel.
+/// Size in bytes from which a buffer gets its own pages from the kernel.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// Bytes on the heap, or, where they are many, in anonymous memory for which the kernel is asked to
-/// use large pages: handing out 25 MB in pages of 4 KiB takes as long as hashing them.
+/// Bytes on the heap or, for a large file, in anonymous memory for which the kernel is asked to use large pages:
+/// allocating 25 MB in pages of 4 KiB takes as long as hashing them.
 pub struct Buffer(Memory);
 
 /// Memory of the bytes.
 enum Memory {
     /// On the heap.
     Heap(Vec<u8>),
-    /// At the start of pages of their own.
+    /// At the start of their own pages.
     Pages(MmapMut, usize),
 }
 
 impl Buffer {
-    /// `length` zeros.
+    /// Returns `length` zeros.
     #[must_use]
     pub fn zeroed(length: usize) -> Self {
         let pages = if length < LARGE_BYTES { None } else { MmapMut::map_anon(length).ok() };
         let Some(pages) = pages else {
             return vec![0; length].into();
         };
-        // Advice: where it is not taken the pages are small.
+        // // A hint: if it fails, the pages are small.
         let _ = pages.advise(memmap2::Advice::HugePage);
         Self(Memory::Pages(pages, length))
     }
@@ -41,7 +41,7 @@ impl Buffer {
         }
     }
 
-    /// The bytes on the heap.
+    /// Returns the bytes on the heap.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {

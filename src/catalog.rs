@@ -1,4 +1,4 @@
-//! Every tool, in the one list that the front ends walk, and `schema`, the tool that shows them.
+//! List of all tools, which the front ends walk, and `schema`, the tool that shows them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::tools::{
     sandbox, section, session, snapshot, trash, undo, watch, write,
 };
 
-/// Every tool, in the order in which help and documentation print them.
+/// All tools, in the order of help and documentation.
 pub const TOOLS: &[ToolEntry] = &[
     entry::<read::Read>(),
     entry::<write::Write>(),
@@ -56,7 +56,7 @@ pub const TOOLS: &[ToolEntry] = &[
     entry::<Schema>(),
 ];
 
-/// The tool of that name or alias.
+/// Returns the tool of that name or alias.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ToolEntry> {
     TOOLS
@@ -86,19 +86,19 @@ pub struct Request {
     pub list: bool,
 }
 
-/// What is shown of each tool.
+/// Parts of each tool to show.
 #[derive(Debug, Clone, Copy)]
 enum Detail {
-    /// Its name and what it does.
+    /// Name and description.
     Summary,
-    /// The schemas too.
+    /// Schemas too.
     Schemas,
-    /// Other names, and no schemas.
+    /// Other names, without schemas.
     Aliases,
 }
 
 impl Request {
-    /// What to show of each tool.
+    /// Returns the parts of each tool to show.
     fn detail(&self) -> Result<Detail, Error> {
         match (self.aliases, self.list) {
             (true, true) => {
@@ -118,12 +118,12 @@ pub struct Response {
     pub tools: Vec<ToolSchema>,
 }
 
-/// What a tool takes and answers.
+/// Description and schemas of a tool
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ToolSchema {
     /// Its name
     pub name: &'static str,
-    /// What it does
+    /// Description
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON Schema of its request
@@ -172,13 +172,13 @@ impl Tool for Schema {
             }
             return;
         }
-        // A schema has no other text than its JSON.
+        // // The JSON of a schema is its only text form.
         let json = serde_json::to_string_pretty(response).unwrap_or_default();
         text.entry(&json);
     }
 }
 
-/// The tools of a model family, or one of them.
+/// Returns the tools of a model family, or one of them.
 fn of_family(family: &'static Dialect, name: Option<&str>, detail: Detail) -> Result<Response, Error> {
     let tools: Vec<ToolSchema> = family
         .tools
@@ -195,7 +195,7 @@ fn of_family(family: &'static Dialect, name: Option<&str>, detail: Detail) -> Re
     }
 }
 
-/// One tool, as far as that was asked for.
+/// Returns the requested parts of one tool.
 fn of_tool(tool: &ToolEntry, detail: Detail) -> ToolSchema {
     let summary = ToolSchema {
         name: tool.name,
@@ -217,12 +217,12 @@ fn of_tool(tool: &ToolEntry, detail: Detail) -> ToolSchema {
     }
 }
 
-/// What a description says first.
+/// Returns the first line of a description.
 fn first_line(description: &str) -> String {
     description.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The schema of a model family's tool. It answers with text.
+/// Returns the schema of a model family's tool. It answers with text.
 fn foreign_schema(tool: &DialectTool, detail: Detail) -> ToolSchema {
     let mut request = request::advertised(tool.schema());
     let description = request.as_object_mut().and_then(|schema| schema.remove("description"));
@@ -237,7 +237,7 @@ fn foreign_schema(tool: &DialectTool, detail: Detail) -> ToolSchema {
     }
 }
 
-/// The schema of a request with the fields that every tool takes.
+/// Adds the fields that every tool takes to the schema of a request.
 fn with_common_fields(tool: &ToolEntry, mut schema: Value) -> Value {
     if let Some(object) = schema.as_object_mut() {
         let fields = object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -250,7 +250,7 @@ fn with_common_fields(tool: &ToolEntry, mut schema: Value) -> Value {
     schema
 }
 
-/// The other names of one tool and its fields.
+/// Returns the other names of one tool and its fields.
 fn aliases_of(tool: &ToolEntry) -> Value {
     let schema = (tool.request_schema)();
     let fields: Map<String, Value> =
@@ -258,7 +258,7 @@ fn aliases_of(tool: &ToolEntry) -> Value {
     serde_json::json!({ "tool": tool.aliases, "fields": fields })
 }
 
-/// Commands of other programs, and what does their work here.
+/// Commands of other programs, with the tools that do their work here.
 const ELSEWHERE: [(&[&str], &str); 17] = [
     (&["copy", "cp"], "lbx has no tool that copies; `lbx write TO --content @FROM` copies a text file."),
     (&["cat", "head", "tail", "less", "nl"], "`read` shows a file, or some lines of it."),
@@ -288,13 +288,13 @@ const ELSEWHERE: [(&[&str], &str); 17] = [
     (&["tree"], "`ls` with `recursive` lists folders at every depth."),
 ];
 
-/// The error for a tool that does not exist.
+/// Returns the error for a tool that does not exist.
 #[must_use]
 pub fn unknown_tool(name: &str) -> Error {
     unknown_beside(&[], name)
 }
 
-/// The same, where a model family's tools were asked for: they are listed before lbx's own.
+/// Returns that error for a model family, whose tools are listed before lbx's own.
 #[must_use]
 pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     let mut names = family.to_vec();
@@ -304,7 +304,7 @@ pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     let question = near.first().map(|near| format!("Did you mean `{near}`?"));
     let advice = instead.map(str::to_owned).or(question);
     let name = request::quoted(name);
-    // Where the right tool is known, its name alone is worth an agent's tokens.
+    // // If the right tool is known, its name alone is enough, and saves an agent tokens.
     let listed =
         if instead.is_some() { String::new() } else { format!(" (there are: {})", names.join(", ")) };
     Error::invalid(format!("unknown tool `{name}`{listed}"))

@@ -7,38 +7,38 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, ErrorKind};
 
-/// How far a long call has come.
+/// Progress of a long call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Units done so far: files for a search or a scan, bytes for hashing.
     pub done: u64,
-    /// Units in all, where that is known.
+    /// Units in all, if known.
     pub total: Option<u64>,
 }
 
-/// Takes the progress of a long call, with words about it where there are any; called from any thread.
+/// Receives the progress of a long call, with a text if there is one; called from any thread.
 pub type ProgressFn = dyn Fn(Progress, &str) + Send + Sync;
 
-/// Handed to everything that can take long. Clones share the flag.
+/// Passed to everything that can take long. Clones share the flag.
 #[derive(Clone, Default)]
 pub struct Control {
-    /// Set by whoever no longer wants the answer.
+    /// Set to cancel the call.
     cancelled: Arc<AtomicBool>,
-    /// When the work must have ended.
+    /// Deadline of the work.
     deadline: Option<Instant>,
-    /// Who wants to know how far it is.
+    /// Receiver of progress reports.
     progress: Option<Arc<ProgressFn>>,
 }
 
 impl Control {
-    /// A control that reports to `progress`.
+    /// Returns a control that reports to `progress`.
     #[must_use]
     pub fn reporting_to(mut self, progress: Arc<ProgressFn>) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Returns the control for a part of the work whose progress is not the call's.
+    /// Returns the control for a part of the work that does not report progress.
     #[must_use]
     pub fn without_reports(mut self) -> Self {
         self.progress = None;
@@ -58,7 +58,7 @@ impl Control {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if someone asked the work to stop.
+    /// Returns true if the call was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
@@ -70,10 +70,10 @@ impl Control {
         self.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Stops the work with an error where it should stop.
+    /// Returns an error if the work should stop.
     ///
     /// # Errors
-    /// `timeout`, in both cases.
+    /// Returns `timeout`, in both cases.
     pub fn check(&self) -> Result<(), Error> {
         if self.is_cancelled() {
             return Err(cancelled());
@@ -84,28 +84,28 @@ impl Control {
         Ok(())
     }
 
-    /// Reports how far the work is.
+    /// Reports the progress.
     pub fn report(&self, progress: Progress) {
         if let Some(callback) = &self.progress {
             callback(progress, "");
         }
     }
 
-    /// Reports how far the work is, with a line of its output.
+    /// Reports the progress, with a line of output.
     pub fn report_line(&self, done: u64, line: &str) {
         if let Some(callback) = &self.progress {
             callback(Progress { done, total: None }, line);
         }
     }
 
-    /// Returns true if anybody wants to know how far the work is.
+    /// Returns true if someone receives progress reports.
     #[must_use]
     pub fn is_reported(&self) -> bool {
         self.progress.is_some()
     }
 }
 
-/// The refusal of a call that nobody wants any more.
+/// Returns the error for a cancelled call.
 #[must_use]
 pub fn cancelled() -> Error {
     Error::new(ErrorKind::Timeout, "the call was cancelled").suggest("Call again if it is still needed.")
@@ -120,7 +120,7 @@ impl fmt::Debug for Control {
     }
 }
 
-/// Seconds since 1970; 0 where the clock says an earlier time.
+/// Returns seconds since 1970; 0 if the clock is earlier.
 #[must_use]
 pub fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())

@@ -1,7 +1,7 @@
-//! The one shape of every answer, and how its JSON is laid out: on one line, or over lines for people.
+//! Common form of all responses, and the layout of their JSON: on one line, or indented for people.
 //!
-//! Serde compiles a type anew for each kind of writer and of layout. All answers are written with one kind of
-//! both, which decides at run time.
+//! Serde compiles a type again for each kind of writer and of layout. All responses use one kind of both, which decides
+//! at run time.
 
 use std::io::{self, Write};
 
@@ -12,22 +12,22 @@ use serde_json::{Map, Value};
 use crate::engine::CallNotes;
 use crate::error::{Error, ErrorKind};
 
-/// A refusal as answers show it.
+/// An error in a response.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Refusal<'a> {
-    /// Which row of the table of errors.
+    /// Kind of error.
     pub kind: ErrorKind,
-    /// What was wrong.
+    /// Message.
     pub message: &'a str,
-    /// The path concerned.
+    /// Path concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<&'a str>,
     /// The next step.
     pub suggested_action: &'a str,
-    /// The same facts for programs.
+    /// Facts for programs.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub details: &'a Map<String, Value>,
-    /// Present and true where the change itself stands.
+    /// Present and true if the change itself was applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub applied: bool,
 }
@@ -45,68 +45,68 @@ impl<'a> From<&'a Error> for Refusal<'a> {
     }
 }
 
-/// An answer: either `data` or `error`, with what the call left beside it.
+/// A response: either `data` or `error`, plus notes of the call.
 #[derive(Debug, Serialize)]
 struct Envelope<'a, D> {
-    /// Whether the request was carried out.
+    /// True if the request succeeded.
     ok: bool,
-    /// The tool that answers.
+    /// Tool that answers.
     tool: &'a str,
-    /// The caller's own name for the request, in a batch.
+    /// Caller's id of the request, in a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Value>,
-    /// The tool's answer.
+    /// Response of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<D>,
-    /// The refusal.
+    /// Error.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Refusal<'a>>,
-    /// True where nothing was changed because that was asked for.
+    /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
-    /// What the caller should know though the call succeeded.
+    /// Warnings of a call that succeeded.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
-    /// The commit that holds what the call changed.
+    /// Commit that holds the changes of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<&'a str>,
 }
 
-/// What stands round an answer.
+/// Parts of a response other than its contents.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
-    /// The tool that answers.
+    /// Tool that answers.
     pub tool: &'a str,
-    /// The caller's own name for the request, in a batch.
+    /// Caller's id of the request, in a batch.
     pub id: Option<&'a Value>,
     /// Warnings and snapshot.
     pub outcome: &'a CallNotes,
-    /// Whether to spread it over lines, for people.
+    /// True to indent it, for people.
     pub pretty: bool,
 }
 
 impl<'a> Frame<'a> {
-    /// Writes the answer of a request that was carried out, as one JSON text.
+    /// Writes the response of a successful request, as one JSON text.
     ///
     /// # Errors
-    /// Where `data` cannot be JSON, or `out` takes no more.
+    /// Fails if `data` cannot be JSON, or if `out` cannot be written.
     pub fn success<D: Serialize>(&self, data: &D, out: &mut dyn Write) -> serde_json::Result<()> {
         self.write(&Envelope { ok: true, data: Some(data), ..self.empty() }, out)
     }
 
-    /// The answer of a refused request, as one JSON text.
+    /// Returns the response of a failed request, as one JSON text.
     #[must_use]
     pub fn failure(&self, error: &Error) -> Vec<u8> {
         let suggested = error.suggested_on_command_line(self.tool);
         let refusal = Refusal { suggested_action: &suggested, ..Refusal::from(error) };
         let envelope = Envelope { error: Some(refusal), ..self.empty::<()>() };
         let mut json = Vec::new();
-        // Text and maps with text keys are always JSON.
+        // // Text and maps with text keys are always JSON.
         let _ = self.write(&envelope, &mut json);
         json
     }
 
-    /// An envelope without contents.
+    /// Returns an envelope without contents.
     fn empty<D>(&self) -> Envelope<'a, D> {
         Envelope {
             ok: false,
@@ -126,23 +126,23 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// How a JSON text is laid out.
+/// Layout of a JSON text.
 pub enum Layout {
     /// On one line.
     Line,
-    /// Over lines, with indents.
+    /// Over several lines, with indents.
     Lines(PrettyFormatter<'static>),
 }
 
 impl Layout {
-    /// Over lines where that is wanted, else on one.
+    /// Returns the indented layout if wanted, else one line.
     #[must_use]
     pub fn pretty(is_wanted: bool) -> Self {
         if is_wanted { Self::Lines(PrettyFormatter::new()) } else { Self::Line }
     }
 }
 
-/// Formatter methods that leave the choice to the layout.
+/// Formatter methods that forward to the layout.
 macro_rules! by_layout {
     ($($method:ident($($argument:ident: $type:ty)?);)*) => {
         $(fn $method<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $type)?) -> io::Result<()> {
@@ -171,7 +171,7 @@ impl Formatter for Layout {
 /// Writes a value as JSON.
 ///
 /// # Errors
-/// Where the value cannot be JSON, or `out` takes no more.
+/// Fails if the value cannot be JSON, or if `out` cannot be written.
 pub fn write_json<T: Serialize + ?Sized>(
     value: &T,
     layout: Layout,

@@ -1,4 +1,4 @@
-//! Every way in which a request can be refused, each with its wire name, exit status and cure.
+//! Kinds of errors, each with its wire name, exit status and suggested action.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Makes the kinds of one table: for each its name, its wire name, its exit status, what it means, and the step most
-/// likely to make the next try succeed.
+/// Defines the kinds from one table: name, wire name, exit status, meaning, and the step most likely to make the next
+/// try succeed.
 macro_rules! kinds {
     ($($kind:ident $name:literal $code:literal $about:literal => $action:literal;)*) => {
         /// Kind of error. The wire name is the variant in `snake_case` and never changes.
@@ -120,7 +120,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the step for a caller that does not have the tools and fields of lbx.
+    /// Returns the suggested action for a caller that does not have lbx's tools and fields.
     #[must_use]
     pub const fn suggested_without_names(self) -> &'static str {
         match self {
@@ -148,11 +148,11 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Bytes of a message, and of the path next to it: those of the longest path that Linux opens.
+/// Longest message, and longest path next to it, in bytes: the longest path that Linux opens.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// A text of a refusal, of a very long one its start and its end: whatever a request holds, its refusal is
-/// no longer than a shell shows.
+/// Returns a text of an error; if it is very long, only its start and its end. So an error is never longer than a shell
+/// shows, whatever the request holds.
 #[must_use]
 pub fn bounded(text: String) -> String {
     if text.len() <= TEXT_BYTES_MAX {
@@ -163,20 +163,20 @@ pub fn bounded(text: String) -> String {
     format!("{}…{}", text.get(..start).unwrap_or_default(), text.get(end..).unwrap_or_default())
 }
 
-/// A refusal: what was wrong, where, and what to do about it.
+/// An error: kind, message, path and suggested action.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
-/// The parts of an [`Error`], boxed so that a `Result` stays small.
+/// Parts of an [`Error`], boxed so that a `Result` stays small.
 #[derive(Debug)]
 struct Inner {
-    /// Which row of the table.
+    /// Kind of error.
     kind: ErrorKind,
-    /// Message, for a reader who has nothing else.
+    /// Message, complete in itself.
     message: String,
-    /// The path concerned, from the same place as the request's.
+    /// Path concerned, relative to the same folder as the request's.
     path: Option<String>,
-    /// A better next step than the kind's own.
+    /// Suggested action that replaces the kind's own.
     suggested_action: Option<Cow<'static, str>>,
     /// Next step as a command line.
     command: Option<String>,
@@ -188,12 +188,12 @@ struct Inner {
     details: Map<String, Value>,
     /// True if the change itself is applied and only a later step failed.
     applied: bool,
-    /// The operating system's own error, where there is one.
+    /// OS error, if there is one.
     source: Option<io::Error>,
 }
 
 impl Error {
-    /// A refusal of `kind` with its message.
+    /// Returns an error of `kind` with its message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -209,32 +209,31 @@ impl Error {
         }))
     }
 
-    /// `invalid_request` with its message.
+    /// Returns `invalid_request` with its message.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidRequest, message)
     }
 
-    /// `internal`: something that cannot happen did.
+    /// Returns `internal`: something that cannot happen did.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// The operating system refused `doing` something with `path`.
+    /// Returns the error for an OS error of `doing` something with `path`.
     ///
-    /// The kind follows from the errno: a missing file is `not_found`, a refused one
-    /// `permission_denied`, a full disk `no_space`, and so on; anything else is `io_error`.
-    /// The errno's name goes into `details.errno`.
+    /// The errno gives the kind: `not_found` for a missing file, `permission_denied` for a refused one, `no_space` for
+    /// a full disk, and so on; `io_error` for anything else. `details.errno` has the name of the errno.
     pub fn io(doing: &str, path: impl Into<String>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         let errno = source.raw_os_error().map(Errno::from_raw_os_error);
         let text = source.to_string();
         let text = text.split(" (os error").next().unwrap_or_default();
-        // A file is too large to be read by a bound of lbx's own, to be written by the system's limit.
+        // // A file is too large to read by a limit of lbx's own, to write by a limit of the OS.
         let is_limit = errno == Some(Errno::FBIG) && !doing.starts_with("read");
         let kind = if is_limit { ErrorKind::IoError } else { kind_of(&source) };
         let mut error = Self::new(kind, format!("cannot {doing} {path}: {text}")).at(path);
         if let Some(errno) = errno {
-            // Of what was told apart from the rest by its kind, the kind's own action says what to do.
+            // // A specific kind has an action of its own.
             if let Some(action) = action_for(errno).filter(|_| kind == ErrorKind::IoError) {
                 error = error.suggest(action);
             }
@@ -244,7 +243,7 @@ impl Error {
         error
     }
 
-    /// Names the path concerned.
+    /// Sets the path concerned.
     #[must_use]
     pub fn at(mut self, path: impl Into<String>) -> Self {
         self.0.path = Some(bounded(path.into()));
@@ -258,30 +257,29 @@ impl Error {
         self
     }
 
-    /// Suggests a step that one command does, and what comes then. Only a caller that has a shell is told
-    /// the command.
+    /// Suggests a step that one command does, and the step after it. Only a caller that has a shell gets the command.
     #[must_use]
     pub fn suggest_running(mut self, step: String, command: impl Into<String>, then: &str) -> Self {
         self.0.command_at = Some(step.len());
         self.suggest(step + then).command(command)
     }
 
-    /// Gives the next step as a command line, for a caller that has a shell.
+    /// Sets the next step as a command line, for a caller that has a shell.
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.0.command = Some(command.into());
         self
     }
 
-    /// Adds to the suggested action what helps on the command line alone: flags, commands of lbx.
+    /// Adds a hint to the suggested action for the command line only: flags, commands of lbx.
     #[must_use]
     pub fn on_command_line(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.0.on_command_line = Some(hint.into());
         self
     }
 
-    /// The next step for a caller on the command line, who called `tool`: lbx's own hints name it in the
-    /// place of `TOOL`.
+    /// Returns the suggested action for a caller on the command line, who called `tool`: its name replaces `TOOL` in
+    /// lbx's own hints.
     #[must_use]
     pub fn suggested_on_command_line(&self, tool: &str) -> Cow<'_, str> {
         let hint = self.0.on_command_line.as_deref().or_else(|| {
@@ -300,7 +298,7 @@ impl Error {
         }
     }
 
-    /// Says more in the message.
+    /// Appends to the message.
     #[must_use]
     pub fn add_to_message(mut self, addition: &str) -> Self {
         let message = std::mem::take(&mut self.0.message) + addition;
@@ -308,8 +306,8 @@ impl Error {
         self
     }
 
-    /// Rewords the error for a caller that has other tools. `message` puts the message into its words, and `advice`
-    /// what to do next, where anything is left of that.
+    /// Rewords the error for a caller that has other tools. `message` rewrites the message, and `advice` the suggested
+    /// action, if any is left.
     #[must_use]
     pub fn reworded(
         mut self,
@@ -333,14 +331,14 @@ impl Error {
         self
     }
 
-    /// Says that the change itself is applied.
+    /// Marks the change itself as applied.
     #[must_use]
     pub fn applied(mut self) -> Self {
         self.0.applied = true;
         self
     }
 
-    /// Which row of the table.
+    /// Returns the kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -352,25 +350,25 @@ impl Error {
         &self.0.message
     }
 
-    /// The path concerned.
+    /// Returns the path concerned.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
     }
 
-    /// The next step for the caller.
+    /// Returns the suggested action.
     #[must_use]
     pub fn suggested_action(&self) -> &str {
         self.0.suggested_action.as_deref().unwrap_or(self.0.kind.suggested_action())
     }
 
-    /// The next step as a command line, where it is one.
+    /// Returns the next step as a command line, if it has one.
     #[must_use]
     pub fn suggested_command(&self) -> Option<&str> {
         self.0.command.as_deref()
     }
 
-    /// The facts for programs.
+    /// Returns the facts for programs.
     #[must_use]
     pub fn details(&self) -> &Map<String, Value> {
         &self.0.details
@@ -383,7 +381,7 @@ impl Error {
     }
 }
 
-/// A hint with the tool's name in the place of `TOOL`.
+/// Returns a hint with the tool's name in the place of `TOOL`.
 fn hint_for(tool: &str, hint: &str) -> String {
     hint.replace("`lbx TOOL ", &format!("`lbx {tool} "))
         .replace("`lbx schema TOOL`", &format!("`lbx schema {tool}`"))
@@ -426,7 +424,7 @@ fn kind_of(error: &io::Error) -> ErrorKind {
     }
 }
 
-/// Returns the advice for errors that come from the system's own limits, not from the disk.
+/// Returns the advice for errors that come from limits of the OS, not from the disk.
 fn action_for(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::BUSY => Some(
@@ -446,7 +444,7 @@ fn action_for(errno: Errno) -> Option<&'static str> {
     }
 }
 
-/// The symbolic name of an errno, or its number where it is none of the usual ones.
+/// Returns the symbolic name of an errno, or its number if it is not a common one.
 fn errno_name(errno: Errno) -> String {
     const NAMES: &[(Errno, &str)] = &[
         (Errno::ACCESS, "EACCES"),
@@ -485,7 +483,7 @@ fn errno_name(errno: Errno) -> String {
         .map_or_else(|| format!("errno {}", errno.raw_os_error()), |(_, name)| (*name).to_owned())
 }
 
-/// Turns a panic into an answer.
+/// Turns a panic into an error.
 ///
 /// # Errors
 /// Returns the errors of `run`, and `internal` if it panics.
@@ -494,7 +492,7 @@ pub fn without_panic<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<T, Err
         .unwrap_or_else(|panic| Err(error_of(panic.as_ref())))
 }
 
-/// The error for a panic.
+/// Returns the error for a panic.
 #[must_use]
 pub fn error_of(panic: &(dyn Any + Send)) -> Error {
     let text =

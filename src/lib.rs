@@ -1,15 +1,15 @@
-//! The file tools that coding agents work with: gated by what the session has read, atomic,
-//! undoable, one snapshot commit a change; JSON in, JSON out.
+//! File tools for coding agents: gated by what the session has read, atomic, undoable, with one snapshot commit per
+//! change; JSON in, JSON out.
 //!
-//! The engine ([`engine`]) knows the workspace and nothing of who calls it; [`tools`] are its
-//! verbs, listed once; [`cli`] and [`mcp`] are the two front ends over that list, both built on [`app`];
-//! [`dialect`] gives both the tool names that model families know.
+//! The engine ([`engine`]) knows the workspace and nothing of its callers; [`tools`] are its verbs, listed once;
+//! [`cli`] and [`mcp`] are the two front ends over that list, both built on [`app`]; [`dialect`] gives both the tool
+//! names that model families know.
 
-// Elsewhere nothing is compiled, so that the one sentence of `main.rs` is all that the compiler says.
+// // On other systems nothing is compiled, so that the compiler shows only the one sentence of `main.rs`.
 #![cfg(target_os = "linux")]
-// A path string is looked up anew by each call: what may be shipped is reached beneath opened folders.
+// // Such a function looks up a path string again on each call: shipped code reaches files through open folders.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
-// A function does one thing; one that takes longer is made of steps with names.
+// // A function does one thing; a longer one is made of named steps.
 #![cfg_attr(not(test), deny(clippy::too_many_lines))]
 
 pub mod apart;

@@ -1,4 +1,4 @@
-//! The `lbx` binary: hands what the shell gave it to the front end and exits with its status.
+//! The `lbx` binary: passes its arguments to the front end and exits with its status.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::too_many_lines))]
 

@@ -12,31 +12,31 @@ use sha2::Digest as _;
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
-    /// The digest whose bytes are available.
+    /// Returns the digest with these bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The digest of `bytes`.
+    /// Returns the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
-    /// The digest as 64 lower-case hex digits.
+    /// Returns the digest as 64 lower-case hex digits.
     #[must_use]
     pub fn to_hex(self) -> String {
         self.with_hex(str::to_owned)
     }
 
-    /// Calls `work` with the digest as 64 lower-case hex digits; nothing is allocated for them.
+    /// Calls `work` with the digest as 64 lower-case hex digits, without allocating.
     fn with_hex<T>(self, work: impl FnOnce(&str) -> T) -> T {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
@@ -48,12 +48,12 @@ impl Sha256 {
     }
 }
 
-/// The first digits of a digest, enough to tell one text of a file from another.
+/// First digits of a digest, enough to tell one text of a file from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestStart(String);
 
 impl DigestStart {
-    /// Digits that there must be.
+    /// Fewest digits that are required.
     const DIGITS_MIN: usize = 8;
 
     /// Returns true if a digest begins with these digits.
@@ -102,17 +102,17 @@ impl JsonSchema for DigestStart {
     }
 }
 
-/// Hashes what comes in pieces.
+/// Hashes bytes that come in pieces.
 #[derive(Default, Clone)]
 pub struct Hasher(sha2::Sha256);
 
 impl Hasher {
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The digest of all pieces.
+    /// Returns the digest of all pieces.
     #[must_use]
     pub fn finish(self) -> Sha256 {
         Sha256(self.0.finalize().into())
@@ -138,7 +138,7 @@ impl FromStr for Sha256 {
     }
 }
 
-/// The value of a hex digit.
+/// Returns the value of a hex digit.
 const fn value_of(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -166,7 +166,7 @@ impl Serialize for Sha256 {
     }
 }
 
-/// Reads a digest from its text, wherever that lies.
+/// Parses a digest from a borrowed or owned text.
 struct FromText;
 
 impl serde::de::Visitor<'_> for FromText {

@@ -51,7 +51,7 @@ impl Tally {
 /// Removed files, by kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ByKind {
-    /// Old versions of files that no change in the history refers to
+    /// Old versions of files, to which no change of the history refers
     pub backups: Tally,
     /// Changes that undo could have taken back
     pub history: Tally,

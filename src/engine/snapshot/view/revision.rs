@@ -21,7 +21,7 @@ const NEAR_LOOKED_AT: usize = 200;
 const NEAR_NAMED: usize = 3;
 
 impl Store {
-    /// Returns the commit, in hex, that `name` refers to; `None` if there is none, or more than one.
+    /// Returns the commit, in hex, that `name` refers to; `None` if no commit matches, or more than one.
     ///
     /// A name is an id or a unique prefix of one, `HEAD`, a branch or a tag, optionally followed by `~N` or `^` for
     /// earlier
