@@ -22,62 +22,62 @@ use super::state::{Lock, State, names_in};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 
-/// The folder, below the state folder.
+/// Folder of the counters, below the state folder.
 const FOLDER: &str = "calls";
-/// The file that grows.
+/// File to which calls append.
 const CURRENT: &str = "current";
-/// Sums of the full files that are gone.
+/// Sums of the full files that were removed.
 const SUMS: &str = "sums";
-/// Sums while they are written.
+/// Temporary name of new sums.
 const SUMS_ASIDE: &str = "sums.new";
-/// The lock that is held while files are added up.
+/// Lock held while files are added up.
 const LOCK: &str = "lock";
 /// Size of a full file, in bytes: some 4,000 calls.
 const FILE_BYTES: u64 = 128 << 10;
-/// Size up to which a file is read, in bytes.
+/// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// One in so many calls looks whether the file is full.
+/// Number of calls per check of the file's size.
 const LOOK_EVERY: u64 = 16;
-/// Sessions that `sums` has one by one.
+/// Most sessions listed in `sums`.
 const SESSIONS_MAX: usize = 1000;
-/// Stands for the older sessions; no session can have this name.
+/// Name for all older sessions together; not a valid session name.
 const OLDER: &str = "(older)";
 
-/// A call whose answer is about to go out.
+/// A call whose response is about to be sent.
 #[derive(Debug)]
 pub struct CallTally {
     /// Workspace of the call.
     workspace: Workspace,
-    /// Its state, from the workspace root.
+    /// Path of its state, from the workspace root.
     state: WorkspacePath,
-    /// Who called what.
+    /// Session and tool.
     key: CallKey,
-    /// Sum that is known before the answer is out.
+    /// Part of the sum that is known before the response is sent.
     sum: CallSum,
 }
 
-/// Who called what.
+/// Session and tool of a call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallKey {
-    /// The session.
+    /// Session.
     pub session: String,
-    /// The tool.
+    /// Tool.
     pub tool: String,
 }
 
 /// Sum of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallSum {
-    /// Calls that are not in the audit log.
+    /// Number of calls that are not in the audit log.
     pub calls: u64,
-    /// Bytes that were returned, by all calls.
+    /// Bytes returned, by all calls.
     pub bytes: u64,
-    /// Milliseconds that the calls took which are not in the audit log.
+    /// Duration of the calls that are not in the audit log, in milliseconds.
     pub duration_ms: u64,
 }
 
 impl CallSum {
-    /// Adds another.
+    /// Adds another sum.
     fn add(&mut self, other: Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -86,14 +86,13 @@ impl CallSum {
 }
 
 impl CallTally {
-    /// Returns a call in the state at `state`, as far as it is known before its answer is out.
+    /// Returns the tally of a call in the state at `state`, before its response is sent.
     #[must_use]
     pub const fn new(workspace: Workspace, state: WorkspacePath, key: CallKey, sum: CallSum) -> Self {
         Self { workspace, state, key, sum }
     }
 
-    /// Notes how many bytes the answer had. A call that cannot be noted is not counted: its answer is out,
-    /// and counts for more.
+    /// Counts the call with the size of its response. Ignores errors: the response is already sent, and matters more.
     pub fn close(self, bytes: usize) {
         let sum = CallSum { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), ..self.sum };
         let path = self.state.join(FOLDER.as_ref()).join(CURRENT.as_ref());
@@ -109,17 +108,17 @@ impl CallTally {
     }
 }
 
-/// Notes how many bytes the one answer of several calls had.
+/// Counts several calls that share one response of this size.
 pub fn close_all(tallies: Vec<CallTally>, bytes: usize) {
     let mut bytes = Some(bytes);
     tallies.into_iter().for_each(|tally| tally.close(bytes.take().unwrap_or_default()));
 }
 
-/// Returns the sums of all calls, by session and tool; empty where nothing is known.
+/// Returns the sums of all calls, by session and tool; empty if nothing is known.
 #[must_use]
 pub fn sums(state: &State) -> BTreeMap<CallKey, CallSum> {
     let Ok(Some(folder)) = state.find_folder(FOLDER) else { return BTreeMap::new() };
-    // Where the workspace cannot be written nobody adds up.
+    // // In a read-only workspace no call adds files up, so no lock is needed.
     let _lock = state.lock(folder.as_fd(), LOCK, "the counted calls").ok();
     let mut sums = Sums::read(&folder);
     for (number, name) in numbered(&folder) {
@@ -129,8 +128,8 @@ pub fn sums(state: &State) -> BTreeMap<CallKey, CallSum> {
     sums.of
 }
 
-/// Returns true if this call looks how large the file is. Most processes make one call: where each begins to count
-/// is left to the clock.
+/// Returns true if this call checks the size of the file. Most processes make one call, so the clock gives the start of
+/// each process's count.
 fn looks() -> bool {
     static CALLS: OnceLock<AtomicU64> = OnceLock::new();
     let calls = CALLS.get_or_init(|| {
@@ -140,24 +139,24 @@ fn looks() -> bool {
     calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY)
 }
 
-/// Opens the file that grows at its end, made where it is missing.
+/// Opens the growing file for appending; creates it if missing.
 fn make(workspace: &Workspace) -> Option<File> {
     let folder = State::find(workspace).ok()??.folder(FOLDER).ok()?;
     let (flags, mode) = (fs::ADD | OFlags::CREATE, Mode::from_raw_mode(0o600));
     rustix::io::retry_on_intr(|| rustix::fs::openat(&folder, CURRENT, flags, mode)).ok().map(File::from)
 }
 
-/// Begins a new file, and adds up the full ones before it, unless another call is at it.
+/// Starts a new file, and adds up the full ones before it, unless another call does so.
 fn add_up(workspace: &Workspace) -> Option<()> {
     let state = State::find(workspace).ok()??;
     let folder = state.find_folder(FOLDER).ok()??;
     let lock = state.try_lock(folder.as_fd(), LOCK).ok()??;
-    // Another call may have been faster.
+    // // Another call may have been faster.
     let size = fs::stat_at(folder.as_fd(), OsStr::new(CURRENT)).map_or(0, |stat| fs::size_of(&stat));
     (size >= FILE_BYTES).then(|| begin_new(&folder, &lock))?
 }
 
-/// Begins a new file, and adds up the full ones before it. A step that fails is taken by a later call.
+/// Starts a new file, and adds up the full ones before it. A later call repeats a failed step.
 fn begin_new(folder: &OwnedFd, _lock: &Lock) -> Option<()> {
     let full = numbered(folder);
     let mut sums = Sums::read(folder);
@@ -174,7 +173,7 @@ fn begin_new(folder: &OwnedFd, _lock: &Lock) -> Option<()> {
     fs::rename_at(folder, CURRENT, folder, format!("{:06}", sums.through.saturating_add(1))).ok()
 }
 
-/// Returns the full files by number, the oldest first.
+/// Returns the full files with their numbers, oldest first.
 fn numbered(folder: &OwnedFd) -> Vec<(u64, String)> {
     let names = names_in(folder).unwrap_or_default();
     let mut found: Vec<(u64, String)> =
@@ -183,20 +182,20 @@ fn numbered(folder: &OwnedFd) -> Vec<(u64, String)> {
     found
 }
 
-/// The file `sums`: a line with the number of the last file that is in it, then lines as in the others, those
-/// of the session used last at the end.
+/// The file `sums`: a line with the number of the last file that it includes, then lines as in the others; the session
+/// used last is at the end.
 #[derive(Debug, Default)]
 struct Sums {
-    /// The last full file that is in it.
+    /// Number of the last full file that it includes.
     through: u64,
-    /// The sums.
+    /// Sums.
     of: BTreeMap<CallKey, CallSum>,
-    /// The sessions, those used last at the end.
+    /// Sessions; the one used last is at the end.
     sessions: Vec<String>,
 }
 
 impl Sums {
-    /// Reads it; empty where there is none or a damaged one.
+    /// Reads it; empty if it is missing or damaged.
     fn read(folder: &OwnedFd) -> Self {
         let mut sums = Self::default();
         let text = read(folder, SUMS);
@@ -208,7 +207,7 @@ impl Sums {
         sums
     }
 
-    /// Adds a full file, unless it is in it.
+    /// Adds a full file, unless it is included already.
     fn add_file(&mut self, folder: &OwnedFd, number: u64, name: &str) {
         if number > self.through {
             self.add_lines(folder, name);
@@ -221,7 +220,7 @@ impl Sums {
         self.add(read(folder, name).lines());
     }
 
-    /// Adds lines; one that was cut off is skipped.
+    /// Adds lines; skips a cut one.
     fn add<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
         let mut used: BTreeMap<String, usize> = BTreeMap::new();
         for (number, (key, sum)) in lines.filter_map(parse).enumerate() {
@@ -236,7 +235,7 @@ impl Sums {
         self.fold_older();
     }
 
-    /// Adds up those sessions as one that were used before the newest.
+    /// Joins the oldest sessions to one, except the newest few.
     fn fold_older(&mut self) {
         let excess = self.sessions.len().saturating_sub(SESSIONS_MAX);
         let older: Vec<String> = self.sessions.drain(..excess).collect();
@@ -256,7 +255,7 @@ impl Sums {
             let of_session = self.of.iter().filter(|(key, _)| key.session == session);
             of_session.for_each(|(key, sum)| text.push_str(&line(key, *sum)));
         }
-        // What a killed call left.
+        // // Left by a killed call.
         let _ = fs::unlink_at(folder, SUMS_ASIDE, AtFlags::empty());
         let mut file = fs::create_at(folder.as_fd(), OsStr::new(SUMS_ASIDE), 0o600).ok()?;
         file.write_all(text.as_bytes()).ok()?;
@@ -264,22 +263,22 @@ impl Sums {
     }
 }
 
-/// Returns the text of a file; empty where there is none or it cannot be read.
+/// Returns the text of a file; empty if it is missing or unreadable.
 fn read(folder: &OwnedFd, name: &str) -> String {
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX).ok().flatten();
     String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
 
-/// Returns a line.
+/// Formats a line.
 fn line(key: &CallKey, sum: CallSum) -> String {
     let mut line = String::new();
-    // Writing to a text cannot fail.
+    // // Writing to a string cannot fail.
     let _ =
         writeln!(line, "{}\t{}\t{}\t{}\t{}", key.session, key.tool, sum.calls, sum.bytes, sum.duration_ms);
     line
 }
 
-/// Parses a line; `None` for one that was cut off.
+/// Parses a line; `None` if it was cut.
 fn parse(line: &str) -> Option<(CallKey, CallSum)> {
     let mut fields = line.split('\t');
     let (session, tool) = (fields.next()?.to_owned(), fields.next()?.to_owned());

@@ -1,7 +1,7 @@
-//! The way into a container: its engine's `exec`, or any command that runs another elsewhere.
+//! Access to a container: its engine's `exec`, or any command that runs another one elsewhere.
 //!
-//! lbx's own static binary is copied in once; every call then runs it there, on the files there. It is
-//! checked by its SHA-256 after the copy, and copied again when this lbx is another one.
+//! lbx copies its own static binary in once; every call then runs it there, on the files there. After the copy its
+//! SHA-256 is checked, and another version of lbx copies itself again.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,30 +22,29 @@ use crate::sha256::Sha256;
 
 /// This program.
 const SELF: &str = "/proc/self/exe";
-/// The first word of the arguments with which lbx tells its own SHA-256.
+/// First argument that makes lbx print its own SHA-256.
 const INTERNAL: &str = "__sha256";
-/// The workspace in a container, where nobody says.
+/// Default workspace in a container.
 pub const ROOT: &str = "/src";
-/// Folders in which the binary may be put, the first that works.
+/// Folders for the binary; the first that works is used.
 const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", ""];
-/// Hexadecimal digits of the binary's SHA-256 in its name.
+/// Hex digits of the binary's SHA-256 in its name.
 const DIGITS: usize = 16;
-/// Exit statuses of an engine where the program is not there, or cannot be run.
+/// Exit statuses of an engine for a program that is missing or not executable.
 pub const NOT_THERE: [i32; 2] = [126, 127];
-/// Bytes of what an engine says of its failure.
+/// Most bytes of an engine's error message.
 const SAID_BYTES_MAX: usize = 400;
-/// The program whose arguments pass a shell on the other side.
+/// Program whose arguments pass through a shell on the other side.
 const SSH: &str = "ssh";
 
-/// Tells this program's SHA-256 where the arguments ask for it; answers the exit status. `None` for
-/// the arguments of a user.
+/// Prints this program's SHA-256 if the arguments ask for it; returns the exit status. `None` for a user's arguments.
 #[must_use]
 pub fn run_internal(arguments: &[std::ffi::OsString]) -> Option<u8> {
     let [own, word] = arguments else { return None };
     if word != INTERNAL {
         return None;
     }
-    // Not every place has a /proc; it was called by its whole path.
+    // // Not every system has a /proc; the program was called by its full path.
     let told = own_bytes().or_else(|_| bytes_at(own)).ok().and_then(|bytes| {
         let line = format!("{}\n", Sha256::of(&bytes));
         std::io::stdout().write_all(line.as_bytes()).ok()
@@ -53,10 +52,10 @@ pub fn run_internal(arguments: &[std::ffi::OsString]) -> Option<u8> {
     Some(u8::from(told.is_none()))
 }
 
-/// Returns the way into a container of an engine, from `ENGINE:CONTAINER`.
+/// Parses a container of an engine, from `ENGINE:CONTAINER`.
 ///
 /// # Errors
-/// `invalid_request` where the text is none.
+/// Returns `invalid_request` if the text has another form.
 pub fn of_engine(text: &str) -> Result<Container, Error> {
     let parts = text.split_once(':').filter(|(engine, name)| {
         !engine.is_empty() && !name.is_empty() && !name.starts_with('-') && !engine.starts_with('-')
@@ -69,10 +68,10 @@ pub fn of_engine(text: &str) -> Result<Container, Error> {
     Ok(Container { engine, exec: Vec::new(), binary: String::new(), stamp: String::new() })
 }
 
-/// Returns the way of a command that runs another elsewhere.
+/// Parses a command that runs another one elsewhere.
 ///
 /// # Errors
-/// `invalid_request` where there are no words in it.
+/// Returns `invalid_request` if it is empty.
 pub fn of_exec(text: &str) -> Result<Container, Error> {
     let exec = words(text).filter(|exec| !exec.is_empty()).ok_or_else(|| {
         Error::invalid("exec: expected a command, such as 'kubectl exec -i pod --'; a quote must be closed")
@@ -81,8 +80,8 @@ pub fn of_exec(text: &str) -> Result<Container, Error> {
     Ok(Container { engine: None, exec, binary: String::new(), stamp: String::new() })
 }
 
-/// Returns the words of a command as a shell takes them: apart by blanks, save in quotes and after a backslash; no
-/// more of a shell is in it. `None` where a quote stays open.
+/// Splits a command into words as a shell does: at blanks outside quotes and not after a backslash, without any other
+/// shell syntax. `None` if a quote is not closed.
 fn words(text: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let (mut is_in_word, mut quote) = (false, None);
@@ -113,7 +112,7 @@ fn words(text: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-/// Words as [`of_exec`] takes them.
+/// Joins words to a text that [`of_exec`] accepts.
 #[must_use]
 pub fn shown(words: &[String]) -> String {
     let is_plain = |word: &str| {
@@ -129,7 +128,7 @@ pub fn shown(words: &[String]) -> String {
 /// Returns the command that runs a program inside, with its stdin.
 ///
 /// # Errors
-/// Returns why the engine is not started: it is missing, or others could have written it.
+/// Returns an error if the engine cannot be trusted to start: it is missing, or others could have written it.
 pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) -> io::Result<Command> {
     let mut words = container.exec.iter();
     Ok(match (&container.engine, words.next()) {
@@ -148,12 +147,12 @@ pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) 
             }
             command
         }
-        // Such a one is never made.
+        // // Unreachable: no such container is ever made.
         (None, None) => Command::new("false"),
     })
 }
 
-/// Returns the program of a word: a path as it is, and a name by its canonical path.
+/// Returns the program of a word: a path unchanged, a name by its canonical path.
 fn resolved(word: &str) -> io::Result<PathBuf> {
     if word.contains('/') {
         return Ok(PathBuf::from(word));
@@ -161,7 +160,7 @@ fn resolved(word: &str) -> io::Result<PathBuf> {
     programs::find(word, &[]).map_err(|why| io::Error::new(io::ErrorKind::NotFound, why))
 }
 
-/// Returns a word as a shell takes it for itself.
+/// Quotes a word for a shell.
 fn quoted(word: &std::ffi::OsStr) -> std::ffi::OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let mut quoted = vec![b'\''];
@@ -176,7 +175,7 @@ fn quoted(word: &std::ffi::OsStr) -> std::ffi::OsString {
     std::ffi::OsString::from_vec(quoted)
 }
 
-/// Returns a stamp that tells this program from another version, without reading all of it.
+/// Returns a stamp that identifies this version of the program, without reading all of it.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -185,11 +184,11 @@ pub fn stamp() -> Result<String, Error> {
     Ok(format!("{}-{}-{}", env!("CARGO_PKG_VERSION"), stat.len(), stat.mtime()))
 }
 
-/// Copies this program into a container, unless it is there; answers the container with it. Where nothing
-/// else can be written, it comes into lbx's own folder of the workspace at `root`.
+/// Copies this program into a container, unless it is there; returns the container with its path. If no other folder is
+/// writable, copies it to lbx's own folder of the workspace at `root`.
 ///
 /// # Errors
-/// `io_error` with what the engine says.
+/// Returns `io_error` with the engine's message.
 pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
     let bytes = own_bytes().map_err(unreadable)?;
     let sum = Sha256::of(&bytes).to_string();
@@ -206,7 +205,7 @@ pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
                 return Ok(Container { binary, stamp: stamp()?, ..container.clone() });
             }
             Ok(_) => "what was copied into the container is not what was sent".clone_into(&mut said),
-            // The first place is the one that should have worked.
+            // // The first folder is the one that should have worked.
             Err(why) if said.is_empty() => said = why,
             Err(_) => {}
         }
@@ -216,7 +215,7 @@ pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
     ))
 }
 
-/// Returns the SHA-256 that the program at a path inside tells of itself.
+/// Returns the SHA-256 that the program at a path inside prints of itself.
 fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
     let output = command(container, &[binary, INTERNAL])
         .and_then(|mut command| programs::output(command.stdin(Stdio::null())));
@@ -227,10 +226,10 @@ fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
     Err(words_of(&output))
 }
 
-/// Puts bytes into a file inside that can be run.
+/// Writes bytes to an executable file inside.
 fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
     if let Some((engine, name)) = &container.engine {
-        // Engines do not follow a link of /proc: they get a file of their own.
+        // // Engines do not follow a link in /proc, so they get a real file.
         let aside =
             Aside::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
         let mut command = Command::new(resolved(engine).map_err(|error| error.to_string())?);
@@ -244,25 +243,25 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
     let mut child =
         programs::spawn(&mut command).map_err(|error| format!("{}: {error}", program_of(container)))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // What it thinks of that, it says.
+        // // The command reports errors itself.
         let _ = stdin.write_all(bytes);
     }
     finished(child.wait_with_output(), program_of(container))
 }
 
-/// A copy of this program in a folder of its own, which goes when it is dropped.
+/// A copy of this program in a folder of its own; removed on drop.
 struct Aside {
-    /// The folder.
+    /// Folder.
     folder: std::path::PathBuf,
-    /// Name in it that an engine is to copy.
+    /// Name in the folder that an engine copies.
     sent: String,
     /// Target of the copy.
     place: String,
 }
 
 impl Aside {
-    /// A copy of these bytes, to be brought to the path `to`. lbx's own folder goes with it: there may be
-    /// none, and an engine makes no folders.
+    /// Makes a copy of these bytes for the path `to`. It includes lbx's own folder, which may be missing inside, since
+    /// engines make no folders.
     #[expect(
         clippy::disallowed_methods,
         reason = "a new folder with a name that nobody knows; nothing is followed"
@@ -283,7 +282,7 @@ impl Aside {
             std::fs::DirBuilder::new().create(&at)?;
         }
         let mut file = File::options().write(true).create_new(true).mode(0o755).open(at.join(name))?;
-        // Whatever the mask of new files is.
+        // // Independent of the umask.
         file.set_permissions(std::fs::Permissions::from_mode(0o755))?;
         file.write_all(bytes)?;
         Ok(aside)
@@ -297,7 +296,7 @@ impl Drop for Aside {
     }
 }
 
-/// Returns the error if a program that was run failed.
+/// Returns an error if a program failed.
 fn finished(output: std::io::Result<Output>, program: &str) -> Result<(), String> {
     match output {
         Ok(output) if output.status.success() => Ok(()),
@@ -306,13 +305,13 @@ fn finished(output: std::io::Result<Output>, program: &str) -> Result<(), String
     }
 }
 
-/// Returns the program that leads inside.
+/// Returns the program that gives access to the container.
 fn program_of(container: &Container) -> &str {
     let engine = container.engine.as_ref().map(|(engine, _)| engine.as_str());
     engine.or(container.exec.first().map(String::as_str)).unwrap_or_default()
 }
 
-/// Returns the output of a program that failed.
+/// Returns the error output of a program.
 #[must_use]
 pub fn words_of(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
@@ -320,7 +319,7 @@ pub fn words_of(output: &Output) -> String {
     if said.is_empty() { output.status.to_string() } else { said }
 }
 
-/// This program's file.
+/// Opens this program's file.
 #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
 fn own_file() -> std::io::Result<File> {
     File::open(SELF)
@@ -339,37 +338,36 @@ fn bytes_at(path: &std::ffi::OsStr) -> std::io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// Returns the error where this program cannot read itself.
+/// Returns the error if this program cannot read itself.
 fn unreadable(source: std::io::Error) -> Error {
     Error::io("read", SELF, source)
 }
 
-/// The first word of the arguments of a tied call; the call's own follow.
+/// First argument of a tied call; the call's own arguments follow.
 pub const KILL_WITH_PARENT: &str = "__tied";
-/// Exit status where the call could not be started, or was ended.
+/// Exit status of a call that could not be started, or was ended.
 const FAILED: u8 = 125;
 
-/// Watches over a tied call where the arguments say so; answers its exit status. `None` for the
-/// arguments of a user.
+/// Supervises a tied call if the arguments ask for it; returns its exit status. `None` for a user's arguments.
 #[must_use]
 pub fn run_tied(arguments: &[OsString]) -> Option<u8> {
     let [own, word, call @ ..] = arguments else { return None };
     if word != KILL_WITH_PARENT {
         return None;
     }
-    // Not every place has a /proc; it was called by its whole path.
+    // // Not every system has a /proc; the program was called by its full path.
     let status = watched(Command::new(SELF).args(call)).or_else(|_| watched(Command::new(own).args(call)));
     Some(status.unwrap_or(FAILED))
 }
 
-/// Runs a call until it ends, or until nothing more can come on stdin.
+/// Runs a call until it ends, or until stdin is closed.
 fn watched(call: &mut Command) -> io::Result<u8> {
-    /// Set once the call has ended: its number may be another's then.
+    /// Set once the call has ended: another process may have its id then.
     static HAS_ENDED: AtomicBool = AtomicBool::new(false);
     let mut child = programs::spawn(call.stdin(Stdio::null()))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     std::thread::spawn(move || {
-        // However it ends, nobody is there any more.
+        // // However stdin ends, the parent is gone.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         if let Some(pid) = pid.filter(|_| !HAS_ENDED.load(Ordering::SeqCst)) {
             let _ = kill_process(pid, Signal::KILL);

@@ -1,8 +1,8 @@
-//! Which folder of `.lbx/` is this account's own: 128 bits that nobody who prepares a workspace knows.
+//! Name of this account's own folder in `.lbx/`: 128 bits that nobody who prepares a workspace can know.
 //!
-//! They stand for a secret of the account and for the workspace's own folder. The secret is kept in the user's
-//! state folder. Where there is no place for it (under sandboxes that hide the home folder or make it read-only),
-//! it is derived from the machine and the user.
+//! They are derived from a secret of the account and from the workspace's own folder. The secret is kept in the user's
+//! state folder. If that is impossible (under sandboxes that hide the home folder or make it read-only), it is derived
+//! from the machine and the user.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -19,25 +19,25 @@ use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
-/// The variable that says which id to use: where host and container share a workspace.
+/// Variable that sets the id, for a workspace shared by host and container.
 pub const VARIABLE: &str = "LBX_STATE_ID";
-/// Hexadecimal digits of an id.
+/// Hex digits of an id.
 const DIGITS: usize = 32;
-/// The folder of lbx in the user's state folder.
+/// Folder of lbx in the user's state folder.
 const FOLDER: &str = "lbx";
-/// The file that holds the id.
+/// File with the id.
 const NAME: &str = "id";
-/// The file beside it that holds the named sandboxes.
+/// File next to it with the named sandboxes.
 pub(super) const SANDBOXES: &str = "sandboxes.json";
-/// Size of that file.
+/// Largest size of the id file, in bytes.
 const FILE_BYTES_MAX: usize = 64;
-/// Files that identify a machine, the most lasting first: the last one changes at each boot.
+/// Files that identify a machine, most permanent first: the last one changes at each boot.
 const MACHINE_FILES: [&str; 3] =
     ["/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id"];
-/// Folders between the user's state folder and the root of the file system.
+/// Most folders between the user's state folder and the root of the file system.
 const DEPTH_MAX: usize = 1000;
 
-/// The name of a state: 32 hexadecimal digits in lower case.
+/// Name of a state: 32 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateId(String);
 
@@ -48,20 +48,20 @@ impl StateId {
         &self.0
     }
 
-    /// Returns the id that a text is.
+    /// Parses an id.
     fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         (text.len() == DIGITS && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
     }
 
-    /// Returns the one that stands for a text, which it does not tell.
+    /// Returns the id derived from a text, which it does not reveal.
     fn of(text: &str) -> Self {
         let mut digits = Sha256::of(format!("lbx state\n{text}\n").as_bytes()).to_hex();
         digits.truncate(DIGITS);
         Self(digits)
     }
 
-    /// Returns a new one.
+    /// Returns a random id.
     fn random() -> Result<Self, Error> {
         let mut bytes = [0_u8; DIGITS / 2];
         let mut filled = 0;
@@ -83,34 +83,35 @@ impl fmt::Display for StateId {
 /// Origin of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The environment says so.
+    /// Environment variable.
     Environment,
     /// A file in the user's state folder.
     User(PathBuf),
-    /// It was derived from the machine and the user.
+    /// Derived from the machine and the user.
     Derived,
 }
 
-/// An id, and where it comes from.
+/// An id with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The id.
     pub id: StateId,
     /// Origin of the id.
     pub origin: Origin,
-    /// Who wrote the file that it comes from.
+    /// Owner of its file.
     file_owner: Option<u32>,
 }
 
 impl Identity {
-    /// Derives the id of the workspace at `root`. It says nothing of the account's states elsewhere, and a copy of
-    /// it in another folder is nobody's: the digits stand for the account's secret and for the folder itself.
+    /// Derives the id of the workspace at `root`. It reveals nothing about the account's states elsewhere, and a copy
+    /// of the state in another folder belongs to nobody: the id depends on the account's secret and on the folder
+    /// itself.
     fn of_root(self, root: BorrowedFd<'_>) -> Result<Self, Error> {
         let io = |errno: Errno| Error::io("look at", "the workspace", errno);
         let look = || rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
         let born = rustix::io::retry_on_intr(look).ok();
         let born = born.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0);
-        // Inodes of some file systems are others after each mount; few have no time of birth.
+        // // On some file systems inodes change at each mount; few have no birth time.
         let itself = match born {
             Some(found) => format!("born {}.{:09}", found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
             None => format!("inode {}", rustix::fs::fstat(root).map_err(io)?.st_ino),
@@ -118,9 +119,8 @@ impl Identity {
         Ok(Self { id: StateId::of(&format!("{}\n{itself}", self.id)), ..self })
     }
 
-    /// Returns true if a folder of this name that belongs to `uid` may be the state: this account's own, or that
-    /// of whoever wrote the id, as where root works in a user's home. An id that the environment names is
-    /// shared on purpose.
+    /// Returns true if a folder of this name that belongs to `uid` may be the state: the account's own, or that of the
+    /// id's owner, as when root works in a user's home. An id from the environment is shared on purpose.
     #[must_use]
     pub fn may_belong_to(&self, uid: u32) -> bool {
         self.origin == Origin::Environment
@@ -129,13 +129,13 @@ impl Identity {
     }
 }
 
-/// Choice of an id, before anything is made.
+/// Id to use, before anything is made.
 enum Choice {
-    /// It is settled, and may have a state already.
+    /// Known id, which may have a state already.
     Settled(Identity),
-    /// The user's file is to be made.
+    /// New id: the user's file has to be made.
     New(PathBuf),
-    /// There is neither a place for an id nor anything to derive it from.
+    /// No id: it can be neither stored nor derived.
     Impossible,
 }
 
@@ -144,7 +144,7 @@ fn choose(root: BorrowedFd<'_>) -> Result<Choice, Error> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
         return of_environment(&text).map(Choice::Settled);
     }
-    // A derived id is known to others: it never serves where the user can have one.
+    // // Others can know a derived id, so it is never used if the user can have a secret one.
     Ok(match of_user(root)? {
         Choice::Settled(known) => Choice::Settled(known.of_root(root)?),
         Choice::New(folder) => Choice::New(folder),
@@ -152,12 +152,12 @@ fn choose(root: BorrowedFd<'_>) -> Result<Choice, Error> {
     })
 }
 
-/// The id of this account's state in the workspace at `root`; nothing is made, and `None` means that there is no
-/// such state yet.
+/// Returns the id of this account's state in the workspace at `root`. Makes nothing; `None` if there is no such state
+/// yet.
 ///
 /// # Errors
-/// `invalid_request` where the environment's id has another form, `io_error` where the user's file
-/// holds something else, or the system's.
+/// Returns `invalid_request` if the environment's id is malformed, `io_error` if the user's file has other content, or
+/// the OS error.
 pub fn find(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
     Ok(match choose(root)? {
         Choice::Settled(known) => Some(known),
@@ -165,10 +165,10 @@ pub fn find(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
     })
 }
 
-/// The same for a state that is about to be made: the user's file is made where it is missing.
+/// Returns the id for a state that is about to be made; makes the user's file if missing.
 ///
 /// # Errors
-/// As [`find`], and `io_error` where there is neither a place for an id nor anything to derive it from.
+/// As [`find`]; also `io_error` if an id can be neither stored nor derived.
 pub fn make(root: BorrowedFd<'_>) -> Result<Identity, Error> {
     let made = match choose(root)? {
         Choice::Settled(known) => Some(known),
@@ -187,7 +187,7 @@ pub fn make(root: BorrowedFd<'_>) -> Result<Identity, Error> {
     })
 }
 
-/// Where the id comes from, or will come from, and the id itself where it is known.
+/// Returns the present or future origin of the id, and the id itself if known.
 ///
 /// # Errors
 /// As [`make`].
@@ -199,7 +199,7 @@ pub fn source(root: BorrowedFd<'_>) -> Result<Option<(Origin, Option<StateId>)>,
     })
 }
 
-/// Returns the id that the environment names.
+/// Parses the id from the environment.
 fn of_environment(text: &OsStr) -> Result<Identity, Error> {
     let id = text.to_str().and_then(StateId::parse).ok_or_else(|| {
         Error::invalid(format!("{VARIABLE}: expected {DIGITS} hexadecimal digits in lower case"))
@@ -208,8 +208,8 @@ fn of_environment(text: &OsStr) -> Result<Identity, Error> {
     Ok(Identity { id, origin: Origin::Environment, file_owner: None })
 }
 
-/// Returns the user's state folder, by the XDG base directory specification, and the folder that must exist
-/// for it to be made.
+/// Returns the user's state folder, by the XDG base directory specification, and the folder that must exist before it
+/// can be made.
 fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(folder) = folder("XDG_STATE_HOME") {
@@ -219,19 +219,19 @@ fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
     Some((home.join(".local/state"), Some(home)))
 }
 
-/// lbx's folder in the user's state folder.
+/// Returns lbx's folder in the user's state folder.
 #[must_use]
 pub fn user_folder() -> Option<PathBuf> {
     Some(state_home()?.0.join(FOLDER))
 }
 
-/// Returns the files in that folder on which lbx acts.
+/// Returns the files in that folder that change the behavior of lbx.
 #[must_use]
 pub fn user_files() -> Vec<OsString> {
     [NAME, SANDBOXES].map(OsString::from).into()
 }
 
-/// Returns true if an error means that there is no place here for this account.
+/// Returns true if the error means that this account cannot use the place.
 fn is_no_place(errno: Errno) -> bool {
     matches!(
         errno,
@@ -262,7 +262,7 @@ fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
             let is_wanted = |folder: &&Path| must_exist.as_ref().is_none_or(|home| folder.starts_with(home));
             let nearest =
                 state_home.ancestors().take_while(is_wanted).find_map(|folder| open_path(folder).ok());
-            // What lies in the workspace may have come with it.
+            // // A folder in the workspace may have come with it.
             Ok(match nearest.filter(|folder| !is_within(folder, root) && may_add_to(folder)) {
                 Some(_) => Choice::New(path),
                 None => Choice::Impossible,
@@ -279,13 +279,13 @@ fn may_add_to(folder: &OwnedFd) -> bool {
     rustix::io::retry_on_intr(|| rustix::fs::accessat(folder, ".", wanted, AtFlags::EACCESS)).is_ok()
 }
 
-/// Opens a folder by the user's own path.
+/// Opens a folder by a path that the user chose.
 pub(super) fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
 
-/// Returns true if `folder` is `root` or lies below it, whatever the paths look like.
+/// Returns true if `folder` is `root` or lies below it, however the paths are spelled.
 fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
     let (Ok(root), Ok(mut stat)) = (rustix::fs::fstat(root), rustix::fs::fstat(folder)) else {
         return true;
@@ -307,7 +307,7 @@ fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
     true
 }
 
-/// Returns the id in the user's file; `None` where there is no file.
+/// Returns the id in the user's file; `None` if the file is missing.
 fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     let file = path.join(NAME);
     let shown = file.display().to_string();
@@ -330,8 +330,8 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     Ok(Some(Choice::Settled(Identity { id, origin: Origin::User(file), file_owner })))
 }
 
-/// Returns the refusal of a file that holds no id. It is not replaced: the state that it named would be lost
-/// without a word.
+/// Returns the error for a file without an id. The file is not replaced: the state of the lost id would silently
+/// disappear.
 fn no_id(shown: &str) -> Error {
     Error::new(
         ErrorKind::IoError,
@@ -343,8 +343,8 @@ fn no_id(shown: &str) -> Error {
     ))
 }
 
-/// Makes the user's file with a new id, or takes what another call has made meanwhile; `None` where
-/// there is no place for it after all.
+/// Makes the user's file with a new id, or reads one that another call has just made; `None` if it cannot be stored
+/// after all.
 fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Error> {
     let io = |errno: Errno| Error::io("make", path.display().to_string(), errno);
     if let Err(source) = make_folders(path) {
@@ -372,30 +372,30 @@ fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Erro
     }
 }
 
-/// Makes a folder and those above it, for this user alone.
+/// Makes a folder and its parents, for this user only.
 #[expect(clippy::disallowed_methods, reason = "the user's own state folder, which no workspace brings")]
 pub(super) fn make_folders(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Writes the file whole and durable, unless there is one: of two first calls both read the same.
+/// Writes the file whole and durable, unless it exists: two simultaneous first calls read the same id.
 fn publish(folder: &OwnedFd, aside: &str, id: &StateId) -> Result<(), Errno> {
     let errno_of = |source: std::io::Error| source.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
     let mut file: File = fs::create_at(folder.as_fd(), OsStr::new(aside), 0o600)?;
     let written = file.write_all(format!("{id}\n").as_bytes()).and_then(|()| file.sync_all());
     let named = written.map_err(errno_of).and_then(|()| give_name(folder, aside));
-    // Gone already where it was renamed.
+    // // Gone already if it was renamed.
     let _ = fs::unlink_at(folder, aside, AtFlags::empty());
     named?;
     rustix::io::retry_on_intr(|| rustix::fs::fsync(folder))
 }
 
-/// Gives the file its name, in nobody's place.
+/// Renames the file, unless the name is taken.
 fn give_name(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
     let rename = || rustix::fs::renameat_with(folder, aside, folder, NAME, RenameFlags::NOREPLACE);
     match rustix::io::retry_on_intr(rename) {
-        // File systems without such a rename have links.
+        // // File systems without such a rename have links.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             rustix::io::retry_on_intr(|| rustix::fs::linkat(folder, aside, folder, NAME, AtFlags::empty()))
         }
@@ -403,25 +403,25 @@ fn give_name(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
     }
 }
 
-/// Returns the id for a workspace at `root` where the user can have none.
+/// Returns the id for a workspace at `root` if the user can store none.
 fn derived_for(root: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
     let of_account = |id| Identity { id, origin: Origin::Derived, file_owner: None };
     derived().map(|id| of_account(id).of_root(root)).transpose()
 }
 
-/// Returns the id by machine and user; `None` where nothing tells this machine from others.
+/// Returns the id by machine and user; `None` if nothing identifies the machine.
 fn derived() -> Option<StateId> {
     let machine = MACHINE_FILES.iter().find_map(|path| machine_id(Path::new(path)))?;
     let uid = rustix::process::geteuid().as_raw();
     Some(StateId::of(&format!("{machine}\n{uid}")))
 }
 
-/// Returns the id of the machine in a file, if it is as good as random.
+/// Returns the machine id in a file, if it is as good as random.
 fn machine_id(path: &Path) -> Option<String> {
     let flags = fs::READ.difference(OFlags::NOFOLLOW);
     let open = || rustix::fs::openat(CWD, path, flags, Mode::empty());
     let file = rustix::io::retry_on_intr(open).ok()?;
-    // All of it, and one byte more where it is longer, comes with one read.
+    // // One read returns the whole file, or one byte more than allowed.
     let mut bytes = [0; FILE_BYTES_MAX + 1];
     let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut bytes)).ok()?;
     let bytes = bytes.get(..count).filter(|bytes| bytes.len() <= FILE_BYTES_MAX)?;

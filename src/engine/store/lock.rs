@@ -1,8 +1,7 @@
-//! Locks, and names that no other call uses.
+//! Locks, and unique names.
 //!
-//! Locks are advisory (`flock`), so that they die with their holder. Nobody reads a lock's file: each holder that had to
-//! wait sets its time, by which those who still wait see that the lock changes hands. Anything else in its place is set
-//! aside.
+//! Locks are advisory (`flock`), so that they die with their holder. Nobody reads a lock's file: each holder that had
+//! to wait sets its time, which shows other waiters that the lock changes hands. Anything else at its path is renamed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,22 +14,21 @@ use rustix::io::Errno;
 
 use crate::engine::workspace::fs;
 
-/// Tries to get hold of a lock whose file others remove or set aside meanwhile.
+/// Most tries to take a lock whose file others remove or rename meanwhile.
 const TRIES: usize = 20;
-/// The permission bits of a lock that other accounts take too.
+/// Permission bits of a lock that other accounts take too.
 const OTHERS: u32 = 0o066;
 
-/// A held lock; dropped, it is free.
+/// A held lock; released on drop.
 #[derive(Debug)]
 #[must_use = "the lock is free as soon as this is dropped"]
 pub struct Lock {
-    /// The locked file; closing it unlocks.
+    /// Locked file; closing it unlocks.
     _file: File,
 }
 
-/// Takes the exclusive lock `name` in `folder`: at once, or waiting while it goes from holder to holder
-/// and none keeps it longer than `patience`. Its file is made with `mode` where it is missing. `None` if someone else
-/// has it.
+/// Takes the exclusive lock `name` in `folder`: at once, or after waiting while it passes from holder to holder and
+/// none keeps it longer than `patience`. Creates its file with `mode` if missing. `None` if someone else keeps it.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -44,15 +42,15 @@ pub fn take(
     for _ in 0..TRIES {
         let (file, stat) = open(folder, name, mode)?;
         let is_free = is_taken(&file)?;
-        // A lock belongs to what was opened, whichever of its descriptors stays.
+        // // A `flock` belongs to the open file, whichever of its descriptors stays open.
         if !is_free && patience.map_or(Ok(None), |patience| wait_for(&file, patience))?.is_none() {
             return Ok(None);
         }
-        // Where the file has lost its name meanwhile, others lock another one.
+        // // If the file was unlinked or replaced meanwhile, others lock another one.
         if let Ok(named) = fs::stat_at(folder, name)
             && fs::is_same_file(&named, &stat)
         {
-            // Whom nobody held up writes nothing that the next sync would have to wait for.
+            // // Without a wait, skip a write that the next sync would have to flush.
             if !is_free {
                 touch(&file, &named);
             }
@@ -65,24 +63,24 @@ pub fn take(
 /// A process that holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// Process id.
     pub process: u32,
-    /// The name of its program; empty where the system does not tell.
+    /// Name of its program; empty if unknown.
     pub program: String,
 }
 
 impl Holder {
-    /// The processes that hold a lock on a file, as far as the system tells: those of another container it does not.
+    /// Returns the processes that hold a lock on a file, if the OS shows them: it hides those of another container.
     #[must_use]
     pub fn all_of(stat: &Stat) -> Vec<Self> {
-        /// Bytes of the system's table of locks that are read.
+        /// Most bytes of the OS's table of locks that are read.
         const TABLE_BYTES_MAX: u64 = 1 << 20;
         let table = fs::read_at(rustix::fs::CWD, "/proc/locks".as_ref(), TABLE_BYTES_MAX).ok().flatten();
         let table = table.unwrap_or_default();
         let inode = stat.st_ino.to_string();
         let mut holders: Vec<Self> = Vec::new();
         for line in String::from_utf8_lossy(&table).lines() {
-            // `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF` (proc_locks(5)); a line with `->` is of one who waits.
+            // // `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF` (proc_locks(5)); a line with `->` is a waiter.
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { continue };
             let process = process.parse().ok().filter(|process| *process > 0);
@@ -96,7 +94,7 @@ impl Holder {
         holders
     }
 
-    /// Returns true if it is lbx itself.
+    /// Returns true if the program is lbx.
     #[must_use]
     pub fn is_lbx(&self) -> bool {
         self.program == "lbx"
@@ -112,7 +110,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Takes the lock of an opened file if it is free at once; whether it was.
+/// Takes the lock of an opened file if it is free; returns true if it was.
 fn is_taken(file: &File) -> std::io::Result<bool> {
     match fs2::FileExt::try_lock_exclusive(file) {
         Ok(()) => Ok(true),
@@ -121,22 +119,22 @@ fn is_taken(file: &File) -> std::io::Result<bool> {
     }
 }
 
-/// Shows those who wait that the lock has another holder.
+/// Shows waiters that the lock has another holder.
 fn touch(file: &File, stat: &Stat) {
-    // A file with other names is someone else's too, and its time is nobody's business here.
+    // // A file with other names is also someone else's, and its time must not change.
     if stat.st_nlink != 1 {
         return;
     }
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    // Another account's file keeps its time: those who wait then give up earlier than they had to.
+    // // Another account's file keeps its time: waiters then give up earlier than necessary.
     let _ = rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now });
 }
 
-/// Opens a lock's file, made where it is missing; read-only where this account may not write it.
+/// Opens a lock's file; creates it if missing. Read-only if this account may not write it.
 fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat), Errno> {
     let mut last = Errno::AGAIN;
     for _ in 0..TRIES {
-        // Where others may write, anything may stand, and not even opening it may be harmless.
+        // // Others may write here, so the path may hold anything, and merely opening it may do harm.
         if mode & OTHERS != 0 {
             match fs::stat_at(folder, name) {
                 Ok(stat) if !fs::is_regular(&stat) => {
@@ -150,12 +148,12 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat),
         match open_or_make(folder, name, mode) {
             Ok(file) => match rustix::fs::fstat(&file) {
                 Ok(stat) if fs::is_regular(&stat) => return Ok((file, stat)),
-                // Something else stands there, or came in between: look again.
+                // // Something else has the name, or took it in between: try again.
                 _ => set_aside(folder, name)?,
             },
-            // As above.
+            // // As above.
             Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => set_aside(folder, name)?,
-            // It may have been made or removed between two looks.
+            // // It may have been created or removed between two tries.
             Err(errno @ (Errno::ACCESS | Errno::ROFS | Errno::PERM)) => last = errno,
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
@@ -164,7 +162,7 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat),
     Err(last)
 }
 
-/// Opens what stands there, or makes it; an account that may not make it is told that.
+/// Opens the existing file, or creates it; an error if this account may not create it.
 fn open_or_make(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let open = |flags| {
@@ -179,10 +177,9 @@ fn open_or_make(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File,
     .map(File::from)
 }
 
-/// Gives whatever stands in a lock's place another name.
+/// Renames whatever is at a lock's path.
 ///
-/// The folder is locked meanwhile: else one call could set aside the lock that another has just made
-/// and holds.
+/// Locks the folder meanwhile: otherwise one call could rename a lock that another has just made and holds.
 fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     let locked = fs::open_at(folder, OsStr::new("."), fs::FOLDER)?;
     rustix::io::retry_on_intr(|| rustix::fs::flock(&locked, FlockOperation::LockExclusive))?;
@@ -196,8 +193,7 @@ fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Waits for a lock in a thread of its own, for as long as it goes from holder to holder; `None`
-/// where one kept it too long.
+/// Waits for a lock in a thread, while it passes from holder to holder; `None` if one keeps it too long.
 fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
     let waiting = file.try_clone()?;
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -208,7 +204,7 @@ fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
                 outcome => break outcome,
             }
         };
-        // Where nobody waits any more, the file is closed here, and so the lock is free.
+        // // If nobody waits any more, the file is closed here, which releases the lock.
         let _ = sender.send(locked.map(|()| waiting));
     })?;
     let mut seen = rustix::fs::fstat(file)?;
@@ -224,13 +220,13 @@ fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
     }
 }
 
-/// Returns true if a lock is merely held by someone else.
+/// Returns true if the error only means that someone else holds the lock.
 fn is_contended(source: &std::io::Error) -> bool {
     source.raw_os_error() == fs2::lock_contended_error().raw_os_error()
         || source.kind() == std::io::ErrorKind::Interrupted
 }
 
-/// Returns a name that no other call uses: the process, a counter and the clock.
+/// Returns a unique name, from the process id, a counter and the clock.
 #[must_use]
 pub fn unique_name(prefix: &str) -> String {
     static NAMES: AtomicU64 = AtomicU64::new(0);
@@ -241,7 +237,7 @@ pub fn unique_name(prefix: &str) -> String {
     format!("{prefix}-{nanos:012x}-{:x}-{count:x}", crate::engine::workspace::fs::process_id())
 }
 
-/// Returns true if a name is one that [`unique_name`] makes, after its prefix.
+/// Returns true if [`unique_name`] could have made the name, after its prefix.
 #[must_use]
 pub fn is_unique(name: &str) -> bool {
     let is_hex = |part: &str| {

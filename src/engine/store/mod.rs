@@ -1,4 +1,4 @@
-//! The store: everything that lbx remembers in `.lbx/ID/`, and what each kind of file there is for.
+//! The store: everything that lbx keeps in `.lbx/ID/`, with one module for each kind of file.
 
 pub mod audit;
 pub mod calls;

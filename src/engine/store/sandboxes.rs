@@ -1,4 +1,4 @@
-//! Named sandboxes: workspaces that a name stands for, kept in the user's own state folder.
+//! Named sandboxes: names for workspaces, kept in the user's own state folder.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,59 +16,59 @@ use crate::error::{Error, ErrorKind};
 use crate::text::escaped::short_path;
 use crate::text::likeness;
 
-/// Held by whoever changes it.
+/// Lock held while writing.
 const LOCK: &str = "sandboxes.lock";
-/// Size of the file, in bytes.
+/// Largest size of the file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Its format.
+/// Version of the format.
 const VERSION: u32 = 1;
-/// How long one holder may keep the lock.
+/// Longest time that one holder may keep the lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// Characters of a name.
+/// Most characters of a name.
 const NAME_CHARACTERS_MAX: usize = 64;
-/// Names that an error suggests.
+/// Most names that an error suggests.
 const NEAR_MAX: usize = 3;
-/// How alike such a name must be, 0 to 1.
+/// Smallest similarity of a suggested name, 0 to 1.
 const LIKENESS_MIN: f32 = 0.5;
 
-/// Workspace that a name stands for.
+/// Workspace of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
-    /// The workspace's root: here, or in the container.
+    /// Root of the workspace: here, or in the container.
     pub root: String,
-    /// How to get into the container; absent for a folder of this machine.
+    /// Access to the container; absent for a folder of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
 }
 
-/// A way into a container.
+/// Access to a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
-    /// The engine's program and the container, where an engine runs it.
+    /// Engine's program and the container, if an engine runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<(String, String)>,
-    /// The words of a command that runs another inside; empty where an engine does.
+    /// Words of a command that runs another one inside; empty if an engine runs it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exec: Vec<String>,
-    /// lbx's binary inside.
+    /// Path of lbx's binary inside.
     pub binary: String,
-    /// Stamp that tells that binary from another version.
+    /// Stamp that identifies the version of that binary.
     pub stamp: String,
 }
 
-/// All of them, as the file has them.
+/// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct All {
-    /// The format.
+    /// Version of the format.
     version: u32,
-    /// By name.
+    /// Sandboxes by name.
     sandboxes: BTreeMap<String, Sandbox>,
 }
 
-/// Returns a name in its one form: lower case, and a hyphen for whatever is neither letter nor digit.
+/// Returns the canonical form of a name: lower case, with hyphens for everything except letters and digits.
 ///
 /// # Errors
-/// `invalid_request` where nothing is left of it, or too much.
+/// Returns `invalid_request` if the result is empty or too long.
 pub fn slug(name: &str) -> Result<String, Error> {
     let mut slug = String::new();
     for character in name.chars().flat_map(char::to_lowercase) {
@@ -89,10 +89,10 @@ pub fn slug(name: &str) -> Result<String, Error> {
     Ok(slug.to_owned())
 }
 
-/// Finds the sandbox of a name; returns the name in its one form too.
+/// Returns the sandbox of a name, with the canonical form of the name.
 ///
 /// # Errors
-/// `sandbox_not_found` with the nearest names, or the system's.
+/// Returns `sandbox_not_found` with similar names, or the OS error.
 pub fn find(name: &str) -> Result<(String, Sandbox), Error> {
     let slug = slug(name)?;
     let mut all = list()?;
@@ -102,10 +102,10 @@ pub fn find(name: &str) -> Result<(String, Sandbox), Error> {
     }
 }
 
-/// Returns all of them by name.
+/// Returns all sandboxes by name.
 ///
 /// # Errors
-/// `io_error` where the file is damaged or newer, or the system's.
+/// Returns `io_error` if the file is damaged or newer, or the OS error.
 pub fn list() -> Result<BTreeMap<String, Sandbox>, Error> {
     match folder(false)? {
         Some((folder, path)) => read(&folder, &path),
@@ -113,10 +113,10 @@ pub fn list() -> Result<BTreeMap<String, Sandbox>, Error> {
     }
 }
 
-/// Lets a name stand for something.
+/// Adds a sandbox under a new name.
 ///
 /// # Errors
-/// `already_exists` where it stands for something else, `lock_timeout`, or the system's.
+/// Returns `already_exists` if the name has another sandbox, `lock_timeout`, or the OS error.
 pub fn create(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
     change(|all| match all.get(slug) {
         Some(known) if known != sandbox => Err(Error::new(
@@ -132,7 +132,7 @@ pub fn create(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
     })
 }
 
-/// Lets a name that is known stand for something else.
+/// Replaces the sandbox of a known name.
 ///
 /// # Errors
 /// As [`find`] and [`create`].
@@ -143,10 +143,10 @@ pub fn replace(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
     })
 }
 
-/// Forgets a name; what it stood for stays.
+/// Removes a name; its workspace stays.
 ///
 /// # Errors
-/// As [`find`], and `lock_timeout`.
+/// As [`find`]; also `lock_timeout`.
 pub fn remove(slug: &str) -> Result<Sandbox, Error> {
     let mut removed = None;
     change(|all| match all.remove(slug) {
@@ -159,7 +159,7 @@ pub fn remove(slug: &str) -> Result<Sandbox, Error> {
     removed.ok_or_else(|| Error::internal("the sandbox was lost"))
 }
 
-/// Returns the refusal of a name that stands for nothing.
+/// Returns the error for an unknown name.
 fn not_found(slug: &str, all: &BTreeMap<String, Sandbox>) -> Error {
     let names: Vec<&str> = all.keys().map(String::as_str).collect();
     let near = likeness::nearest(slug, &names, NEAR_MAX, LIKENESS_MIN);
@@ -170,7 +170,7 @@ fn not_found(slug: &str, all: &BTreeMap<String, Sandbox>) -> Error {
     error.suggest(format!("Did you mean {}?", near.join(" or "))).detail("near", near)
 }
 
-/// Changes the file under its lock; `edit` says whether there is anything to write.
+/// Changes the file under its lock; `edit` returns true if there is something to write.
 fn change(edit: impl FnOnce(&mut BTreeMap<String, Sandbox>) -> Result<bool, Error>) -> Result<(), Error> {
     let no_place = || {
         Error::new(ErrorKind::IoError, "there is no place to keep the names of sandboxes")
@@ -205,7 +205,7 @@ fn lock(folder: &OwnedFd, path: &std::path::Path) -> Result<Lock, Error> {
     }
 }
 
-/// lbx's folder in the user's state folder, made where that is wanted; `None` where there is none.
+/// Returns lbx's folder in the user's state folder; makes it if `make` is set, else returns `None` if missing.
 fn folder(make: bool) -> Result<Option<(OwnedFd, PathBuf)>, Error> {
     let Some(path) = id::user_folder() else { return Ok(None) };
     let io = |source: std::io::Error| Error::io("open", path.display().to_string(), source);
@@ -237,7 +237,7 @@ fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, San
     Ok(all.sandboxes)
 }
 
-/// Returns the file as messages name it.
+/// Returns the path of the file for messages.
 fn shown(folder: &std::path::Path) -> String {
     folder.join(id::SANDBOXES).display().to_string()
 }

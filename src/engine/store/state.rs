@@ -1,7 +1,7 @@
-//! `.lbx/`: everything that lbx remembers, reached from opened folders only.
+//! `.lbx/`: all state of lbx, reached only from opened folders.
 //!
-//! The state of one account is `.lbx/ID/`, which nobody who prepares a workspace can name ([`id`]).
-//! Nothing else in `.lbx/` is looked at but the policy and the workspace's lock.
+//! The state of one account is `.lbx/ID/`, whose name nobody who prepares a workspace can know ([`id`]). The only other
+//! files in `.lbx/` that lbx uses are the policy and the workspace's lock.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -26,58 +26,58 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::stat_cache::{Kept, Looks};
 use crate::error::{Error, ErrorKind};
 
-/// The folder at the workspace root.
+/// Name of the folder at the workspace root.
 pub const STATE_FOLDER: &str = ".lbx";
 /// Most folders that are kept open.
 const OPENED_MAX: usize = 16;
-/// How the names of those begin.
+/// Prefixes of the folders that are kept open.
 const KEPT_OPEN: [&str; 4] = [STAGING_FOLDER, "journal/", "sessions", "audit"];
 /// Folder of staged bytes, below the state folder.
 pub const STAGING_FOLDER: &str = "staging";
-/// The lock that every change in the workspace holds, whoever makes it.
+/// Lock that every change in the workspace holds, whichever account makes it.
 const WORKSPACE_LOCK: &str = "lock";
-/// The file that tells git what not to see.
+/// File that hides the state from git.
 const IGNORE_NAME: &str = ".gitignore";
-/// File with the repositories and states that a search has found, below the state folder.
+/// File with the repositories and states that a search found, below the state folder.
 pub const KNOWN_REPOSITORIES: &str = "repositories.lbx";
-/// Keeps the state out of git, save for the policy that a team may want to share.
+/// Hides the state from git, except the policy, which a team may want to share.
 const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
 
-/// Folder that makes another folder a repository to git.
+/// Entry that makes a folder a repository to git.
 const GIT: &str = ".git";
 /// A HEAD without a commit.
 const NO_HEAD: &[u8] = b"ref: refs/heads/none\n";
 
-/// The opened state of this account in a workspace.
+/// Opened state of this account in a workspace.
 #[derive(Debug)]
 pub struct State {
     /// `.lbx/`, which other accounts use too.
     shared: OwnedFd,
-    /// The state's own folder in it.
+    /// State folder in it.
     folder: OwnedFd,
-    /// That folder, from the workspace root.
+    /// Path of the state folder, from the workspace root.
     path: WorkspacePath,
-    /// How long one holder may keep a lock before those who wait give up.
+    /// Longest time that one holder may keep a lock before waiters give up.
     lock_wait: Duration,
-    /// Folders that got a new one in this call, which is not durable yet.
+    /// Folders that got a new subfolder in this call, which is not durable yet.
     grown: Mutex<Vec<Arc<OwnedFd>>>,
-    /// Folders below it that are open, by path: a call needs some of them again and again.
+    /// Open folders below it, by path: a call needs some of them repeatedly.
     opened: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
     /// Cache that lasts from one call to the next.
     kept: Arc<Kept>,
     /// Cache of the call, for values too large to last longer.
     kept_in_call: Kept,
-    /// Values of the layers above while the call lasts, by type.
+    /// Values of upper layers for the duration of the call, by type.
     noted: Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>,
-    /// The canonical path of the workspace root, by which that is known.
+    /// Canonical path of the workspace root, which identifies the workspace.
     root: PathBuf,
 }
 
 impl State {
-    /// Opens the state of this account; `None` where there is none yet.
+    /// Opens the state of this account; `None` if it does not exist yet.
     ///
     /// # Errors
-    /// `not_a_directory` where something else has its name, or the system's.
+    /// Returns `not_a_directory` if something else has its name, or the OS error.
     pub fn find(workspace: &Workspace) -> Result<Option<Self>, Error> {
         let Some(shared) = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)? else {
             return Ok(None);
@@ -88,7 +88,7 @@ impl State {
         Self::opened(workspace, shared, &known)
     }
 
-    /// Opens the state of this account, and makes it where there is none.
+    /// Opens the state of this account; makes it if missing.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -115,15 +115,14 @@ impl State {
         Ok(state)
     }
 
-    /// Opens the state of that name in the opened `.lbx/`, if it is there.
+    /// Opens the state of that name in the opened `.lbx/`, if it exists.
     ///
-    /// Whoever may write `.lbx/` sees the name and could put a state of their own there: it must belong to
-    /// the account.
+    /// It must belong to the account: anyone who may write `.lbx/` can see the name and make a state there.
     fn opened(workspace: &Workspace, shared: OwnedFd, known: &id::Identity) -> Result<Option<Self>, Error> {
         let id = &known.id;
         let folder = match fs::open_at(shared.as_fd(), OsStr::new(id.as_str()), fs::FOLDER) {
             Ok(folder) => folder,
-            // Something else in its place is no state; whoever begins one sets it aside.
+            // // Anything else at its path is no state; the next call that makes one renames it.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(errno) => return Err(Error::io("open", shown(id.as_str()), errno)),
         };
@@ -148,8 +147,8 @@ impl State {
         }))
     }
 
-    /// Where the id of this account's state comes from, or will come from, and the id itself where it is
-    /// known; `None` where there can be none.
+    /// Returns the present or future origin of the id of this account's state, and the id itself if known; `None` if
+    /// there can be no id.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -170,14 +169,14 @@ impl State {
         below.split('/').fold(self.path.clone(), |path, name| path.join(name.as_ref()))
     }
 
-    /// Something of the state as messages name it.
+    /// Returns the path of a file of the state for messages.
     #[must_use]
     pub fn shown(&self, below: &str) -> String {
         self.path_of(below).to_string()
     }
 
-    /// Writes the file that keeps the state out of git, where it is missing or says anything else: one
-    /// that came with a clone could have the backups of secrets committed. `git clean` may have removed it.
+    /// Writes the file that hides the state from git, if it is missing or has other content: one that came with a clone
+    /// could let git commit backups of secrets. `git clean` may have removed it.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -190,19 +189,18 @@ impl State {
         if is_right() {
             return Ok(());
         }
-        // Without it `git clean` takes the state, and doctor and undo say so.
+        // // Otherwise `git clean` removes the state, as doctor and undo would report.
         let _ = self.look_like_a_repository();
         if fs::stat_at(self.shared.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
             fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
                 .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;
         }
-        // Not in the staging folder, which another call may be sweeping: this one has no lock yet.
+        // // Not in the staging folder, which another call may be sweeping: this call holds no lock yet.
         let aside = unique_name(".tmp-gitignore");
         replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666).map(drop)
     }
 
-    /// Makes the state look like a repository of its own: `git clean` removes none, if it is not forced twice
-    /// (git-clean(1)).
+    /// Makes the state look like a repository of its own: `git clean` spares these unless forced twice (git-clean(1)).
     fn look_like_a_repository(&self) -> Result<(), Error> {
         let make = |errno| Error::io("make a folder in", STATE_FOLDER, errno);
         make_folder(self.fd(), OsStr::new(GIT), 0o700).map_err(make)?;
@@ -217,15 +215,15 @@ impl State {
         Ok(())
     }
 
-    /// Notes that a folder got a new one.
+    /// Notes that a folder got a new subfolder.
     fn has_grown(&self, folder: BorrowedFd<'_>) {
         if let Ok(folder) = fs::open_at(folder, OsStr::new("."), fs::FOLDER) {
             locked(&self.grown).push(Arc::new(folder));
         }
     }
 
-    /// Returns the folders that got new ones in this call: until they are synced, those may be lost with all
-    /// that is in them.
+    /// Returns the folders that got new subfolders in this call: until they are synced, a power failure may lose those
+    /// with all their contents.
     #[must_use]
     pub fn take_grown(&self) -> Vec<Arc<OwnedFd>> {
         std::mem::take(&mut *locked(&self.grown))
@@ -238,38 +236,37 @@ impl State {
         self.kept.get(key, folder).or_else(|| self.kept_in_call.get(key, folder))
     }
 
-    /// Keeps what was made of the file `below`, about so many bytes: for the calls that follow, or where that
-    /// is too much for this one.
+    /// Caches the parsed value of the file `below`, of about `bytes` bytes: for later calls, or if it is too large,
+    /// only for this one.
     pub(super) fn keep<T: Any + Send + Sync>(&self, below: &str, value: Arc<T>, looks: Looks, bytes: usize) {
         let kept = if self.kept.has_room_for(bytes) { &*self.kept } else { &self.kept_in_call };
         kept.put((&self.root, &self.shown(below)), value, looks, bytes);
     }
 
-    /// What a layer above notes in a value of its own while the call lasts, which is empty at first.
+    /// Runs `work` on a value of type `T` that lasts for the call, and is empty at first.
     ///
-    /// `work` may ask for other values, and even for this one, which is empty for it then: no lock is held
-    /// meanwhile.
+    /// `work` may use other values, and even this one, which is then empty for it: no lock is held meanwhile.
     pub fn in_call<T: Any + Send + Default, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let taken = locked(&self.noted).remove(&TypeId::of::<T>());
-        // Its type is its name.
+        // // The map's key is its type.
         let mut value = taken.and_then(|value| value.downcast::<T>().ok()).unwrap_or_default();
         let outcome = work(&mut value);
         locked(&self.noted).insert(TypeId::of::<T>(), value);
         outcome
     }
 
-    /// Returns true if calls follow to which it is of use what this one keeps.
+    /// Returns true if later calls in this process can use cached values.
     pub(super) fn keeps_for_others(&self) -> bool {
         self.kept.is_lasting()
     }
 
-    /// Returns the folder, for calls relative to it.
+    /// Returns the folder's descriptor, for calls relative to it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
     }
 
-    /// Returns the folder of that path below it, if there is one; what is no folder of its own counts as none.
+    /// Returns the folder at that path below it; `None` if it is missing or is not a real folder.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -284,7 +281,7 @@ impl State {
             Ok(folder) => {
                 let folder = Arc::new(folder);
                 let mut opened = locked(&self.opened);
-                // Those that come and go are opened anew.
+                // // Folders that come and go are opened again each time.
                 let is_kept = name == "backups" || KEPT_OPEN.iter().any(|kept| name.starts_with(kept));
                 if is_kept && opened.len() < OPENED_MAX {
                     opened.insert(name.to_owned(), Arc::clone(&folder));
@@ -296,8 +293,8 @@ impl State {
         }
     }
 
-    /// Returns the folder of that path below it, made where it is missing; for this user's eyes alone. What
-    /// stands there and is no folder gets another name.
+    /// Returns the folder at that path below it; makes it if missing, accessible only to this user. Renames a
+    /// non-folder at that path.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -326,10 +323,10 @@ impl State {
             .ok_or_else(|| Error::io("open", self.shown(path), std::io::Error::from(Errno::NOENT)))
     }
 
-    /// Replaces a small file at once: whoever reads it sees the old bytes or the new.
+    /// Replaces a small file atomically: readers see the old bytes or the new.
     ///
-    /// The new bytes wait under the name `aside` in the staging folder, where the next change
-    /// removes what a dead call left. Answers the new file, still open.
+    /// The new bytes are first in the file `aside` in the staging folder, where the next change removes leftovers of
+    /// dead calls. Returns the new file, still open.
     ///
     /// # Errors
     /// Returns the OS error; then nothing has changed.
@@ -344,7 +341,7 @@ impl State {
         replace_by_way_of(staging.as_fd(), aside, folder, name, bytes, 0o600)
     }
 
-    /// Takes the exclusive lock `name` in `folder` if it is free at once.
+    /// Takes the exclusive lock `name` in `folder`, if it is free.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -353,14 +350,13 @@ impl State {
             .map_err(|source| Error::io(&format!("lock {name} in"), STATE_FOLDER, source))
     }
 
-    /// Takes the exclusive lock `name` in `folder`, that of `what`, waiting until it is free.
+    /// Takes the exclusive lock `name` in `folder`, which protects `what`; waits until it is free.
     ///
-    /// The lock is advisory (`flock`) and dies with its holder. It is handed on in the order of
-    /// waiting, so a long queue is no reason to give up; one holder that keeps it for too long is
-    /// (10 s, unless the policy says otherwise).
+    /// The lock is advisory (`flock`) and dies with its holder. Waiters get it in order, so a long queue is no reason
+    /// to give up, but one holder that keeps it for too long is (10 s, unless the policy says otherwise).
     ///
     /// # Errors
-    /// `lock_timeout`, or the system's.
+    /// Returns `lock_timeout`, or the OS error.
     pub fn lock(&self, folder: BorrowedFd<'_>, name: &str, what: &str) -> Result<Lock, Error> {
         self.wait_for((folder, name), 0o600, what)
     }
@@ -373,7 +369,7 @@ impl State {
         self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace")
     }
 
-    /// Takes the same lock if it is free at once.
+    /// Takes that lock if it is free.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -382,7 +378,7 @@ impl State {
             .map_err(|source| Error::io("lock", shown(WORKSPACE_LOCK), source))
     }
 
-    /// Returns true if the opened `.lbx/` is still the one that the workspace names.
+    /// Returns true if the opened `.lbx/` is still the one at the workspace root.
     #[must_use]
     pub fn is_in_place(&self, workspace: &Workspace) -> bool {
         let opened = rustix::fs::fstat(&self.shared);
@@ -397,7 +393,7 @@ impl State {
         stat.map(|stat| Holder::all_of(&stat)).unwrap_or_default()
     }
 
-    /// Takes the lock of `what`, whose file gets `mode` less the umask.
+    /// Takes the lock of `what`, whose file gets `mode` without the umask.
     fn wait_for(&self, (folder, name): (BorrowedFd<'_>, &str), mode: u32, what: &str) -> Result<Lock, Error> {
         match lock::take(folder, name, mode, Some(self.lock_wait)) {
             Ok(Some(lock)) => Ok(lock),
@@ -424,7 +420,7 @@ impl State {
 const NO_LOCKS: &str = "This file system has no locks. In the configuration of an NFS mount, `local_lock=flock` (nfs(5)) \
                         keeps them on this machine; else keep the project on another file system.";
 
-/// Replaces a file at once, whose new bytes wait under the name `aside` in another folder meanwhile.
+/// Replaces a file atomically; the new bytes are first in the file `aside` of another folder.
 fn replace_by_way_of(
     waiting: BorrowedFd<'_>,
     aside: &str,
@@ -438,13 +434,13 @@ fn replace_by_way_of(
         .and_then(|mut file| file.write_all(bytes).map(|()| file))
         .and_then(|file| Ok(fs::rename_at(waiting, aside, folder, name).map(|()| file)?));
     written.map_err(|source| {
-        // The temporary file is of no use to anyone; that it could not be removed changes nothing.
+        // // The temporary file is useless; a failure to remove it changes nothing.
         let _ = fs::unlink_at(waiting, aside, AtFlags::empty());
         Error::io(&format!("write {} in", name.to_string_lossy()), STATE_FOLDER, source)
     })
 }
 
-/// Returns the refusal of a state that another account wrote.
+/// Returns the error for a state that another account wrote.
 fn foreign(shown: &str, owner: u32) -> Error {
     Error::new(
         ErrorKind::PermissionDenied,
@@ -456,7 +452,7 @@ fn foreign(shown: &str, owner: u32) -> Error {
     ))
 }
 
-/// Opens a folder of lbx's own; `None` where there is none yet.
+/// Opens a folder of lbx's own; `None` if it does not exist yet.
 fn open_own(parent: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Option<OwnedFd>, Error> {
     match fs::open_at(parent, OsStr::new(name), fs::FOLDER) {
         Ok(folder) => Ok(Some(folder)),
@@ -471,8 +467,8 @@ fn open_own(parent: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Option<Ow
     }
 }
 
-/// Where something of a state is, from the workspace root; in a dry run there may be none, and nothing
-/// will stand there.
+/// Returns the path of a file of the state, from the workspace root; a dry run may have no state, and writes nothing at
+/// that path.
 #[must_use]
 pub fn path_in(state: Option<&State>, below: &str) -> WorkspacePath {
     state.map_or_else(
@@ -481,8 +477,8 @@ pub fn path_in(state: Option<&State>, below: &str) -> WorkspacePath {
     )
 }
 
-/// Has the workspaces around a new state search again for what a command must not see: its name is as much
-/// a secret there as the name of their own.
+/// Makes the workspaces around a new state search again for the paths that commands must not see: the name of this
+/// state is as secret there as that of their own.
 fn forget_repositories_around(root: &Path, id: &str) {
     for folder in root.ancestors().skip(1) {
         let opened = fs::open_at(CWD, folder.as_os_str(), fs::FOLDER)
@@ -494,13 +490,13 @@ fn forget_repositories_around(root: &Path, id: &str) {
     }
 }
 
-/// Gives another name to what stands in the place of a folder of the state and is none.
+/// Renames a non-folder at the path of a state folder.
 fn clear_for_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     match fs::stat_at(parent, name) {
         Ok(stat) if !fs::is_folder(&stat) => {
             let aside = unique_name(&format!(".tmp-{}", name.to_string_lossy()));
             match fs::rename_at(parent, name, parent, aside) {
-                // Another call was faster.
+                // // Another call was faster.
                 Err(Errno::NOENT) => Ok(()),
                 outcome => outcome,
             }
@@ -509,7 +505,7 @@ fn clear_for_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Makes a folder, where there is none yet; whether there was none.
+/// Makes a folder, if missing; returns true if it was.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -521,12 +517,12 @@ pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<bo
     }
 }
 
-/// Returns a name in `.lbx/` as messages show it.
+/// Returns a name in `.lbx/` for messages.
 fn shown(name: &str) -> String {
     format!("{STATE_FOLDER}/{name}")
 }
 
-/// Returns the names in a folder of the state, dots aside.
+/// Returns the names in a folder of the state, without `.` and `..`.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -535,7 +531,7 @@ pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
     Ok(names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
-/// Locks a value, even if a thread that held it panicked.
+/// Locks a mutex, even if a thread that held it panicked.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! The trash: what was deleted, whole, with its modes, links and times.
+//! The trash: deleted files and folders, whole, with their modes, links and times.
 //!
-//! An entry is `trash/ID/` in the state with what was deleted as `content` and its description as
-//! `entry.lbx`. Deleting and restoring are renames, so nothing of the files' identity is lost.
+//! An entry is `trash/ID/` in the state, with the deleted file or folder as `content` and its description as
+//! `entry.lbx`. Deleting and restoring are renames, so all metadata is kept.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,15 +19,15 @@ use crate::engine::workspace::removal;
 use crate::engine::workspace::removal::Removed;
 use crate::error::Error;
 
-/// The folder below the state folder.
+/// Folder below the state folder.
 pub const FOLDER: &str = "trash";
-/// The name of what was deleted, in its entry.
+/// Name of the deleted file or folder in its entry.
 pub const CONTENT: &str = "content";
-/// The name of its description.
+/// Name of the description.
 pub const DESCRIPTION: &str = "entry.lbx";
-/// How the name of an entry begins that is being removed for good.
+/// Prefix of entries that are being removed for good.
 const PURGED_PREFIX: &str = ".purged-";
-/// Size of a description.
+/// Largest description, in bytes.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 /// Version of a description that this code writes.
 const VERSION: u32 = 1;
@@ -37,28 +37,27 @@ const VERSION: u32 = 1;
 pub struct TrashEntry {
     /// Version of the format.
     version: u32,
-    /// Its name in the trash.
+    /// Name in the trash.
     pub id: String,
     /// Original path.
     pub path: WorkspacePath,
-    /// Who deleted it.
+    /// Session that deleted it.
     pub session: String,
-    /// When, seconds since 1970.
+    /// Time of the deletion, in seconds since 1970.
     pub time: u64,
-    /// Files in it.
+    /// Number of files in it.
     pub files: u64,
-    /// Bytes in them.
+    /// Number of bytes in them.
     pub bytes: u64,
     /// True if it is a folder.
     pub is_folder: bool,
-    /// Digest of what it holds, by which an undo or a restore knows that it still does; absent of what has
-    /// no bytes.
+    /// Digest of the content, by which undo and restore check that it is unchanged; absent if it has no bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }
 
 impl TrashEntry {
-    /// Returns an entry for something that is about to be deleted.
+    /// Returns an entry for a file or folder that is about to be deleted.
     #[must_use]
     pub fn new(path: WorkspacePath, session: &str, time: u64, is_folder: bool) -> Self {
         let id = unique_name("t").replace("t-", "");
@@ -88,7 +87,7 @@ impl TrashEntry {
     }
 }
 
-/// Lists the trash, the newest first.
+/// Lists the trash, newest first.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -110,7 +109,7 @@ pub fn list_of(state: Option<&State>) -> Result<Vec<TrashEntry>, Error> {
     state.map_or_else(|| Ok(Vec::new()), list)
 }
 
-/// Returns the name of the entry whose content is, or was, at a path or holds it.
+/// Returns the id of the entry whose content is or contains the path, or did so.
 #[must_use]
 pub fn id_of(state: &State, path: &WorkspacePath) -> Option<String> {
     let trash = state.path_of(FOLDER);
@@ -118,7 +117,7 @@ pub fn id_of(state: &State, path: &WorkspacePath) -> Option<String> {
     path.is_within(&trash).then_some(id)
 }
 
-/// Returns the deleted content in the trash that a path is, or lies in.
+/// Returns the content of the entry that a path is or lies in.
 #[must_use]
 pub fn content_of(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
     let id = id_of(state, path)?;
@@ -126,7 +125,7 @@ pub fn content_of(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> 
     path.is_within(&content).then_some(content)
 }
 
-/// Writes the description of an entry anew.
+/// Writes the description of an entry again.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -137,7 +136,7 @@ pub fn describe(state: &State, entry: &TrashEntry) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the description of the entry `id`, whether it still holds something or not.
+/// Returns the description of the entry `id`, even if its content is gone.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -154,7 +153,7 @@ pub fn original(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
     Some(path.rebased(&entry.content(Some(state)), &entry.path))
 }
 
-/// Returns the entry `id`, if it is whole, of a version that this code knows, and still holds something.
+/// Returns the entry `id`, if it has a description of a known version, and content.
 fn entry(trash: &OwnedFd, id: &str) -> Option<TrashEntry> {
     let folder = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok()?;
     fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).ok()?;
@@ -169,7 +168,7 @@ fn description(folder: &OwnedFd, id: &str) -> Option<TrashEntry> {
         .then_some(entry)
 }
 
-/// Returns true if anything is in the entry `id` that a newer version might know better than this one.
+/// Returns true if the entry `id` contains anything: a newer version may understand it.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -181,7 +180,7 @@ pub fn has_content(state: &State, id: &str) -> Result<bool, Error> {
     Ok(folder.is_ok_and(|folder| fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).is_ok()))
 }
 
-/// Returns the names of entries that a purge could not remove as a whole.
+/// Returns the names of entries that a purge removed only in part.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -196,8 +195,8 @@ pub fn half_purged(state: &State) -> Result<Vec<String>, Error> {
 
 /// Removes the entry `id` for good.
 ///
-/// What it answers counts what was deleted. It gets another name first: what is left of it, where the call is killed or something is mounted in
-/// it, is not what was deleted, and nobody is to restore it.
+/// Returns counts of the removed content. Renames the entry first: if the call is killed, or something is mounted in
+/// the entry, the rest is incomplete and must not be restored.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -212,7 +211,7 @@ pub fn purge(state: &State, id: &str) -> Result<Removed, Error> {
         Ok(folder) => removal::remove(folder.as_fd(), OsStr::new(CONTENT)),
         Err(_) => Removed::default(),
     };
-    // What lbx itself kept with it does not count.
+    // // Do not count lbx's own file.
     if !removed.is_partial {
         let rest = removal::remove(trash.as_fd(), OsStr::new(name));
         (removed.is_partial, removed.left) = (rest.is_partial, rest.left);

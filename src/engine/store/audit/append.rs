@@ -1,4 +1,4 @@
-//! The records and files of the audit log, and adding to it: a record is in force once it is ended.
+//! Records and files of the audit log, and appending to it: a record takes effect at [`Pending::end`].
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,20 +18,20 @@ use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::sha256::{Hasher, Sha256};
 
-/// Longest reason in a record, in characters; the snapshot has all of it.
+/// Longest reason in a record, in characters; the snapshot has the full text.
 const WHY_CHARS_MAX: usize = 1000;
-/// Paths in a record; beyond these only their number.
+/// Most paths in a record; of the others only the number is kept.
 pub const PATHS_MAX: usize = 1000;
 
 /// A file that a call changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditFile {
-    /// Its path from the root.
+    /// Path from the root.
     pub path: String,
-    /// SHA-256 of its bytes before; absent where there was none.
+    /// SHA-256 of its bytes before; absent if there was no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_sha256: Option<Sha256>,
-    /// SHA-256 of its bytes after; absent where there is none.
+    /// SHA-256 of its bytes after; absent if there is no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sha256: Option<Sha256>,
 }
@@ -39,42 +39,42 @@ pub struct AuditFile {
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// When, RFC 3339 with milliseconds, UTC.
+    /// Time, RFC 3339 with milliseconds, UTC.
     pub time: String,
-    /// Whose call.
+    /// Session.
     pub session: String,
-    /// The tool.
+    /// Tool.
     pub tool: String,
-    /// `ok`, or the kind of the refusal.
+    /// `ok`, or the kind of the error.
     pub outcome: String,
-    /// The files concerned.
+    /// Files concerned.
     pub files: Vec<AuditFile>,
-    /// The commit that holds the change.
+    /// Commit that holds the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// The change's own name, by which a record is known to be there.
+    /// Id of the change, to check that its record exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// Verdict of the policy, `warn` or `off`, if its caller had not seen the bytes.
+    /// Verdict of the policy, `warn` or `off`, if the caller had not seen the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// Why the caller made the change, where that was said.
+    /// Caller's reason for the change, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Message of a refusal.
+    /// Error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
 }
 
-/// Returns a time as a record has it, always as long: RFC 3339 with milliseconds, UTC.
+/// Formats a time for a record, with a fixed length: RFC 3339 with milliseconds, UTC.
 #[must_use]
 pub fn time_text(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// Returns a reason as a record has it.
+/// Cuts a reason to the length for a record.
 #[must_use]
 pub fn short_why(why: &str) -> String {
     let why = why.trim();
@@ -84,28 +84,28 @@ pub fn short_why(why: &str) -> String {
     why.chars().take(WHY_CHARS_MAX - 1).chain(['…']).collect()
 }
 
-/// Returns a record's value for the answer.
+/// Returns a record as JSON for a response.
 #[must_use]
 pub fn as_value(record: &AuditRecord) -> Value {
     serde_json::to_value(record).unwrap_or_default()
 }
 
-/// A record as it stands in the log.
+/// A record with the hashes of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Chained {
-    /// The call.
+    /// Record.
     #[serde(flatten)]
     pub(super) record: AuditRecord,
-    /// Hash of the record before; empty in the first.
+    /// Hash of the previous record; empty for the first one.
     pub(super) prev: String,
     /// Hash of this record and of `prev`.
     pub(super) hash: String,
 }
 
-/// Fields of a record that the chain needs; the rest may be long.
+/// Fields that the chain needs; the others may be long.
 #[derive(Deserialize)]
 pub(super) struct Link {
-    /// The change's own name.
+    /// Id of the change.
     #[serde(default)]
     pub(super) change: Option<String>,
     /// Hash of the record.
@@ -117,14 +117,14 @@ pub(super) fn json_of(record: &AuditRecord) -> Result<String, Error> {
     serde_json::to_string(record).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// Returns the hash of a record, as JSON, after another.
+/// Returns the hash of a record, as JSON, that follows `prev`.
 fn hash_of(json: &str, prev: &str) -> String {
     let mut hasher = Hasher::default();
     [prev, "\n", json].into_iter().for_each(|part| hasher.update(part.as_bytes()));
     hasher.finish().to_hex()
 }
 
-/// Returns the line of a record, as JSON, after another, and its hash: [`Chained`] as JSON.
+/// Returns the line of a record, as JSON, that follows `prev`, and its hash: [`Chained`] as JSON.
 pub(super) fn line_of(mut json: String, prev: &str) -> Result<(String, String), Error> {
     #[derive(Serialize)]
     struct Rest<'a> {
@@ -134,7 +134,7 @@ pub(super) fn line_of(mut json: String, prev: &str) -> Result<(String, String), 
     let hash = hash_of(&json, prev);
     let rest = serde_json::to_string(&Rest { prev, hash: &hash });
     let rest = rest.map_err(|error| Error::internal(error.to_string()))?;
-    // The brace that closes the record and the one that opens the rest become a comma.
+    // // The brace that closes the record and the one that opens the rest become a comma.
     json.pop();
     json.push(',');
     json.push_str(rest.trim_start_matches('{'));
@@ -146,12 +146,12 @@ pub(super) fn parse(line: &[u8]) -> Option<Link> {
     serde_json::from_slice(line).ok()
 }
 
-/// Returns a line of the log, and whether it is whole and follows the one before.
+/// Returns a line of the log, with an error if it is not whole or does not follow the one before.
 pub(super) fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result<(), String>) {
     let Ok(chained) = serde_json::from_slice::<Chained>(line) else {
         return (None, Err("no whole record".to_owned()));
     };
-    // Fields that this version does not know would be lost in the hash: the line must be just ours.
+    // // The hash would miss fields that this version does not know, so the line must be exactly ours.
     let is_whole = serde_json::to_string(&chained).is_ok_and(|text| text.as_bytes() == line);
     let is_ours = |json: String| hash_of(&json, &chained.prev) == chained.hash;
     let outcome = if !is_whole || !json_of(&chained.record).is_ok_and(is_ours) {
@@ -166,15 +166,15 @@ pub(super) fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result
 
 /// Folder of the log, below the state folder.
 pub(super) const FOLDER: &str = "audit";
-/// The file that grows.
+/// File to which calls append.
 pub(super) const CURRENT: &str = "current.jsonl";
-/// The newest record, by count and hash.
+/// File with the count and hash of the newest record.
 pub(super) const HEAD: &str = "head";
 /// Version of the head that this code writes.
 pub(super) const HEAD_VERSION: u32 = 1;
-/// Size of the head: it is always written whole, in place.
+/// Size of the head in bytes: it is always written whole, in place.
 const HEAD_BYTES: usize = 160;
-/// Size of a file that is read back: a full one, and the longest record.
+/// Largest file that is read back, in bytes: a full one plus the longest record.
 pub(super) const FILE_BYTES_MAX: u64 = 48 << 20;
 
 /// Count and hash of the newest record.
@@ -184,12 +184,12 @@ pub(super) struct Head {
     pub(super) version: u32,
     /// Records in the log.
     pub(super) records: u64,
-    /// Hash of the newest.
+    /// Hash of the newest record.
     pub(super) hash: String,
 }
 
 impl Head {
-    /// Reads it; `None` where there is none, or a damaged one: a power failure may take it.
+    /// Reads it; `None` if it is missing or damaged: a power failure may lose it.
     pub(super) fn read(folder: &OwnedFd) -> Option<Self> {
         Self::of(&fs::read_at(folder.as_fd(), OsStr::new(HEAD), HEAD_BYTES as u64).ok()??)
     }
@@ -201,12 +201,12 @@ impl Head {
         Self::of(bytes.get(..count).filter(|bytes| bytes.len() <= HEAD_BYTES)?)
     }
 
-    /// Returns the head that these bytes are.
+    /// Parses the head.
     fn of(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice::<Self>(bytes).ok().filter(|head| head.version <= HEAD_VERSION)
     }
 
-    /// Writes it in place of the one before.
+    /// Writes it over the previous one.
     pub(super) fn write(&self, file: &File) -> std::io::Result<()> {
         let mut bytes = serde_json::to_vec(self)?;
         bytes.resize(HEAD_BYTES, b' ');
@@ -214,8 +214,8 @@ impl Head {
     }
 }
 
-/// Opens a file of the log for reading and writing, made if it is missing; returns its size too. Anything but a regular
-/// file gets another name first.
+/// Opens a file of the log for reading and writing, created if missing; also returns its size. Renames anything but a
+/// regular file first.
 fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u64)> {
     let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600));
@@ -235,7 +235,7 @@ fn regular(opened: Result<OwnedFd, Errno>) -> Result<(File, u64), Errno> {
     if fs::is_regular(&stat) { Ok((file, fs::size_of(&stat))) } else { Err(Errno::INVAL) }
 }
 
-/// Returns the numbers of the files that were set aside, the oldest first.
+/// Returns the numbers of the full files, oldest first.
 pub(super) fn older(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
     let names = names_in(folder)?;
     let numbers = names.iter().filter_map(|name| {
@@ -247,12 +247,12 @@ pub(super) fn older(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
     Ok(numbers)
 }
 
-/// Returns the name of a file that was set aside.
+/// Returns the name of a full file.
 pub(super) fn name_of(number: u32) -> String {
     format!("{number:06}.jsonl")
 }
 
-/// Sets the full file aside under the next number.
+/// Renames the full file to the next number.
 pub(super) fn set_aside(state: &State, folder: &OwnedFd) -> Result<(), Error> {
     let io = |errno| Error::io("write", state.shown(FOLDER), errno);
     let last = older(folder)?.pop().unwrap_or(0);
@@ -260,65 +260,65 @@ pub(super) fn set_aside(state: &State, folder: &OwnedFd) -> Result<(), Error> {
     fs::rename_at(folder, CURRENT, folder, name_of(number)).map_err(io)
 }
 
-/// The lock that is held while it grows.
+/// Lock held while appending.
 const LOCK: &str = "lock";
-/// Size at which the file is set aside, in bytes.
+/// Size at which a file is full, in bytes.
 const FILE_BYTES: u64 = 16 << 20;
-/// How much of the end of the file is read first, to find the last record.
+/// Bytes at the end of the file that are read first to find the last record.
 const NEAR_BYTES: u64 = 4 << 10;
-/// How much is read where that is less than a record; where that is not enough either, all of it.
+/// Bytes that are read next, if a record is longer; then the whole file.
 const TAIL_BYTES: [u64; 2] = [64 << 10, 1 << 20];
 
-/// True if a record must be on disk before the call goes on.
+/// Durability of a record before the call goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durable {
-    /// Record of a change.
+    /// Synced, as for a change.
     Yes,
-    /// Record of a refusal.
+    /// Not synced, as for an error.
     No,
 }
 
-/// Adds a record to the log.
+/// Appends a record to the log.
 ///
 /// # Errors
-/// `lock_timeout`, or the system's; then the log is as it was.
+/// Returns `lock_timeout`, or the OS error; the log is unchanged then.
 pub fn append(state: &State, record: &AuditRecord, durable: Durable) -> Result<(), Error> {
     begin(state, record)?.end(state, durable)
 }
 
-/// A record that is written and is not in force before its end.
+/// A written record that is not in effect yet.
 #[derive(Debug)]
 pub struct Pending {
-    /// Keeps others away meanwhile.
+    /// Lock that keeps others away.
     _lock: Lock,
-    /// The log, to be synced.
+    /// Log file, to be synced.
     pub file: File,
-    /// Its folder.
+    /// Folder of the log.
     folder: Arc<OwnedFd>,
-    /// How long the log was before.
+    /// Length of the log before.
     length: u64,
     /// Next head.
     head: Head,
-    /// The file of the head.
+    /// File of the head.
     head_file: File,
 }
 
 impl Pending {
-    /// Puts the record in force; where it is `durable`, once it is on disk.
+    /// Puts the record into effect; if `durable`, once it is on disk.
     ///
     /// # Errors
-    /// Returns the OS error; then the log is as it was.
+    /// Returns the OS error; the log is unchanged then.
     pub fn end(self, state: &State, durable: Durable) -> Result<(), Error> {
         let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
         if durable == Durable::Yes {
             let folder = (self.length == 0).then_some(&*self.folder);
             if let Err(source) = sync(&self.file, folder) {
-                // Half a record would look like damage.
+                // // A partial record would look like damage.
                 let _ = rustix::fs::ftruncate(&self.file, self.length);
                 return Err(io(source));
             }
         }
-        // Only now: it says what must be there.
+        // // Only now, since the head claims that the record exists.
         self.head.write(&self.head_file).map_err(io)
     }
 }
@@ -345,12 +345,12 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
         (end.hash, end.knows_head) = (older.hash, end.knows_head || older.knows_head);
     }
     if end.is_cut && end.knows_head {
-        // Half a record of a call that died, or of a power failure: it was never part of the log.
+        // // A partial record of a dead call or a power failure was never part of the log.
         rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&file, end.start))
             .map_err(|errno| io(errno.into()))?;
         (end.length, end.is_cut) = (end.start, false);
     }
-    // Where the end was cut off, the chain goes on from what is missing, and so the gap shows.
+    // // If the end was cut off, the chain continues from the missing record, so that the gap shows.
     let prev = match &head {
         Some(head) if !end.knows_head => head.hash.clone(),
         _ => end.hash,
@@ -370,25 +370,25 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
     Ok(Pending { _lock: lock, file, folder, length, head, head_file })
 }
 
-/// Syncs the log, and the folder of a new one. All of the log's inode: names that were changed before it was
-/// written become durable with it where the file system keeps their order.
+/// Syncs the log, and the folder of a new one. Syncs all metadata of the log's inode: if the file system keeps the
+/// order of writes, earlier renames become durable with it.
 fn sync(file: &File, folder: Option<&OwnedFd>) -> std::io::Result<()> {
     rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?;
     Ok(folder.map_or(Ok(()), |folder| rustix::io::retry_on_intr(|| rustix::fs::fsync(folder)))?)
 }
 
-/// The end of a file of the log.
+/// End of a file of the log.
 #[derive(Debug, Default)]
 struct End {
-    /// Hash of the last whole record; empty where there is none.
+    /// Hash of the last whole record; empty if there is no record.
     hash: String,
-    /// Offset of the part after the last line.
+    /// Offset after the last line.
     start: u64,
-    /// Bytes in the file.
+    /// Size of the file in bytes.
     length: u64,
-    /// True if half a record follows.
+    /// True if a partial record follows.
     is_cut: bool,
-    /// True if the record that the head names is there; true without a head.
+    /// True if the record that the head names was found, or if there is no head.
     knows_head: bool,
 }
 
@@ -404,7 +404,7 @@ impl End {
             let last_line = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             (end.start, end.is_cut) = (start + last_line as u64, last_line < bytes.len());
             let mut newest = None;
-            // From the end: the last record is nearly always the one that the head names.
+            // // From the end: the last record is nearly always the one that the head names.
             for record in bytes.rsplit(|byte| *byte == b'\n').filter_map(parse) {
                 end.knows_head |= head.is_some_and(|head| head.hash == record.hash);
                 newest.get_or_insert(record.hash);
@@ -421,7 +421,7 @@ impl End {
     }
 }
 
-/// Returns the end of the newest file that was set aside.
+/// Returns the end of the newest full file.
 fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&Head>) -> Result<End, Error> {
     let Some(newest) = older(folder)?.pop() else {
         return Ok(End { knows_head: head.is_none(), ..End::default() });
@@ -433,7 +433,7 @@ fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&Head>) -> Result<
             Ok(stat) if fs::is_regular(&stat) => End::of(&file, fs::size_of(&stat), head).map_err(io),
             _ => Ok(End::default()),
         },
-        // The gap shows: the chain goes on from the head.
+        // // The gap shows, since the chain continues from the head.
         Err(_) => Ok(End::default()),
     }
 }

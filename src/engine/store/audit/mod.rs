@@ -1,12 +1,12 @@
-//! The audit log: one record for every call that changed something or was refused to.
+//! The audit log: one record for every call that changed something, or whose change failed.
 //!
-//! `.lbx/audit/current.jsonl` holds one JSON object a line. Each has the SHA-256 of the record
-//! before it (`prev`) and of itself without that field (`hash`), so that a record which was altered
-//! or removed shows. A full file becomes `NNNNNN.jsonl`, and the chain goes on in the next. `head`
-//! names the newest record, so that it shows where the end was cut off.
+//! `.lbx/audit/current.jsonl` holds one JSON object per line. Each has the SHA-256 of the previous record (`prev`) and
+//! of itself without that field (`hash`), so that a changed or removed record shows. A full file becomes
+//! `NNNNNN.jsonl`, and the chain continues in the next. `head` names the newest record, so that a truncated end shows
+//! too.
 //!
-//! The record of a change is on disk before the call is answered; that of a refusal may be lost in a
-//! power failure, since nothing depends on it.
+//! The record of a change is on disk before the response; that of an error may be lost in a power failure, since
+//! nothing depends on it.
 
 mod append;
 mod read;

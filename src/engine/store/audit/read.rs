@@ -1,4 +1,4 @@
-//! Reading the audit log: whole and checked, its newest records, or what came since a place in it.
+//! Reads the audit log: all of it with checks, its newest records, or the records since a position.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -12,10 +12,10 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::Error;
 
-/// How much of the end of the log is looked at for the newest records, in bytes.
+/// Bytes at the end of the log that are searched for the newest records.
 const NEWEST_BYTES: u64 = 256 << 10;
 
-/// Returns true if the log has the record of a change; of one that was made in the last call before this.
+/// Returns true if the log has the record of a change, which must be one of the previous call.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -25,7 +25,7 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     };
     let newest = older(&folder)?.pop().map(name_of);
     for name in newest.into_iter().chain([CURRENT.to_owned()]) {
-        // What cannot be read has no record that could be known.
+        // // An unreadable file has no known record.
         let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
         let bytes = bytes.unwrap_or_default();
         let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
@@ -36,18 +36,18 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// A place where the chain is broken.
+/// Position where the chain is broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Broken {
     /// The file, below .lbx
     pub file: String,
     /// The line of the first record that does not fit, from 1
     pub line: u64,
-    /// What is wrong there
+    /// Fault found there
     pub message: String,
 }
 
-/// Returns all records that `wanted` picks, the oldest first, and the first place where the chain is broken.
+/// Returns all records that `wanted` picks, oldest first, and the first position where the chain is broken.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -61,7 +61,7 @@ pub fn read(
     };
     let mut prev: Option<String> = None;
     let names = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]);
-    // Read first: what is added meanwhile is no gap.
+    // // Read first, so that a record added meanwhile is not taken for a gap.
     let head = Head::read(&folder);
     let (mut knows_head, mut count, mut next) = (head.is_none(), 0, 1);
     for name in names {
@@ -106,8 +106,8 @@ pub fn read(
     Ok((records, broken))
 }
 
-/// Returns the newest records that `wanted` picks, the newest first, as far as the last 256 KiB of the log
-/// hold them: cheap however long the log is.
+/// Returns the newest records that `wanted` picks, newest first, from the last 256 KiB of the log: cheap however long
+/// the log is.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -131,17 +131,17 @@ pub fn newest(state: &State, wanted: impl Fn(&AuditRecord) -> bool) -> Result<Ve
     Ok(records.filter(wanted).collect())
 }
 
-/// A place in the log, between two records.
+/// Position in the log, between two records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
-    /// The file, by its number in the file system; 0 for the first one there is.
+    /// Inode of the file; 0 for the oldest file.
     inode: u64,
-    /// The bytes of it that lie before.
+    /// Offset in the file.
     offset: u64,
 }
 
 impl Cursor {
-    /// Returns the place before every record.
+    /// Returns the position before all records.
     #[must_use]
     pub fn beginning() -> Self {
         Self::default()
@@ -163,8 +163,8 @@ impl std::str::FromStr for Cursor {
     }
 }
 
-/// Returns the records after a place in the log, the oldest first, and the place after them; without one, no
-/// record and the place after all. A record that is still being written counts as not there yet.
+/// Returns the records after a position, oldest first, and the position after them; without one, no record and the
+/// position after all. Ignores a record that is still being written.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -182,7 +182,7 @@ pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<AuditRecord>,
         let end = files.last().map(|(_, inode, offset)| Cursor { inode: *inode, offset: *offset });
         return Ok((Vec::new(), end.unwrap_or_default()));
     };
-    // A file that is gone was purged: what is left is newer.
+    // // A missing file was purged, and all others are newer.
     let first = files.iter().position(|(_, inode, _)| *inode == cursor.inode);
     let (mut records, mut next) = (Vec::new(), cursor);
     for (name, inode, size) in files.iter().skip(first.unwrap_or(0)) {

@@ -1,9 +1,8 @@
-//! The state files of sessions: read without a lock, written under one.
+//! State files of sessions: read without a lock, written under one.
 //!
-//! A file has a line for each state that it was given; the last one counts. A small state is put at its end:
-//! that makes no file and frees none. Once there is no room left, the file is replaced by one with the newest
-//! state alone. A line without its end is what a killed call or a power failure left, and the one before it
-//! counts.
+//! A file has one line per state; the last one counts. A small state is appended: that neither creates nor frees a
+//! file. When there is no room left, the file is replaced by one with only the newest state. An incomplete line is a
+//! leftover of a killed call or a power failure, and the line before it counts.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,26 +23,26 @@ use crate::engine::workspace::stat_cache::Looks;
 use crate::error::Error;
 use crate::sha256::Sha256;
 
-/// Size of a state file: some 100,000 marks; beyond it the oldest are dropped.
+/// Largest state file, in bytes: some 100,000 marks; beyond it the oldest are dropped.
 const FILE_BYTES_MAX: u64 = 32 << 20;
-/// Size up to which a state file grows, in bytes: reading so much costs less than replacing it.
+/// Size up to which states are appended, in bytes: reading that much costs less than replacing the file.
 const GROWN_BYTES_MAX: u64 = 32 << 10;
-/// Bytes that a session takes in memory for each byte of its file.
+/// Bytes of memory for each byte of a session's file.
 const BYTES_A_BYTE: usize = 2;
 /// Folder of the state files.
 pub const FOLDER: &str = "sessions";
-/// How the name of a state file begins that waits to take another's place.
+/// Prefix of a temporary state file.
 const ASIDE_PREFIX: &str = "session.";
 
-/// Returns the session `id` as its file has it, with a warning where the file was damaged.
+/// Loads the session `id`, with a warning if its file was damaged.
 ///
 /// # Errors
-/// `io_error` where a newer version wrote it, or the system's.
+/// Returns `io_error` if a newer version wrote it, or the OS error.
 pub fn load(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<String>), Error> {
     load_or(state, id, &|folder, name| set_aside(state, folder, name))
 }
 
-/// Loads the session `id` without touching its file.
+/// Loads the session `id`; never changes its file.
 ///
 /// # Errors
 /// As [`load`].
@@ -53,7 +52,7 @@ pub fn look_at(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Opti
     load_or(state, id, &say)
 }
 
-/// Returns the session `id` as its file has it; what `damaged` says of a damaged one is the warning.
+/// Loads the session `id`; `damaged` handles a damaged file and returns the warning.
 fn load_or(
     state: &State,
     id: &SessionId,
@@ -69,8 +68,8 @@ fn load_or(
     }
     let (bytes, file, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
         Ok(None) => return Ok((Arc::default(), None)),
-        // What a power failure leaves of a file that was not synced: what was read is to be read
-        // again, and the gate says so.
+        // // A power failure may leave zeros in an unsynced file: the caller has to read its files again, as the gate
+        // will say.
         Ok(Some((bytes, ..))) if bytes.iter().all(|byte| *byte == 0) => {
             return Ok((Arc::default(), None));
         }
@@ -88,8 +87,7 @@ fn load_or(
     }
 }
 
-/// Keeps what the state file of that name says, which has so many bytes: while it stands it need not be read
-/// again.
+/// Caches the content of a state file of that name and size, so that it need not be read again while it is unchanged.
 fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat: Stat, bytes: usize) {
     let mut looks = Looks::default();
     looks.at_own(name, file, stat);
@@ -97,19 +95,19 @@ fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat
     state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
 }
 
-/// Treatment of a session's earlier states.
+/// Treatment of a session's earlier states in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Earlier {
-    /// Earlier states may stay in the file: they were true.
+    /// Keeps them: they were true.
     Stay,
-    /// Earlier states are removed: they must not count again, whatever happens to the new one.
+    /// Removes them: they must never count again, whatever happens to the new one.
     Go,
 }
 
-/// Changes the session `id` under its lock; the answer is a warning where its file was damaged.
+/// Changes the session `id` under its lock; returns a warning if its file was damaged.
 ///
 /// # Errors
-/// `lock_timeout`, or as [`load`].
+/// Returns `lock_timeout`, or as [`load`].
 pub fn update(
     state: &State,
     id: &SessionId,
@@ -118,7 +116,7 @@ pub fn update(
     write(state, id, Earlier::Stay, change)
 }
 
-/// Changes a session that forgets what it has seen: no earlier state is left in its file.
+/// Changes a session so that it forgets marks: no earlier state stays in its file.
 ///
 /// # Errors
 /// As [`update`].
@@ -130,7 +128,7 @@ pub fn forget(
     write(state, id, Earlier::Go, change)
 }
 
-/// [`update`] and [`forget`].
+/// Does [`update`] and [`forget`].
 fn write(
     state: &State,
     id: &SessionId,
@@ -162,20 +160,19 @@ fn write(
     Ok(warning)
 }
 
-/// Returns a state as a line of its file.
+/// Formats a state as a line of its file.
 fn line_of(session: &SessionState) -> Result<Vec<u8>, Error> {
     let mut line = serde_json::to_vec(session).map_err(|error| Error::internal(error.to_string()))?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Puts a line at the end of a state file; `None` where it has to be replaced. The caller holds the session's
-/// lock.
+/// Appends a line to a state file; `None` if it has to be replaced. The caller holds the session's lock.
 fn add(folder: &OwnedFd, name: &str, line: &[u8]) -> Option<File> {
     let file = File::from(fs::open_at(folder.as_fd(), OsStr::new(name), fs::ADD).ok()?);
     let stat = rustix::fs::fstat(&file).ok()?;
     let size = fs::size_of(&stat);
-    // What has another name as well may be someone else's.
+    // // A file with another name may be someone else's too.
     let is_alone = fs::is_regular(&stat) && stat.st_nlink == 1;
     if !is_alone || size == 0 || size.saturating_add(line.len() as u64) >= GROWN_BYTES_MAX {
         return None;
@@ -184,23 +181,23 @@ fn add(folder: &OwnedFd, name: &str, line: &[u8]) -> Option<File> {
     file.read_exact_at(&mut last, size - 1).ok()?;
     let ended = if last == *b"\n" { line.to_vec() } else { [b"\n", line].concat() };
     if (&file).write_all(&ended).is_err() {
-        // Half a line counts for nothing; the next one begins where it began.
+        // // Truncate a partial line, so that the next one starts at its offset.
         let _ = rustix::fs::ftruncate(&file, size);
         return None;
     }
     Some(file)
 }
 
-/// A session that the workspace knows.
+/// A session with a state file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownSession {
-    /// Its name.
+    /// Session id.
     pub id: SessionId,
-    /// When its state file was last written, seconds since 1970.
+    /// Time of the last write of its state file, in seconds since 1970.
     pub time: u64,
 }
 
-/// Returns every session that has a state file, the one used last first.
+/// Returns all sessions with a state file, the one used last first.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -221,8 +218,7 @@ pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
     Ok(known)
 }
 
-/// Returns the session `id` as its file has it, for a look at others: a damaged or newer one is `None`, and
-/// stays as it is.
+/// Loads the session `id` to show it to another; `None` for a damaged or newer file, which stays unchanged.
 #[must_use]
 pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
     let folder = state.find_folder(FOLDER).ok()??;
@@ -236,9 +232,9 @@ fn lock_name(id: &str) -> String {
     format!("{id}.lock")
 }
 
-/// Returns true if a file of that name in the staging folder is a session's, whose owner is still at work.
+/// Returns true if a file in the staging folder belongs to a session that is being written.
 ///
-/// Others may hold a session's lock without that of the workspace.
+/// A call may hold a session's lock without that of the workspace.
 #[must_use]
 pub fn is_in_use(state: &State, name: &str) -> bool {
     let Some((id, _)) = name.strip_prefix(ASIDE_PREFIX).and_then(|rest| rest.rsplit_once('.')) else {
@@ -250,7 +246,7 @@ pub fn is_in_use(state: &State, name: &str) -> bool {
     !matches!(state.try_lock(folder.as_fd(), &lock_name(id)), Ok(Some(_)))
 }
 
-/// Puts a damaged file aside, and says so.
+/// Renames a damaged file, and returns a warning.
 fn set_aside(state: &State, folder: &OwnedFd, name: &str) -> String {
     let damaged = format!("{name}.damaged-{}", seconds_now());
     let where_to = match fs::rename_at(folder, name, folder, damaged.as_str()) {
@@ -260,12 +256,12 @@ fn set_aside(state: &State, folder: &OwnedFd, name: &str) -> String {
     format!("the session's state file was damaged, so nothing counts as read: {where_to}")
 }
 
-/// The folder, below that of the state.
+/// Folder of shown copies, below the state folder.
 pub const SHOWN_FOLDER: &str = "shown";
-/// Bytes of a file of which a copy is kept.
+/// Largest file of which a copy is kept, in bytes.
 const SHOWN_BYTES_MAX: u64 = 64 << 10;
 
-/// Keeps a copy of a file that was shown, in the workspace at `root`.
+/// Keeps a copy of a shown file of the workspace at `root`.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -282,7 +278,7 @@ pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &Mark) -> Result<()
     fs::write_all(&copy, &bytes).map_err(io)
 }
 
-/// Returns the bytes with that digest, where they were shown.
+/// Returns the shown bytes with that digest, if there is a copy.
 #[must_use]
 pub fn find_shown(state: &State, sha256: Sha256) -> Option<Vec<u8>> {
     let folder = state.find_folder(SHOWN_FOLDER).ok()??;
@@ -290,11 +286,11 @@ pub fn find_shown(state: &State, sha256: Sha256) -> Option<Vec<u8>> {
     (Sha256::of(&bytes) == sha256).then_some(bytes)
 }
 
-/// Removes the copies of versions that a mark needs no longer. Another session that needs one reads again.
+/// Removes copies that a mark no longer needs. Another session that needs one has to read again.
 pub fn forget_shown(state: &State, versions: impl Iterator<Item = Sha256>) {
     let Ok(Some(folder)) = state.find_folder(SHOWN_FOLDER) else { return };
     for sha256 in versions {
-        // One that was never kept, or that a killed call left, is no harm.
+        // // A copy that was never kept, or is left by a killed call, does no harm.
         let _ = fs::unlink_at(&*folder, sha256.to_hex(), AtFlags::empty());
     }
 }

@@ -1,8 +1,8 @@
-//! What one session has seen: a mark for each file it read, with the bytes' SHA-256.
+//! Session state: a mark for each file that the session has read, with the SHA-256 of the bytes.
 //!
-//! A session is one state file, `.lbx/ID/sessions/NAME.lbx`. Readers never lock it; a writer holds the
-//! session's lock, reads the newest state, and replaces the file at once. Fields that this version
-//! does not know survive. A damaged file is set aside and a warning says so; it is never trusted.
+//! A session is one state file, `.lbx/ID/sessions/NAME.lbx`. Readers never lock it; a writer holds the session's lock,
+//! reads the newest state, and replaces the file atomically. Keeps fields that this version does not know. A damaged
+//! file is renamed, with a warning, and never trusted.
 
 mod file;
 mod read_record;

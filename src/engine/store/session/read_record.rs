@@ -1,4 +1,4 @@
-//! What a session was shown of one file: which lines, under which numbers, and their present numbers.
+//! Read record of one file in a session: shown lines, the numbers they were shown under, and their present numbers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,30 +7,30 @@ use crate::control::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 
-/// Earlier versions of a file of which the shown lines are known.
+/// Most earlier versions of a file whose shown lines are kept.
 const EARLIER_MAX: usize = 3;
 
 /// Lines of a file that a session has read, with the file's SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// The canonical path, so that two names of one file share a mark.
+    /// Canonical path, so that two names of one file share a mark.
     pub path: WorkspacePath,
     /// SHA-256 of the bytes seen.
     pub sha256: Sha256,
-    /// Their number.
+    /// Number of bytes seen.
     pub size: u64,
-    /// The lines shown.
+    /// Shown lines.
     #[serde(default)]
     pub lines: Lines,
-    /// The numbers under which lines were shown, where they have others now.
+    /// Numbers under which lines were shown, if their present numbers differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
-    /// Shown lines of other versions, the newest first.
+    /// Shown lines of earlier versions, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<EarlierVersion>,
-    /// When they were seen, seconds since 1970.
+    /// Time of the read, in seconds since 1970.
     pub time: u64,
-    /// Fields of a later version.
+    /// Fields of a newer version.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -40,25 +40,25 @@ pub struct Mark {
 pub struct EarlierVersion {
     /// SHA-256 of its bytes.
     pub sha256: Sha256,
-    /// The numbers under which its lines were shown.
+    /// Numbers under which its lines were shown.
     pub numbers: Numbers,
 }
 
 impl Mark {
-    /// Returns a mark of now, for bytes of which all lines were seen.
+    /// Returns a mark with the present time, for bytes whose lines were all seen.
     #[must_use]
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
         let (lines, time) = (Lines::up_to(total_lines), seconds_now());
         Self { path, sha256, size, lines, numbers: None, earlier: Vec::new(), time, other: Map::new() }
     }
 
-    /// Returns the numbers under which its lines were shown, and where those lines are.
+    /// Returns the numbers under which its lines were shown, with their present numbers.
     #[must_use]
     pub fn numbers(&self) -> Numbers {
         self.numbers.clone().unwrap_or_else(|| Numbers::of_ranges(self.lines.ranges()))
     }
 
-    /// Returns the versions of which it knows shown lines, the newest first.
+    /// Returns the versions whose shown lines it knows, newest first.
     pub fn versions(&self) -> impl Iterator<Item = Sha256> {
         std::iter::once(self.sha256).chain(self.earlier.iter().map(|version| version.sha256))
     }
@@ -70,7 +70,7 @@ impl Mark {
         self.lines.contain(first, last) && self.numbers.as_ref().is_none_or(is_shown)
     }
 
-    /// Notes that these lines of the same bytes were shown as well.
+    /// Adds shown lines of the same bytes.
     pub(super) fn show(&mut self, lines: &Lines) {
         if let Some(numbers) = &mut self.numbers {
             lines.ranges().iter().for_each(|&(first, last)| numbers.show(first, last));
@@ -86,12 +86,12 @@ impl Mark {
     }
 }
 
-/// The lines of a file that were shown, as inclusive ranges of line numbers from 1, in order.
+/// Shown lines of a file, as sorted inclusive ranges of line numbers from 1.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lines(Vec<(u64, u64)>);
 
 impl Lines {
-    /// Lines 1 to `last`; none where `last` is 0.
+    /// Returns lines 1 to `last`; none if `last` is 0.
     #[must_use]
     pub fn up_to(last: u64) -> Self {
         let mut lines = Self::default();
@@ -99,7 +99,7 @@ impl Lines {
         lines
     }
 
-    /// Adds the lines `first` to `last`, both included; nothing where `first` is after `last`.
+    /// Adds lines `first` to `last`, inclusive; nothing if `first` is after `last`.
     pub fn add(&mut self, first: u64, last: u64) {
         if first > last {
             return;
@@ -109,8 +109,7 @@ impl Lines {
         *self = Self::from_ranges(ranges, usize::MAX);
     }
 
-    /// Returns the lines of ranges in any order, of which those that are empty count for nothing; the first
-    /// `ranges_max` of what they join to.
+    /// Returns the lines of unsorted ranges, without empty ones; keeps the first `ranges_max` after joining.
     #[must_use]
     pub fn from_ranges(mut ranges: Vec<(u64, u64)>, ranges_max: usize) -> Self {
         ranges.retain(|(first, last)| first <= last);
@@ -132,22 +131,22 @@ impl Lines {
         self.0.is_empty()
     }
 
-    /// Returns true if all of the lines 1 to `last` were shown.
+    /// Returns true if all lines from 1 to `last` were shown.
     #[must_use]
     pub fn cover(&self, last: u64) -> bool {
         self.contain(1, last)
     }
 
-    /// Returns true if all of the lines `first` to `last` were shown.
+    /// Returns true if all lines from `first` to `last` were shown.
     #[must_use]
     pub fn contain(&self, first: u64, last: u64) -> bool {
-        // They ascend and do not touch, so one of them alone can hold all.
+        // // The ranges ascend and do not touch, so a single one must contain all.
         let after = self.0.partition_point(|&(from, _)| from <= first);
         let holder = after.checked_sub(1).and_then(|at| self.0.get(at));
         first > last || holder.is_some_and(|&(_, to)| to >= last)
     }
 
-    /// Returns the lines from `first` to `last` that were not shown, as ranges in order.
+    /// Returns the lines from `first` to `last` that were not shown, as sorted ranges.
     #[must_use]
     pub fn missing(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
         let (mut missing, mut next) = (Vec::new(), first);
@@ -166,7 +165,7 @@ impl Lines {
         missing
     }
 
-    /// Returns the ranges, taken out.
+    /// Returns the ranges by value.
     pub(super) fn into_ranges(self) -> Vec<(u64, u64)> {
         self.0
     }
@@ -178,45 +177,45 @@ impl Lines {
     }
 }
 
-/// The largest number of a line: no file has more bytes that are changed.
+/// Largest line number: lbx changes no file with more bytes.
 const LINE_MAX: u64 = 1 << 40;
-/// Runs of lines that a file keeps.
+/// Most runs that are kept for a file.
 const RUNS_MAX: usize = 1024;
 
-/// Lines that a change replaced: `old_lines` from line `first` on, from 1, gave way to `new_lines`.
+/// Lines that a change replaced: `old_lines` lines from `first` on, counted from 1, became `new_lines` lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplacedLines {
-    /// The first of them; the line behind them where there are none.
+    /// First replaced line, or the line after an insertion.
     pub first: u64,
-    /// How many there were.
+    /// Number of lines before.
     pub old_lines: u64,
-    /// How many there are.
+    /// Number of lines after.
     pub new_lines: u64,
 }
 
-/// Lines in a row that were shown under one number each.
+/// Consecutive lines that were shown under consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Run {
-    /// The number under which the first was shown.
+    /// Number under which the first was shown.
     shown: u64,
-    /// Its number now.
+    /// Present number of the first.
     now: u64,
-    /// How many they are.
+    /// Number of lines.
     lines: u64,
 }
 
-/// The numbers of shown lines, as they were and as they are. A number means the line that was shown under it last.
+/// Numbers of shown lines, then and now. A number refers to the line that was last shown under it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored")]
 pub struct Numbers {
-    /// Lines that are still there, by the numbers under which they were shown.
+    /// Lines that still exist, by the numbers under which they were shown.
     runs: Vec<Run>,
-    /// Numbers under which lines were shown that are there no longer.
+    /// Numbers under which lines were shown that no longer exist.
     #[serde(default, skip_serializing_if = "Lines::is_empty")]
     gone: Lines,
 }
 
-/// Numbers as a state file has them: anybody may have written it.
+/// Numbers as read from a state file, which anybody may have written.
 #[derive(Deserialize)]
 struct Stored {
     /// As in [`Numbers`].
@@ -227,7 +226,7 @@ struct Stored {
 }
 
 impl From<Stored> for Numbers {
-    /// Takes the runs that stand for lines of a file, in order and apart.
+    /// Keeps only the valid runs: within a file, sorted and disjoint.
     fn from(Stored { runs, gone }: Stored) -> Self {
         let mut numbers = Self { runs: Vec::new(), gone };
         let is_of_file = |number: u64| (1..=LINE_MAX).contains(&number);
@@ -242,7 +241,7 @@ impl From<Stored> for Numbers {
 }
 
 impl Numbers {
-    /// Lines that have the numbers under which they were shown.
+    /// Returns lines whose numbers have not changed.
     #[must_use]
     pub fn of_ranges(ranges: &[(u64, u64)]) -> Self {
         let mut numbers = Self::default();
@@ -250,7 +249,7 @@ impl Numbers {
         numbers
     }
 
-    /// Notes that the lines `first` to `last` are shown under their numbers.
+    /// Notes that the lines `first` to `last` are shown under their present numbers.
     pub fn show(&mut self, first: u64, last: u64) {
         let last = last.min(LINE_MAX);
         if first <= last {
@@ -273,12 +272,12 @@ impl Numbers {
         self.now(shown).is_some() || self.gone.contain(shown, shown)
     }
 
-    /// Carries the numbers over a change that replaced these lines, which are in order.
+    /// Updates the numbers after a change that replaced these lines, given in order.
     #[must_use]
     pub fn after(&self, replaced: &[ReplacedLines]) -> Self {
         let (mut runs, mut gone) = (Vec::new(), self.gone.ranges().to_vec());
         for run in &self.runs {
-            // From line to line, each stretch between two replacements keeps its lines.
+            // // Each stretch between two replacements keeps its lines.
             let (mut first, end) = (run.now, run.now + run.lines);
             let mut shift = (0_u64, 0_u64);
             for part in replaced {
@@ -302,7 +301,7 @@ impl Numbers {
         Self { runs: joined(runs), gone }
     }
 
-    /// Adds what another list says of numbers that this one does not have.
+    /// Adds the numbers of another list that this one does not have.
     pub fn add_missing(&mut self, other: &Self) {
         let mut all = other.clone();
         all.gone = Lines::from_ranges([self.gone.ranges(), all.gone.ranges()].concat(), RUNS_MAX);
@@ -316,7 +315,7 @@ impl Numbers {
         self.runs.is_empty() && self.gone.is_empty()
     }
 
-    /// Puts a run in the place of what its numbers meant.
+    /// Adds a run; its numbers lose their earlier meaning.
     fn put(&mut self, new: Run) {
         let end = new.shown + new.lines;
         let mut runs = Vec::with_capacity(self.runs.len() + 2);
@@ -338,14 +337,14 @@ impl Numbers {
     }
 }
 
-/// Returns the lines from `first` on, before `end`, of a run, where those before lost and gained so many lines.
+/// Returns the lines of a run from `first` until before `end`, after earlier lines lost and gained that many.
 fn moved(run: &Run, first: u64, end: u64, (lost, gained): (u64, u64)) -> Option<Run> {
     let shown = run.shown + (first - run.now);
     let now = (first + gained).checked_sub(lost)?;
     Some(Run { shown, now, lines: end - first })
 }
 
-/// Runs in order, those that continue each other as one.
+/// Returns the runs in order, with adjoining ones joined.
 fn joined(runs: Vec<Run>) -> Vec<Run> {
     let mut all: Vec<Run> = Vec::with_capacity(runs.len());
     for run in runs {
@@ -402,12 +401,12 @@ mod tests {
     #[test]
     fn a_number_means_the_line_that_was_shown_under_it_last() {
         let mut numbers = Numbers::of_ranges(&[(1, 10)]);
-        // Two lines come before line 4, lines 6 and 7 go.
+        // // Insert two lines before line 4, delete lines 6 and 7.
         numbers = numbers.after(&[replaced(4, 0, 2), replaced(6, 2, 0)]);
         let now = |numbers: &Numbers| (1..=10).map(|line| numbers.now(line)).collect::<Vec<_>>();
         let places = [1, 2, 3, 6, 7, 0, 0, 8, 9, 10].map(|line| Some(line).filter(|line| *line > 0));
         assert_eq!(now(&numbers), places);
-        // What is shown anew counts as it is now; the rest goes on.
+        // // A line shown again counts by its present number; the others stay.
         numbers.show(5, 6);
         assert_eq!(numbers.now(4), Some(6));
         assert_eq!((numbers.now(5), numbers.now(6), numbers.now(7)), (Some(5), Some(6), None));

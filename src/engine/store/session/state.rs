@@ -1,4 +1,4 @@
-//! The name of a session.
+//! Session id and session state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,15 +14,15 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
-/// Characters in a session id.
+/// Most characters of a session id.
 const ID_CHARACTERS_MAX: usize = 100;
 
-/// The name of a session: 1 to 100 of `A-Za-z0-9._-`, not beginning with a dot.
+/// Id of a session: 1 to 100 of `A-Za-z0-9._-`, not beginning with a dot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionId(String);
 
 impl SessionId {
-    /// Returns the name as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -60,46 +60,46 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// The largest number of a change: whatever names a larger one was not written by lbx.
+/// Largest number of a change: lbx writes no larger ones.
 pub const SEQ_MAX: u64 = 1 << 48;
 /// Version of the state file that this code writes.
 const VERSION: u32 = 1;
-/// Paths that are remembered beyond a compaction.
+/// Most paths that are remembered after a compaction.
 const COMPACTED_MAX: usize = 1000;
-/// Digests of bytes that stay out of snapshots.
+/// Most digests of bytes that stay out of snapshots.
 pub const WITHHELD_MAX: usize = 1000;
-/// Changes of which the request is remembered here.
+/// Most changes whose request is remembered here.
 const RECENT_MAX: usize = 24;
 /// Number of marks up to which each is inserted by itself.
 const SET_ONE_BY_ONE: usize = 16;
 
-/// The state file.
+/// Content of a state file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SessionState {
     /// Version of the format.
     version: u32,
-    /// The number of the session's last change; 0 before the first.
+    /// Number of the session's last change; 0 before the first.
     #[serde(default)]
     pub seq: u64,
     /// Read records, by path.
     #[serde(default)]
     marks: Vec<Mark>,
-    /// Its last changes, so that a repeated request is known without reading the journal.
+    /// Last changes, so that a repeated request is recognized without reading the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     recent: Vec<Made>,
     /// Paths seen before its context was compacted.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     compacted: BTreeSet<WorkspacePath>,
-    /// Digests of bytes that stay out of snapshots, the newest last.
+    /// Digests of bytes that stay out of snapshots, newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<Sha256>,
     /// End of an earlier session of this name, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<Ended>,
-    /// True if nothing has been seen or changed since then.
+    /// True if nothing has been read or changed since then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ended: bool,
-    /// Fields of a later version.
+    /// Fields of a newer version.
     #[serde(flatten)]
     other: Map<String, Value>,
 }
@@ -107,9 +107,9 @@ pub struct SessionState {
 /// A change that the session made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Made {
-    /// Its number.
+    /// Number of the change.
     seq: u64,
-    /// Digest of its request, where one was kept.
+    /// Digest of its request, if kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     request: Option<Sha256>,
 }
@@ -117,9 +117,9 @@ struct Made {
 /// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// The number of its last change.
+    /// Number of the last change.
     pub seq: u64,
-    /// When, seconds since 1970.
+    /// Time, in seconds since 1970.
     pub time: u64,
 }
 
@@ -153,7 +153,7 @@ impl SessionState {
         &self.marks
     }
 
-    /// Puts a mark in the place of the one for its path.
+    /// Sets the mark for its path.
     pub fn set_mark(&mut self, mark: Mark) {
         match self.marks.binary_search_by(|known| known.path.cmp(&mark.path)) {
             Ok(at) => {
@@ -165,7 +165,7 @@ impl SessionState {
         }
     }
 
-    /// Forgets paths, and then puts marks in the place of those for theirs: of many, all at once.
+    /// Removes marks of paths, then sets marks: efficient for many.
     pub fn exchange_marks(&mut self, forgotten: &[WorkspacePath], set: Vec<Mark>) {
         if !forgotten.is_empty() {
             let forgotten: BTreeSet<&WorkspacePath> = forgotten.iter().collect();
@@ -181,7 +181,7 @@ impl SessionState {
         self.marks = all.into_values().collect();
     }
 
-    /// Notes that `seen` was shown: its lines join those shown before of the same bytes.
+    /// Adds a mark; joins its lines to those shown before of the same bytes.
     pub fn add_mark(&mut self, mut seen: Mark) {
         match self.mark(&seen.path) {
             Some(known) if known.sha256 == seen.sha256 => {
@@ -195,13 +195,13 @@ impl SessionState {
         self.set_mark(seen);
     }
 
-    /// Digests of bytes that stay out of snapshots.
+    /// Returns the digests of bytes that stay out of snapshots.
     #[must_use]
     pub fn withheld(&self) -> &[Sha256] {
         &self.withheld
     }
 
-    /// Notes digests of bytes that stay out of snapshots.
+    /// Adds digests of bytes that stay out of snapshots.
     pub fn withhold(&mut self, digests: &BTreeSet<Sha256>) {
         self.withheld.retain(|known| !digests.contains(known));
         self.withheld.extend(digests);
@@ -209,7 +209,7 @@ impl SessionState {
         self.withheld.drain(..older);
     }
 
-    /// Notes a change, with the digest of its request.
+    /// Adds a change, with the digest of its request.
     pub fn note_change(&mut self, seq: u64, request: Option<Sha256>) {
         self.seq = self.seq.max(seq);
         self.recent.retain(|made| made.seq != seq);
@@ -224,13 +224,13 @@ impl SessionState {
         self.recent.iter().any(|made| made.seq == seq && made.request != Some(request))
     }
 
-    /// End of an earlier session of this name, if there was one.
+    /// Returns the end of an earlier session of this name, if there was one.
     #[must_use]
     pub fn after(&self) -> Option<Ended> {
         self.after
     }
 
-    /// Notes that it is used again after its end, if it had one.
+    /// Marks the session as used again after its end, if it had one.
     pub fn begin_again(&mut self) {
         self.ended = false;
     }
@@ -241,8 +241,8 @@ impl SessionState {
         self.ended
     }
 
-    /// Ends it: what follows under its name begins anew, with a baseline of its own. The number of
-    /// its last change is `seq`.
+    /// Ends the session: the next use of its name starts a new one, with its own baseline. The number of its last
+    /// change is `seq`.
     pub fn end(&mut self, seq: u64) {
         *self = Self {
             after: Some(Ended { seq, time: seconds_now() }),
@@ -252,19 +252,18 @@ impl SessionState {
         };
     }
 
-    /// Returns the paths seen before its context was compacted, and not again since.
+    /// Returns the paths read before its context was compacted, and not since.
     pub fn compacted(&self) -> impl Iterator<Item = &WorkspacePath> {
         self.compacted.iter().filter(|path| self.mark(path).is_none())
     }
 
-    /// Returns true if it had seen `path` before its context was compacted, and not again since.
+    /// Returns true if it had read `path` before its context was compacted, and not since.
     #[must_use]
     pub fn was_compacted(&self, path: &WorkspacePath) -> bool {
         self.compacted.contains(path) && self.mark(path).is_none()
     }
 
-    /// Drops all marks, since what was read is no longer in the caller's context; that it was read
-    /// is remembered, of the newest.
+    /// Removes all marks, since the files are no longer in the caller's context; remembers the paths of the newest.
     pub fn compact(&mut self) {
         let mut marks = std::mem::take(&mut self.marks);
         marks.sort_by_key(|mark| std::cmp::Reverse(mark.time));
@@ -273,7 +272,7 @@ impl SessionState {
         self.compacted.extend(marks.into_iter().take(COMPACTED_MAX).map(|mark| mark.path));
     }
 
-    /// Forgets `path` and whatever lies below it; answers the paths that were known.
+    /// Removes the marks of `path` and everything below it; returns the paths that had marks.
     pub fn forget_below(&mut self, path: &WorkspacePath) -> Vec<WorkspacePath> {
         let (gone, kept): (Vec<Mark>, Vec<Mark>) =
             std::mem::take(&mut self.marks).into_iter().partition(|mark| mark.path.is_within(path));
@@ -285,7 +284,7 @@ impl SessionState {
         forgotten.into_iter().collect()
     }
 
-    /// Drops the older half of the marks, which are more than a state file holds; whether there were any.
+    /// Removes the older half of the marks, for a state file that is too large; returns true if there were any.
     pub(super) fn drop_oldest(&mut self) -> bool {
         let mut times: Vec<u64> = self.marks.iter().map(|mark| mark.time).collect();
         times.sort_unstable();
@@ -300,7 +299,7 @@ impl SessionState {
         self.marks.len() < before
     }
 
-    /// Drops the mark for `path`; whether there was one.
+    /// Removes the mark of `path`; returns true if there was one.
     pub fn forget(&mut self, path: &WorkspacePath) -> bool {
         let before = self.marks.len();
         self.marks.retain(|mark| mark.path != *path);
@@ -308,8 +307,8 @@ impl SessionState {
     }
 }
 
-/// Returns the newest state in `bytes`, those of the file `shown`, which has one on each line; `None` where it is
-/// damaged. A last line that was not written to its end does not count.
+/// Returns the newest state in `bytes`, the content of the file `shown`, which has one per line; `None` if it is
+/// damaged. Ignores an incomplete last line.
 pub(super) fn parse_newest(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
     let (earlier, newest) = last_line(bytes.strip_suffix(b"\n").unwrap_or(bytes));
     match parse(newest, shown)? {
@@ -320,15 +319,15 @@ pub(super) fn parse_newest(bytes: &[u8], shown: &str) -> Result<Option<SessionSt
     }
 }
 
-/// Returns the last line, and what stands before it.
+/// Returns the last line, and everything before it.
 fn last_line(bytes: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(at) = memchr::memrchr(b'\n', bytes) else { return (None, bytes) };
     (bytes.get(..at), bytes.get(at + 1..).unwrap_or_default())
 }
 
-/// Returns the state in `bytes`, those of the file `shown`; `None` where they are damaged.
+/// Returns the state in `bytes`, a line of the file `shown`; `None` if it is damaged.
 fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
-    /// The one field that every version has.
+    /// The only field that all versions share.
     #[derive(Deserialize)]
     struct Versioned {
         /// Version of the format.
@@ -384,7 +383,7 @@ mod tests {
             (format!("{one}\n{}", &two[..two.len() - 1]), Some(1)),
             (format!("{one}\n\0\0\0"), Some(1)),
             (format!("{one}\n\0\0\0\n{two}\n"), Some(2)),
-            // What was written to its end and says nothing is damage.
+            // // A complete but invalid line is damage.
             (format!("{one}\n{{\n"), None),
             (format!("{one}\n\n"), None),
             ("{".to_owned(), None),
