@@ -1,51 +1,51 @@
-//! Merges the values of all sources to the one in force, with its source. Pure.
+//! Merges the values of all sources into the effective one, with its source. Pure.
 
 use super::settings::{ByWorkspace, Form, Key, Setting, Value};
 use super::values::{DENY, Given, Position};
 
-/// From where a value comes; a later one is above those before it.
+/// Source of a value; later ones take precedence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nothing says otherwise.
+    /// Built-in default.
     Default,
-    /// The file in the user's configuration folder.
+    /// File in the user's configuration folder.
     User(Position),
-    /// The file in the workspace.
+    /// File in the workspace.
     Workspace(Position),
-    /// The file of a workspace that this one lies in: its path.
+    /// File of an enclosing workspace, with its path.
     Outer(String, Position),
     /// An environment variable.
     Environment(String),
-    /// A flag of the call, or of the server.
+    /// Flag of the call, or of the server.
     Flag,
 }
 
-/// A value with where it came from.
+/// A value with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sourced {
-    /// The value.
+    /// Value.
     pub value: Value,
-    /// Its source.
+    /// Source.
     pub origin: Origin,
 }
 
 /// A setting with its value.
 #[derive(Debug, Clone)]
 pub struct SettingValue {
-    /// The setting.
+    /// Setting.
     pub setting: &'static Setting,
-    /// The value that holds; of a list that has several sources, all of them together.
+    /// Effective value; for a list with several sources, all of them together.
     pub value: Value,
-    /// Its sources; several if lists count together.
+    /// Sources; several if lists are combined.
     pub sources: Vec<Sourced>,
-    /// Value of the workspace's file that the user's stricter value overrules.
+    /// Value of the workspace's file that the user's stricter value overrides.
     pub overruled: Option<Sourced>,
-    /// True if the environment and flags may make it looser, as the user's own file says.
+    /// True if the user's own file allows the environment and flags to loosen it.
     pub may_loosen: bool,
 }
 
 impl SettingValue {
-    /// A setting of which nothing is said.
+    /// Returns a setting with its default value.
     #[must_use]
     pub fn default_of(setting: &'static Setting) -> Self {
         let value = setting.default.clone();
@@ -53,10 +53,10 @@ impl SettingValue {
         Self { setting, value, sources, overruled: None, may_loosen: false }
     }
 
-    /// Takes in what a source above the others says.
+    /// Applies the value of a source that takes precedence over earlier ones.
     ///
     /// # Errors
-    /// Says what that source may not do.
+    /// Fails if that source may not set this value.
     pub fn take(&mut self, value: Value, origin: Origin) -> Result<(), String> {
         let given = Sourced { value, origin };
         let is_user = matches!(given.origin, Origin::User(_));
@@ -68,7 +68,7 @@ impl SettingValue {
             if let Some(refusal) = refused_of_workspace(self.setting, &given.value) {
                 return Err(refusal);
             }
-            // A clone cannot loosen the gate that the user's own file sets.
+            // // A clone cannot loosen the gate that the user's own file sets.
             let is_said = self.sources.iter().any(|source| matches!(source.origin, Origin::User(_)));
             let is_strict = self.setting.workspace.is_strict() || (is_said && self.setting.is_guarded());
             if is_strict && self.is_loosened_by(&given.value) {
@@ -92,10 +92,10 @@ impl SettingValue {
         Ok(())
     }
 
-    /// Refuses what the environment, a flag or a request may not loosen.
+    /// Checks that the environment, a flag or a request does not loosen the setting without permission.
     ///
     /// # Errors
-    /// Who may.
+    /// Names the file that may.
     pub fn must_not_loosen(&self, value: &Value) -> Result<(), String> {
         if !self.setting.is_guarded() || self.may_loosen || !self.is_loosened_by(value) {
             return Ok(());
@@ -106,7 +106,7 @@ impl SettingValue {
         ))
     }
 
-    /// Returns true if a value is looser than the one that holds so far.
+    /// Returns true if a value is looser than the effective one.
     fn is_loosened_by(&self, value: &Value) -> bool {
         match (self.setting.key, value, &self.value) {
             (Key::BashBackend, Value::Text(word), Value::Text(than)) => openness(word) > openness(than),
@@ -118,7 +118,7 @@ impl SettingValue {
     }
 }
 
-/// How much a backend leaves open.
+/// Returns how permissive a backend is.
 fn openness(backend: &str) -> u8 {
     match backend {
         "none" => 3,
@@ -128,10 +128,10 @@ fn openness(backend: &str) -> u8 {
     }
 }
 
-/// The settings with what a source says of them.
+/// Applies the values of one source to the settings.
 ///
 /// # Errors
-/// Fails if a workspace's file may not say so: returns the place, the key and the reason.
+/// Fails if a workspace's file may not set a value: returns the position, the key and the reason.
 pub fn take_all(
     held: &mut [SettingValue],
     given: Vec<Given>,
@@ -146,7 +146,7 @@ pub fn take_all(
     Ok(())
 }
 
-/// Why a workspace's file may not say so, whoever uses it.
+/// Returns the reason if no workspace's file may set this value.
 fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
     if setting.workspace == ByWorkspace::Never && *value != setting.default {
         return Some(format!(
@@ -204,7 +204,7 @@ fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
             rank(value) > rank(than)
         }
         (Form::Number { zero, .. }, Value::Number(value), Value::Number(than)) => {
-            // If 0 lifts a bound, nothing is stricter: the user relies on the files that are kept.
+            // // If 0 removes a limit, it is the strictest value: the user relies on the files that are kept.
             let rank = |number: u64| if zero.is_some() && number == 0 { u64::MAX } else { number };
             rank(*value) < rank(*than)
         }
@@ -212,7 +212,7 @@ fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
     }
 }
 
-/// A value as a policy file has it.
+/// Returns a value in the syntax of a policy file.
 #[must_use]
 pub fn shown(value: &Value) -> String {
     match value {
@@ -225,7 +225,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// A text as TOML has it: as it is between apostrophes, else with escapes.
+/// Returns a TOML string: literal between apostrophes, else with escapes.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     if text.contains('\\') && !text.contains(['\'', '\n']) && !text.contains(char::is_control) {
@@ -251,7 +251,7 @@ mod tests {
 
     const AT: Position = Position { line: 3, column: 1 };
 
-    /// The value of a setting in which the user says `user` and the workspace `workspace`.
+    /// Returns the effective value for the user's value `user` and the workspace's value `workspace`.
     fn merged(name: &str, user: Option<Value>, workspace: Value) -> Result<(Value, bool), String> {
         let mut held = SettingValue::default_of(find(name).unwrap());
         if let Some(user) = user {
@@ -322,7 +322,7 @@ mod tests {
         held.take(globs("b"), Origin::Flag).unwrap();
         assert_eq!(held.value, Value::List(vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(held.sources.len(), 3);
-        // A list of hosts takes the place of another: together they would be looser than each.
+        // // A list of hosts replaces another: combined they would be looser than each.
         let mut held = SettingValue::default_of(find("bash.network").unwrap());
         held.take(globs("a.example"), Origin::User(AT)).unwrap();
         held.may_loosen = true;
@@ -358,7 +358,7 @@ mod tests {
                 }
             }
         }
-        // A clone cannot loosen the gate that the user's own file sets; it can if the file does not set it.
+        // // A clone cannot loosen the gate that the user's own file sets; it can if the file does not set it.
         for (user, wanted) in [(Some("strict"), "strict"), (None, "off")] {
             let mut held = SettingValue::default_of(find("gate").unwrap());
             user.map(|user| held.take(text(user), Origin::User(AT))).transpose().unwrap();

@@ -1,9 +1,8 @@
-//! The policy: what the owner of the machine or of the workspace has decided.
+//! The policy: settings by the owner of the machine or of the workspace.
 //!
-//! `.lbx/config.toml` in the workspace over `lbx/config.toml` in the user's configuration folder,
-//! under environment variables and flags. [`settings`] has every setting, [`values`] and
-//! [`layers`] are pure, [`sources`] reads. A file that is not as it should be is an error, and
-//! never half a policy.
+//! `.lbx/config.toml` in the workspace takes precedence over `lbx/config.toml` in the user's configuration folder;
+//! environment variables and flags take precedence over both. [`settings`] lists every setting, [`values`] and
+//! [`layers`] are pure, [`sources`] reads. An invalid file is an error, and never half a policy.
 
 pub mod layers;
 pub mod protected;
@@ -27,16 +26,16 @@ use crate::error::{Error, ErrorKind};
 /// Treatment of a change whose caller has not seen the current bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// Refused.
+    /// Refuse it.
     Strict,
-    /// Let through with a warning.
+    /// Allow it with a warning.
     Warn,
-    /// Let through.
+    /// Allow it.
     Off,
 }
 
 impl Gate {
-    /// The word in a policy file.
+    /// Returns the word in a policy file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,21 +46,21 @@ impl Gate {
     }
 }
 
-/// Proof that a hunk needs.
+/// Proof that a patch hunk needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchGate {
-    /// That the file was read.
+    /// The file was read.
     Marks,
-    /// Its old lines, too, found exactly and in one place.
+    /// Or its old lines match exactly and in one place.
     Context,
 }
 
-/// How `edit` finds its text where the request does not say.
+/// Default way in which `edit` finds its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matching {
-    /// As it is.
+    /// Exact text.
     Exact,
-    /// In the forms that a person would take for the same.
+    /// Also text that a person would consider equal.
     Flexible,
 }
 
@@ -72,14 +71,14 @@ pub struct Policy {
     loaded: Arc<Loaded>,
     /// Path of the user's file, whether it exists or not.
     user_path: Option<PathBuf>,
-    /// Settings of flags.
+    /// Settings from flags.
     flags: Vec<String>,
-    /// Paths of the user's file in the workspace, found when they are first asked for.
+    /// Paths of the user's file in the workspace, found on first use.
     own_paths: OnceLock<Vec<WorkspacePath>>,
 }
 
 impl Default for Policy {
-    /// The policy where no source says anything.
+    /// Returns the default policy.
     fn default() -> Self {
         let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
         let held = SETTINGS.iter().map(SettingValue::default_of).collect();
@@ -93,50 +92,50 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The policy of a call in `workspace`.
+    /// Loads the policy of a call in `workspace`.
     ///
     /// # Errors
-    /// `invalid_request` that names the file with line and column, the variable or the flag; the
-    /// system's where a file is there and cannot be read.
+    /// Returns `invalid_request` that names the file with line and column, the variable or the flag; or the OS error if
+    /// an existing file cannot be read.
     pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Self, Error> {
         let loaded = sources::known_or_loaded(workspace, sources)?;
         Ok(Self { flags: sources.flags.clone(), ..Self::of(loaded, sources.user_file.clone()) })
     }
 
-    /// The policy that was put together.
+    /// Returns the policy with these settings.
     fn of(loaded: Arc<Loaded>, user_path: Option<PathBuf>) -> Self {
         Self { loaded, user_path, flags: Vec::new(), own_paths: OnceLock::new() }
     }
 
-    /// Every setting with its value and where that came from.
+    /// Returns every setting with its value and source.
     #[must_use]
     pub fn held(&self) -> &[SettingValue] {
         &self.loaded.held
     }
 
-    /// The file in the user's configuration folder; `None` where there is no such folder.
+    /// Returns the file in the user's configuration folder; `None` if there is no such folder.
     #[must_use]
     pub fn user_file(&self) -> Option<&PolicyFile> {
         self.loaded.user.as_ref()
     }
 
-    /// The file in the workspace.
+    /// Returns the file in the workspace.
     #[must_use]
     pub fn workspace_file(&self) -> &PolicyFile {
         &self.loaded.workspace
     }
 
-    /// Refuses a flag of a call that would loosen a setting which the user's own file does not let it.
+    /// Fails if a flag of a call would loosen a setting without permission in the user's own file.
     ///
     /// # Errors
-    /// `invalid_request`.
+    /// Returns `invalid_request`.
     pub fn must_not_loosen(&self, key: Key, field: &'static str, value: u64) -> Result<(), Error> {
         let Some(held) = self.loaded.held.get(key as usize) else { return Ok(()) };
         held.must_not_loosen(&Value::Number(value))
             .map_err(|message| Error::invalid(format!("{field}: {message}")).detail("field", field))
     }
 
-    /// Returns the days for which the user's own file keeps what was deleted, unless it lets flags shorten them.
+    /// Returns the days for which the user's own file keeps deleted files, unless it lets flags reduce them.
     #[must_use]
     pub fn days_kept_by_user(&self) -> Option<u64> {
         let held = self.loaded.held.get(Key::KeepDays as usize).filter(|held| !held.may_loosen)?;
@@ -144,10 +143,10 @@ impl Policy {
         is_said.then(|| self.number(Key::KeepDays))
     }
 
-    /// Refuses an act of the command line unless the user's own file allows it.
+    /// Fails if the user's own file does not allow an act of the command line.
     ///
     /// # Errors
-    /// `kind` with `message`.
+    /// Returns `kind` with `message`.
     pub fn must_permit(&self, permission: Permission, kind: ErrorKind, message: &str) -> Result<(), Error> {
         let name = permission.name();
         match self.loaded.held.get(Key::Loosen as usize).map(|held| &held.value) {
@@ -160,40 +159,40 @@ impl Policy {
         }
     }
 
-    /// Refuses another workspace than the one that the current folder lies in, unless the user's own file allows it.
+    /// Fails for a workspace other than that of the current folder, unless the user's own file allows it.
     ///
     /// # Errors
-    /// `outside_workspace`.
+    /// Returns `outside_workspace`.
     pub fn must_permit_workspace(&self, named: &Workspace) -> Result<(), Error> {
         let root = named.root().display();
         let message = format!("{root} lies outside the workspace that the current folder belongs to");
         self.must_permit(Permission::Workspace, ErrorKind::OutsideWorkspace, &message)
     }
 
-    /// Why environment variables do not count that would loosen the policy.
+    /// Returns the reasons why environment variables that would loosen the policy are ignored.
     #[must_use]
     pub fn ignored_variables(&self) -> &[String] {
         &self.loaded.ignored_variables
     }
 
-    /// Returns the settings of flags, for a process that goes on with the call.
+    /// Returns the settings from flags, for a process that continues the call.
     #[must_use]
     pub fn flags(&self) -> &[String] {
         &self.flags
     }
 
-    /// The files of the workspaces that this one lies in, the nearest first.
+    /// Returns the files of the enclosing workspaces, nearest first.
     pub fn outer_files(&self) -> impl Iterator<Item = &str> {
         self.loaded.outer.iter().map(|outer| outer.file.as_str())
     }
 
-    /// Environment variables that look like the policy's and are not.
+    /// Returns environment variables that look like settings but are not.
     #[must_use]
     pub fn unknown_variables(&self) -> &[String] {
         &self.loaded.unknown_variables
     }
 
-    /// Returns how a change without proof is treated.
+    /// Returns the treatment of a change without proof.
     #[must_use]
     pub fn gate(&self) -> Gate {
         match self.text(Key::Gate) {
@@ -203,7 +202,7 @@ impl Policy {
         }
     }
 
-    /// Returns the proof that a hunk needs; `None` if no source says, and each tool has its own default.
+    /// Returns the proof that a hunk needs; `None` to use each tool's own default.
     #[must_use]
     pub fn patch_gate(&self) -> Option<PatchGate> {
         let held = self.loaded.held.get(Key::PatchGate as usize)?;
@@ -214,31 +213,31 @@ impl Policy {
         })
     }
 
-    /// How `edit` finds its text where the request does not say.
+    /// Returns the default way in which `edit` finds its text.
     #[must_use]
     pub fn match_default(&self) -> Matching {
         if self.text(Key::Match) == "flexible" { Matching::Flexible } else { Matching::Exact }
     }
 
-    /// Returns true if a file with several names is not changed.
+    /// Returns true if files with several hard links are not changed.
     #[must_use]
     pub fn refuses_hard_links(&self) -> bool {
         self.text(Key::HardLinks) == "refuse"
     }
 
-    /// Bytes of payload in an answer where the request does not say.
+    /// Returns the default size limit of a response's payload, in bytes.
     #[must_use]
     pub fn max_bytes(&self) -> usize {
         self.size(Key::MaxBytes)
     }
 
-    /// The largest file that is changed or made, in bytes.
+    /// Returns the size of the largest file that is written, in bytes.
     #[must_use]
     pub fn file_bytes(&self) -> usize {
         self.size(Key::FileBytes)
     }
 
-    /// The `limit` of a tool where the request does not say: 0 for no bound.
+    /// Returns the default `limit` of a tool: 0 for no limit.
     #[must_use]
     pub fn number(&self, key: Key) -> u64 {
         match self.value(key) {
@@ -253,7 +252,7 @@ impl Policy {
         usize::try_from(self.number(key)).unwrap_or(usize::MAX)
     }
 
-    /// How long one holder may keep a lock before those who wait give up.
+    /// Returns the longest time that one holder may keep a lock before waiters give up.
     #[must_use]
     pub fn lock_wait(&self) -> Duration {
         Duration::from_secs(self.number(Key::LockSeconds))
@@ -271,7 +270,7 @@ impl Policy {
         self.switch(Key::SnapshotEnabled)
     }
 
-    /// Bytes of the largest file that enters a snapshot; 0 where there are none.
+    /// Returns the size of the largest file in a snapshot, in bytes; 0 without snapshots.
     #[must_use]
     pub fn snapshot_file_bytes(&self) -> u64 {
         if self.has_snapshots() { self.number(Key::SnapshotFileBytes) } else { 0 }
@@ -283,13 +282,13 @@ impl Policy {
         self.switch(Key::SnapshotRequire)
     }
 
-    /// The branch for the snapshots.
+    /// Returns the branch for the snapshots.
     #[must_use]
     pub fn branch(&self) -> &str {
         self.text(Key::SnapshotBranch)
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     #[must_use]
     pub fn list(&self, key: Key) -> &[String] {
         match self.value(key) {
@@ -298,13 +297,13 @@ impl Policy {
         }
     }
 
-    /// A word or a name.
+    /// Returns a word or a name.
     #[must_use]
     pub fn word(&self, key: Key) -> &str {
         self.text(key)
     }
 
-    /// The network of commands.
+    /// Returns the network access of commands.
     #[must_use]
     pub fn network(&self) -> Network {
         match self.value(Key::BashNetwork) {
@@ -314,7 +313,7 @@ impl Policy {
         }
     }
 
-    /// The git folders elsewhere that `.git` may lead to.
+    /// Returns the git folders elsewhere that `.git` may point to.
     #[must_use]
     pub fn git_dirs(&self) -> Vec<PathBuf> {
         match self.value(Key::GitDirs) {
@@ -330,7 +329,7 @@ impl Policy {
         source.map_or_else(|| "default".to_owned(), |source| self.shown_origin(&source.origin))
     }
 
-    /// An origin in words: `FILE:LINE`, a variable, a flag.
+    /// Returns an origin as text: `FILE:LINE`, a variable, a flag.
     #[must_use]
     pub fn shown_origin(&self, origin: &Origin) -> String {
         match origin {
@@ -346,12 +345,12 @@ impl Policy {
         }
     }
 
-    /// The value of a setting.
+    /// Returns the value of a setting.
     fn value(&self, key: Key) -> Option<&Value> {
         self.loaded.held.get(key as usize).map(|held| &held.value)
     }
 
-    /// A word or a name; nothing where the setting is neither.
+    /// Returns a word or a name; empty if the setting is neither.
     fn text(&self, key: Key) -> &str {
         match self.value(key) {
             Some(Value::Text(text)) => text,
@@ -359,7 +358,7 @@ impl Policy {
         }
     }
 
-    /// A switch; off where the setting is none.
+    /// Returns a boolean; false if the setting is not a boolean.
     fn switch(&self, key: Key) -> bool {
         matches!(self.value(key), Some(Value::Switch(true)))
     }

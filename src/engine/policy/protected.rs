@@ -1,4 +1,4 @@
-//! Which paths the policy protects, which links would go past it, and what stays out of snapshots.
+//! Paths that the policy protects, links that would bypass it, and files that stay out of snapshots.
 //!
 //! A program that writes the target of a protected link, or replaces a link on its way, changes the bytes behind the
 //! protected name. So the name protects all files and folders to which it leads:
@@ -10,8 +10,8 @@
 //!     conf/mcp.json           the target, and every hard link to it
 //! ```
 //!
-//! Links are found at names without a wildcard, in the folder in which the wildcards of a glob begin, and among
-//! the symlinks that git tracks. An untracked link that only a wildcard matches deeper down is not found.
+//! lbx searches for links at names without a wildcard, in the folder in which the wildcards of a glob begin, and among
+//! the symlinks that git tracks. It does not find an untracked link deeper down that only a wildcard matches.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -34,11 +34,11 @@ use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
 use crate::engine::workspace::path::{WorkspacePath, first_matching};
 use crate::engine::workspace::{Workspace, fs, git_files};
 
-/// Reason if the globs are too many or too large to be used.
+/// Reason if there are too many globs, or too large ones.
 const TOO_MANY: &str = "the policy's globs are too many to be used together";
 
 impl Policy {
-    /// Why no tool writes `path`, where the policy says so: in words that follow its name.
+    /// Returns the reason if the policy protects `path`: a phrase that follows its name.
     #[must_use]
     pub fn protects(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
         if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
@@ -53,8 +53,8 @@ impl Policy {
         own().or_else(|| self.loaded.outer.iter().find_map(outer))
     }
 
-    /// Why nothing may be a link at `link`, where the policy protects what could have its name below it:
-    /// in words that follow the link's name.
+    /// Returns the reason if `link` must not be a link, since the policy protects paths below it: a phrase that follows
+    /// the link's name.
     #[must_use]
     pub fn protects_below(&self, workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
         if self.own_paths(workspace).iter().any(|own| own != link && own.is_within(link)) {
@@ -71,8 +71,8 @@ impl Policy {
         Some(format!("the policy protects {glob:?} ({source})"))
     }
 
-    /// Returns the places of this user's own lbx files: a program that writes there could loosen the policy, or
-    /// give the name of a sandbox to something else.
+    /// Returns the paths of this user's own lbx files: a program that writes there could loosen the policy, or change
+    /// the workspace of a sandbox name.
     #[must_use]
     pub fn own_places(&self) -> Vec<OwnPlace> {
         let policy = self.user_path.as_deref();
@@ -88,7 +88,7 @@ impl Policy {
         !self.list(Key::Protect).is_empty() || !self.loaded.outer.is_empty()
     }
 
-    /// Which untracked files stay out of the snapshots by their names.
+    /// Returns the untracked files that stay out of snapshots by their names.
     #[must_use]
     pub fn snapshot_excluded(&self) -> Excluded {
         let globs = self.list(Key::SnapshotExclude);
@@ -99,14 +99,14 @@ impl Policy {
         self.loaded.excluded.get_or_init(compiled).clone()
     }
 
-    /// Returns true if changes of a file are to go into the file that is there.
+    /// Returns true if changes to a file are written in place.
     #[must_use]
     pub fn writes_in_place(&self, path: &WorkspacePath) -> bool {
         let globs = self.list(Key::InPlace);
         !globs.is_empty() && compiled(globs).is_some_and(|set| first_matching(&set, path).is_some())
     }
 
-    /// Returns the names and folders in this workspace with which the globs of `protect` begin.
+    /// Returns the leading names and folders of the globs of `protect` in this workspace.
     pub(super) fn protected_names(&self) -> Vec<GlobName> {
         let own = self.list(Key::Protect).iter().map(|glob| GlobName::of(glob));
         let outer = self.loaded.outer.iter().flat_map(|outer| {
@@ -141,7 +141,7 @@ pub(super) struct GlobName {
     pub path: WorkspacePath,
     /// True if the glob has no wildcard.
     pub is_whole: bool,
-    /// True if the glob counts from the root; otherwise it matches at any depth.
+    /// True if the glob is relative to the root; otherwise it matches at any depth.
     pub is_anchored: bool,
 }
 
@@ -158,7 +158,7 @@ impl GlobName {
     }
 }
 
-/// Why a path is protected, where one of these globs says so.
+/// Returns the reason if one of these globs protects a path.
 fn protected_by(
     globs: &[String],
     set: &OnceLock<Option<GlobSet>>,
@@ -175,8 +175,8 @@ fn protected_by(
     Some(format!("the policy protects {glob:?} ({})", source(glob)))
 }
 
-/// Returns true if a glob of `protect` can match something below the path of these names, by names of its own for
-/// some of them: whatever else lies below the path matches by its own name wherever it is.
+/// Returns true if a glob of `protect` can match something below the path of these names, and uses some of them to do
+/// so: anything else below the path matches by its own name wherever it is.
 fn begins(glob: &str, names: &[&OsStr]) -> bool {
     let body = glob.strip_suffix('/').unwrap_or(glob);
     let (body, is_anchored) = body.strip_prefix('/').map_or((body, false), |body| (body, true));
@@ -186,12 +186,12 @@ fn begins(glob: &str, names: &[&OsStr]) -> bool {
     if body.contains('{')
         && body.split('/').any(|part| part.matches('{').count() != part.matches('}').count())
     {
-        // A slash within braces: the parts cannot be told apart.
+        // // A slash within braces: the glob cannot be split into parts.
         return true;
     }
     let parts: Vec<&str> = body.split('/').collect();
     let leading = parts.iter().take_while(|part| **part == "**").count();
-    // How many parts may have matched, as of an automaton.
+    // // Numbers of parts that may have matched, as states of an automaton.
     let mut reached = vec![false; parts.len() + 1];
     reached.iter_mut().take(leading + 1).for_each(|state| *state = true);
     for name in names {
@@ -213,7 +213,7 @@ fn matches(part: &str, name: &OsStr) -> bool {
     values::glob(&format!("/{part}")).is_ok_and(|glob| glob.compile_matcher().is_match(name))
 }
 
-/// The globs as one, each at its own place; `None` where they are too much for that.
+/// Compiles the globs into one set; `None` if they are too many or too large.
 fn compiled(globs: &[String]) -> Option<GlobSet> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {
@@ -222,8 +222,8 @@ fn compiled(globs: &[String]) -> Option<GlobSet> {
     builder.build().ok()
 }
 
-/// Returns the paths of the user's own lbx files in a workspace that holds the user's folders:
-/// the name itself, and where that leads.
+/// Returns the paths of the user's own lbx files in a workspace that contains the user's folders: each name, and its
+/// target.
 fn own_paths(workspace: &Workspace, policy: Option<&Path>) -> Vec<WorkspacePath> {
     let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
     let state = id::user_folder();
@@ -235,7 +235,7 @@ fn own_paths(workspace: &Workspace, policy: Option<&Path>) -> Vec<WorkspacePath>
         let Some(folder) = folder.filter(|folder| folder.starts_with(workspace.root())) else { continue };
         paths.extend(names.into_iter().filter_map(|name| within(folder.join(name))));
     }
-    // Mostly it is no link, and leads to itself.
+    // // Usually it is not a link, and is its own target.
     paths.extend(policy.filter(|file| is_link(file)).map(canonical).and_then(within));
     paths
 }
@@ -249,13 +249,13 @@ fn is_link(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_symlink())
 }
 
-/// A path with the links in its existing part followed.
+/// Returns a path with the links in its existing part followed.
 #[expect(
     clippy::disallowed_methods,
     reason = "only where the user's own configuration folder leads; nothing is read"
 )]
 fn canonical(path: &Path) -> PathBuf {
-    // Without a link on the way the path is its own target; a missing one leads nowhere either.
+    // // Without a link on the way the path is its own target; a missing one leads nowhere either.
     if let Some(Ok(_) | Err(Errno::NOENT)) = fs::open_plain(path, fs::LOOK) {
         return path.to_owned();
     }
@@ -270,16 +270,16 @@ fn canonical(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Names of one folder in which links are looked for.
+/// Most names of one folder that are searched for links.
 const NAMES_MAX: usize = 10_000;
 
 /// Files and folders to which protected names lead.
 #[derive(Debug, Default)]
 pub struct ProtectedLinks {
-    /// Links on the way of protected names, and the ends of these ways, by their paths in lower case: globs ignore
-    /// letter case too.
+    /// Links on the way of protected names, and the ends of these ways, by lower-case path: globs ignore letter case
+    /// too.
     places: BTreeMap<Vec<u8>, Place>,
-    /// Links to folders in which a glob protects some names, by the folder's path in lower case.
+    /// Links to folders in which a glob protects some names, by lower-case path of the folder.
     folders: BTreeMap<Vec<u8>, (WorkspacePath, WorkspacePath)>,
     /// Protected files with several hard links, by device and inode.
     files: BTreeMap<(u64, u64), Reason>,
@@ -288,7 +288,7 @@ pub struct ProtectedLinks {
 /// A path that is protected by another name.
 #[derive(Debug)]
 struct Place {
-    /// Reason, in words that follow "is protected: ".
+    /// Reason: a phrase that follows "is protected: ".
     reason: Reason,
     /// True if everything below the path is protected too.
     has_below: bool,
@@ -299,7 +299,7 @@ struct Place {
 struct Reason(String);
 
 impl ProtectedLinks {
-    /// Finds them: one look at each name, one listing for each folder of a wildcard, one read of git's index.
+    /// Finds them: examines each name once, lists each folder of a wildcard once, and reads git's index once.
     #[must_use]
     pub fn find(policy: &Policy, workspace: &Workspace) -> Self {
         let mut found = Self::default();
@@ -319,8 +319,8 @@ impl ProtectedLinks {
         found
     }
 
-    /// Returns the reason for which a path is protected, in words that follow "is protected: ". `stat` is that of
-    /// the file at the path.
+    /// Returns the reason why a path is protected: a phrase that follows "is protected: ". `stat` is that of the file
+    /// at the path.
     #[must_use]
     pub fn protects(
         &self,
@@ -353,7 +353,7 @@ impl ProtectedLinks {
         None
     }
 
-    /// Returns the reason for which nothing may be a link at `link`: a protected name leads through it.
+    /// Returns the reason why `link` must not be a link: a protected name leads through it.
     #[must_use]
     pub fn protects_below(&self, link: &WorkspacePath) -> Option<String> {
         let mut above = key(link);
@@ -376,7 +376,7 @@ impl ProtectedLinks {
             let place = || Place { reason: reason.clone(), has_below: false };
             self.places.entry(key(link)).or_insert_with(place);
         }
-        // A link to the root protects only itself: else nothing could be written.
+        // // A link to the root protects only itself: otherwise nothing could be written.
         let Some((target, stat)) = trail.target.filter(|(target, _)| !target.is_root()) else { return };
         if by_name.is_none() {
             self.folders.entry(key(&target)).or_insert((target, name.clone()));
@@ -390,7 +390,7 @@ impl ProtectedLinks {
         }
     }
 
-    /// Adds the links in a folder, or in the one to which its name leads.
+    /// Adds the links in a folder, or in the target of its name.
     fn add_links_in(&mut self, policy: &Policy, workspace: &Workspace, name: &WorkspacePath) {
         let folder =
             if name.is_root() { Some(name.clone()) } else { workspace.trail(name).target.map(|at| at.0) };
@@ -403,7 +403,7 @@ impl ProtectedLinks {
     }
 }
 
-/// Words for something to which a protected name leads.
+/// Returns the reason for the target of a protected name.
 fn leads_here(workspace: &Workspace, name: &WorkspacePath, why: &str) -> Reason {
     Reason(format!("{} leads here, and {why}", workspace.shown(name)))
 }
@@ -413,7 +413,7 @@ fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Returns the bytes by which a path is found.
+/// Returns the map key of a path.
 fn key(path: &WorkspacePath) -> Vec<u8> {
     path.as_bytes().to_ascii_lowercase()
 }

@@ -1,5 +1,4 @@
-//! Every setting of the policy, each stated once: its key, its form, its default, and what a
-//! workspace's own file may do to it.
+//! All settings of the policy: key, form, default, and the changes that a workspace's own file may make.
 
 use std::borrow::Cow;
 
@@ -11,20 +10,20 @@ use crate::engine::snapshot::{BRANCH_DEFAULT, Bounds, FILE_BYTES_MAX};
 /// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One of these words, the strictest first.
+    /// One of these words, strictest first.
     Choice(&'static [&'static str]),
     /// A whole number from `min` to `max`, both included.
     Number {
-        /// The least.
+        /// Minimum.
         min: u64,
-        /// The most.
+        /// Maximum.
         max: u64,
         /// Unit of the number.
         unit: &'static str,
-        /// Meaning of 0, if that is not the number.
+        /// Meaning of 0, if it is special.
         zero: Option<&'static str>,
     },
-    /// `true`, which is the stricter, or `false`.
+    /// `true`, the stricter value, or `false`.
     Switch,
     /// A list of globs.
     Globs,
@@ -32,7 +31,7 @@ pub enum Form {
     Folders,
     /// A list of the names of settings.
     Settings,
-    /// A list of these, which may be anything.
+    /// A list of items of this kind, with any content.
     Items(&'static str),
     /// `deny`, a list of hosts, or `allow`.
     Network,
@@ -40,22 +39,21 @@ pub enum Form {
     Branch,
 }
 
-/// Changes that a workspace's own file may make to a setting. It comes with a clone, so it may not
-/// take away what its user relies on.
+/// Changes that a workspace's own file may make to a setting. The file comes with a clone, so it may not remove what
+/// its user relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByWorkspace {
-    /// Anything that its form takes.
+    /// Any valid value.
     Freely,
-    /// A number from the least of its form to this one, and none that lifts a bound: what comes with a
-    /// clone must not use up the time or the memory of whoever works in it.
+    /// A number up to this one, and no removal of a limit: a clone must not use up the time or memory of its user.
     UpTo(u64),
-    /// Only make it stricter than its default; what the user has set stays where it is stricter.
+    /// Only values that are stricter than the default; a stricter value of the user takes precedence.
     MoreStrictly,
-    /// The same, up to this number.
+    /// Only stricter values, up to this number.
     MoreStrictlyUpTo(u64),
-    /// Nothing.
+    /// No changes.
     Never,
-    /// Nothing, and neither may the environment or flags: the user's own file alone sets it.
+    /// No changes, not even by the environment or flags: only the user's own file sets it.
     UserOnly,
 }
 
@@ -69,7 +67,7 @@ impl ByWorkspace {
         }
     }
 
-    /// The largest number, where it is less than that of the form.
+    /// Returns the largest allowed number, if it is less than that of the form.
     #[must_use]
     pub const fn at_most(self) -> Option<u64> {
         match self {
@@ -95,16 +93,16 @@ pub enum Value {
 /// Act of a command line that only the user's own policy file allows: `loosen` lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
-    /// Name another workspace than the one that the current folder lies in.
+    /// Use a workspace other than that of the current folder.
     Workspace,
     /// Take a text from a file outside the workspace.
     Content,
-    /// Have a program run that leads to a sandbox.
+    /// Run a program that gives access to a sandbox.
     Exec,
 }
 
 impl Permission {
-    /// All of them.
+    /// All permissions.
     pub const ALL: [Self; 3] = [Self::Workspace, Self::Content, Self::Exec];
 
     /// Returns its name in `loosen`.
@@ -121,13 +119,13 @@ impl Permission {
 /// One setting.
 #[derive(Debug)]
 pub struct Setting {
-    /// As code asks for it.
+    /// Key in code.
     pub key: Key,
-    /// Its name in a file: `key`, or `table.key`.
+    /// Name in a file: `key`, or `table.key`.
     pub name: &'static str,
-    /// The form of its value.
+    /// Form of the value.
     pub form: Form,
-    /// Its value where nothing says otherwise.
+    /// Default value.
     pub default: Value,
     /// Changes that a workspace's own file may make to it.
     pub workspace: ByWorkspace,
@@ -136,8 +134,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns true if the environment and flags make it looser only where the user's own file says so: they are in
-    /// the agent's hands.
+    /// Returns true if the environment and flags, which the agent controls, may loosen it only if the user's own file
+    /// says so.
     #[must_use]
     pub const fn is_guarded(&self) -> bool {
         matches!(
@@ -154,53 +152,53 @@ impl Setting {
         )
     }
 
-    /// The environment variable that sets it: `LBX_`, and its name in upper case.
+    /// Returns the environment variable that sets it: `LBX_`, and its name in upper case.
     #[must_use]
     pub fn variable(&self) -> String {
         format!("LBX_{}", self.name.to_ascii_uppercase().replace('.', "_"))
     }
 }
 
-/// The setting of that name.
+/// Returns the setting of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// A number of things shown, where 0 shows all.
+/// Returns the form of a number of shown items; 0 shows all.
 const fn shown(unit: &'static str) -> Form {
     bounded(100_000_000, unit, "all")
 }
 
-/// A number.
+/// Returns the form of a number.
 const fn number(min: u64, max: u64, unit: &'static str) -> Form {
     Form::Number { min, max, unit, zero: None }
 }
 
-/// Returns the form of a number of which 0 means something else.
+/// Returns the form of a number with a special meaning of 0.
 const fn bounded(max: u64, unit: &'static str, zero: &'static str) -> Form {
     Form::Number { min: 0, max, unit, zero: Some(zero) }
 }
 
-/// A word as a default.
+/// Returns a word as a default.
 const fn word(text: &'static str) -> Value {
     Value::Text(Cow::Borrowed(text))
 }
 
-/// A list as a default.
+/// An empty list as a default.
 const NONE: Value = Value::List(Vec::new());
 
-/// Makes of one table the keys and the list: for each setting its key, its name, what a workspace may do
-/// to it, its form, its default, and what it is for.
+/// Defines the keys and the list from one table: for each setting its key, name, changes by a workspace, form, default,
+/// and purpose.
 macro_rules! settings {
     ($($key:ident $name:literal, $workspace:expr, $form:expr, $default:expr, $about:literal;)*) => {
-        /// A setting, as code asks for it. In the order of [`SETTINGS`].
+        /// Key of a setting in code, in the order of [`SETTINGS`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Key {
             $(#[doc = $about] $key,)*
         }
 
-        /// Every setting, in the order in which `config` and the documentation show them.
+        /// All settings, in the order of `config` and the documentation.
         pub static SETTINGS: &[Setting] = &[$(Setting {
             key: Key::$key,
             name: $name,

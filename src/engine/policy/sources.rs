@@ -1,8 +1,8 @@
 //! Loads the policy from its sources: two files, the environment and flags.
 //!
-//! The files of enclosing workspaces count too: a root further down does not lift what they protect. Of these files
-//! only `protect` counts. One that another account wrote is left alone: in a folder that everyone may write, such
-//! as `/tmp`, it would be a stranger's.
+//! The files of enclosing workspaces count too: a root further down does not remove their protection. Only `protect`
+//! counts in these files. Files of another account are ignored: in a folder that everyone may write, such as `/tmp`,
+//! they would be a stranger's.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,11 +24,11 @@ use crate::engine::workspace::stat_cache::Looks;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 
-/// The beginning of the names of lbx's environment variables.
+/// Prefix of lbx's environment variables.
 pub const VARIABLE_PREFIX: &str = "LBX_";
-/// Bytes that the settings take in memory.
+/// Memory for the settings, in bytes.
 const BYTES: usize = 16 << 10;
-/// Bytes that a policy file takes in memory for each of its own, compiled globs included.
+/// Memory for each byte of a policy file, compiled globs included, in bytes.
 const BYTES_A_BYTE: usize = 32;
 /// Environment variables that are not settings of the policy.
 const OTHER_VARIABLES: [&str; 7] = [
@@ -41,12 +41,12 @@ const OTHER_VARIABLES: [&str; 7] = [
     crate::engine::store::id::VARIABLE,
 ];
 
-/// Sources that the front end knows: all but the workspace's own file.
+/// Sources that the front end knows: all except the workspace's own file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The file in the user's configuration folder; `None` where there is no such folder.
+    /// File in the user's configuration folder; `None` if there is no such folder.
     pub user_file: Option<PathBuf>,
-    /// The environment's variables whose names begin with [`VARIABLE_PREFIX`].
+    /// Environment variables whose names begin with [`VARIABLE_PREFIX`].
     pub environment: Vec<(String, String)>,
     /// Flags, each `KEY=VALUE`.
     pub flags: Vec<String>,
@@ -71,34 +71,33 @@ impl Sources {
     }
 }
 
-/// A file that may hold a part of the policy.
+/// A file that may hold part of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyFile {
-    /// Its path, as messages name it.
+    /// Path for messages.
     pub path: String,
-    /// True if it is there.
+    /// True if it exists.
     pub exists: bool,
 }
 
 /// Settings of all sources, merged.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Every setting.
+    /// All settings.
     pub held: Vec<SettingValue>,
-    /// The file in the user's configuration folder.
+    /// File in the user's configuration folder.
     pub user: Option<PolicyFile>,
-    /// The file in the workspace.
+    /// File in the workspace.
     pub workspace: PolicyFile,
     /// Paths that the enclosing workspaces protect.
     pub outer: Vec<Outer>,
-    /// Environment variables that look like the policy's and are not.
+    /// Environment variables that look like settings but are not.
     pub unknown_variables: Vec<String>,
-    /// Environment variables that would loosen what the user's file does not let them, each with why it does not
-    /// count.
+    /// Environment variables that would loosen a setting without permission in the user's file, each with the reason.
     pub ignored_variables: Vec<String>,
-    /// The globs of `protect`, compiled when they are first asked for.
+    /// Globs of `protect`, compiled on first use.
     pub globs: OnceLock<Option<GlobSet>>,
-    /// Files that stay out of snapshots, compiled when they are first asked for.
+    /// Files that stay out of snapshots, compiled on first use.
     pub excluded: OnceLock<Excluded>,
 }
 
@@ -110,7 +109,7 @@ struct KeptPolicy {
     loaded: Arc<Loaded>,
 }
 
-/// Puts together what the sources say, unless a call before this one did and they look the same.
+/// Merges the settings of all sources, or returns those of an earlier call if the sources look unchanged.
 ///
 /// # Errors
 /// As [`load`].
@@ -131,7 +130,7 @@ pub fn known_or_loaded(workspace: &Workspace, sources: &Sources) -> Result<Arc<L
     Ok(loaded)
 }
 
-/// Looks at every place that [`load`] reads.
+/// Fingerprints every path that [`load`] reads.
 fn looks(workspace: &Workspace, sources: &Sources) -> Looks {
     let mut looks = Looks::default();
     if let Some(path) = &sources.user_file {
@@ -142,11 +141,11 @@ fn looks(workspace: &Workspace, sources: &Sources) -> Looks {
     looks
 }
 
-/// Puts together what the sources say.
+/// Merges the settings of all sources.
 ///
 /// # Errors
-/// `invalid_request` that names the file with line and column, the variable or the flag, or the
-/// system's where a file is there and cannot be read.
+/// Returns `invalid_request` that names the file with line and column, the variable or the flag; or the OS error if an
+/// existing file cannot be read.
 pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     let mut held: Vec<SettingValue> = SETTINGS.iter().map(SettingValue::default_of).collect();
     let mut user = None;
@@ -169,7 +168,7 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     Ok(Loaded { held, user, workspace: own, outer, unknown_variables, ignored_variables, globs, excluded })
 }
 
-/// Lets the environment and flags loosen the settings that the user's own file names.
+/// Allows the environment and flags to loosen the settings that the user's own file names.
 fn let_loosen(held: &mut [SettingValue]) {
     let names = held.iter().find_map(|held| match (held.setting.key, &held.value) {
         (Key::Loosen, Value::List(names)) => Some(names.clone()),
@@ -180,7 +179,7 @@ fn let_loosen(held: &mut [SettingValue]) {
     }
 }
 
-/// Lists the globs of enclosing workspaces after this one's own, which count from another root.
+/// Lists the globs of enclosing workspaces, which are relative to other roots, after this one's own.
 fn note_outer(held: &mut [SettingValue], outer: &[Outer]) {
     for held in held.iter_mut().filter(|held| held.setting.key == Key::Protect) {
         for Outer { file, place, globs, .. } in outer.iter().filter(|outer| !outer.globs.is_empty()) {
@@ -190,13 +189,13 @@ fn note_outer(held: &mut [SettingValue], outer: &[Outer]) {
     }
 }
 
-/// The path of the workspace's own file.
+/// Returns the path of the workspace's own file.
 #[must_use]
 pub fn workspace_file() -> WorkspacePath {
     WorkspacePath::root().join(OsStr::new(STATE_FOLDER)).join(OsStr::new(NAME))
 }
 
-/// Takes in a file, where there is one.
+/// Applies a file, if it exists.
 fn take_file(
     held: &mut [SettingValue],
     shown: &str,
@@ -213,7 +212,7 @@ fn take_file(
     })
 }
 
-/// Takes in the environment; answers the variables that set nothing, and those that may not set what they do.
+/// Applies the environment; returns the variables that set nothing, and those that lack permission.
 fn take_environment(
     held: &mut [SettingValue],
     sources: &Sources,
@@ -245,7 +244,7 @@ fn take_environment(
     Ok((unknown, ignored))
 }
 
-/// Takes in the flags.
+/// Applies the flags.
 fn take_flags(held: &mut [SettingValue], sources: &Sources) -> Result<(), Error> {
     let refused = |message: String| Error::invalid(format!("--set: {message}")).detail("field", "set");
     for flag in &sources.flags {
@@ -261,25 +260,25 @@ fn take_flags(held: &mut [SettingValue], sources: &Sources) -> Result<(), Error>
     Ok(())
 }
 
-/// The bytes of the user's own file, which may be a symlink; `None` where there is none.
+/// Returns the bytes of the user's own file, which may be a symlink; `None` if it is missing.
 fn read_user_file(path: &Path, shown: &str) -> Result<Option<Vec<u8>>, Error> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
     match opened {
         Ok(fd) => read_opened(File::from(fd), shown).map(Some),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-        // A folder that this user may not enter is another's, as under sudo.
+        // // A folder that this user may not enter is another's, as under sudo.
         Err(Errno::ACCESS) if rustix::fs::statat(CWD, path, AtFlags::empty()).is_err() => Ok(None),
         Err(errno) => Err(unreadable(shown, errno)),
     }
 }
 
-/// The bytes of the workspace's own file, which is no symlink; `None` where there is none.
+/// Returns the bytes of the workspace's own file, which must not be a symlink; `None` if it is missing.
 fn read_workspace_file(workspace: &Workspace, shown: &str) -> Result<Option<Vec<u8>>, Error> {
     let path = workspace_file();
     match fs::open_beneath(workspace.root_fd(), &path, fs::READ) {
         Ok(fd) => read_opened(File::from(fd), shown).map(Some),
-        // If `.lbx` is not a folder, there is no state either, and the call that needs it says so.
+        // // If `.lbx` is not a folder, there is no state either, and the call that needs it reports that.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(Errno::LOOP) if is_link(workspace, STATE_FOLDER) => Ok(None),
         Err(Errno::LOOP) => Err(no_regular_file(shown, "a symlink")),
@@ -298,13 +297,12 @@ fn is_link(workspace: &Workspace, name: &str) -> bool {
     fs::stat_at(workspace.root_fd(), OsStr::new(name)).is_ok_and(|stat| fs::is_symlink(&stat))
 }
 
-/// The name of a policy file, below `.lbx/` and below `lbx/` in the configuration folder.
+/// Name of a policy file, below `.lbx/` and below `lbx/` in the configuration folder.
 pub const NAME: &str = "config.toml";
-/// Size of a policy file, in bytes.
+/// Largest policy file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// The refusal of every call while a policy file is not as it should be: what it was meant to
-/// forbid is not known.
+/// Returns the error of every call while a policy file is invalid: its intended restrictions are unknown.
 pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
     let (at, where_to) = match fault.place {
         Some(Position { line, column }) => {
@@ -327,7 +325,7 @@ pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
     }
 }
 
-/// The bytes of an opened file.
+/// Returns the bytes of an opened file.
 pub(super) fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
     let stat = rustix::fs::fstat(&file).map_err(|errno| unreadable(shown, errno))?;
     if !fs::is_regular(&stat) {
@@ -345,44 +343,44 @@ pub(super) fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// The refusal of something else in the file's place.
+/// Returns the error for a policy file that is not a regular file.
 pub(super) fn no_regular_file(shown: &str, what: &str) -> Error {
     bad_file(shown, &Fault { place: None, key: None, message: format!("it is {what}") })
 }
 
-/// The refusal where a file is there and cannot be read.
+/// Returns the error for a policy file that exists but cannot be read.
 pub(super) fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Error {
     Error::io("read the policy file", shown, source).suggest(format!(
         "Have {shown} made readable by whoever keeps it: no tool works before, since the policy that was meant is not known."
     ))
 }
 
-/// Folders above the root that are looked at.
+/// Most folders above the root that are searched.
 const LEVELS_MAX: usize = 64;
 
 /// Paths that an enclosing workspace protects.
 #[derive(Debug)]
 pub struct Outer {
-    /// Its policy file.
+    /// Path of its policy file.
     pub file: String,
     /// Position of `protect` in it.
     pub place: Position,
-    /// The globs, which count from its root.
+    /// Globs, relative to its root.
     pub globs: Vec<String>,
-    /// The globs, compiled when they are first asked for.
+    /// Globs, compiled on first use.
     pub compiled: OnceLock<Option<GlobSet>>,
-    /// The root of this workspace as seen from there.
+    /// Root of this workspace, relative to the outer root.
     inner: WorkspacePath,
 }
 
 impl Outer {
-    /// A path of this workspace as seen from the outer root.
+    /// Converts a path of this workspace to one relative to the outer root.
     #[must_use]
     pub fn seen_from_there(&self, path: &WorkspacePath) -> WorkspacePath {
         path.components().fold(self.inner.clone(), |path, name| path.join(name))
     }
 
-    /// Returns a path of the outer root as seen from this workspace: the root for a folder that encloses it,
+    /// Converts a path of the outer root to one relative to this workspace: the root for a folder that contains it,
     /// `None` if it lies elsewhere.
     #[must_use]
     pub fn seen_from_here(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
@@ -399,11 +397,10 @@ impl Outer {
     }
 }
 
-/// Loads the paths that the enclosing workspaces protect, the nearest first.
+/// Loads the paths that the enclosing workspaces protect, nearest first.
 ///
 /// # Errors
-/// `invalid_request` where one of their files is not as it should be: what it was meant to protect is
-/// not known.
+/// Returns `invalid_request` if one of their files is invalid: its intended protection is unknown.
 pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
     let mut outer = Vec::new();
     for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {
@@ -419,9 +416,9 @@ pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
     Ok(outer)
 }
 
-/// Looks at every place that [`load_outer`] reads.
+/// Fingerprints every path that [`load_outer`] reads.
 pub fn look(workspace: &Workspace, looks: &mut Looks) {
-    // Whose file counts depends on who owns the root.
+    // // The owner of the root decides which files count.
     looks.in_folder(workspace.root_fd(), ".");
     for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {
         let folder = root.join(STATE_FOLDER);
@@ -431,7 +428,7 @@ pub fn look(workspace: &Workspace, looks: &mut Looks) {
     }
 }
 
-/// The state folder of a workspace at `root`, where there is one that this account can trust.
+/// Opens the state folder of a workspace at `root`, if this account can trust it.
 fn state_folder(workspace: &Workspace, root: &Path) -> Option<OwnedFd> {
     let folder = fs::open_at(CWD, root.join(STATE_FOLDER).as_os_str(), fs::FOLDER).ok()?;
     let owner = rustix::fs::fstat(&folder).ok()?.st_uid;
@@ -440,7 +437,7 @@ fn state_folder(workspace: &Workspace, root: &Path) -> Option<OwnedFd> {
     is_trusted.then_some(folder)
 }
 
-/// The bytes of the policy file in an opened state folder, where there is one.
+/// Returns the bytes of the policy file in an opened state folder, if it exists.
 fn read(folder: &OwnedFd, file: &Path) -> Result<Option<Vec<u8>>, Error> {
     let shown = file.display().to_string();
     match fs::open_at(folder.as_fd(), OsStr::new(NAME), fs::READ) {

@@ -1,4 +1,4 @@
-//! Parses the text of a policy file to settings, each with its position, and checks their values. Pure: no I/O.
+//! Parses the text of a policy file into settings with positions, and checks their values. Pure: no I/O.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,23 +14,23 @@ use crate::engine::sandbox::caches;
 use crate::engine::sandbox::proxy::hosts;
 use crate::text::likeness;
 
-/// Position in a file; both numbers count from 1, the column in bytes.
+/// Position in a file; line and column count from 1, the column in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// The line.
+    /// Line.
     pub line: usize,
-    /// The byte in it.
+    /// Column.
     pub column: usize,
 }
 
-/// A setting that a source gives a value.
+/// A value that a source gives to a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Which.
+    /// Name of the setting.
     pub name: &'static str,
-    /// Its value.
+    /// Value.
     pub value: Value,
-    /// Its position in its file.
+    /// Position in its file.
     pub place: Position,
 }
 
@@ -39,17 +39,16 @@ pub struct Given {
 pub struct Fault {
     /// Position in its file, if known.
     pub place: Option<Position>,
-    /// The key concerned, if there is one.
+    /// Key concerned, if there is one.
     pub key: Option<String>,
-    /// The fault, and the expected value.
+    /// Fault, and the expected value.
     pub message: String,
 }
 
-/// The settings in the text of a policy file, in the order of the file.
+/// Parses the settings in the text of a policy file, in the order of the file.
 ///
 /// # Errors
-/// The first fault: bytes that are no UTF-8 or no TOML, a key that is not known, a value of the
-/// wrong form or outside its range.
+/// Returns the first fault: invalid UTF-8 or TOML, an unknown key, or a value of the wrong form or outside its range.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Given>, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let place = place_of(bytes, error.valid_up_to());
@@ -69,11 +68,10 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Given>, Fault> {
     Ok(reader.found.into_iter().map(|(_, given)| given).collect())
 }
 
-/// The value of a setting in a text from elsewhere, an environment variable or a flag: a list is
-/// separated by colons.
+/// Parses the value of a setting from an environment variable or a flag: a list is separated by colons.
 ///
 /// # Errors
-/// Says what was expected.
+/// Returns the expected form.
 pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
     let wrong = || wrong_form(setting, &format!("{:?}", clipped(text)));
     match setting.form {
@@ -90,7 +88,7 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
             let list = text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
             checked(setting, Value::List(list))
         }
-        // A word alone is more often a mistake than a host.
+        // // A lone word is more often a mistake than a host.
         Form::Network
             if ![DENY, ALLOW].contains(&text.trim()) && !text.contains(['.', ':', '*', ',', ' ']) =>
         {
@@ -106,18 +104,18 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Reads tables; what it finds and what is wrong is kept with its first byte.
+/// Reads tables; keeps settings and faults, each with its offset.
 struct Reader<'a> {
-    /// The file.
+    /// Bytes of the file.
     bytes: &'a [u8],
-    /// The settings.
+    /// Settings, each with its offset.
     found: Vec<(usize, Given)>,
-    /// Faults, each with its first byte.
+    /// Faults, each with its offset.
     faults: Vec<(usize, Fault)>,
 }
 
 impl Reader<'_> {
-    /// Takes in a table; `prefix` is its own name with a dot, or nothing.
+    /// Reads a table; `prefix` is its own name with a dot, or empty.
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
@@ -136,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes in a setting.
+    /// Reads a setting.
     fn setting(&mut self, setting: &'static Setting, key: Range<usize>, value: &Spanned<DeValue<'_>>) {
         match self.value(setting, value) {
             Ok(found) => {
@@ -147,7 +145,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The value of a setting, or what is wrong with it and where.
+    /// Returns the value of a setting, or the fault and its position.
     fn value(
         &self,
         setting: &Setting,
@@ -184,12 +182,12 @@ impl Reader<'_> {
         checked(setting, found).map_err(at)
     }
 
-    /// A part of the file as messages repeat it.
+    /// Returns a part of the file for messages.
     fn shown(&self, span: Range<usize>) -> String {
         clipped(&String::from_utf8_lossy(self.bytes.get(span).unwrap_or_default()))
     }
 
-    /// Notes what is wrong.
+    /// Adds a fault.
     fn fault(&mut self, span: Range<usize>, key: Option<String>, message: String) {
         let place = Some(place_of(self.bytes, span.start));
         self.faults.push((span.start, Fault { place, key, message }));
@@ -201,7 +199,7 @@ fn is_table(name: &str) -> bool {
     SETTINGS.iter().any(|setting| setting.name.split_once('.').is_some_and(|(table, _)| table == name))
 }
 
-/// Line and column of a byte.
+/// Returns line and column of an offset.
 fn place_of(bytes: &[u8], at: usize) -> Position {
     let before = bytes.get(..at).unwrap_or(bytes);
     let line = memchr::memchr_iter(b'\n', before).count() + 1;
@@ -209,22 +207,22 @@ fn place_of(bytes: &[u8], at: usize) -> Position {
     Position { line, column: before.len() - start + 1 }
 }
 
-/// The word for no network.
+/// Word for no network.
 pub(super) const DENY: &str = "deny";
-/// The word for the whole network.
+/// Word for the whole network.
 pub(super) const ALLOW: &str = "allow";
-/// Globs in one list.
+/// Most globs in one list.
 const GLOBS_MAX: usize = 1000;
-/// Bytes of one glob.
+/// Longest glob, in bytes.
 const GLOB_BYTES_MAX: usize = 4096;
-/// Bytes of a branch's name: a file of that name must be possible.
+/// Longest name of a branch, in bytes: a file of that name must be possible.
 const BRANCH_BYTES_MAX: usize = 200;
-/// Characters of a value that a message repeats.
+/// Most characters of a value that a message repeats.
 const SHOWN_CHARACTERS_MAX: usize = 60;
-/// How alike a key must be to be named, 0 to 1.
+/// Smallest similarity of a suggested key, 0 to 1.
 const LIKENESS_MIN: f32 = 0.6;
 
-/// A value that has its form, if it lies within what the setting takes.
+/// Returns a value of the right form, if it is in the range of the setting.
 pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> {
     let wrong = |shown: &str| Err(wrong_form(setting, shown));
     match (setting.form, &value) {
@@ -270,7 +268,7 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
     }
 }
 
-/// The refusal of a value: what was expected, and what there was.
+/// Returns the error for a value of the wrong form: expected and actual.
 pub(super) fn wrong_form(setting: &Setting, got: &str) -> String {
     format!("`{}`: expected {}, got {got}", setting.name, expected(setting.form))
 }
@@ -294,12 +292,12 @@ pub fn expected(form: Form) -> String {
     }
 }
 
-/// The refusal of a key, with the nearest known one.
+/// Returns the error for an unknown key, with the most similar known one.
 #[must_use]
 pub fn unknown(name: &str) -> String {
     let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
-    // A key in the wrong table, or in none, is meant as the one of the same name elsewhere.
+    // // A key in the wrong table, or in none, probably means the one of the same name elsewhere.
     let misplaced = names.iter().find(|known| last(known) == last(name)).copied();
     let tables = names.iter().filter_map(|known| known.split_once('.')).map(|(table, _)| table);
     let known: Vec<&str> = names.iter().copied().chain(tables).collect();
@@ -310,10 +308,10 @@ pub fn unknown(name: &str) -> String {
     format!("unknown key `{}`, {hint}", clipped(name))
 }
 
-/// A glob for paths from the root: in any letter case; without a slash, at any depth.
+/// Parses a glob for paths from the root: in any letter case; without a slash, at any depth.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// Describes the fault.
 pub fn glob(pattern: &str) -> Result<Glob, String> {
     let body = pattern.strip_suffix('/').unwrap_or(pattern);
     let full = match body.strip_prefix('/') {
@@ -347,7 +345,7 @@ pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
             })
         }
         Form::Network => hosts::fault(item).map(|fault| format!("{:?}: {fault}", clipped(item))),
-        // A folder is looked at with the whole value; other items may be anything.
+        // // Folders are checked with the whole value; other items may be anything.
         _ => None,
     };
     fault.map(|fault| format!("`{}`: {fault}", setting.name))
@@ -387,12 +385,12 @@ fn branch_fault(name: &str) -> Option<String> {
     if name.starts_with("refs/") && !name.starts_with(OWN_REFERENCES) {
         return refused("is a full name; give the short one, without refs/heads/, or one below refs/lbx/");
     }
-    // A name that a shell or another file system would read as something else is not portable.
+    // // Reject characters that a shell or another file system would interpret.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
     if !name.bytes().all(is_plain) {
         return refused("is not a portable name: expected letters, digits and . _ - /");
     }
-    // A reference of lbx's own is no branch, so no push takes it along.
+    // // A reference of lbx's own is not a branch, so `git push` does not include it.
     let full = if name.starts_with(OWN_REFERENCES) { name.to_owned() } else { format!("refs/heads/{name}") };
     let is_special = name.eq_ignore_ascii_case("head") || name.starts_with('-');
     if is_special || gix::validate::reference::name(full.as_bytes().as_bstr()).is_err() {
@@ -401,7 +399,7 @@ fn branch_fault(name: &str) -> Option<String> {
     None
 }
 
-/// The beginning of a text, on one line.
+/// Returns the beginning of a text, on one line.
 pub(super) fn clipped(text: &str) -> String {
     let mut characters = text.chars().map(|character| if character.is_control() { ' ' } else { character });
     let mut shown: String = characters.by_ref().take(SHOWN_CHARACTERS_MAX).collect();
@@ -415,7 +413,7 @@ pub(super) fn clipped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The fault in a text, as `LINE:COLUMN MESSAGE`.
+    /// Returns the fault in a text, as `LINE:COLUMN MESSAGE`.
     fn fault(text: &str) -> String {
         let fault = parse(text.as_bytes()).expect_err(text);
         let place = fault.place.expect(text);
