@@ -1,10 +1,10 @@
-//! What calls returned, for `stats`: how many bytes, and the calls that the audit log does not have.
+//! Call counters for `stats`: bytes returned, and the calls that are not in the audit log.
 //!
-//! `.lbx/ID/calls/current` has a line for each call: session, tool, calls, bytes and milliseconds, separated
-//! by tabs. A call appends its line in one write once its answer is out, without a lock and without a sync:
-//! a power failure may take the newest lines, and nothing but sums depends on them. A full file becomes
-//! `NNNNNN`. It is added to `sums` when the next one is full: by then every call that had it open has written
-//! its line. `sums` names the last file that is in it, so a process may be killed anywhere in between.
+//! `.lbx/ID/calls/current` has a line for each call: session, tool, calls, bytes and milliseconds, separated by tabs. A
+//! call appends its line in one write after its response, without a lock and without a sync: a power failure may lose
+//! the newest lines, and only sums depend on them. A full file is renamed to `NNNNNN`. It is added to `sums` when the
+//! next one is full: by then every call that had it open has written its line. `sums` names the last file that it
+//! includes, so a process may be killed anywhere in between.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
