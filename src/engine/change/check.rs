@@ -1,10 +1,10 @@
-//! Checks the result of a change as a whole before any of it is written, and in a dry run as well.
+//! Checks the whole result of a change before any of it is written, and in a dry run.
 //!
-//! The tools check each path as they come to it. What several paths come to together, and what an undo
-//! or a restore brings, is checked here: no path that is protected, no folder that git would take for a
-//! repository, and no link that leads to a protected path under another name.
+//! The tools check each path as they reach it. This module checks the combined result of all paths, and of an undo or a
+//! restore: no protected path, no folder that git would take for a repository, and no link that gives a protected path
+//! another name.
 //!
-//! A new text is checked against its file here too, for every tool that writes text: odd characters, line endings.
+//! It also checks the new text of every tool against the old: odd characters, line endings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -27,14 +27,14 @@ use crate::text::content::{Start, View, looks_binary};
 use crate::text::escaped;
 use crate::text::lines::LineEnding;
 
-/// Folders that a change may make into a repository, each with the names of parts that it puts there.
+/// Folders that a change may turn into a repository, each with the parts that it adds there.
 type Candidates = BTreeMap<WorkspacePath, BTreeSet<OsString>>;
 
 impl Change<'_> {
-    /// Refuses a change whose result would go past what is protected.
+    /// Fails if the result of a change would bypass the protection.
     ///
     /// # Errors
-    /// `protected_path`.
+    /// Returns `protected_path`.
     pub(in crate::engine) fn check_result(&self) -> Result<(), Error> {
         for path in self.touched() {
             self.must_be_writable_at(&path)?;
@@ -48,7 +48,7 @@ impl Change<'_> {
         result.links().try_for_each(|link| self.must_be_free_below(link))
     }
 
-    /// Every path that the change itself names, save those in lbx's own trash.
+    /// Returns every path that the change itself names, except those in lbx's own trash.
     fn touched(&self) -> impl Iterator<Item = WorkspacePath> {
         let trash = path_in(self.state.as_ref(), trash::FOLDER);
         let files = self.files.iter().map(|file| file.seen.current.place.path());
@@ -58,18 +58,18 @@ impl Change<'_> {
         all.filter(move |path| !path.is_within(&trash))
     }
 
-    /// Refuses a canonical path that no tool writes, or that the policy protects.
+    /// Fails for a canonical path that no tool writes, or that the policy protects.
     fn must_be_writable_at(&self, path: &WorkspacePath) -> Result<(), Error> {
         let shown = self.engine.workspace.shown(path);
         self.protection.check(&self.engine.workspace, path, &shown)?;
         self.must_be_unprotected(path, None, &shown)
     }
 
-    /// Refuses a link where the policy protects what would have its name before it: below the link other
-    /// bytes would answer to the protected path.
+    /// Fails for a link at a path below which the policy protects something: the link would put other bytes under the
+    /// protected path.
     ///
     /// # Errors
-    /// `protected_path`.
+    /// Returns `protected_path`.
     pub(in crate::engine) fn must_be_free_below(&self, link: &WorkspacePath) -> Result<(), Error> {
         let workspace = &self.engine.workspace;
         let by_name = self.engine.policy().protects_below(workspace, link);
@@ -87,7 +87,7 @@ impl Change<'_> {
     }
 }
 
-/// The refusal of a change that would make a repository.
+/// Returns the error for a change that would make a repository.
 fn makes_repository(shown: &str) -> Error {
     let message = format!(
         "the change would make {shown} a folder that git takes for a repository, whose configuration can run programs"
@@ -97,24 +97,24 @@ fn makes_repository(shown: &str) -> Error {
         .suggest("Leave out HEAD or give it another name; only the user makes repositories, with git init.")
 }
 
-/// The tree as the change leaves it, over the one on disk.
+/// The tree after the change, as an overlay of the one on disk.
 struct ResultTree<'c> {
-    /// The workspace.
+    /// Workspace.
     workspace: &'c Workspace,
-    /// Files that are put, by path.
+    /// Files to write, by path.
     puts: BTreeMap<&'c WorkspacePath, &'c Planned>,
-    /// Files that are removed.
+    /// Files to remove.
     removed: BTreeSet<WorkspacePath>,
-    /// Entries that get another name.
+    /// Entries to rename.
     moves: Vec<Piece>,
-    /// Folders that are made.
+    /// Folders to make.
     folders: Vec<WorkspacePath>,
-    /// Lbx's own trash.
+    /// Path of lbx's own trash.
     trash: WorkspacePath,
 }
 
 impl<'c> ResultTree<'c> {
-    /// The tree that a change leaves.
+    /// Returns the tree after a change.
     fn of(change: &'c Change<'_>) -> Self {
         Self {
             workspace: &change.engine.workspace,
@@ -131,13 +131,13 @@ impl<'c> ResultTree<'c> {
         }
     }
 
-    /// Lists every path that appears.
+    /// Returns every new path.
     fn appearing(&self) -> impl Iterator<Item = &WorkspacePath> {
         let moved = self.moves.iter().map(|moved| &moved.at).filter(|at| !at.is_within(&self.trash));
         self.puts.keys().copied().chain(moved).chain(&self.folders)
     }
 
-    /// The folders to which something is added that belongs to a repository, in any letter case.
+    /// Returns the folders that get a part of a repository, in any letter case.
     fn candidates(&self) -> Candidates {
         let mut candidates = Candidates::new();
         for path in self.appearing() {
@@ -152,7 +152,7 @@ impl<'c> ResultTree<'c> {
         candidates
     }
 
-    /// Returns true if git would take a folder for a repository; `spelled` are names in it as the change has them.
+    /// Returns true if git would take a folder for a repository; `spelled` are names in it, spelled as in the change.
     fn is_repository(&self, folder: &WorkspacePath, spelled: &BTreeSet<OsString>) -> bool {
         let at = |part: &str| {
             let others = spelled.iter().filter(move |name| name.eq_ignore_ascii_case(part));
@@ -163,7 +163,7 @@ impl<'c> ResultTree<'c> {
         at(HEAD).iter().any(|path| is_repository_with(&self.head_at(path), stands))
     }
 
-    /// Returns true if there is anything at a path.
+    /// Returns true if the path will exist.
     fn stands(&self, path: &WorkspacePath) -> bool {
         self.appearing().any(|appearing| appearing.is_within(path))
             || self.on_disk(path).is_some_and(|real| {
@@ -172,8 +172,8 @@ impl<'c> ResultTree<'c> {
             })
     }
 
-    /// Returns the present path on disk of the entry that will be at a path without being put there; `None` if
-    /// there is none.
+    /// Returns the present path of the entry that will be at a path without being written there; `None` if there will
+    /// be no such entry.
     fn on_disk(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if let Some(moved) = self.moves.iter().find(|moved| path.is_within(&moved.at)) {
             return Some(path.rebased(&moved.at, &moved.real));
@@ -203,7 +203,7 @@ impl<'c> ResultTree<'c> {
         }
     }
 
-    /// The links that appear; those in folders that move are met where these are looked through.
+    /// Returns the new links; those in moved folders are found when the folders are searched.
     fn links(&self) -> impl Iterator<Item = &WorkspacePath> {
         let put = self.puts.iter().filter(|(_, file)| is_link(file)).map(|(path, _)| *path);
         let is_link = |moved: &&Piece| {
@@ -215,26 +215,26 @@ impl<'c> ResultTree<'c> {
     }
 }
 
-/// Returns true if a symlink is put.
+/// Returns true if a symlink is written.
 fn is_link(file: &Planned) -> bool {
     let origin = file.origin.as_ref().map(|origin| fs::recorded_mode(&origin.original.stat));
     let kept = || origin.or_else(|| file.seen.current.mode());
     file.after.as_ref().and_then(|after| after.mode).or_else(kept).is_some_and(fs::is_symlink_mode)
 }
 
-/// Bytes of a `.gitattributes` or `.editorconfig` that are looked at.
+/// Largest `.gitattributes` or `.editorconfig` that is read, in bytes.
 const RULES_BYTES_MAX: u64 = 64 << 10;
-/// Odd characters that are named.
+/// Most odd characters that a warning names.
 const CHARACTERS_NAMED: usize = 4;
 
 impl Change<'_> {
-    /// Warns of what a new text brings that its writer may not have meant.
+    /// Warns about parts of a new text that its writer may not have intended.
     pub(super) fn warn_of_misfit(&mut self, current: &Current, bytes: &[u8]) {
         let old = current.exists().then(|| current.bytes());
         if current.is_symlink() || matches!(Start::of(bytes), Start::Utf16(_) | Start::Utf32) {
             return;
         }
-        // A binary file may hold any characters.
+        // // A binary file may hold any characters.
         let is_binary =
             old.is_some_and(looks_binary) || (self.entry.tool.ends_with("patch") && looks_binary(bytes));
         if is_binary {
@@ -257,7 +257,7 @@ impl Change<'_> {
         }
     }
 
-    /// Warns where the rules of the project want other line endings for a new file.
+    /// Warns if the project's rules require other line endings for a new file.
     fn warn_of_rules(&mut self, path: &WorkspacePath, shown: &str, endings: LineEnding) {
         let name = |endings| match endings {
             LineEnding::Lf => Some("LF"),
@@ -273,7 +273,7 @@ impl Change<'_> {
         }
     }
 
-    /// The line ending that the nearest rule wants for a file, and the file of the rule.
+    /// Returns the line ending that the nearest rule requires for a file, and the file of the rule.
     fn wanted_ending(&self, path: &WorkspacePath) -> Option<(LineEnding, String)> {
         let mut folder = path.parent();
         while let Some(at) = folder {
@@ -292,7 +292,7 @@ impl Change<'_> {
         None
     }
 
-    /// A file of rules, where there is one.
+    /// Returns the text of a rule file, if it exists.
     fn rules_at(&self, path: &WorkspacePath) -> Option<String> {
         let opened = fs::open_beneath(self.engine.workspace.root_fd(), path, fs::READ).ok()?;
         let stat = rustix::fs::fstat(&opened).ok().filter(fs::is_regular)?;
@@ -301,10 +301,10 @@ impl Change<'_> {
     }
 }
 
-/// Finds what a text of rules wants for a path from its folder.
+/// Returns the line ending that a text of rules requires for a path relative to its folder.
 type Rules = fn(&str, &Path) -> Option<LineEnding>;
 
-/// Returns the line ending that a `.gitattributes` wants (gitattributes(5), `eol`): the last matching line counts.
+/// Returns the line ending that a `.gitattributes` requires (gitattributes(5), `eol`): the last matching line counts.
 fn by_attributes(text: &str, path: &Path) -> Option<LineEnding> {
     let mut wanted = None;
     for line in text.lines() {
@@ -325,7 +325,7 @@ fn by_attributes(text: &str, path: &Path) -> Option<LineEnding> {
     wanted
 }
 
-/// Returns the line ending that an `.editorconfig` wants (editorconfig.org, `end_of_line`): the last matching
+/// Returns the line ending that an `.editorconfig` requires (editorconfig.org, `end_of_line`): the last matching
 /// section counts.
 fn by_editorconfig(text: &str, path: &Path) -> Option<LineEnding> {
     let (mut wanted, mut is_ours) = (None, false);
@@ -345,7 +345,7 @@ fn by_editorconfig(text: &str, path: &Path) -> Option<LineEnding> {
     wanted
 }
 
-/// Returns true if a pattern names a path: one without a slash names files of all folders below.
+/// Returns true if a pattern matches a path: one without a slash matches in all folders below.
 fn matches(pattern: &str, path: &Path) -> bool {
     let form = match pattern.strip_prefix('/') {
         Some(rooted) => rooted.to_owned(),

@@ -1,4 +1,4 @@
-//! Carries a planned change out, step by step.
+//! Executes a planned change, step by step.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -33,16 +33,16 @@ use crate::sha256::Sha256;
 impl Change<'_> {
     /// Makes the change, with `subject` as its line in the snapshot log.
     ///
-    /// Without anything planned, and in a dry run, nothing happens.
+    /// Does nothing if nothing is planned, or in a dry run.
     ///
     /// # Errors
-    /// The system's, with nothing changed; where a step after the change failed, the error says
-    /// that it was applied.
+    /// Returns the OS error, with nothing changed; if a step after the change failed, the error says that it was
+    /// applied.
     pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
         self.choose_ways();
         self.must_have_one_name()?;
         self.check_result()?;
-        // An undo that finds all as it was before still is one: the next goes further back.
+        // // An undo with nothing to do still counts as one: the next undo goes further back.
         let is_empty = self.files.is_empty()
             && self.moves.is_empty()
             && !self.has_folders()
@@ -59,14 +59,14 @@ impl Change<'_> {
         self.entry.why = why;
         self.join_names();
         if !self.described.is_empty() {
-            // Lbx's own folder, which is no step of the change.
+            // // lbx's own folder, which is not a step of the change.
             state.folder(trash::FOLDER)?;
         }
         let ways = self.ways()?;
         self.make_room_for(self.files.len() + self.moves.len());
         self.must_move_what_was_seen()?;
         if self.session.seq == 0 {
-            // Now, while the files still have their old bytes and nothing lies next to them.
+            // // Now, while the files still have their old bytes and no temporary file is next to them.
             let at_hand = at_hand(&self.files);
             record::baseline(self.engine, &self.entry, &at_hand);
         }
@@ -83,17 +83,17 @@ impl Change<'_> {
         self.carry_out(&state)?;
         self.note_changed();
         self.correct_digests(&state, &prepared.about_to_move);
-        // If that fails, it is tried again below, with a warning.
+        // // If this fails, it is tried again below, with a warning.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
         self.finish(&state, marks, published, &prepared)
     }
 
-    /// Carries out the steps; where one fails, those before it are taken back.
+    /// Takes the steps; if one fails, takes back those before it.
     fn carry_out(&mut self, state: &State) -> Result<(), Error> {
         let executor = Executor { workspace: &self.engine.workspace, state };
         let seen = Seen { looks: self.looks(), done: Cell::new(0) };
         let Err(error) = executor.carry_out_entry(&self.entry, 0, &seen) else { return Ok(()) };
-        // The files of others do not tell how far this change came; this call knows it.
+        // // The present files cannot show how far this change got, but this call knows it.
         let is_others = error.kind() == ErrorKind::StaleFile;
         if is_others && recover::roll_back(executor, &self.entry, seen.done.get()).is_ok() {
             return Err(error);
@@ -105,7 +105,7 @@ impl Change<'_> {
         Err(error)
     }
 
-    /// Returns the stats of the replaced files as they were read.
+    /// Returns the stats of the replaced files from when they were read.
     fn looks(&self) -> HashMap<Location, Stat> {
         let of = |file: &Planned| {
             let original = file.seen.current.original.as_ref().filter(|_| file.after.is_some())?;
@@ -114,8 +114,8 @@ impl Change<'_> {
         self.files.iter().filter_map(of).collect()
     }
 
-    /// Refuses, where the policy says so, a file with several names. It is a path not to be
-    /// written, so the kind is `protected_path`: it is a regular file, and readable.
+    /// Fails, if the policy says so, for a file with several hard links. The kind is `protected_path`: the file is
+    /// regular and readable, but must not be written.
     fn must_have_one_name(&self) -> Result<(), Error> {
         if !self.engine.policy().refuses_hard_links() {
             return Ok(());
@@ -135,7 +135,7 @@ impl Change<'_> {
         }
     }
 
-    /// Writes backups and new bytes aside, and plans the steps.
+    /// Writes backups and new bytes to temporary files, and plans the steps.
     fn prepare(&mut self, state: &State, ways: Ways, prepared: &mut Prepared) -> Result<(), Error> {
         self.write_aside(state, &ways, prepared)?;
         self.copy_across(state, &ways)?;
@@ -161,9 +161,9 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Writes the snapshot of the change aside, so that one wave of syncs serves both. That of a large
-    /// file is worked out while the disk is busy with the change itself; folders that move are read where
-    /// they stand afterwards; and rules count as they are then.
+    /// Writes the snapshot of the change to temporary files, so that one wave of syncs serves both. Skips cases that
+    /// are done after the change: large files, whose compression can overlap with the disk's work; moved folders, which
+    /// are read at their new paths; and rule files, which must count with their new content.
     fn prepare_snapshot(&self, state: &State, prepared: &mut Prepared) {
         if self.files.iter().any(|file| is_large(file) || holds_rules(file)) {
             return;
@@ -213,7 +213,7 @@ impl Change<'_> {
         intent
     }
 
-    /// Writes backups, new bytes and the snapshot aside; of many files the snapshot is made meanwhile.
+    /// Writes backups, new bytes and the snapshot to temporary files; for many files, makes the snapshot in parallel.
     fn write_aside(&self, state: &State, ways: &Ways, prepared: &mut Prepared) -> Result<(), Error> {
         let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
         let to_write = ToWrite { workspace, state, id: &self.entry.id, files, kept, ways };
@@ -225,7 +225,7 @@ impl Change<'_> {
                     to_write.write()
                 });
                 self.prepare_snapshot(state, prepared);
-                // Without a thread it is done here.
+                // // If no thread can start, do the work here.
                 let Ok(thread) = thread else { return to_write.write() };
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
@@ -240,7 +240,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Writes the descriptions of what goes to the trash aside.
+    /// Writes the descriptions of new trash entries to temporary files.
     fn prepare_descriptions(
         &self,
         state: &State,
@@ -269,7 +269,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Makes everything prepared durable in one wave of syncs, then the journal entry binding.
+    /// Makes everything prepared durable in one wave of syncs, then publishes the journal entry.
     fn put_in_force(&self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let is_small = !self.files.iter().any(is_large);
         if self.engine.policy().is_durable() {
@@ -277,13 +277,13 @@ impl Change<'_> {
         }
         self.must_be_unchanged()?;
         if !AboutToMove::is_as_read(&self.engine.workspace, &prepared.about_to_move) {
-            // The moved file has other bytes now: its snapshot is made after the move.
+            // // The moved file has other bytes now: its snapshot is made after the move.
             prepared.snapshot = None;
         }
         self.entry.publish(state)
     }
 
-    /// Refuses where a file is no longer the one that was read: another program is at work.
+    /// Fails if a file has changed since it was read, which means that another program is writing.
     fn must_be_unchanged(&self) -> Result<(), Error> {
         let root = self.engine.workspace.root_fd();
         let mut folders = fs::LastFolder::default();
@@ -310,7 +310,8 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Returns the error after a failed rename: the change is rolled back; or, where others have changed its files
+    /// Returns the error after a failed rename. Rolls the change back; or, if others have changed its files meanwhile,
+    /// sets it aside; or leaves it to the next call.
     /// meanwhile, put aside; or left to the next call.
     fn after_failure(&mut self, state: &State, error: Error) -> Error {
         if recover::take_back(Executor { workspace: &self.engine.workspace, state }, &self.entry).is_ok() {
@@ -327,7 +328,7 @@ impl Change<'_> {
         )
     }
 
-    /// Notes for the audit log what the change did.
+    /// Notes the changed files for the audit log.
     fn note_changed(&mut self) {
         self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
         self.engine.note_gate(self.entry.gate.as_deref());
@@ -335,7 +336,7 @@ impl Change<'_> {
     }
 }
 
-/// Both sides of each file, for the snapshot.
+/// Returns both sides of each file, for the snapshot.
 pub(super) fn snapshot_files<'a>(
     files: &'a [Planned],
     state: &WorkspacePath,
@@ -349,7 +350,7 @@ pub(super) fn snapshot_files<'a>(
     files.iter().filter(is_of_workspace).map(sides).collect()
 }
 
-/// The large files that stand there, whose bytes need not be read again.
+/// Returns the large files that exist, whose bytes need not be read again.
 fn at_hand(files: &[Planned]) -> AtHand {
     let regular = files.iter().filter_map(|file| {
         let current = &file.seen.current;
@@ -360,18 +361,19 @@ fn at_hand(files: &[Planned]) -> AtHand {
     regular.collect()
 }
 
-/// Returns true if a file's new bytes take time to look through.
+/// Returns true if a file's new bytes take long to process.
 fn is_large(file: &Planned) -> bool {
     file.after.as_ref().is_some_and(|after| after.bytes.len() >= LARGE_BYTES)
 }
 
-/// Returns true if a file is one by which git decides what enters a snapshot, and as what.
+/// Returns true for a rule file, by which git decides the contents of a snapshot.
 fn holds_rules(file: &Planned) -> bool {
     let name = file.seen.current.place.path().name();
     name.is_some_and(|name| RULE_FILES.contains(&name.as_bytes()))
 }
 
-/// Returns the journal's version of a file as it is; of one that `goes`, with all that a new one would lack.
+/// Returns the journal's version of a file; if the file is deleted (`goes`), with all metadata that a new one would
+/// lack.
 fn before_of(workspace: &Workspace, current: &Current, goes: bool) -> Option<Version> {
     Some(Version {
         sha256: current.sha256,
@@ -381,7 +383,7 @@ fn before_of(workspace: &Workspace, current: &Current, goes: bool) -> Option<Ver
     })
 }
 
-/// Returns the owner and attributes of a file that is to be deleted.
+/// Returns the owner and attributes of a file that is about to be deleted.
 fn identity_of(workspace: &Workspace, current: &Current) -> Option<Identity> {
     let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
     let (file, stat) = workspace.open_regular(&original.path, current.place.shown()).ok()?;

@@ -1,10 +1,10 @@
-//! Carries out steps on the disk, and takes them back.
+//! Takes steps on the disk, and takes them back.
 //!
-//! FIFOs and sockets are made again: one that a command removed in the trash, from where an undo moves it to its
-//! place, and one that goes to another mount there.
+//! FIFOs and sockets are created again: one that a command removed, in the trash, so that an undo can move it back; and
+//! one that moves to another mount, there.
 //!
-//! Such a file is its name, its type and its mode; it holds no bytes. A socket that comes back has nobody
-//! who listens on it, as after a restart of its program.
+//! Such a file is only a name, a type and a mode; it holds no bytes. Nobody listens on a restored socket, as after a
+//! restart of its program.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -29,20 +29,20 @@ use crate::engine::workspace::{Workspace, digest, metadata};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
-/// Flags for a folder in which names are changed.
+/// Flags for opening a folder to change names in it.
 pub const BELOW: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
 
-/// The two trees in which steps are at work.
+/// The two trees in which steps are taken.
 #[derive(Clone, Copy)]
 pub struct Executor<'e> {
-    /// The workspace.
+    /// Workspace.
     pub workspace: &'e Workspace,
-    /// Its state.
+    /// State of the workspace.
     pub state: &'e State,
 }
 
 impl Executor<'_> {
-    /// A location as messages name it.
+    /// Returns a location for messages.
     #[must_use]
     pub fn shown(&self, at: &Location) -> String {
         match at {
@@ -51,7 +51,7 @@ impl Executor<'_> {
         }
     }
 
-    /// The top of the tree that a location is in.
+    /// Returns the top folder of the tree of a location.
     fn top(&self, at: &Location) -> BorrowedFd<'_> {
         match at {
             Location::File(_) => self.workspace.root_fd(),
@@ -59,7 +59,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Opens whatever is at a location, through no symlink.
+    /// Opens whatever is at a location, without following a symlink.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -67,7 +67,7 @@ impl Executor<'_> {
         fs::open_beneath(self.top(at), at.path(), flags)
     }
 
-    /// The folder that holds a location, opened to change names in it, and the name there.
+    /// Opens the parent folder of a location, to change names in it; also returns the last component.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -78,16 +78,16 @@ impl Executor<'_> {
             && matches!(at, Location::State(_))
             && let Ok(Some(staging)) = self.state.find_folder(STAGING_FOLDER)
         {
-            // It stays open while a call lasts.
+            // // It stays open during the call.
             return Ok((staging, name));
         }
         Ok((Arc::new(self.open(&folder, BELOW)?), name))
     }
 
-    /// Carries out one step.
+    /// Takes one step.
     ///
     /// # Errors
-    /// The system's; `already_exists` where others have taken a name that was free.
+    /// Returns the OS error; `already_exists` if others have taken a name that was free.
     pub fn carry_out(&self, step: &Step) -> Result<(), Error> {
         let (doing, at, outcome) = match step {
             Step::MakeFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
@@ -100,11 +100,10 @@ impl Executor<'_> {
         outcome.map_err(|errno| Error::io(doing, self.shown(at), errno))
     }
 
-    /// Carries out all steps but the first `done`, and gives folders that were made what they are to
-    /// be besides.
+    /// Takes all steps except the first `done`, and sets the metadata of new folders.
     ///
     /// # Errors
-    /// The system's, at the first that fails.
+    /// Returns the OS error of the first step that fails.
     pub fn carry_out_all(&self, steps: &[Step], done: usize, seen: &Seen) -> Result<(), Error> {
         let mut folders = LastFolders::default();
         for (number, step) in steps.iter().enumerate().skip(done) {
@@ -131,7 +130,7 @@ impl Executor<'_> {
         }))
     }
 
-    /// Error of a file that could not be written.
+    /// Returns the error for a file that could not be written.
     fn not_written(&self, at: &Location, errno: Errno) -> Error {
         match errno {
             OTHERS_FILE => changed_meanwhile(&self.shown(at)),
@@ -139,43 +138,28 @@ impl Executor<'_> {
         }
     }
 
-    /// Gives staged bytes their name, `over` an existing file; `folders` are those of the file before.
-    fn put(
-        &self,
-        at: &Location,
-        staged: &Location,
-        over: Over<'_>,
-        folders: &mut LastFolders,
-    ) -> Result<(), Errno> {
-        let open = |folder: &Location| self.open(folder, BELOW);
-        let new = at.path().name().ok_or(Errno::INVAL)?;
-        let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
-        if matches!(staged, Location::State(_)) {
-            // Its folder is open.
-            let (from, old) = self.folder_of(staged)?;
-            return replace_in((from.as_fd(), old), (to, new), over);
-        }
-        let old = staged.path().name().ok_or(Errno::INVAL)?;
-        let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
-        replace_in((from, old), (to, new), over)
+    /// Renames staged bytes to their target; `over` is the file that is there.
+    fn put(&self, at: &Location, staged: &Location, over: Over<'_>) -> Result<(), Errno> {
+        let ((from, old), (to, new)) = (self.folder_of(staged)?, self.folder_of(at)?);
+        replace_in((from.as_fd(), old), (to.as_fd(), new), over)
     }
 
-    /// Removes bytes that wait for nothing any more.
+    /// Removes staged bytes that are no longer needed.
     pub fn discard(&self, staged: &Location) {
         if let Ok((folder, name)) = self.folder_of(staged) {
-            // Best effort: the sweep of the next change comes past here again.
+            // // Best effort: the next change sweeps this folder again.
             let _ = fs::unlink_at(&folder, name, AtFlags::empty());
         }
     }
 
-    /// Takes back one step of the change `id`; of several, `number` is this one's.
+    /// Takes back one step of the change `id`; `number` is the index of the step.
     ///
     /// # Errors
-    /// The system's; `io_error` where the backup of a file is gone.
+    /// Returns the OS error; `io_error` if the backup of a file is missing.
     pub fn take_back(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
         match step {
             Step::MakeFolder(folder) => {
-                // A folder that is no longer empty is someone else's now.
+                // // A folder that is no longer empty is someone else's now.
                 self.remove(&folder.path)
                     .map_err(|errno| Error::io("remove", self.shown(&folder.path), errno))
             }
@@ -198,8 +182,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Puts back what a rollback that died had yet to put back: the file whose place something has
-    /// left.
+    /// Completes a rollback that died: restores the replaced file, once the name is free again.
     ///
     /// # Errors
     /// As [`Self::take_back`].
@@ -212,8 +195,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Gives folders, which come innermost first, their owner, attributes and mode, once everything is
-    /// in its place. What they forbid their owner comes last of all: see [`super::folders`].
+    /// Sets the owner, attributes and mode of folders, innermost first, once everything is in place. Bits that would
+    /// lock out the owner come last of all: see [`super::folders`].
     ///
     /// # Errors
     /// Returns the OS error.
@@ -223,7 +206,7 @@ impl Executor<'_> {
             let mode = folder.mode.map(fs::opened_up);
             match self.open(&folder.path, fs::FOLDER) {
                 Ok(opened) => metadata::set_metadata(&opened, mode, folder.identity.as_ref()).map_err(io)?,
-                // Others have removed it since.
+                // // Others have removed it since.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(io(errno)),
             }
@@ -231,10 +214,10 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Makes a folder, where there is none.
+    /// Makes a folder, if it is missing.
     fn make(&self, at: &Location) -> Result<(), Errno> {
         let (folder, name) = self.folder_of(at)?;
-        // Folders come back from the trash as they were.
+        // // Folders come back from the trash with their own metadata.
         let is_own = matches!(at, Location::State(_)) && !at.is_trashed();
         let mode = if is_own { 0o700 } else { 0o777 };
         if make_folder(folder.as_fd(), name, mode)? {
@@ -243,7 +226,7 @@ impl Executor<'_> {
         if fs::is_folder(&fs::stat_at(folder.as_fd(), name)?) { Ok(()) } else { Err(Errno::EXIST) }
     }
 
-    /// Removes a folder that is empty; one that is not, or is none, stays.
+    /// Removes an empty folder; leaves anything else.
     fn remove(&self, at: &Location) -> Result<(), Errno> {
         let (folder, name) = match self.folder_of(at) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
@@ -261,13 +244,13 @@ impl Executor<'_> {
         fs::unlink_at(&folder, name, AtFlags::empty())
     }
 
-    /// Gives something another name, which must be free unless it is to come `over` a file.
+    /// Renames something; fails if the new name is taken, unless `over` is set.
     fn rename(&self, from: &Location, to: &Location, over: bool) -> Result<(), Errno> {
         let ((old_folder, old), (new_folder, new)) = (self.folder_of(from)?, self.folder_of(to)?);
         rename_in(old_folder.as_fd(), old, new_folder.as_fd(), new, over)
     }
 
-    /// Puts a file back as it was; `is_gone` where nothing may stand there.
+    /// Restores a file; `is_gone` requires that its path is free.
     fn restore(
         &self,
         at: &Location,
@@ -292,21 +275,21 @@ impl Executor<'_> {
         self.rename(&staged.at, at, !is_gone).map_err(|errno| Error::io("restore", shown, errno))
     }
 
-    /// The bytes that a file had before.
+    /// Returns the earlier bytes of a file.
     fn backed_up(&self, at: &Location, before: &Version) -> Result<Vec<u8>, Error> {
         backup::find(self.state, before.sha256)?.ok_or_else(|| {
             Error::new(ErrorKind::IoError, format!("the backup of {} is gone", self.shown(at)))
         })
     }
 
-    /// The regular file at a location, whose identity what comes in its place takes over.
+    /// Returns the regular file at a location, whose identity its replacement takes over.
     fn original(&self, at: &Location) -> Option<Original> {
         let file = std::fs::File::from(self.open(at, fs::READ).ok()?);
         let stat = rustix::fs::fstat(&file).ok().filter(fs::is_regular)?;
         Some(Original { path: at.from_root(self.state.path()), stat, opened: Some(Arc::new(file)) })
     }
 
-    /// Looks at a location; `has_bytes` if the bytes matter.
+    /// Examines a location; `has_bytes` is true if the bytes matter.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -326,8 +309,8 @@ impl Executor<'_> {
         Ok(Observed::File { inode: stat.st_ino, version })
     }
 
-    /// SHA-256 of a regular file, or of a symlink's target; `None` of anything else, and of what may
-    /// not be read.
+    /// Returns the SHA-256 of a regular file, or of a symlink's target; `None` for anything else, and for unreadable
+    /// files.
     fn sha256_of(&self, at: &Location, entry: &OwnedFd, stat: &Stat) -> Result<Option<Sha256>, Error> {
         if fs::is_symlink(stat) {
             let target = fs::target_of(entry).map_err(|errno| Error::io("read", self.shown(at), errno))?;
@@ -345,8 +328,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Syncs every folder in which some steps changed a name, those that are `opened` already;
-    /// `file_system` as in [`sync_many`].
+    /// Syncs every folder in which some steps changed a name; `opened` are those already open; `file_system` as in
+    /// [`sync_many`].
     ///
     /// # Errors
     /// Returns the OS error.
@@ -364,11 +347,11 @@ impl Executor<'_> {
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
     }
 
-    /// The folders in which some steps changed a name, where all are on a file system, that of the state;
-    /// none where their steps alone tell that.
+    /// Returns the folders in which some steps changed a name, if all are on the state's file system; no list if the
+    /// steps alone prove that.
     #[must_use]
     pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<ChangedFolders> {
-        // No rename leads from there to another file system.
+        // // A rename cannot lead from there to another file system.
         if steps.iter().any(|step| matches!(step, Step::Put { in_place: true, .. })) {
             return None;
         }
@@ -380,7 +363,7 @@ impl Executor<'_> {
         all.iter().all(|folder| file_system.holds(folder)).then_some(ChangedFolders(Some(all)))
     }
 
-    /// The folders in which some steps changed a name, opened.
+    /// Opens the folders in which some steps changed a name.
     fn folders_of(&self, steps: &[Step]) -> Result<Vec<OwnedFd>, Error> {
         let renames = steps.iter().filter(|step| !matches!(step, Step::Put { in_place: true, .. }));
         let mut paths: Vec<Location> =
@@ -389,7 +372,7 @@ impl Executor<'_> {
             if let Step::Rename { to, thing, .. } = step
                 && thing.is_folder
             {
-                // It may have lost a name before, under the one that it had then.
+                // // It may have lost a name before, under its earlier path.
                 paths.push(to.clone());
             }
         }
@@ -397,7 +380,7 @@ impl Executor<'_> {
         paths.dedup();
         let mut folders = Vec::with_capacity(paths.len());
         for step in steps {
-            // Files written in place are synced with the names of the rest.
+            // // Files written in place are synced together with the changed names.
             if let Step::Put { at, in_place: true, .. } = step {
                 folders.extend(self.open(at, fs::READ).ok());
             }
@@ -405,7 +388,7 @@ impl Executor<'_> {
         for path in &paths {
             match self.open(path, fs::FOLDER) {
                 Ok(folder) => folders.push(folder),
-                // One that the change emptied may be gone with it.
+                // // The change may have emptied and removed it.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(Error::io("open the folder", self.shown(path), errno)),
             }
@@ -414,44 +397,35 @@ impl Executor<'_> {
     }
 }
 
-/// Folders in which steps changed a name, where they are open.
+/// Folders in which steps changed a name, if they are open.
 pub struct ChangedFolders(Option<Vec<OwnedFd>>);
 
-/// Folders of the last file that was put in place.
-#[derive(Default)]
-struct LastFolders {
-    /// Folder of the staged file.
-    staged: LastFolder<Location>,
-    /// Folder of the target.
-    target: LastFolder<Location>,
-}
-
-/// Stats of the files of a change as they were read, and the progress of the change.
+/// Stats of the files of a change when they were read, and the progress of the change.
 #[derive(Default)]
 pub struct Seen {
-    /// Stats of the replaced files; a call that recovers has none.
+    /// Stats of the replaced files; empty in a call that recovers.
     pub looks: HashMap<Location, Stat>,
-    /// Steps that are done.
+    /// Number of done steps.
     pub done: Cell<usize>,
 }
 
 /// Target of a rename.
 #[derive(Clone, Copy)]
 enum Over<'s> {
-    /// Nothing: its name must be free.
+    /// Nothing: the name must be free.
     Nothing,
     /// Any file.
     Anything,
-    /// The file that looked so when it was read.
+    /// The file that had this stat when it was read.
     Read(&'s Stat),
 }
 
-/// Detail of the refusal of a file that changed during the call.
+/// Detail in the error for a file that changed during the call.
 const DURING_CALL: &str = "during_call";
-/// Error for a name that has another file than the one that was read.
+/// Errno for a name that has another file than the one that was read.
 pub(super) const OTHERS_FILE: Errno = Errno::STALE;
 
-/// The refusal of a file that another program changed since this call read it.
+/// Returns the error for a file that another program changed since this call read it.
 #[must_use]
 pub fn changed_meanwhile(shown: &str) -> Error {
     Error::new(ErrorKind::StaleFile, format!("{shown} was changed by another program during this call"))
@@ -459,14 +433,14 @@ pub fn changed_meanwhile(shown: &str) -> Error {
         .detail(DURING_CALL, true)
 }
 
-/// True for the refusal of [`changed_meanwhile`]: the same call may succeed a moment later.
+/// Returns true for the error of [`changed_meanwhile`]: a retry may succeed at once.
 #[must_use]
 pub fn is_changed_meanwhile(error: &Error) -> bool {
     error.details().contains_key(DURING_CALL)
 }
 
-/// Gives a file that waits its name. Where it takes that of another, the two are exchanged, and what came out is
-/// looked at: an editor may have saved a file of its own there since that one was read. It goes back then.
+/// Renames a staged file to its target. To replace a file, exchanges the two and checks the old one: an editor may have
+/// saved a file of its own there since the read. If so, exchanges them back.
 fn replace_in(
     (from, old): (BorrowedFd<'_>, &OsStr),
     (to, new): (BorrowedFd<'_>, &OsStr),
@@ -488,7 +462,7 @@ fn replace_in(
     Err(OTHERS_FILE)
 }
 
-/// Renames onto a name, which must be free unless the new file is to come `over` another.
+/// Renames to a name that must be free, unless the new file is to replace another (`over`).
 fn rename_in(
     from: BorrowedFd<'_>,
     old: &OsStr,
@@ -499,24 +473,24 @@ fn rename_in(
     if over { fs::rename_at(from, old, to, new) } else { rename_new(from, old, to, new) }
 }
 
-/// Permissions of the description of a trash entry.
+/// Permission bits of the description of a trash entry.
 const DESCRIPTION_MODE: u32 = 0o600;
-/// Most that are made again after one command.
+/// Most files that are created again after one command.
 pub(super) const REMADE_MAX: usize = 1000;
 
 /// A FIFO or a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecialFile {
-    /// Its path before.
+    /// Path before.
     pub path: WorkspacePath,
-    /// Its state before.
+    /// Type.
     pub kind: FileType,
-    /// Its permission bits.
+    /// Permission bits.
     pub mode: u32,
 }
 
 impl SpecialFile {
-    /// Returns true if a file of this type can be made again: anyone can make a FIFO or a socket, nobody in a
+    /// Returns true if a file of this type can be created again: anyone can create a FIFO or a socket, nobody in a
     /// sandbox a device.
     #[must_use]
     pub fn can_be_made(kind: FileType) -> bool {
@@ -524,11 +498,10 @@ impl SpecialFile {
     }
 }
 
-/// Makes an equal file as the content of the trash entry `entry`; the folder of the trash is the caller's to
-/// sync.
+/// Creates an equal file as the content of the trash entry `entry`; the caller syncs the trash folder.
 ///
 /// # Errors
-/// The system's; what is in the trash then is swept with its age.
+/// Returns the OS error; a later gc removes leftovers from the trash.
 pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -> std::io::Result<Thing> {
     let system = |error: crate::error::Error| std::io::Error::other(error.message().to_owned());
     let folder = state.folder(&format!("{}/{}", trash::FOLDER, entry.id)).map_err(system)?;
@@ -539,18 +512,18 @@ pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -
     Ok(Thing { inode: made.st_ino, is_folder: false })
 }
 
-/// Makes a file of this type and with these permission bits.
+/// Creates a file with this type and these permission bits.
 ///
 /// # Errors
 /// Returns the OS error.
 pub(super) fn make(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: u32) -> Result<(), Errno> {
     let mode = Mode::from_raw_mode(mode);
     rustix::fs::mknodat(folder, name, kind, mode, 0)?;
-    // The mask of new files does not count for what is like another.
+    // // The copy's mode must not depend on the umask.
     rustix::fs::chmodat(folder, name, mode, AtFlags::empty())
 }
 
-/// Writes the description of a trash entry, with which `gc` knows its age.
+/// Writes the description of a trash entry, from which `gc` knows its age.
 fn describe(folder: &OwnedFd, entry: &TrashEntry) -> std::io::Result<()> {
     let mut described = entry.clone();
     described.files = 1;

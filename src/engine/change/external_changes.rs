@@ -1,5 +1,5 @@
-//! Records a change that a command has made already: it enters the journal like any other, so that undo
-//! takes it back.
+//! Records a change that a command has already made: it enters the journal like any other, so that undo can take it
+//! back.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -23,39 +23,39 @@ pub use super::executor::SpecialFile;
 /// A file that a command changed.
 #[derive(Debug)]
 pub struct DoneFile {
-    /// Its path.
+    /// Path.
     pub path: WorkspacePath,
-    /// Its state before.
+    /// Version before.
     pub before: Option<Version>,
-    /// Its type and identity.
+    /// Version after.
     pub after: Option<Version>,
 }
 
-/// A thing without bytes that a command made: an undo moves it to the trash.
+/// A file without bytes that a command created: an undo moves it to the trash.
 #[derive(Debug)]
 pub struct Arrived {
-    /// Its path.
+    /// Path.
     pub path: WorkspacePath,
-    /// Its type and inode.
+    /// Type and inode.
     pub thing: Thing,
 }
 
 /// Changes that a command made.
 #[derive(Debug, Default)]
 pub struct CommandChanges {
-    /// Files that it changed, made or removed.
+    /// Files that it changed, created or deleted.
     pub files: Vec<DoneFile>,
-    /// Folders that it made.
+    /// Folders that it created.
     pub made: Vec<FolderEntry<WorkspacePath>>,
     /// Folders that it removed.
     pub removed: Vec<FolderEntry<WorkspacePath>>,
-    /// Folders to which it gave other permission bits.
+    /// Folders whose permission bits it changed.
     pub modes: Vec<FolderMode>,
-    /// Sockets and the like that it made.
+    /// Sockets and the like that it created.
     pub arrived: Vec<Arrived>,
     /// FIFOs and sockets that it removed.
     pub departed: Vec<SpecialFile>,
-    /// Paths that it changed or removed and whose old bytes are lost.
+    /// Paths that it changed or removed, with their old bytes lost.
     pub lost: Vec<WorkspacePath>,
 }
 
@@ -73,13 +73,13 @@ impl CommandChanges {
 }
 
 impl Change<'_> {
-    /// The number that the change has in its session.
+    /// Returns the number of the change in its session.
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.entry.seq
     }
 
-    /// Sees to it that the number is not given again, though nothing is recorded under it.
+    /// Marks the number as given, though nothing is recorded under it.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -87,7 +87,7 @@ impl Change<'_> {
         self.state.as_ref().map_or(Ok(()), |state| self.entry.spend_number(state))
     }
 
-    /// Has a version of a file backed up, whose bytes are no file's now.
+    /// Backs up a version of a file whose bytes are in no file now.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -96,10 +96,10 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Puts what a command has done into the journal; the old bytes of its files are in `backups`.
+    /// Records a command's changes in the journal; `backups` has the old bytes of its files.
     ///
     /// # Errors
-    /// The system's; the files stay as the command left them.
+    /// Returns the OS error; the files stay as the command left them.
     pub fn record_done(
         mut self,
         mut done: CommandChanges,
@@ -130,8 +130,8 @@ impl Change<'_> {
         self.entry.close(&state)
     }
 
-    /// The moves of what has no bytes: what came goes to the trash with an undo, and what went is made again
-    /// there, so that it can come back. What cannot be made is lost.
+    /// Returns the moves of files without bytes: an undo moves created ones to the trash, and removed ones are created
+    /// again there, so that an undo can move them back. Those that cannot be created are lost.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -165,7 +165,7 @@ impl Change<'_> {
         Ok(moves)
     }
 
-    /// Has the session remember the number of this change. Where it cannot, the journal knows it.
+    /// Saves the number of this change in the session. If that fails, the journal still has it.
     fn note_number(&mut self, state: &State) {
         let seq = self.entry.seq;
         let noted = session::update(state, self.engine.session(), |session| {
@@ -180,8 +180,8 @@ impl Change<'_> {
     }
 }
 
-/// Returns the target state: files with their versions, moves, and the folders that were made and removed, by
-/// depth. The bytes of its files wait under the name of the change, `id`.
+/// Returns the target state: files with their versions, moves, and the folders that were created and removed, sorted by
+/// depth. The staged bytes belong to the change `id`.
 fn intended(
     files: Vec<DoneFile>,
     moves: Vec<Move>,
@@ -212,22 +212,22 @@ fn intended(
     intent
 }
 
-/// Old bytes that are written and not synced yet.
+/// Old bytes that are written but not synced yet.
 pub struct Backups<'s> {
-    /// The folders they belong in.
+    /// Folders of the backups.
     folders: backup::Folders<'s>,
     /// Files written so far.
     pending: Vec<PendingFile>,
 }
 
 impl<'s> Backups<'s> {
-    /// None so far.
+    /// Returns an empty set.
     #[must_use]
     pub fn new(state: &'s State) -> Self {
         Self { folders: backup::Folders::new(state), pending: Vec::new() }
     }
 
-    /// Makes them durable.
+    /// Makes the backups durable.
     fn sync(&self) -> Result<(), Error> {
         let io = |source: std::io::Error| Error::io("sync", BACKUPS_FOLDER, source);
         let file_system = self.pending.first().map(|backup| &*backup.folder);

@@ -34,8 +34,8 @@ impl Change<'_> {
         all
     }
 
-    /// Finishes an applied change: marks, snapshot, history. The names that the steps and the snapshot have
-    /// changed are synced in one wave, with the record for the audit log.
+    /// Finishes an applied change: marks, snapshot, history. One wave of syncs makes the changed names of the steps and
+    /// of the snapshot durable, with the audit record.
     pub(super) fn finish(
         &mut self,
         state: &State,
@@ -44,7 +44,7 @@ impl Change<'_> {
         prepared: &Prepared,
     ) -> Result<(), Error> {
         if published.is_none() {
-            // The snapshot must not tell of what may be gone after a power failure.
+            // // The snapshot must not refer to files that a power failure may undo.
             self.sync_names(state, prepared, None)?;
         }
         self.set_marks(state, marks);
@@ -55,7 +55,7 @@ impl Change<'_> {
             }
             None => (self.record(state), None),
         };
-        // Before the entry is closed: whoever finds it open looks whether the record is there.
+        // // Before the entry is closed: a later call that finds it open checks for the record.
         let audit = self.engine.begin_audit(state, &self.entry.tool, outcome.as_ref().err());
         match published {
             Some(published) => self.sync_names_and_audit(state, prepared, &published, audit)?,
@@ -80,8 +80,8 @@ impl Change<'_> {
         outcome
     }
 
-    /// Makes durable what the steps and the snapshot have renamed, and the record for the audit log: where
-    /// the file system allows it, the snapshot's names by the sync of that record alone.
+    /// Makes the renames of the steps and of the snapshot durable, with the audit record. If the file system allows it,
+    /// the sync of that record alone covers the snapshot's names.
     fn sync_names_and_audit(
         &mut self,
         state: &State,
@@ -106,7 +106,7 @@ impl Change<'_> {
             sync::begin(audit.iter().map(|audit| &audit.file));
             self.sync_each_name(state, prepared, published)?;
         } else if file_system.is_some_and(FileSystem::keeps_order) {
-            // The log would do for these as well; what was asked for rests on no property of it.
+            // // Syncing the log would cover these too, but the user's files must not rely on that.
             self.sync_names(state, prepared, opened)?;
         }
         let is_synced = self.engine.end_audit(state, audit);
@@ -146,7 +146,7 @@ impl Change<'_> {
         executor.sync(&self.entry.steps, opened, file_system).map_err(Error::applied)
     }
 
-    /// Commits a change that is applied to the snapshots.
+    /// Records an applied change in the snapshots.
     fn record(&mut self, state: &State) -> Result<(), Error> {
         let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
             self.engine.warn(format!("the moved files are not in the snapshot: {}", error.message()));
@@ -157,10 +157,10 @@ impl Change<'_> {
         record::record(self.engine, &record)
     }
 
-    /// Puts into the session what the caller knows of the files now.
+    /// Updates the session with what the caller now knows about the files.
     fn set_marks(&mut self, state: &State, Marks { set, forgotten }: Marks) {
         let (seq, request) = (self.entry.seq, self.entry.request);
-        // The numbers of these count in the new version from now on.
+        // // Their line numbers refer to the new version from now on.
         let known = set.iter().filter_map(|mark| self.session.mark(&mark.path));
         session::forget_shown(state, known.flat_map(Mark::versions));
         let updated = session::update(state, self.engine.session(), |session| {
@@ -180,22 +180,22 @@ impl Change<'_> {
 /// Read marks of the files after a change.
 #[derive(Default)]
 pub struct Marks {
-    /// The marks of those that it knows.
+    /// Marks to set.
     pub set: Vec<Mark>,
-    /// Paths whose marks are void.
+    /// Paths whose marks are removed.
     pub forgotten: Vec<WorkspacePath>,
 }
 
-/// The marks of changed files.
+/// Returns the marks of changed files.
 fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierBytes) -> Marks {
     let Marks { set: mut marks, mut forgotten } = Marks::default();
     for file in files {
         let path = file.seen.current.place.path();
         match &file.after {
             None => forgotten.push(path.clone()),
-            // A path that leads through a symlink shows another file.
+            // // A path that leads through a symlink shows another file.
             Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
-            // A mark that there is stays, of bytes that the file has no longer.
+            // // Keep an existing mark, which is of the old bytes.
             Some(after) if after.known == CallerKnowledge::Nothing => {}
             Some(_) if is_state(path) => {}
             Some(after) => marks.extend(
@@ -207,7 +207,7 @@ fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierByt
     Marks { set: marks, forgotten }
 }
 
-/// Adds what moves do to marks: each goes with its file, and one of a file in the trash is void.
+/// Adds the effect of moves: a mark moves with its file, and one of a file in the trash is removed.
 fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
     if moves.is_empty() {
         return;
@@ -227,8 +227,8 @@ fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
     }
 }
 
-/// The mark of a changed file; `None` where the caller has never seen the rest of it, or has seen
-/// other bytes than those that were changed.
+/// Returns the mark of a changed file; `None` if the caller never saw the rest of it, or saw other bytes than those
+/// that were changed.
 fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<Mark> {
     let current = &file.seen.current;
     let path = current.place.path().clone();
@@ -259,7 +259,7 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
     Some(mark(carried_over(&before, &body_of(old_bytes), &body)))
 }
 
-/// Carries the shown line numbers of a file over its change.
+/// Updates the shown line numbers of a file after its change.
 fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier: &EarlierBytes) -> Numbers {
     let current = &file.seen.current;
     let (path, sha256, bytes) = match &file.origin {
@@ -268,11 +268,11 @@ fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier:
     };
     let is_new = !current.exists() && file.origin.is_none();
     if after.known == CallerKnowledge::Everything || is_new {
-        // Nothing of it was shown.
+        // // Nothing of it was shown.
         return Numbers::default();
     }
     let Some(mark) = session.mark(path) else {
-        // No line of it was shown under a number.
+        // // No line of it was shown with a number.
         return Numbers::default();
     };
     let old = body_of(bytes);

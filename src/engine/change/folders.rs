@@ -1,8 +1,8 @@
-//! The folders that a change makes and removes, and the permissions of folders that are closed to their owner.
+//! Folders that a change makes and removes, and permissions of folders that their owner cannot write to ("closed").
 //!
-//! A folder may forbid its owner to change names in it, before a change or after it. It permits it while the change
-//! is made: it is opened up before the first step, and closed again when all else is done and synced. So the call
-//! that finds the open entry of a killed one can look at the files in it.
+//! The permission bits of a folder may keep its owner from changing names in it, before or after a change. While the
+//! change runs the owner may: the folder is opened up before the first step, and closed again when everything else is
+//! done and synced. So a call that finds the open entry of a killed one can examine the files in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -22,42 +22,41 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::sync::sync_many;
 use crate::error::{Error, ErrorKind};
 
-/// Flags for finding out whether there is a folder.
+/// Flags for checking that a folder exists.
 const IS_FOLDER: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
 
-/// The folders that a change makes and removes.
+/// Folders that a change makes and removes.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Folders {
     /// Folders that must exist in the end.
     wanted: Vec<FolderEntry<WorkspacePath>>,
-    /// Folders deleted before something else takes their names, innermost first.
+    /// Folders removed before something else takes their names, innermost first.
     cleared: Vec<WorkspacePath>,
-    /// Folders deleted in the end if they are empty, innermost first.
+    /// Folders removed in the end if they are empty, innermost first.
     vacated: Vec<WorkspacePath>,
 }
 
 impl Folders {
-    /// Returns the folders that are deleted.
+    /// Returns the folders that are removed.
     pub fn leaving(&self) -> BTreeSet<&WorkspacePath> {
         self.cleared.iter().chain(&self.vacated).collect()
     }
 }
 
-/// The folders on the way to the files of a change.
+/// Folders above the files of a change.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Ways {
     /// Missing folders, outermost first.
     pub made: Vec<Folder>,
-    /// The deepest one that exists, by the folder that a file is in.
+    /// Deepest existing folder, by the parent folder of a file.
     pub nearest: BTreeMap<WorkspacePath, WorkspacePath>,
 }
 
 impl Change<'_> {
-    /// Says which folders are to be there in the end, outermost first, with what they are besides
-    /// their names.
+    /// Sets the folders that must exist in the end, outermost first, with their metadata.
     ///
     /// # Errors
-    /// Returns the OS error if it does not tell whether one exists already.
+    /// Returns the OS error if it is unclear whether a folder exists.
     pub fn set_folders(&mut self, folders: Vec<FolderEntry<WorkspacePath>>) -> Result<(), Error> {
         let mut wanted = Vec::new();
         for folder in folders {
@@ -71,10 +70,10 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Plans a folder, with those on the way to it that are missing; answers whether there was none.
+    /// Plans a folder and its missing parents; returns true if it was missing.
     ///
     /// # Errors
-    /// `not_a_directory` or `already_exists` where something else is in the way, or the system's.
+    /// Returns `not_a_directory` or `already_exists` if something else has the name, or the OS error.
     pub fn make_folder(&mut self, place: &ResolvedPath) -> Result<bool, Error> {
         if let Some(stat) = place.stat() {
             if fs::is_folder(stat) {
@@ -87,7 +86,7 @@ impl Change<'_> {
         Ok(true)
     }
 
-    /// Plans a folder and those on the way to it, as far as they are missing.
+    /// Plans a folder and its parents, as far as they are missing.
     ///
     /// # Errors
     /// As [`Self::make_folder`].
@@ -98,18 +97,18 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Adds folders that go before something else takes the name of one of them, innermost first.
+    /// Adds folders that are removed before something else takes the name of one of them, innermost first.
     pub fn add_cleared(&mut self, folders: Vec<WorkspacePath>) {
         self.folders.cleared.extend(folders);
     }
 
-    /// Adds folders that go in the end where they are empty, innermost first.
+    /// Adds folders that are removed in the end if they are empty, innermost first.
     ///
     /// # Errors
-    /// The system's, where it does not tell whether one is there.
+    /// Returns the OS error if it is unclear whether one exists.
     pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) -> Result<(), Error> {
         for folder in folders {
-            // One that is gone already must not come back when the change is rolled back.
+            // // A rollback must not create a folder that was already gone.
             if self.is_folder(&folder)? {
                 self.folders.vacated.push(folder);
             }
@@ -117,19 +116,19 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Plans a new folder for one that goes once all in it has moved. What is in it comes later.
+    /// Plans a new folder for one that is removed once its contents have moved. The moves of its contents follow.
     pub(super) fn replace_folder(&mut self, old: WorkspacePath, new: FolderEntry<WorkspacePath>) {
         self.folders.wanted.push(new);
         // Innermost first.
         self.folders.vacated.insert(0, old);
     }
 
-    /// Returns true if the change makes or removes any.
+    /// Returns true if the change makes or removes folders.
     pub(super) fn has_folders(&self) -> bool {
         self.named_folders().next().is_some()
     }
 
-    /// The folders that the change itself names: those that it makes or removes.
+    /// Returns the folders that the change itself makes or removes.
     pub(in crate::engine) fn named_folders(&self) -> impl Iterator<Item = &WorkspacePath> {
         let Folders { wanted, cleared, vacated } = &self.folders;
         wanted.iter().map(|folder| &folder.path).chain(cleared).chain(vacated)
@@ -140,8 +139,8 @@ impl Change<'_> {
         self.folders.wanted.iter().map(|folder| folder.path.clone()).collect()
     }
 
-    /// Returns true if there will be a folder at a path once everything has moved. An unknown answer is an error:
-    /// an undo would leave it there and call itself done.
+    /// Returns true if a folder will be at a path once everything has moved. An unknown answer is an error: otherwise
+    /// an undo would leave it there and report success.
     fn is_folder(&self, folder: &WorkspacePath) -> Result<bool, Error> {
         let Some(real) = self.standing(folder) else { return Ok(false) };
         match fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER) {
@@ -151,8 +150,8 @@ impl Change<'_> {
         }
     }
 
-    /// The folders that the change removes, as they are now: those that go before something else takes
-    /// their names, and those that go in the end.
+    /// Returns the folders that the change removes, in their present state: first those removed before something else
+    /// takes their names, then those removed in the end.
     pub(in crate::engine) fn leaving_folders(&self) -> (Vec<Folder>, Vec<Folder>) {
         let dressed = |path: &WorkspacePath, real: Option<WorkspacePath>| {
             let opened = real.and_then(|real| self.engine.workspace.open_folder(&real).ok());
@@ -167,8 +166,8 @@ impl Change<'_> {
         (cleared.chain(in_the_way).collect(), vacated.collect())
     }
 
-    /// The vacated folders that have to go earlier, since a file takes the name of one or of a folder around
-    /// it, and those that go in the end.
+    /// Splits the vacated folders: first those to remove early, since a file takes the name of one or of a folder above
+    /// it, then those to remove in the end.
     fn vacated_by_time(&self) -> (Vec<&WorkspacePath>, Vec<&WorkspacePath>) {
         let vacated = &self.folders.vacated;
         if vacated.is_empty() {
@@ -185,14 +184,14 @@ impl Change<'_> {
         vacated.iter().partition(|path| is_in_the_way(path))
     }
 
-    /// The folders that the change has to make, and where its files can wait.
+    /// Returns the folders that the change has to make, and those in which its files can be staged.
     ///
     /// # Errors
-    /// `not_a_directory` where a file is in the way, or the system's.
+    /// Returns `not_a_directory` if a file is in the way, or the OS error.
     pub(in crate::engine) fn ways(&self) -> Result<Ways, Error> {
         let removed = self.removed_paths();
         let mut ways = Ways::default();
-        // As bytes: by components, a path of thousands of folders would take minutes.
+        // // As bytes: comparing components of a path of thousands of folders would take minutes.
         let mut known: BTreeSet<Vec<u8>> = BTreeSet::new();
         for folder in &self.folders.wanted {
             if known.insert(folder.path.as_bytes().to_vec()) {
@@ -219,8 +218,8 @@ impl Change<'_> {
         Ok(ways)
     }
 
-    /// The deepest folder at or above `folder` that exists, and the missing ones from there to it,
-    /// outermost first. A file that this change removes counts as missing.
+    /// Returns the deepest existing folder at or above `folder`, and the missing ones below it, outermost first. A file
+    /// that this change removes counts as missing.
     fn folders_to(
         &self,
         folder: &WorkspacePath,
@@ -234,7 +233,7 @@ impl Change<'_> {
                 |real: &WorkspacePath| !removed.contains(real) && !self.folders.cleared.contains(real);
             if let Some(real) = real.filter(stays) {
                 match fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER) {
-                    // Nothing can wait in a folder that moves away meanwhile.
+                    // // Nothing can be staged in a folder that moves away meanwhile.
                     Ok(_) if real != folder => {
                         missing.reverse();
                         return Ok((WorkspacePath::root(), missing));
@@ -262,22 +261,22 @@ fn is_below_one_of(others: &BTreeSet<WorkspacePath>, path: &WorkspacePath) -> bo
     std::iter::successors(Some(path.clone()), WorkspacePath::parent).any(|path| others.contains(&path))
 }
 
-/// Folders that are open at once while their permissions are restored.
+/// Most folders that are open at once while their permissions are restored.
 const CLOSED_AT_ONCE: usize = 256;
 
-/// A folder that forbids its owner to change names in it.
+/// A folder that its owner may not change names in.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ClosedFolder {
-    /// Its path.
+    /// Path.
     at: Location,
-    /// Its permission bits before the change; `None` for one that the change makes.
+    /// Permission bits before the change; `None` if the change makes it.
     before: Option<u32>,
-    /// Its permission bits after the change; `None` for one that the change removes.
+    /// Permission bits after the change; `None` if the change removes it.
     after: Option<u32>,
 }
 
-/// Returns the closed folders of a change, by the names that they have once `done` steps are done; outer ones first,
-/// which lead to the inner ones.
+/// Returns the closed folders of a change, by their paths once `done` steps are done; outer ones first, since they give
+/// access to the inner ones.
 fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
     let steps = entry.steps.as_slice();
     let renames = Renames::of(steps);
@@ -306,7 +305,7 @@ fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
     found
 }
 
-/// The renames among steps, each with its number: mostly few, where the closed folders may be many.
+/// Renames among steps, each with its number: usually few, while there may be many closed folders.
 struct Renames<'s>(Vec<(usize, &'s Location, &'s Location)>);
 
 impl<'s> Renames<'s> {
@@ -319,7 +318,7 @@ impl<'s> Renames<'s> {
         Self(renames.collect())
     }
 
-    /// The name that a thing has once `done` steps are done, which has the name `at` once `known` are.
+    /// Returns the path once `done` steps are done of whatever is at `at` once `known` steps are.
     fn name_at(&self, at: &Location, known: usize, done: usize) -> Location {
         let renamed = |at: Location, old: &Location, new: &Location| {
             if at.is_within(old) { at.rebased(old, new) } else { at }
@@ -338,19 +337,19 @@ pub fn not_closed(error: &Error) -> String {
 }
 
 impl Executor<'_> {
-    /// Carries out all of a change but its first `done` steps, and gives folders other permission bits;
-    /// what they forbid their owner is left to [`Self::close`].
+    /// Takes all steps of a change except the first `done`, and sets the permission bits of folders; leaves bits that
+    /// lock out the owner to [`Self::close`].
     ///
     /// # Errors
-    /// The system's, at the first step that fails.
+    /// Returns the OS error of the first step that fails.
     pub fn carry_out_entry(&self, entry: &JournalEntry, done: usize, seen: &Seen) -> Result<(), Error> {
         let _ = self.open_up(entry, done);
         self.carry_out_all(&entry.steps, done, seen)?;
         self.set_modes(entry, Direction::Redo)
     }
 
-    /// Lets their owner change names in the closed folders of a change; answers them, with the bits that
-    /// they had. Best effort: where it fails, the step that needs it fails, and says why.
+    /// Lets their owner change names in the closed folders of a change; returns them with their former bits. Best
+    /// effort: if it fails, the step that needs it fails with a reason.
     #[must_use]
     pub fn open_up(&self, entry: &JournalEntry, done: usize) -> Vec<(Location, u32)> {
         let mut opened = Vec::new();
@@ -366,7 +365,7 @@ impl Executor<'_> {
         opened
     }
 
-    /// Gives folders that were opened up the bits that they had. Best effort.
+    /// Restores the former bits of opened-up folders. Best effort.
     pub fn close_again(&self, opened: &[(Location, u32)]) {
         for (at, mode) in opened.iter().rev() {
             if let Ok(Some((folder, now))) = self.folder_with_mode(at, BELOW)
@@ -377,9 +376,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Gives folders the permission bits that they are to have on one side of a change, once all its steps are
-    /// done, or all are taken back, and what their owner needs; one that others have changed or removed since
-    /// stays as it is.
+    /// Sets the permission bits of folders on one side of a change, once all its steps are done or taken back; the
+    /// owner keeps the access it needs. Leaves folders that others have changed or removed since.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -401,19 +399,19 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Gives the closed folders of a change what they forbid their owner on one side of it, and syncs them.
+    /// Sets the permission bits that lock out the owner on one side of a change, and syncs the folders.
     ///
     /// # Errors
     /// Returns the OS error.
     pub fn close(&self, entry: &JournalEntry, side: Direction) -> Result<(), Error> {
         let done = if side == Direction::Redo { entry.steps.len() } else { 0 };
         let mut folders = closed(entry, done);
-        // One that is closed hides those in it.
+        // // A closed folder hides those in it.
         folders.reverse();
         for folders in folders.chunks(CLOSED_AT_ONCE) {
             let mut changed = Vec::new();
             for ClosedFolder { at, before, after } in folders {
-                // One that was to go stays where others have put something into it.
+                // // A folder to remove stays if others have put something into it.
                 let mode = if side == Direction::Redo { after.or(*before) } else { *before };
                 let Some(mode) = mode.filter(|mode| is_closed(*mode)) else { continue };
                 if let Some((folder, now)) = self.folder_with_mode(at, fs::FOLDER)?
@@ -429,7 +427,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// A folder with its permission bits; `None` where others have removed it.
+    /// Returns a folder with its permission bits; `None` if others have removed it.
     fn folder_with_mode(
         &self,
         at: &Location,

@@ -1,6 +1,6 @@
-//! The gate: nobody changes bytes that were not seen.
+//! The gate: nobody changes bytes that they have not seen.
 //!
-//! A request that the session has made before is recognized here too.
+//! It also recognizes a repeated request of the session.
 
 use serde_json::{Value, json};
 
@@ -20,12 +20,12 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::lines;
 
-/// Size of the diff in a `stale_file`, in bytes.
+/// Size limit of the diff in a `stale_file`, in bytes.
 const STALE_DIFF_BYTES: usize = 2000;
-/// Ranges of lines that a refusal names.
+/// Most ranges of lines that an error names.
 const RANGES_LISTED: usize = 20;
 
-/// Operation that a tool is about to do, for the gate's message.
+/// Planned operation of a tool, for the gate's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Intent {
     /// Change a part of it.
@@ -37,7 +37,7 @@ enum Intent {
 }
 
 impl Intent {
-    /// The verb in `refusing to … PATH: Read it first`.
+    /// Returns the verb in `refusing to … PATH: Read it first`.
     const fn verb(self) -> &'static str {
         match self {
             Self::Edit => "edit",
@@ -47,23 +47,23 @@ impl Intent {
     }
 }
 
-/// Which lines a caller must have seen before it may change a file.
+/// Lines that a caller must have seen before it may change a file.
 #[derive(Clone, Copy)]
 pub enum Needs<'a> {
-    /// Any: the request names the bytes that it replaces, or replaces none.
+    /// Any line: the request names the bytes that it replaces, or replaces none.
     Any,
-    /// Any; of a file that was not read at all these lines would do, or all where there are none.
+    /// Any line; if the file was not read at all, an error suggests these lines, or all.
     AnySuchAs(&'a dyn Fn() -> Option<(u64, u64)>),
-    /// These, which the change removes without naming them.
+    /// These lines, which the change removes without naming them.
     Lines(&'a [(u64, u64)]),
-    /// All, since all go.
+    /// All lines, since all are removed.
     All,
-    /// As many as these needs say, of a file that is removed.
+    /// The lines of these needs, for a file that is removed.
     Removed(&'a Needs<'a>),
 }
 
 impl Needs<'_> {
-    /// Returns the operation that the tool is about to do.
+    /// Returns the planned operation of the tool.
     const fn intent(self) -> Intent {
         match self {
             Self::Any | Self::AnySuchAs(_) | Self::Lines(_) => Intent::Edit,
@@ -72,7 +72,7 @@ impl Needs<'_> {
         }
     }
 
-    /// The lines to read, from the first to the last, where nothing was read; `None` for all.
+    /// Returns the first and last line to read if nothing was read; `None` for all.
     fn smallest(self, current: &Current) -> Option<(u64, u64)> {
         match self {
             Self::AnySuchAs(lines) => lines(),
@@ -85,7 +85,7 @@ impl Needs<'_> {
         }
     }
 
-    /// The needed lines of a file that are not among those `shown`.
+    /// Returns the needed lines that are not among those `shown`.
     fn unseen(self, shown: &Lines, current: &Current) -> Vec<(u64, u64)> {
         match self {
             Self::Any | Self::AnySuchAs(_) => Vec::new(),
@@ -98,38 +98,38 @@ impl Needs<'_> {
     }
 }
 
-/// The smallest read that would do.
+/// Smallest read that is enough.
 struct SmallestRead {
-    /// Lines to read, in words.
+    /// Lines to read, as text.
     what: String,
-    /// The command.
+    /// Command.
     command: String,
-    /// Flag that the read must set, in words, unless it is an ordinary one.
+    /// Flag that the read needs, as text, if any.
     how: Option<&'static str>,
-    /// Alternative for a caller that cannot make this read, instead of overwriting the file.
+    /// Alternative to overwriting the file, for a caller that cannot make this read.
     instead: Option<&'static str>,
 }
 
-/// How a file is replaced that cannot be read.
+/// Advice for replacing a file that cannot be read.
 const MOVE: &str = "To replace all of it, move it out of the way first.";
-/// How one is changed of which some lines cannot be read.
+/// Advice for changing a file with unreadable lines.
 const EDIT_OR_MOVE: &str = "`edit` changes a part of it. To replace all of it, move it out of the way first.";
 
-/// Proof that a caller lacks to change a file.
+/// Proof that a caller lacks before it may change a file.
 enum Missing {
-    /// It has not read it: these lines would do, or all.
+    /// It has not read the file: these lines would be enough, or all.
     Read(Option<(u64, u64)>),
     /// It has read other bytes, with this SHA-256.
     Fresh(Sha256),
-    /// It has not been shown these lines; where there are none, it lacks nothing.
+    /// It was not shown these lines; if the list is empty, it lacks nothing.
     Lines(Vec<(u64, u64)>),
 }
 
 impl Change<'_> {
-    /// Checks a SHA-256 that the caller gave for what it is about to move.
+    /// Checks the SHA-256 that the caller gave for a file to move.
     ///
     /// # Errors
-    /// `stale_file`, or `invalid_request` for anything but a file.
+    /// Returns `stale_file`, or `invalid_request` for anything but a file.
     pub fn must_have_sha256(&self, place: &ResolvedPath, expected: Option<Sha256>) -> Result<(), Error> {
         let Some(expected) = expected else {
             return Ok(());
@@ -149,13 +149,13 @@ impl Change<'_> {
         }
     }
 
-    /// The gate: lets the caller go on only where it has seen the bytes that stand there.
+    /// Checks that the caller has seen the present bytes.
     ///
-    /// `needs` says which lines it must have seen. The policy may let the caller go on without proof; a
-    /// SHA-256 that it gives is checked anyway.
+    /// `needs` names the lines that it must have seen. The policy may allow a change without proof; a SHA-256 in the
+    /// request is checked anyway.
     ///
     /// # Errors
-    /// `not_read` or `stale_file`.
+    /// Returns `not_read` or `stale_file`.
     pub fn prove(
         &mut self,
         current: Current,
@@ -197,7 +197,7 @@ impl Change<'_> {
         })
     }
 
-    /// The gate again for a file that passed it, now that it is known which lines the change removes.
+    /// Checks a file again that passed the gate, now that the lines to remove are known.
     ///
     /// # Errors
     /// As [`Self::prove`].
@@ -211,8 +211,8 @@ impl Change<'_> {
         Ok(CheckedFile { proved: proved.proved && seen.proved, ..proved })
     }
 
-    /// The refusal of a file of which too little was read: the lines of `range`, or all; `lines` are
-    /// those that were not shown, where the rest was.
+    /// Returns the error for a file of which too little was read: the lines of `range`, or all; `lines` are the missing
+    /// ones, if the others were shown.
     fn not_read(
         &self,
         current: &Current,
@@ -244,13 +244,13 @@ impl Change<'_> {
         error.detail("unseen_lines", listed).detail("total_lines", lines::count(&body_of(&current.bytes)))
     }
 
-    /// Returns how the policy treats a change without proof.
+    /// Returns the policy for a change without proof.
     #[must_use]
     pub fn gate(&self) -> Gate {
         self.engine.policy().gate()
     }
 
-    /// Warns, where the policy wants that, of what the gate would have refused.
+    /// Warns, if the policy says so, about a change that the gate would have refused.
     fn let_through(&mut self, shown: &str, missing: &Missing, intent: Intent) {
         self.entry.gate = Some(self.engine.policy().gate().name().to_owned());
         if self.gate() == Gate::Warn {
@@ -267,7 +267,7 @@ impl Change<'_> {
         }
     }
 
-    /// The smallest read that would do.
+    /// Returns the smallest read that is enough.
     fn smallest_read(&self, current: &Current, needed: Option<(u64, u64)>) -> SmallestRead {
         let shown = current.place.shown();
         let path = quoted(shown);
@@ -289,7 +289,7 @@ impl Change<'_> {
         let body = body_of(&current.bytes);
         let mut needed = lines::lines(&body).zip(1..).skip_while(|(_, line)| *line < first);
         let bound = self.engine.policy().max_bytes() / 2;
-        // A line that no answer of the usual size shows whole.
+        // // A line that is too long for a response of the usual size.
         let is_long = bound > 0 && needed.any(|(line, number)| number <= last && line.len() > bound);
         if is_long {
             command.push_str(" --max-bytes 0");
@@ -298,7 +298,7 @@ impl Change<'_> {
         SmallestRead { what, command, how, instead: is_long.then_some(EDIT_OR_MOVE) }
     }
 
-    /// That a file does not have the bytes of the SHA-256 `expected`: nobody may have read them.
+    /// Returns the message that a file does not match `expected`, which the caller may not have read.
     fn stale_message(&self, place: &ResolvedPath, expected: Sha256) -> String {
         let shown = place.shown();
         if self.session.mark(place.path()).is_some_and(|mark| mark.sha256 == expected) {
@@ -308,7 +308,7 @@ impl Change<'_> {
         }
     }
 
-    /// The refusal of a file whose bytes are not those that the caller has seen.
+    /// Returns the error for a file whose bytes differ from those that the caller has seen.
     #[must_use]
     pub fn stale(&self, current: &Current, expected: Sha256) -> Error {
         let shown = current.place.shown();
@@ -339,7 +339,7 @@ impl Change<'_> {
     }
 }
 
-/// Lines in words: `lines 3 to 5 and line 9 were`.
+/// Returns lines as text: `lines 3 to 5 and line 9 were`.
 fn named(lines: &[(u64, u64)]) -> String {
     let one = |&(first, last): &(u64, u64)| {
         if first == last { first.to_string() } else { format!("{first}-{last}") }
@@ -354,7 +354,7 @@ fn named(lines: &[(u64, u64)]) -> String {
     }
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 #[must_use]
 pub fn quoted(path: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%,".contains(&byte);
@@ -365,24 +365,23 @@ pub fn quoted(path: &str) -> String {
     }
 }
 
-/// Changes of the session that are searched for the same request.
+/// Recent changes of the session that are searched for the same request.
 pub const RECENT: u64 = 20;
-/// Changes searched for rare requests that nothing else keeps from being made twice.
+/// Changes that are searched for rare requests with no other protection against repetition.
 pub const LONG_AGO: u64 = 1000;
 
 impl Change<'_> {
-    /// Returns true if the session has made this very request before, as its last change of each file that it
-    /// changed, and the result is still in place. The digest is kept with the change, for the next
-    /// time.
+    /// Returns true if the session has made this very request before, as its last change of each file concerned, and
+    /// the result is still in place. Keeps the digest with the change, for the next time.
     ///
     /// # Errors
-    /// The system's, where the history cannot be read.
+    /// Returns the OS error if the history cannot be read.
     pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
         Ok(self.repeated(request, RECENT)?.is_some())
     }
 
-    /// The change that this very request made before, one of the last `changes`, where nothing has
-    /// touched its files since.
+    /// Returns the change that this very request made before, among the last `changes`, if nothing has touched its
+    /// files since.
     ///
     /// # Errors
     /// As [`Self::is_repeated`].
@@ -393,7 +392,7 @@ impl Change<'_> {
             return Ok(None);
         };
         let session = self.engine.session().as_str();
-        // One that a newer lbx has written is nobody's repeat.
+        // // An entry of a newer lbx does not count as a repeat.
         let entry_of = |seq| journal::done_entry(state, session, seq).ok().flatten();
         let mut later: Vec<u64> = Vec::new();
         let first = self.entry.seq.saturating_sub(changes).max(1);
@@ -410,10 +409,10 @@ impl Change<'_> {
         Ok(None)
     }
 
-    /// Returns true if the session's last change of `path` removed what was there, or moved it away.
+    /// Returns true if the session's last change of `path` removed the file, or moved it away.
     ///
     /// # Errors
-    /// The system's, where the history cannot be read.
+    /// Returns the OS error if the history cannot be read.
     pub fn has_removed(&self, path: &WorkspacePath) -> Result<bool, Error> {
         let Some(state) = &self.state else {
             return Ok(false);
@@ -436,7 +435,7 @@ impl Change<'_> {
         Ok(false)
     }
 
-    /// Returns true if the result of a change is as it left it, with no `later` change of its paths.
+    /// Returns true if the result of a change is unchanged, with no `later` change of its paths.
     fn is_in_place(&self, state: &State, entry: &JournalEntry, later: &[WorkspacePath]) -> bool {
         let workspace = &self.engine.workspace;
         let is_touched =
@@ -448,7 +447,7 @@ impl Change<'_> {
             && entry.moves.iter().all(|moved| is_there(&moved.to) && !is_there(&moved.from))
     }
 
-    /// Returns true if a file is what a change made it.
+    /// Returns true if a file is still as a change left it.
     fn has_new_side(&self, state: &State, file: &FileEntry) -> bool {
         let executor = Executor { workspace: &self.engine.workspace, state };
         let found = executor.look(&self.location(&file.path), file.after.is_some());
@@ -459,7 +458,7 @@ impl Change<'_> {
         }
     }
 
-    /// The digest of a request made in this folder: from another one its paths name other files.
+    /// Returns the digest of a request in this folder: in another folder, its paths name other files.
     fn digest_here(&self, request: Sha256) -> Sha256 {
         let base = self.engine.workspace.base();
         if base.is_root() {
@@ -469,7 +468,7 @@ impl Change<'_> {
     }
 }
 
-/// The paths that a change touched.
+/// Returns the paths that a change touched.
 fn paths_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
     entry.files.iter().map(|file| &file.path).chain(moved)

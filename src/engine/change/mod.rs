@@ -4,8 +4,8 @@
 //! lock -> recover what a dead call left open -> resolve -> gate -> (the tool computes)
 //!      -> back up, write aside, plan the steps, journal; sync -> take the steps; sync -> mark, history, snapshot
 //! ```
-//! Until the journal entry is in force nothing is visible; from then on the change is completed,
-//! or rolled back whole, by this call or by the next one.
+//! Nothing is visible until the journal entry is published; from then on the change is completed, or rolled back as a
+//! whole, by this call or by the next one.
 
 mod check;
 pub(in crate::engine) mod commit;
@@ -57,67 +57,67 @@ use crate::sha256::Sha256;
 pub use open::{CheckedFile, Current};
 pub use plan::CallerKnowledge;
 
-/// A change in progress; it holds the workspace's lock until it is dropped.
+/// A change in progress; holds the workspace's lock until dropped.
 pub struct Change<'e> {
-    /// The engine that makes it.
+    /// Engine that makes it.
     engine: &'e mut Engine,
-    /// The state; `None` in a dry run of a workspace that has none.
+    /// State; `None` in a dry run of a workspace without state.
     state: Option<State>,
-    /// Held unless this is a dry run.
+    /// Workspace lock, except in a dry run.
     _lock: Option<Lock>,
-    /// Room for the files that the change holds open.
+    /// Raised limit of open files.
     open_files: RefCell<Option<OpenFiles>>,
-    /// How many files it has read.
+    /// Number of files read.
     files_read: Cell<usize>,
-    /// True if nothing is to be changed.
+    /// True for a dry run.
     dry_run: bool,
-    /// Path of the state folder, or where it would be, from the workspace root.
+    /// Path of the present or future state folder, from the workspace root.
     state_path: WorkspacePath,
-    /// The session as it was when the lock was taken.
+    /// Session when the lock was taken.
     session: Arc<SessionState>,
-    /// The journal entry to be.
+    /// Journal entry of the change.
     entry: JournalEntry,
-    /// The files changed so far.
+    /// Files changed so far.
     files: Vec<Planned>,
-    /// Its moves.
+    /// Moves.
     moves: Vec<Move>,
-    /// Its moves as names, to map a path to its place on disk.
+    /// Moves as paths, to map a path to its present location.
     pieces: Pieces,
-    /// The folders that it makes and removes.
+    /// Folders that it makes and removes.
     folders: folders::Folders,
     /// Other bytes to back up.
     kept: Vec<Vec<u8>>,
-    /// Entries that it moves to the trash.
+    /// Descriptions of the new trash entries.
     described: Vec<TrashEntry>,
-    /// Which paths belong to git or lbx.
+    /// Finds paths that belong to git or lbx.
     protection: Protection,
-    /// Files and folders to which protected names lead, found when the first path is checked.
+    /// Files and folders to which protected names lead, found on first use.
     protected_links: OnceCell<ProtectedLinks>,
 }
 
-/// The state under the lock that every change holds.
+/// State with the lock that every change holds.
 pub struct Locked {
-    /// The state.
+    /// State.
     pub state: State,
-    /// Free as soon as this is dropped.
+    /// Lock; released on drop.
     lock: Lock,
 }
 
-/// Files without old bytes that the journal names.
+/// Most files without old bytes that the journal names.
 const LOST_NAMED_MAX: usize = 100;
-/// Tries to lock a state whose folder others remove or replace meanwhile, before inodes are doubted.
+/// Tries to lock a state whose folder others remove or replace meanwhile, before distrusting inodes.
 const LOCK_TRIES: usize = 20;
-/// The nap between two tries after these.
+/// Sleep between two tries after these.
 const LOCK_NAP: Duration = Duration::from_millis(50);
-/// How long the root must have been as it is for nobody to have replaced a folder in it.
+/// Age of the root's last change from which nobody can just be replacing a folder in it.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
-/// Opens the state and takes its lock, again where others remove or replace the state's folder meanwhile: a
-/// lock in a folder that has lost its name excludes nobody.
+/// Opens the state and takes its lock; tries again if others remove or replace the state's folder meanwhile, since a
+/// lock in an unlinked folder excludes nobody.
 ///
-/// The folder is known by its inode. Some file systems give the same folder another number at each look; there the
-/// times of the root decide: whoever replaces a folder in it changes them. Where they are young, somebody may be
-/// at it, and no lock is taken.
+/// Identifies the folder by its inode. Some file systems report another inode for the same folder each time; then the
+/// times of the root decide, which a replaced folder would change. If these are recent, someone may be replacing it,
+/// and no lock is taken.
 fn lock_in_place(workspace: &Workspace) -> Result<Locked, Error> {
     let asked = Instant::now();
     for tries in 0_usize.. {
@@ -138,7 +138,7 @@ fn lock_in_place(workspace: &Workspace) -> Result<Locked, Error> {
     Err(Error::new(ErrorKind::LockTimeout, format!("another program keeps replacing {STATE_FOLDER}")))
 }
 
-/// Returns true if nothing was added to the root, removed from it or replaced in it for a while before `now`.
+/// Returns true if the root's entries have not changed for a while before `now`.
 fn is_settled(workspace: &Workspace, now: SystemTime) -> bool {
     let Ok(stat) = rustix::fs::fstat(workspace.root_fd()) else { return false };
     let changed = stat.st_mtime.max(stat.st_ctime);
@@ -148,10 +148,10 @@ fn is_settled(workspace: &Workspace, now: SystemTime) -> bool {
 }
 
 impl Engine {
-    /// Takes the lock that every change holds, and first finishes what a dead call left.
+    /// Takes the lock that every change holds, and finishes changes of dead calls first.
     ///
     /// # Errors
-    /// `lock_timeout`, or the system's where the state cannot be written.
+    /// Returns `lock_timeout`, or the OS error if the state cannot be written.
     pub fn lock(&mut self) -> Result<Locked, Error> {
         let Locked { state, lock } = lock_in_place(&self.workspace)?;
         self.state_path = Some(state.path().clone());
@@ -160,8 +160,8 @@ impl Engine {
         Ok(Locked { state, lock })
     }
 
-    /// Settles what a dead call left, so that a call which only reads finds every change whole. It reads on
-    /// where another call is at work, or the workspace cannot be written.
+    /// Finishes changes of dead calls, so that a call that only reads finds every change whole. Does nothing if another
+    /// call is running, or if the workspace cannot be written.
     pub fn settle(&mut self) {
         let Ok(Some(state)) = State::find(&self.workspace) else {
             return;
@@ -179,15 +179,13 @@ impl Engine {
         self.found = Some(state);
     }
 
-    /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
+    /// Begins a change by the tool `tool`: takes the lock, and finishes changes of dead calls first.
     ///
-    /// `named` holds all paths that the request names, each behind its field. They are checked before the
-    /// lock is taken, so that no caller waits only to hear that its path is too long. A dry run takes no lock and
-    /// changes nothing.
+    /// `named` lists all paths in the request, each with its field. They are checked before the lock is taken, so that
+    /// no caller waits only to get an error about a path. A dry run takes no lock and changes nothing.
     ///
     /// # Errors
-    /// `invalid_request` for a path that cannot be one, `lock_timeout`, or the system's where the
-    /// state cannot be written.
+    /// Returns `invalid_request` for an invalid path, `lock_timeout`, or the OS error if the state cannot be written.
     pub fn begin(&mut self, tool: &str, named: &[(&str, &Path)], dry_run: bool) -> Result<Change<'_>, Error> {
         named.iter().try_for_each(|(field, path)| must_be_a_path(path, field))?;
         self.set_dry_run(dry_run);
@@ -243,7 +241,7 @@ impl Engine {
 }
 
 impl Change<'_> {
-    /// The engine that makes the change.
+    /// Returns the engine that makes the change.
     #[must_use]
     pub fn engine(&mut self) -> &mut Engine {
         self.engine
@@ -255,25 +253,25 @@ impl Change<'_> {
         self.engine
     }
 
-    /// The policy in force.
+    /// Returns the policy in force.
     #[must_use]
     pub fn policy(&self) -> &crate::engine::policy::Policy {
         self.engine.policy()
     }
 
-    /// The workspace that it is made in.
+    /// Returns the workspace of the change.
     #[must_use]
     pub fn workspace(&self) -> &Workspace {
         &self.engine.workspace
     }
 
-    /// The bytes of `path` with that SHA-256, where they are still available.
+    /// Returns the bytes of `path` with that SHA-256, if they are still available.
     #[must_use]
     pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         self.engine.find_version(self.state.as_ref()?, path, sha256)
     }
 
-    /// The bytes of a file as the session was shown them, where a copy of these has them too.
+    /// Returns the bytes of a file as the session was shown them, including from a shown copy.
     #[must_use]
     pub fn bytes_shown(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         self.version_shown(self.state.as_ref()?, path, sha256)
@@ -287,7 +285,7 @@ impl Change<'_> {
         }
     }
 
-    /// Notes that the caller was shown some lines of a file, in a refusal.
+    /// Notes that an error showed the caller some lines of a file.
     pub fn note_shown(&mut self, current: &Current, lines: (u64, u64)) {
         if let Some(original) = &current.original {
             self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &[lines]);
@@ -300,7 +298,7 @@ impl Change<'_> {
         self.session.mark(path)
     }
 
-    /// Plans new bytes for a file; answers their SHA-256.
+    /// Plans new bytes for a file; returns their SHA-256.
     pub fn put(
         &mut self,
         seen: CheckedFile,
@@ -313,21 +311,21 @@ impl Change<'_> {
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity: None })
     }
 
-    /// Says which lines the change that was planned last replaces, where that is known for certain.
+    /// Sets the lines that the last planned change replaces, if they are known for certain.
     pub fn note_replaced(&mut self, replaced: Option<Vec<ReplacedLines>>) {
         if let Some(file) = self.files.last_mut() {
             file.replaced = replaced;
         }
     }
 
-    /// Plans that a file becomes what it was in `version`, perhaps with other bytes.
+    /// Plans to restore `version` of a file, perhaps with other bytes.
     pub fn put_version(&mut self, seen: CheckedFile, bytes: Vec<u8>, version: &Version) {
         let (mode, identity) = (Some(version.mode), version.identity.clone());
         let known = CallerKnowledge::ChangedLines;
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity });
     }
 
-    /// Plans what a command made of a file, whose new bytes the caller has not seen.
+    /// Plans the result of a command for a file, whose new bytes the caller has not seen.
     pub fn put_unseen(
         &mut self,
         seen: CheckedFile,
@@ -339,11 +337,10 @@ impl Change<'_> {
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity })
     }
 
-    /// Plans another name for `source`, that of `target`, and perhaps other bytes; answers their
-    /// SHA-256. The read mark moves along.
+    /// Plans to rename `source` to `target`, perhaps with other bytes; returns their SHA-256. The read mark moves too.
     ///
     /// # Errors
-    /// The system's, and `not_found` where there is no source.
+    /// Returns the OS error, or `not_found` if there is no source.
     pub fn rename(
         &mut self,
         source: CheckedFile,
@@ -367,7 +364,7 @@ impl Change<'_> {
         Ok(self.plan(target, Some(origin), bytes, after))
     }
 
-    /// Plans what a file is to become, and answers the SHA-256 of its new bytes.
+    /// Plans the target state of a file; returns the SHA-256 of its new bytes.
     fn plan(
         &mut self,
         seen: CheckedFile,
@@ -387,35 +384,35 @@ impl Change<'_> {
         sha256
     }
 
-    /// Says which changes of the session this one takes back or does again.
+    /// Sets the changes of the session that this one undoes or redoes.
     pub fn set_reverts(&mut self, reverts: Vec<u64>) {
         self.entry.reverts = reverts;
     }
 
-    /// Plans other permission bits for a folder that stays, under its name after all moves. One that forbids its
-    /// owner to change names in it is noted with the same bits too, so that it permits that meanwhile.
+    /// Plans other permission bits for a folder that stays, under its path after all moves. A folder that locks out its
+    /// owner is also listed if its bits do not change, so that it is opened up meanwhile.
     pub fn set_folder_mode(&mut self, path: WorkspacePath, before: u32, after: u32) {
         if before != after || is_closed(before) {
             self.entry.modes.push(FolderMode { path, before, after });
         }
     }
 
-    /// Says what this change takes back of earlier ones, though others came after them.
+    /// Sets the earlier changes that this one takes back, though later ones followed.
     pub fn set_takes_back(&mut self, taken: journal::TakenBack) {
         self.entry.takes_back = Some(taken);
     }
 
-    /// Notes that a file keeps what others changed in it.
+    /// Notes that a file keeps changes that others made.
     pub fn set_merged(&mut self, path: WorkspacePath) {
         self.entry.merged.push(path);
     }
 
-    /// Has bytes backed up that are those of no file now, but may be wanted again.
+    /// Backs up bytes that are in no file now, but may be needed again.
     pub fn keep(&mut self, bytes: Vec<u8>) {
         self.kept.push(bytes);
     }
 
-    /// Has something described in the trash, to which it moves.
+    /// Adds the description of a new trash entry.
     pub fn describe(&mut self, entry: TrashEntry) {
         self.described.push(entry);
     }
@@ -434,7 +431,7 @@ impl Change<'_> {
         &self.entry.id
     }
 
-    /// The location of a path from the root, which may lie in the state.
+    /// Returns the location of a path from the root, which may lie in the state.
     fn location(&self, path: &WorkspacePath) -> Location {
         Location::of(path, &self.state_path)
     }
@@ -444,15 +441,15 @@ impl Change<'_> {
         self.pieces.standing(path)
     }
 
-    /// The files that this change removes.
+    /// Returns the files that this change removes.
     fn removed_paths(&self) -> BTreeSet<WorkspacePath> {
         let removed = self.files.iter().filter(|file| file.after.is_none());
         removed.map(|file| file.seen.current.place.path().clone()).collect()
     }
 
-    /// Joins what is removed and what is put at one place: there it is one file that changes.
+    /// Combines a removal and a new file at one path into a change of that file.
     fn join_names(&mut self) {
-        // A file removed from a folder that moves away is at another path than a file put there.
+        // // A file removed from a folder that moves away is at another path than a new file there.
         let stays = |path: &WorkspacePath| self.pieces.standing(path).as_ref() == Some(path);
         let put: BTreeSet<WorkspacePath> = self
             .files
@@ -476,13 +473,13 @@ impl Change<'_> {
         self.files = files;
     }
 
-    /// The state, which a dry run of a workspace that has none lacks.
+    /// Returns the state; `None` in a dry run of a workspace without state.
     #[must_use]
     pub fn state(&self) -> Option<&State> {
         self.state.as_ref()
     }
 
-    /// Plans the end of a file.
+    /// Plans to remove a file.
     pub fn remove(&mut self, seen: CheckedFile) {
         self.files.push(Planned { seen, after: None, origin: None, in_place: false, replaced: None });
     }

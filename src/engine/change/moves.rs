@@ -1,4 +1,4 @@
-//! Moves files and folders, whole.
+//! Moves whole files and folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -25,24 +25,24 @@ use crate::engine::workspace::sync::is_on_overlay;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 
-/// Files of a moved folder that its snapshot holds, where some of them go a way of their own; what is
-/// beyond enters with the next full scan.
+/// Most files of a moved folder in its snapshot, if some of its files are moved separately; the next full scan adds the
+/// rest.
 const SNAPSHOT_FILES_MAX: usize = 50_000;
-/// Bytes of them.
+/// Most bytes of such files.
 const SNAPSHOT_BYTES_MAX: u64 = 512 << 20;
 
-/// A file that a move takes from one path to another, as the snapshot has it.
+/// A file that a move takes from one path to another, for the snapshot.
 pub struct Moved {
-    /// Its path before; `None` where it was not among the files.
+    /// Path before; `None` if it was outside the work tree.
     before: Option<WorkspacePath>,
-    /// Its path after; `None` where it is not among them any more.
+    /// Path after; `None` if it is outside the work tree.
     after: Option<WorkspacePath>,
     /// Mode, with the type bits of a symlink, and bytes.
     content: (u32, Vec<u8>),
 }
 
 impl Moved {
-    /// Both sides for the snapshot.
+    /// Returns both sides for the snapshot.
     fn for_snapshot(&self) -> impl Iterator<Item = record::RecordedFile<'_>> {
         let side = Some((self.content.0, self.content.1.as_slice()));
         let gone =
@@ -53,27 +53,27 @@ impl Moved {
     }
 }
 
-/// Files and bytes in a folder or file.
+/// Number of files and bytes in a folder or file.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Sum {
-    /// Files and symlinks.
+    /// Number of files and symlinks.
     pub files: u64,
-    /// Bytes in them.
+    /// Number of bytes in them.
     pub bytes: u64,
-    /// Digest of all of it, where it goes to the trash or comes from there.
+    /// Digest of the contents, if they move to or from the trash.
     pub digest: Option<Digest>,
 }
 
 impl Change<'_> {
-    /// Plans another name for whatever is at `from`; answers what it holds.
+    /// Plans to rename whatever is at `from`; returns its totals.
     ///
     /// # Errors
-    /// `protected_path` where it holds a repository or lbx's state, or the system's.
+    /// Returns `protected_path` if it holds a repository or lbx's state, or the OS error.
     pub fn move_whole(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
         self.move_with(from, to, false)
     }
 
-    /// Plans another name for a file or folder that an undo leaves: nobody keeps what was there before.
+    /// Plans a rename of a file or folder that an undo leaves alone: nobody keeps whatever was there before.
     ///
     /// # Errors
     /// As [`Self::move_whole`].
@@ -81,7 +81,7 @@ impl Change<'_> {
         self.move_with(from, to, true)
     }
 
-    /// Plans another name; see [`Self::move_whole`] and [`Self::move_finally`].
+    /// Plans a rename; see [`Self::move_whole`] and [`Self::move_finally`].
     fn move_with(&mut self, from: &WorkspacePath, to: &WorkspacePath, is_final: bool) -> Result<Sum, Error> {
         let (mut sum, mut things) = (Sum::default(), Vec::new());
         let mut goes_whole = true;
@@ -112,8 +112,8 @@ impl Change<'_> {
         Ok(sum)
     }
 
-    /// Plans the way of what is at or below `from` to its place at or below `to`: another name, or,
-    /// where a folder does not go whole, a new folder there.
+    /// Plans the move of everything at or below `from` to its path at or below `to`: a rename, or, for a folder that
+    /// does not move as a whole, a new folder.
     fn move_part(
         &mut self,
         part: Part,
@@ -136,7 +136,7 @@ impl Change<'_> {
         });
     }
 
-    /// Plans other names for several things at once, of which some may lie in others.
+    /// Plans several renames at once, some of which may be of paths inside others.
     ///
     /// # Errors
     /// As [`Self::move_whole`].
@@ -144,10 +144,10 @@ impl Change<'_> {
         pieces.iter().try_for_each(|piece| self.move_whole(&piece.real, &piece.at).map(drop))
     }
 
-    /// Refuses to move a file that another program has put in the place of the one that moves.
+    /// Fails if another program has replaced the file that is to move.
     ///
     /// # Errors
-    /// `stale_file`.
+    /// Returns `stale_file`.
     pub(super) fn must_move_what_was_seen(&self) -> Result<(), Error> {
         let workspace = &self.engine.workspace;
         for moved in self.moves.iter().filter(|moved| !moved.thing.is_folder) {
@@ -160,8 +160,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Refuses to take what was found at or below `from` to its place at or below `to`, where the policy
-    /// protects either place; the trash is lbx's own.
+    /// Fails if the policy protects the old or new path of anything at or below `from`; the trash is lbx's own.
     fn must_be_free(
         &self,
         found: &ExistingEntry<'_>,
@@ -180,34 +179,34 @@ impl Change<'_> {
     }
 }
 
-/// Something that is to move.
+/// An entry to move.
 struct Part {
-    /// Its path.
+    /// Path.
     path: WorkspacePath,
-    /// Its type and identity.
+    /// Type and identity.
     thing: Thing,
-    /// Its permission bits.
+    /// Permission bits.
     mode: u32,
-    /// Owner and attributes of a folder, where a new one would have others.
+    /// Owner and attributes of a folder, if a new one would have others.
     identity: Option<Identity>,
 }
 
 /// An entry at or below a path.
 pub struct ExistingEntry<'w> {
-    /// Its path.
+    /// Path.
     pub path: &'w WorkspacePath,
-    /// Its type and identity.
+    /// Type and identity.
     pub stat: &'w Stat,
-    /// The thing itself, opened to be looked at.
+    /// Descriptor, opened only for examination.
     opened: &'w OwnedFd,
-    /// The folder that holds it.
+    /// Parent folder.
     folder: BorrowedFd<'w>,
-    /// Its name there.
+    /// Name in the parent folder.
     name: &'w OsStr,
 }
 
 impl ExistingEntry<'_> {
-    /// It, as it is to move.
+    /// Returns the entry as one to move.
     fn part(&self) -> Part {
         let is_folder = fs::is_folder(self.stat);
         let thing = Thing { inode: self.stat.st_ino, is_folder };
@@ -216,17 +215,17 @@ impl ExistingEntry<'_> {
         Part { path: self.path.clone(), thing, mode: fs::mode_of(self.stat), identity }
     }
 
-    /// Adds it to what `top` holds.
+    /// Adds it to the contents of `top`.
     pub fn add_to(&self, contents: &mut Contents, top: &WorkspacePath) {
         self.add_as(contents, &self.path.rebased(top, &WorkspacePath::root()));
     }
 
-    /// Adds it to what a folder holds, as what has the name `path` there.
+    /// Adds it to the contents of a folder, under the name `path`.
     pub fn add_as(&self, contents: &mut Contents, path: &WorkspacePath) {
         contents.add(path, self.stat, (self.folder, self.name));
     }
 
-    /// Mode and bytes of a regular file or symlink.
+    /// Returns mode and bytes of a regular file or symlink.
     fn content(&self) -> std::io::Result<(u32, Vec<u8>)> {
         if fs::is_symlink(self.stat) {
             return Ok((fs::SYMLINK_MODE, fs::target_of(self.opened)?));
@@ -236,12 +235,11 @@ impl ExistingEntry<'_> {
     }
 }
 
-/// Visits whatever is at `top` and, in a folder, all below it: each folder is opened from the one
-/// before, so that the time does not grow with the depth.
+/// Visits whatever is at `top` and, in a folder, everything below it. Opens each folder from the one before, so that
+/// the time does not grow with the depth.
 ///
 /// # Errors
-/// `protected_path` where something in it has a name that no tool writes, the visitor's, or the
-/// system's.
+/// Returns `protected_path` if something in it has a name that no tool writes, the visitor's error, or the OS error.
 pub fn walk(
     workspace: &Workspace,
     top: &WorkspacePath,
@@ -257,7 +255,7 @@ pub fn walk(
         let is_folder = fs::is_folder(&stat);
         let has_name = path != *top && is_protected(name.as_bytes());
         let open_inner = || fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io);
-        // Nobody can tell whether a folder that may not be looked into is a repository: the error says so.
+        // // A folder that may not be searched could be a repository: the error says so.
         let inner = if is_folder && !has_name { Some(Rc::new(open_inner()?)) } else { None };
         if has_name || (is_folder && is_repository(opened.as_fd())) {
             let shown = workspace.shown(&path);
@@ -282,51 +280,51 @@ pub fn walk(
     Ok(())
 }
 
-/// Returns the type of the entry at a path; `None` if there is none, or a file or symlink is on the way.
+/// Returns the type of the entry at a path; `None` if it is missing, or behind a file or symlink.
 ///
 /// # Errors
-/// Returns the OS error: an entry that it does not let be looked at may well be there.
+/// Returns the OS error: an entry that may not be examined may well exist.
 pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<Kind>, Error> {
     let place = workspace.place_of(path)?;
     let kind = |stat| if fs::is_folder(stat) { Kind::Folder } else { Kind::Other };
     Ok(place.stat().map(kind))
 }
 
-/// A folder that moved with all that is in it.
+/// A folder that moved with all its contents.
 struct MovedFolder {
-    /// The folder, at its present path.
+    /// Folder, at its present path.
     folder: OwnedFd,
-    /// Its path before; `None` where it was not among the files.
+    /// Path before; `None` if it was outside the work tree.
     before: Option<WorkspacePath>,
-    /// Its path after; `None` where it is not among them any more.
+    /// Path after; `None` if it is outside the work tree.
     after: Option<WorkspacePath>,
 }
 
-/// Moves of an applied change, as the snapshot takes them.
+/// Moves of an applied change, for the snapshot.
 #[derive(Default)]
 pub struct ForSnapshot {
-    /// Folders whose files all have moved with them.
+    /// Folders that moved as a whole.
     folders: Vec<MovedFolder>,
     /// Files.
     files: Vec<Moved>,
-    /// Bytes of those that were read where they stand now.
+    /// Number of bytes that were read from files at their present paths.
     bytes: u64,
 }
 
-/// Most files that are read before they move, so that their snapshot need not wait until they have.
+/// Most files that are read before they move, so that their snapshot need not wait for the move.
 const AHEAD_FILES_MAX: usize = 64;
 
 /// Files that are about to move.
 pub struct AboutToMove {
-    /// Their moves, as the snapshot takes them.
+    /// Moves, for the snapshot.
     pub for_snapshot: ForSnapshot,
-    /// Their stats when they were read, by path.
+    /// Stats from when they were read, by path.
     pub read: Vec<(WorkspacePath, Stat)>,
 }
 
 impl AboutToMove {
-    /// Reads what is about to move; `None` where that is to be read when it has moved: folders, symlinks,
-    /// large files, what git takes for rules, and what cannot be read.
+    /// Reads the files that are about to move; `None` if they must be read after the move: folders, symlinks, large
+    /// files, rule files, and unreadable ones.
     pub fn of(workspace: &Workspace, state: &State, moves: &[Move]) -> Option<Self> {
         if moves.len() > AHEAD_FILES_MAX {
             return None;
@@ -336,7 +334,7 @@ impl AboutToMove {
         Some(all)
     }
 
-    /// Reads one.
+    /// Reads one file.
     fn take(&mut self, workspace: &Workspace, state: &State, moved: &Move) -> Option<()> {
         let [from, to] = [&moved.from, &moved.to].map(|at| at.from_root(state.path()));
         let holds_rules =
@@ -353,7 +351,7 @@ impl AboutToMove {
         Some(())
     }
 
-    /// Returns true if nobody has changed any since it was read: `read` says what it was then.
+    /// Returns true if no file has changed since it had the stat in `read`.
     #[must_use]
     pub fn is_as_read(workspace: &Workspace, read: &[(WorkspacePath, Stat)]) -> bool {
         read.iter().all(|(path, then)| {
@@ -368,7 +366,7 @@ impl ForSnapshot {
     /// Collects the moves of a change.
     ///
     /// # Errors
-    /// As for reading what was moved.
+    /// Returns the errors of reading the moved files.
     pub fn of(workspace: &Workspace, state: &State, entry: &JournalEntry) -> Result<Self, Error> {
         let mut all = Self::default();
         let among_files = |path: &WorkspacePath| among_files(path, state.path());
@@ -388,7 +386,7 @@ impl ForSnapshot {
         Ok(all)
     }
 
-    /// Takes in what came to `to` from `from`, save what the change put there or moved by itself.
+    /// Adds the files that came from `from` to `to`, except those that the change wrote there or moved separately.
     fn take_files(
         &mut self,
         (workspace, state): (&Workspace, &State),
@@ -418,7 +416,7 @@ impl ForSnapshot {
         })
     }
 
-    /// The folders for the snapshot.
+    /// Returns the folders for the snapshot.
     #[must_use]
     pub fn folders(&self) -> Vec<record::RecordedFolder<'_>> {
         let folder = |known: &'_ MovedFolder| rustix::io::fcntl_dupfd_cloexec(&known.folder, 0).ok();
@@ -431,8 +429,8 @@ impl ForSnapshot {
         .collect()
     }
 
-    /// The files for the snapshot with those of `others`, one a path: what one part of a change takes
-    /// from a name, another may put there.
+    /// Returns the files for the snapshot together with `others`, one per path: one part of a change may move a file
+    /// away from a name, and another may write a file there.
     #[must_use]
     pub fn files_with<'a>(&'a self, others: Vec<record::RecordedFile<'a>>) -> Vec<record::RecordedFile<'a>> {
         let mut by_path: BTreeMap<&WorkspacePath, record::RecordedFile<'a>> = BTreeMap::new();
@@ -451,7 +449,7 @@ impl ForSnapshot {
     }
 }
 
-/// A path, unless it lies in the state.
+/// Returns a path, unless it lies in the state.
 fn among_files(path: &WorkspacePath, state: &WorkspacePath) -> Option<WorkspacePath> {
     (!path.is_within(state)).then(|| path.clone())
 }

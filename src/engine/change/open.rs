@@ -1,4 +1,4 @@
-//! Opens the files of a change under the lock: a file as it is, or the place where there is none yet.
+//! Opens the files of a change under the lock: existing files, and paths of new ones.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::engine::workspace::resolve::{ResolvedPath, must_be_short, names_a_fol
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
-/// A file as it is under the lock.
+/// A file under the lock.
 pub struct Current {
-    /// Its path.
+    /// Path.
     pub(in crate::engine) place: ResolvedPath,
-    /// Which file it is; `None` where there is none.
+    /// Identity of the file; `None` for a new one.
     pub(in crate::engine) original: Option<Original>,
-    /// Its bytes; none where there is no file.
+    /// Bytes; empty for a new file.
     pub(in crate::engine) bytes: Arc<Buffer>,
-    /// Their SHA-256.
+    /// SHA-256 of the bytes.
     pub(in crate::engine) sha256: Sha256,
 }
 
@@ -43,7 +43,7 @@ impl Current {
         self.original.is_some()
     }
 
-    /// Its bytes; none where there is no file.
+    /// Returns its bytes; empty for a new file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -55,41 +55,41 @@ impl Current {
         Arc::clone(&self.bytes)
     }
 
-    /// SHA-256 of its bytes.
+    /// Returns the SHA-256 of its bytes.
     #[must_use]
     pub fn sha256(&self) -> Sha256 {
         self.sha256
     }
 
-    /// Its permission bits, or the type bits of a symlink; `None` where there is no file.
+    /// Returns its permission bits, or the type bits of a symlink; `None` for a new file.
     #[must_use]
     pub fn mode(&self) -> Option<u32> {
         self.original.as_ref().map(|original| fs::recorded_mode(&original.stat))
     }
 
-    /// Returns true if it is a symlink that was looked at itself; its bytes are its target then.
+    /// Returns true if it is a symlink that was opened itself; its bytes are then its target.
     #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.mode().is_some_and(fs::is_symlink_mode)
     }
 
-    /// Lets a tool go on that needs no proof, because it overwrites nothing.
+    /// Skips the proof, for a tool that overwrites nothing.
     #[must_use]
     pub fn without_proof(self) -> CheckedFile {
         CheckedFile { current: self, proved: false }
     }
 }
 
-/// A file that may be changed: it was checked, or needs no check.
+/// A file that may be changed: it passed the gate, or needs no check.
 pub struct CheckedFile {
-    /// The file.
+    /// File.
     pub(in crate::engine) current: Current,
-    /// True if the caller proved to have seen its bytes.
+    /// True if the caller has proved that it saw the bytes.
     pub(in crate::engine) proved: bool,
 }
 
 impl CheckedFile {
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn current(&self) -> &Current {
         &self.current
@@ -97,16 +97,16 @@ impl CheckedFile {
 }
 
 impl Change<'_> {
-    /// Looks at the file at `path`, or at the place where there is none yet.
+    /// Opens the file at `path`, or prepares the path of a new one.
     ///
     /// # Errors
-    /// `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`,
-    /// `permission_denied`, `too_large` above 512 MiB or what the policy says, or the system's.
+    /// Returns `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`, `permission_denied`,
+    /// `too_large` above 512 MiB or the policy's limit, or the OS error.
     pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
         self.look_at_place(self.engine.workspace.resolve(path)?)
     }
 
-    /// Looks at a file in a place that was just resolved.
+    /// Opens a file at a path that was just resolved.
     ///
     /// # Errors
     /// As [`Self::look_at`].
@@ -126,18 +126,17 @@ impl Change<'_> {
         self.read_all(place, file, stat)
     }
 
-    /// Looks at the file or symlink of that canonical path, or at the place where there is none. A
-    /// file or symlink on the way counts as nothing there: the change fails whole where it does not
-    /// remove it.
+    /// Opens the file or symlink at that canonical path, or prepares the path of a new one. A path behind a file or
+    /// symlink counts as free: if the change does not remove that, it fails as a whole.
     ///
     /// # Errors
-    /// `protected_path`, or as [`Self::look_at`].
+    /// Returns `protected_path`, or as [`Self::look_at`].
     pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
         self.look_beneath_left(path, None)
     }
 
-    /// Opens a file that the session itself has left with the permission bits `left`: if it
-    /// still has them, they may forbid to write it.
+    /// Opens a file that the session itself has left with the permission bits `left`: if it still has them, they may
+    /// make it read-only.
     ///
     /// # Errors
     /// As [`Self::look_beneath`].
@@ -166,29 +165,29 @@ impl Change<'_> {
         self.read_all(place, Arc::new(file), stat)
     }
 
-    /// A place at which nothing will stand, whatever does now.
+    /// Returns a path that will be free, whatever is there now.
     ///
     /// # Errors
-    /// `protected_path`.
+    /// Returns `protected_path`.
     pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
         let place = ResolvedPath::at(path.clone(), self.engine.workspace.shown(path), None);
-        // A deleted file may change in the trash: an undo can go past the deletion.
+        // // A deleted file may change in the trash: an undo can go back past the deletion.
         if !path.is_within(&path_in(self.state.as_ref(), trash::FOLDER)) {
             self.must_be_writable(&place)?;
         }
         Ok(Current { place, original: None, bytes: Arc::default(), sha256: Sha256::of(b"") })
     }
 
-    /// Lets the change hold as many files open as the system allows, where it has so many.
+    /// Raises the limit of open files, if the change has many.
     pub(super) fn make_room_for(&self, files: usize) {
-        /// A change of so many files holds its descriptors under any limit.
+        /// Number of files that fit under any limit of open files.
         const FEW_FILES: usize = 64;
         if files > FEW_FILES {
             self.open_files.borrow_mut().get_or_insert_with(OpenFiles::as_many_as_allowed);
         }
     }
 
-    /// Reads the whole of an opened file.
+    /// Reads all of an opened file.
     fn read_all(
         &self,
         place: ResolvedPath,
@@ -203,7 +202,7 @@ impl Change<'_> {
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
     }
 
-    /// Looks at the file at `path` without following it: of a symlink, at itself.
+    /// Opens the file at `path`; does not follow a symlink there.
     ///
     /// # Errors
     /// As [`Self::look_at`].
@@ -212,7 +211,7 @@ impl Change<'_> {
         if place.stat().is_some_and(fs::is_symlink) { self.look_at_link(place) } else { self.look_at(path) }
     }
 
-    /// Looks at a symlink itself.
+    /// Opens a symlink itself.
     fn look_at_link(&self, place: ResolvedPath) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
         self.read_link(place)
@@ -229,10 +228,10 @@ impl Change<'_> {
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes.into()), sha256 })
     }
 
-    /// Looks at where a folder is to be, or is.
+    /// Resolves the path of a present or future folder.
     ///
     /// # Errors
-    /// `outside_workspace`, `protected_path`, or the system's.
+    /// Returns `outside_workspace`, `protected_path`, or the OS error.
     pub fn look_at_folder(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
         let place = self.engine.workspace.resolve(path)?;
         if place.path().is_root() {
@@ -245,10 +244,10 @@ impl Change<'_> {
         Ok(place)
     }
 
-    /// Looks at whatever is at `path` without following it, to move it whole.
+    /// Resolves `path`, to move whatever is there as a whole; does not follow a symlink there.
     ///
     /// # Errors
-    /// `outside_workspace`, `protected_path`, or the system's.
+    /// Returns `outside_workspace`, `protected_path`, or the OS error.
     pub fn look_at_entry(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
         let place = self.look_at_destination(path)?;
         if place.path().is_root() {
@@ -260,8 +259,7 @@ impl Change<'_> {
         Ok(place)
     }
 
-    /// Looks at where something is to be moved to, without following it. The root is a place like any other where
-    /// something is.
+    /// Resolves the destination of a move; does not follow a symlink there. The root counts as a path that is taken.
     ///
     /// # Errors
     /// As [`Self::look_at_entry`].
@@ -277,7 +275,7 @@ impl Change<'_> {
         Ok(place)
     }
 
-    /// Refuses a place that no tool writes, or that the policy protects.
+    /// Fails for a path that no tool writes, or that the policy protects.
     pub(in crate::engine) fn must_be_writable(&self, place: &ResolvedPath) -> Result<(), Error> {
         place.must_be_writable()?;
         self.protection.check(&self.engine.workspace, place.path(), place.shown())?;
@@ -285,7 +283,7 @@ impl Change<'_> {
         place.aliases().iter().try_for_each(|name| self.must_be_unprotected(name, None, place.shown()))
     }
 
-    /// Refuses a path that the policy protects, by its own name or by one that leads to the file there.
+    /// Fails for a path that the policy protects, by its own name or by another name of the file there.
     pub(in crate::engine) fn must_be_unprotected(
         &self,
         path: &WorkspacePath,
@@ -308,16 +306,16 @@ impl Change<'_> {
         self.protected_links.get_or_init(find)
     }
 
-    /// The largest file that is changed, in bytes.
+    /// Returns the size of the largest file that may be changed, in bytes.
     #[must_use]
     pub fn file_bytes_max(&self) -> u64 {
         self.engine.policy().number(Key::FileBytes).min(FILE_BYTES_MAX)
     }
 
-    /// SHA-256 of the file at a place; `None` for anything else.
+    /// Returns the SHA-256 of the file at a path; `None` for anything else.
     ///
     /// # Errors
-    /// As for reading it.
+    /// Returns the errors of reading it.
     pub fn sha256_at(&self, place: &ResolvedPath) -> Result<Option<Sha256>, Error> {
         if !place.stat().is_some_and(fs::is_regular) {
             return Ok(None);
@@ -328,7 +326,7 @@ impl Change<'_> {
         Ok(Some(sha256))
     }
 
-    /// Refuses a file whose permissions do not let this user write it: a rename would go past them.
+    /// Fails if the permissions of a file do not let this user write it: a rename would bypass them.
     pub(in crate::engine) fn must_be_allowed(&self, place: &ResolvedPath) -> Result<(), Error> {
         let allowed = rustix::fs::accessat(
             self.engine.workspace.root_fd(),
@@ -343,8 +341,8 @@ impl Change<'_> {
     }
 }
 
-/// The refusal of a link that is written with a slash at its end: the caller may mean the link, or the
-/// folder that it leads to.
+/// Returns the error for a link that is written with a slash at its end: the caller may mean the link, or the folder
+/// that it leads to.
 fn names_what_a_link_leads_to(place: &ResolvedPath) -> Error {
     let shown = place.shown();
     Error::invalid(format!(

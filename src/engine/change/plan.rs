@@ -1,7 +1,7 @@
-//! From the target state of a change to its steps. Pure.
+//! Plans the steps to the target state of a change. Pure.
 //!
-//! Deletions come first, so that something else can take the name; then folders are made and entries
-//! get their new names, outermost first; then files; and in the end folders that are empty go.
+//! Deletions come first, so that other things can take the names; then folders are made and entries renamed, outermost
+//! first; then files are written; in the end, empty folders are removed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -18,109 +18,109 @@ use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 
-/// The mode of a new file, as far as a snapshot asks for it.
+/// Mode of a new file, as far as a snapshot records it.
 const NEW_FILE_MODE: u32 = 0o644;
 
 /// Bytes that the caller knows once the change is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerKnowledge {
-    /// All of them: it gave them.
+    /// All bytes, which the caller supplied.
     Everything,
-    /// The changed lines, and what it had been shown of the others.
+    /// Changed lines, and lines of the old version that it was shown.
     ChangedLines,
-    /// The changed lines, and what it had been shown of those bytes, which others have changed since.
+    /// Changed lines, and lines that it was shown of these older bytes, which others have changed since.
     ChangedSince(Vec<u8>),
-    /// Nothing: a command made them.
+    /// No bytes: a command made them.
     Nothing,
 }
 
-/// A file with what it is to become.
+/// A file with its target state.
 pub(super) struct Planned {
-    /// The file as it is.
+    /// Present file.
     pub(super) seen: CheckedFile,
-    /// Its new bytes; `None` where it is deleted.
+    /// Target state; `None` to delete it.
     pub(super) after: Option<After>,
-    /// The file that it was before it got this name.
+    /// File that it was before it got this name.
     pub(super) origin: Option<Origin>,
-    /// True if the bytes go into the file that is there, which keeps its inode.
+    /// True to write into the existing file, which keeps its inode.
     pub(super) in_place: bool,
-    /// The lines that it replaces, where its tool knows them.
+    /// Lines that it replaces, if its tool knows them.
     pub(super) replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl Planned {
-    /// The file whose identity the new one takes.
+    /// Returns the file whose identity the new one gets.
     pub(super) fn model(&self) -> Option<&Original> {
         let origin = self.origin.as_ref().map(|origin| &origin.original);
         origin.or(self.seen.current.original.as_ref())
     }
 
-    /// The mode that the file gets with `after`, as far as a snapshot asks for it.
+    /// Returns the mode that the file gets with `after`, as far as a snapshot records it.
     pub(super) fn mode_of(&self, after: &After) -> u32 {
         let model =
             || self.model().map(|model| recorded_mode(&model.stat)).filter(|mode| !is_symlink_mode(*mode));
         after.mode.or_else(model).unwrap_or(NEW_FILE_MODE)
     }
 
-    /// Returns true if it has other names, which keep its old bytes.
+    /// Returns true if it has several hard links: the others keep the old bytes.
     pub(super) fn has_several_names(&self) -> bool {
         self.after.is_some() && self.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
     }
 }
 
-/// The file whose identity and place in the caller's memory a renamed one takes over.
+/// File whose identity and read mark a renamed one takes over.
 pub(super) struct Origin {
-    /// Its path before.
+    /// Path before.
     pub(super) path: WorkspacePath,
-    /// Which file it is.
+    /// Identity of the file.
     pub(super) original: Original,
-    /// Its bytes.
+    /// Bytes.
     pub(super) bytes: Arc<Buffer>,
-    /// Their SHA-256.
+    /// SHA-256 of the bytes.
     pub(super) sha256: Sha256,
 }
 
 /// Target state of a file.
 pub(super) struct After {
-    /// Its bytes.
+    /// Bytes.
     pub(super) bytes: Arc<Buffer>,
-    /// Their SHA-256.
+    /// SHA-256 of the bytes.
     pub(super) sha256: Sha256,
-    /// Its permission bits, where they change; or the type bits of a symlink.
+    /// Permission bits, if they change; or the type bits of a symlink.
     pub(super) mode: Option<u32>,
     /// Part of it that the caller knows.
     pub(super) known: CallerKnowledge,
-    /// Owner and attributes, where it comes back and no file has them any more.
+    /// Owner and attributes, if it is restored and no file has them any more.
     pub(super) identity: Option<Identity>,
 }
 
 /// Target state of a change.
 #[derive(Debug, Default)]
 pub struct Intent {
-    /// Files that go, under their names before any move.
+    /// Files to delete, under their names before all moves.
     pub removed: Vec<(Location, Version)>,
-    /// Things that get other names, all at once.
+    /// Things to rename, all at once.
     pub moves: Vec<Move>,
-    /// Folders that are made, under their names after all moves.
+    /// Folders to make, under their names after all moves.
     pub made: Vec<Folder>,
-    /// Files that come or change, under their names after all moves.
+    /// Files to create or change, under their names after all moves.
     pub files: Vec<NewFile>,
-    /// Folders that go before something else takes their names.
+    /// Folders to remove before something else takes their names.
     pub cleared: Vec<Folder>,
-    /// Folders that go in the end, under their names after all moves.
+    /// Folders to remove in the end, under their names after all moves.
     pub vacated: Vec<Folder>,
 }
 
-/// Another name for a thing.
+/// Rename of one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// Its name before.
+    /// Name before.
     pub from: Location,
-    /// Its name after.
+    /// Name after.
     pub to: Location,
-    /// Its type and identity.
+    /// Type and identity.
     pub thing: Thing,
-    /// Its copy, if it moves to another mount.
+    /// Copy, if it moves to another mount.
     pub across: Option<Across>,
     /// True if an undo leaves it.
     pub is_final: bool,
@@ -129,7 +129,7 @@ pub struct Move {
 /// A move to another mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Across {
-    /// Location of the copy until it gets its name.
+    /// Location of the copy until it is renamed.
     pub copy: Location,
     /// Inode and type of the copy.
     pub thing: Thing,
@@ -140,20 +140,20 @@ pub struct Across {
 /// New bytes for a file.
 #[derive(Debug)]
 pub struct NewFile {
-    /// Its path.
+    /// Path.
     pub at: Location,
     /// Location of the staged bytes.
     pub staged: Location,
-    /// The file there before.
+    /// Version before.
     pub before: Option<Version>,
-    /// The file there after.
+    /// Version after.
     pub after: Version,
-    /// True if the bytes go into the file that is there.
+    /// True to write into the existing file.
     pub in_place: bool,
 }
 
-/// The steps that bring `intent` about; where one thing is in another's way, all that move wait
-/// meanwhile, the one of number `n` at `held(n)`.
+/// Returns the steps to reach `intent`. If one move is in the way of another, all moves go through temporary names,
+/// move `n` through `held(n)`.
 #[must_use]
 pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     let are_held = is_crowded(&intent);
@@ -162,7 +162,7 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     let files_in_the_way: HashMap<&Location, &Version> =
         removed.iter().map(|(at, version)| (at, version)).collect();
     let over = |moved: &Move| {
-        // In a folder that moves away, the file of that name is another one.
+        // // In a folder that moves away, the file of that name is another one.
         let is_in_the_way = !moved.thing.is_folder && !leaving.holds(moved.to.parent().as_ref());
         files_in_the_way.get(&moved.to).filter(|_| is_in_the_way).map(|version| (*version).clone())
     };
@@ -197,7 +197,7 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
             None => coming.push(rename(from, to, thing, over)),
         }
     }
-    // Inner entries go before the outer ones, and come after them.
+    // // Inner entries leave before the outer ones, and arrive after them.
     parting.sort_by_cached_key(|step| Reverse(depth(step.locations().next())));
     coming.sort_by_cached_key(|step| depth(step.locations().last()));
     steps.extend(parting);
@@ -208,22 +208,22 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     steps
 }
 
-/// The step that brings new bytes to their place.
+/// Returns the step that puts new bytes in place.
 fn put(file: NewFile) -> Step {
     let NewFile { at, staged, before, after, in_place } = file;
     Step::Put { at, staged, before, after, in_place }
 }
 
-/// Components in a path.
+/// Returns the number of components in a path.
 fn depth(at: Option<&Location>) -> usize {
     at.map_or(0, |at| at.path().components().count())
 }
 
-/// The names that things have which get others.
+/// Names of things that are renamed.
 struct Leaving<'m> {
-    /// The names.
+    /// Names.
     names: BTreeSet<&'m Location>,
-    /// The length of the longest, in bytes.
+    /// Length of the longest name, in bytes.
     longest: usize,
 }
 
@@ -235,24 +235,24 @@ impl<'m> Leaving<'m> {
         Self { names, longest }
     }
 
-    /// Returns true if something that moves away is at a path, or holds it.
+    /// Returns true if a path is, or contains, something that moves away.
     fn holds(&self, at: Option<&Location>) -> bool {
         let Some(at) = at.filter(|_| !self.names.is_empty()) else {
             return false;
         };
-        // A long path has many folders that none of the names can be.
+        // // A long path has many folders that are longer than any of the names.
         let above = at.path().as_path().ancestors().filter(|path| path.as_os_str().len() <= self.longest);
         above.filter_map(WorkspacePath::new).any(|path| self.names.contains(&at.with(path)))
     }
 
-    /// Returns true if something that moves away is at a path or lies in it.
+    /// Returns true if a path is, or lies in, something that moves away.
     fn lies_in(&self, at: &Location) -> bool {
         self.names.range::<Location, _>(at..).next().is_some_and(|from| from.is_within(at))
     }
 }
 
-/// Returns true if something that moves is in the way of something else, or comes out of it or into it, or out of
-/// a folder that goes.
+/// Returns true if a moved thing is in the way of another, moves out of or into another, or moves out of a folder that
+/// is removed.
 fn is_crowded(intent: &Intent) -> bool {
     let leaving = Leaving::of(&intent.moves);
     let files = intent.files.iter().map(|file| &file.at);

@@ -1,4 +1,4 @@
-//! Everything that a change writes before it is in force: staged files, backups, the journal entry and the snapshot;
+//! Everything that a change writes before it takes effect: staged files, backups, the journal entry and the snapshot;
 //! and the wave of syncs that makes it durable.
 
 use std::collections::BTreeMap;
@@ -29,22 +29,22 @@ use crate::text::escaped::short_path;
 /// Files written so far.
 #[derive(Default)]
 pub(super) struct StagedFiles {
-    /// A folder of the file system that most of it is on, opened before any of it was written.
+    /// Folder on the file system of most of these files, opened before any of them was written.
     pub file_system: Option<Arc<OwnedFd>>,
-    /// New bytes, by the number of their file.
+    /// Staged new bytes, by index of the file.
     pub staged: BTreeMap<usize, Staged>,
-    /// Old bytes of larger files, and of many.
+    /// Backups of larger files, or of many.
     pub backups: Vec<PendingFile>,
-    /// Old bytes of a few small files, held in the journal entry.
+    /// Old bytes of a few small files, for the journal entry.
     pub kept: Vec<InlineBackup>,
-    /// How many bytes these are.
+    /// Number of bytes in `kept`.
     kept_bytes: usize,
     /// Warnings for the caller.
     pub warnings: Vec<String>,
 }
 
 impl StagedFiles {
-    /// Keeps old bytes: in the entry where they are few, else as a backup.
+    /// Keeps old bytes: in the entry if they are few, else as a backup.
     fn keep(
         &mut self,
         backups: &mut backup::Folders<'_>,
@@ -66,7 +66,7 @@ impl StagedFiles {
         Ok(())
     }
 
-    /// Removes everything again.
+    /// Removes all files again.
     pub fn discard(&self) {
         self.staged.values().for_each(Staged::discard);
         self.backups.iter().for_each(PendingFile::discard);
@@ -75,35 +75,35 @@ impl StagedFiles {
 
 /// Files to write.
 pub(super) struct ToWrite<'c> {
-    /// The workspace.
+    /// Workspace.
     pub workspace: &'c Workspace,
-    /// Its state.
+    /// State of the workspace.
     pub state: &'c State,
-    /// The change's own name.
+    /// Id of the change.
     pub id: &'c str,
-    /// Its files.
+    /// Files of the change.
     pub files: &'c [Planned],
-    /// Other old bytes.
+    /// Other bytes to back up.
     pub kept: &'c [Vec<u8>],
-    /// The folders of its files.
+    /// Folders of the files.
     pub ways: &'c Ways,
 }
 
 impl ToWrite<'_> {
-    /// Returns true if the files are so many that their old bytes go into one file.
+    /// Returns true if there are so many files that their old bytes go into a bundle.
     #[must_use]
     pub fn is_many(&self) -> bool {
         self.files.len() > SYNC_EACH_MAX
     }
 
-    /// Writes all of it. What was written is answered even where something fails.
+    /// Writes all files. Returns those written even after an error.
     pub fn write(&self) -> (StagedFiles, Result<(), Error>) {
         let mut aside = StagedFiles::default();
         let outcome = self.write_to(&mut aside);
         (aside, outcome)
     }
 
-    /// Writes all of it; of many files another thread writes half of the new bytes.
+    /// Writes all files; if there are many, a second thread writes half of the new bytes.
     fn write_to(&self, aside: &mut StagedFiles) -> Result<(), Error> {
         aside.file_system = Some(Stage::new(self.workspace, self.state, self.id)?.file_system());
         let mine = if self.is_many() { self.files.len() / 2 } else { self.files.len() };
@@ -118,7 +118,7 @@ impl ToWrite<'_> {
             let mut done = vec![self.write_new(0..mine)];
             match thread {
                 Some(Ok(thread)) => done.push(thread.join().unwrap_or_else(|panic| resume_unwind(panic))),
-                // Without a thread it is done here.
+                // // If no thread can start, do the work here.
                 Some(Err(_)) => done.push(self.write_new(mine..self.files.len())),
                 None => {}
             }
@@ -133,7 +133,7 @@ impl ToWrite<'_> {
         outcome
     }
 
-    /// Keeps the old bytes.
+    /// Writes the old bytes.
     fn write_old(&self, aside: &mut StagedFiles) -> Result<(), Error> {
         let mut backups = backup::Folders::new(self.state);
         for bytes in self.kept {
@@ -152,13 +152,13 @@ impl ToWrite<'_> {
         Ok(())
     }
 
-    /// Writes the new bytes of some of the files. What was written is answered even where something fails.
+    /// Writes the new bytes of some of the files. Returns those written even after an error.
     fn write_new(&self, numbers: Range<usize>) -> (StagedFiles, Result<(), Error>) {
         let mut new = StagedFiles::default();
         let outcome = Stage::new(self.workspace, self.state, self.id).and_then(|stage| {
             let files = self.files.iter().enumerate().take(numbers.end).skip(numbers.start);
             for (number, file) in files {
-                // A file that keeps its inode keeps all that belongs to it.
+                // // A file that keeps its inode keeps its metadata.
                 let mut lost = Vec::new();
                 let warnings = if file.in_place { &mut lost } else { &mut new.warnings };
                 if let Some(staged) = self.staged(&stage, number, file, warnings)? {
@@ -171,7 +171,7 @@ impl ToWrite<'_> {
         (new, outcome)
     }
 
-    /// Writes the new bytes of a file; `None` where it goes.
+    /// Writes the new bytes of a file; `None` if it is deleted.
     fn staged(
         &self,
         stage: &Stage<'_>,
@@ -194,7 +194,7 @@ impl ToWrite<'_> {
     }
 }
 
-/// Says that the other names of a replaced file keep its old bytes.
+/// Warns that other hard links of a replaced file keep its old bytes.
 fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
     if let Some(original) =
         file.seen.current.original.as_ref().filter(|_| file.has_several_names() && !file.in_place)
@@ -207,25 +207,25 @@ fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
     }
 }
 
-/// Everything written aside for a change, not yet in force.
+/// All files written for a change that is not in effect yet.
 #[derive(Default)]
 pub(super) struct Prepared {
-    /// New bytes and old ones.
+    /// Staged bytes and backups.
     pub(super) staged_files: StagedFiles,
-    /// Descriptions of what goes to the trash.
+    /// Descriptions of new trash entries.
     pub(super) descriptions: Vec<Staged>,
     /// The journal entry.
     pub(super) entry: Option<PendingFile>,
-    /// The change's snapshot, where that need not wait until the change is applied.
+    /// Snapshot of the change, if it need not wait until the change is applied.
     pub(super) snapshot: Option<PreparedSnapshot>,
-    /// Entries that this snapshot moves, as they were read, by path.
+    /// Stats of the entries that this snapshot moves, from when they were read, by path.
     pub(super) about_to_move: Vec<(WorkspacePath, Stat)>,
-    /// The file system that the state is on, where its kind is known.
+    /// File system of the state, if its kind is known.
     pub(super) file_system: Option<FileSystem>,
 }
 
 impl Prepared {
-    /// Removes everything again.
+    /// Removes all files again.
     pub(super) fn discard(&self) {
         self.staged_files.discard();
         self.descriptions.iter().for_each(Staged::discard);
@@ -234,10 +234,10 @@ impl Prepared {
         }
     }
 
-    /// Makes it durable; where it is small, by one sync of the file system if that can be.
+    /// Makes all files durable; for a small change, by one sync of the file system if possible.
     ///
-    /// No change fails for its snapshot: one that cannot be synced is given up here. It is tried again once
-    /// the change is applied, and told then.
+    /// No change fails because of its snapshot: one that cannot be synced is dropped here. It is tried again once the
+    /// change is applied, and a failure is reported then.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -264,14 +264,14 @@ impl Prepared {
         Ok(())
     }
 
-    /// The files that are to be synced, those of the snapshot aside; the journal entry's is the last.
+    /// Returns the files to sync, without those of the snapshot; the journal entry is last.
     fn files(&self) -> Vec<&File> {
         let staged = self.staged_files.staged.values().chain(&self.descriptions).map(|staged| &staged.file);
         let backups = self.staged_files.backups.iter().map(|backup| &backup.file);
         staged.chain(backups).chain(self.entry.iter().map(|entry| &entry.file)).collect()
     }
 
-    /// Makes all of it durable by one sync of the file system; `false` where that is not the thing to do.
+    /// Makes everything durable by one sync of the file system; `false` if that is not suitable.
     fn sync_at_once(&self, files: &[&File]) -> bool {
         let (Some(file_system), Some(last)) = (&self.file_system, files.last()) else {
             return false;
@@ -282,11 +282,11 @@ impl Prepared {
             && file_system.sync_all(last)
     }
 
-    /// Makes the files durable one by one, and where their order is not kept the folders that they are in.
+    /// Makes the files durable one by one; also their folders, if the file system does not keep the order of writes.
     fn sync_each(&self, files: &[&File], staging: &OwnedFd, grown: &[Arc<OwnedFd>]) -> io::Result<()> {
         let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         if !self.file_system.as_ref().is_some_and(FileSystem::keeps_order) {
-            // The backups share the folders, of which there are 256 at most.
+            // // The backups share at most 256 folders.
             let mut folders: Vec<&OwnedFd> =
                 self.staged_files.backups.iter().map(|backup| &*backup.folder).collect();
             folders.sort_unstable_by_key(|folder| folder.as_raw_fd());

@@ -27,56 +27,56 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
-/// Folder, below the state folder, in which a repair keeps replaced files.
+/// Folder for files that a repair replaced, below the state folder.
 pub const DAMAGED_FOLDER: &str = "damaged";
-/// Owner's permission to execute, which git keeps.
+/// Owner's execute permission, which git keeps.
 const OWNER_MAY_EXECUTE: u32 = 0o100;
-/// The tools that change ignored files by the thousand: commands, and those that take them back.
+/// Tools that may change thousands of ignored files: commands, and those that take them back.
 const COMMAND_TOOLS: [&str; 4] = ["bash", "undo", "redo", "rewind"];
-/// Paths left out that a warning names.
+/// Most skipped paths that a warning names.
 const LEFT_OUT_NAMED: usize = 3;
-/// Longest time that a session's baseline may take; without it the change goes on anyway.
+/// Longest time for a session's baseline; the change continues without it.
 const BASELINE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// The bits of a mode that stand for a file's type.
+/// Type bits of a mode.
 const TYPE_BITS: u32 = 0o170_000;
-/// The type bits that stand for a symlink, whose bytes are its target.
+/// Type bits of a symlink, whose bytes are its target.
 const SYMLINK: u32 = 0o120_000;
 
-/// A file on both sides of a change: mode and bytes; of a symlink, its type bits and target.
+/// Both sides of a changed file: mode and bytes; for a symlink, its type bits and target.
 pub struct RecordedFile<'a> {
-    /// The canonical path.
+    /// Canonical path.
     pub path: &'a WorkspacePath,
-    /// The old side.
+    /// Old side.
     pub before: Option<(u32, &'a [u8])>,
-    /// The new side.
+    /// New side.
     pub after: Option<(u32, &'a [u8])>,
 }
 
 /// A folder that a change moved as a whole; see [`FolderChange`].
 pub struct RecordedFolder<'a> {
-    /// The folder, opened at its present path.
+    /// Folder, opened at its present path.
     pub folder: OwnedFd,
-    /// Its path before the change.
+    /// Path before the change.
     pub before: Option<&'a WorkspacePath>,
-    /// Its path after the change.
+    /// Path after the change.
     pub after: Option<&'a WorkspacePath>,
 }
 
 /// A change that is applied.
 pub struct StandingChange<'a> {
-    /// Its journal entry.
+    /// Journal entry.
     pub entry: &'a JournalEntry,
-    /// Its files.
+    /// Changed files.
     pub files: Vec<RecordedFile<'a>>,
-    /// The folders that it moved, whose files are not among them.
+    /// Folders that it moved, whose files are not in `files`.
     pub folders: Vec<RecordedFolder<'a>>,
 }
 
-/// Commits a change to the snapshot branch, and notes the commit for the answer.
+/// Commits a change to the snapshot branch, and notes the commit for the response.
 ///
 /// # Errors
-/// `snapshot_failed` (applied) where the caller requires a snapshot; else a failure is a warning.
+/// Returns `snapshot_failed` (applied) if the caller requires a snapshot; otherwise a failure is a warning.
 pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Error> {
     if !engine.policy().has_snapshots() {
         return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
@@ -87,8 +87,8 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
     }
 }
 
-/// Writes the commit of a change that is about to be made, so that it can be synced together with the
-/// change; `None` where that must wait until the change is applied, or fails: [`record`] then says why.
+/// Writes the commit of a change that is about to be made, so that it can be synced together with the change; `None` if
+/// it has to wait until the change is applied, or if it fails: [`record`] then reports the reason.
 #[must_use]
 pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedSnapshot> {
     if !engine.policy().has_snapshots() {
@@ -97,8 +97,7 @@ pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedS
     in_store(engine, |store| store.prepare(&change_of(record))).ok()
 }
 
-/// Commits a change that a dead call made, unless that call had come so far itself; answers the
-/// commit that holds it, where there is one.
+/// Commits a change of a dead call, unless that call did so itself; returns the commit, if there is one.
 pub fn record_late(engine: &mut Engine, record: &StandingChange<'_>) -> Option<String> {
     if !engine.policy().has_snapshots() {
         return None;
@@ -116,15 +115,14 @@ pub fn record_late(engine: &mut Engine, record: &StandingChange<'_>) -> Option<S
     })
 }
 
-/// Commits what was uncommitted before the first change of a session, so that the session's own
-/// changes stand apart. What is `at_hand` need not be read again. What hinders it is a warning: no
-/// change waits for it or fails with it.
+/// Commits changes from before a session's first change, so that the session's own changes are separate. Files in
+/// `at_hand` need not be read again. A failure is a warning: no change waits for the baseline or fails with it.
 pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     if !engine.policy().has_snapshots() {
         return;
     }
-    // Changes that a command of another session has made so far would look older than it. When
-    // that command began, everything that was uncommitted was recorded.
+    // // Changes that a running command of another session has made so far would look older than it. When that command
+    // began, all uncommitted changes were recorded.
     if State::find(&engine.workspace).is_ok_and(|state| state.is_some_and(|state| running::is_any(&state))) {
         return;
     }
@@ -144,7 +142,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     match in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control))) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
-            // A repository within is its own, at every baseline again: nobody needs to hear of it.
+            // // A nested repository is skipped at every baseline: nobody needs to know.
             let of_note = |left: &LeftOut| !matches!(left.reason, Reason::NestedRepository(_));
             let left_out: Vec<LeftOut> = recorded.left_out.into_iter().filter(of_note).collect();
             engine.warn_if(listed(&left_out).map(|list| format!("not in the baseline of this session: {list}")));
@@ -155,12 +153,12 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     }
 }
 
-/// Scans the whole work tree, and commits what differs from the newest snapshot.
+/// Scans the whole work tree, and commits all differences from the newest snapshot.
 ///
 /// The caller holds the lock.
 ///
 /// # Errors
-/// `timeout`, `snapshot_failed`, or `command_denied` where the policy has turned snapshots off.
+/// Returns `timeout`, `snapshot_failed`, or `command_denied` if the policy has disabled snapshots.
 pub fn scan(
     engine: &mut Engine,
     subject: Option<String>,
@@ -173,16 +171,16 @@ pub fn scan(
     scan_as(engine, (subject, why), tool, 0, Looked::default())
 }
 
-/// Work tree as someone has just looked at it.
+/// Recent survey of the work tree.
 #[derive(Debug, Default)]
 pub struct Looked<'a> {
     /// Everything in it.
     pub survey: Option<Arc<Survey>>,
-    /// The only paths that a scan takes in.
+    /// Only paths that a scan records.
     pub only: Option<&'a BTreeSet<Vec<u8>>>,
 }
 
-/// Scans as [`scan`] does; what it finds is the change `seq` of the session.
+/// Scans as [`scan`] does, for the change `seq` of the session.
 ///
 /// # Errors
 /// As [`scan`].
@@ -200,7 +198,7 @@ pub fn scan_as(
     Ok(recorded)
 }
 
-/// Finds what a scan would record, and records nothing.
+/// Finds changes that a scan would record; records nothing.
 ///
 /// # Errors
 /// As [`scan`].
@@ -211,7 +209,7 @@ pub fn unrecorded(engine: &mut Engine, survey: Option<Arc<Survey>>) -> Result<Un
     })
 }
 
-/// Does `work` with a scan.
+/// Runs `work` with a scan.
 fn with_scan<T>(
     engine: &mut Engine,
     (subject, why): (Option<String>, Option<&str>),
@@ -247,8 +245,8 @@ fn with_scan<T>(
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 
-/// Scans the whole work tree for what others have changed, and commits that as theirs: in front of
-/// the first change of a session as its baseline.
+/// Scans the whole work tree, and commits changes by others as theirs; before a session's first change, as its
+/// baseline.
 ///
 /// The caller holds the lock.
 ///
@@ -263,9 +261,9 @@ pub fn scan_others(
     scan_as(engine, (subject.map(str::to_owned), None), tool, 0, Looked { survey, only: None })
 }
 
-/// Packs the objects of the private repository, where there is one; answers how many were loose.
+/// Packs the objects of the private repository, if there is one; returns the number of loose ones.
 ///
-/// The caller holds the lock. What hinders it is a warning.
+/// The caller holds the lock. A failure is a warning.
 pub fn pack(engine: &mut Engine) -> usize {
     let packed = find(engine).and_then(|store| match store {
         Some(store) => store.pack().map_err(|error| unreadable(&error)),
@@ -277,20 +275,20 @@ pub fn pack(engine: &mut Engine) -> usize {
     })
 }
 
-/// The snapshots of the workspace for reading; `None` where there are none.
+/// Opens the snapshots of the workspace for reading; `None` if there are none.
 ///
 /// # Errors
-/// `io_error` where they cannot be opened.
+/// Returns `io_error` if they cannot be opened.
 pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
     uninterrupted(|| with_place(engine, |place| Store::find(place, engine.policy().branch())))
         .map_err(|error| unreadable(&error))
 }
 
-/// The repository in which one of the newest snapshots is damaged, and how; `None` where they are whole, or there
-/// are none.
+/// Returns the repository with damage in one of the newest snapshots, and the damage; `None` if they are whole, or if
+/// there are none.
 ///
 /// # Errors
-/// `io_error` where they cannot be opened.
+/// Returns `io_error` if they cannot be opened.
 pub fn damage(engine: &Engine) -> Result<Option<(Store, Damage)>, Error> {
     let named = named_by_audit(engine);
     let look = || -> Result<_, SnapshotError> {
@@ -312,10 +310,10 @@ pub fn damage_of_git(engine: &Engine) -> Result<Vec<String>, Error> {
     uninterrupted(look).map_err(|error| unreadable(&error))
 }
 
-/// Repairs what [`damage`] finds, as far as that can be proven; what it replaces goes to [`DAMAGED_FOLDER`].
+/// Repairs the damage that [`damage`] finds, if that is provably right; replaced files go to [`DAMAGED_FOLDER`].
 ///
 /// # Errors
-/// `lock_timeout`; `io_error` where it cannot be repaired.
+/// Returns `lock_timeout`; `io_error` if it cannot be repaired.
 pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
     let locked = engine.lock()?;
     let state = &locked.state;
@@ -336,22 +334,22 @@ pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
     uninterrupted(work).map_err(|error| unreadable(&error))
 }
 
-/// The snapshots for reading, whatever is damaged in the repository of the workspace.
+/// Opens the snapshots for reading, however damaged the workspace's repository is.
 fn find_damaged(engine: &Engine) -> Result<Option<Store>, SnapshotError> {
     with_place(engine, |place| Store::find_damaged(place, engine.policy().branch()))
 }
 
-/// The snapshots that the newest records of the audit log name, the newest first.
+/// Returns the snapshots in the newest records of the audit log, newest first.
 fn named_by_audit(engine: &Engine) -> Vec<String> {
     let Ok(Some(state)) = State::find(&engine.workspace) else { return Vec::new() };
     let newest = audit::newest(&state, |record| record.snapshot.is_some()).unwrap_or_default();
     newest.into_iter().filter_map(|record| record.snapshot).collect()
 }
 
-/// The bytes of a file in a snapshot; `None` where there is no such snapshot, or no such file in it.
+/// Returns the bytes of a file in a snapshot; `None` if the snapshot, or the file in it, does not exist.
 ///
 /// # Errors
-/// `io_error` where the snapshots cannot be read.
+/// Returns `io_error` if the snapshots cannot be read.
 pub fn file_at(engine: &Engine, name: &str, path: &Path) -> Result<Option<Vec<u8>>, Error> {
     use std::os::unix::ffi::OsStrExt as _;
     let Some(store) = find(engine)? else { return Ok(None) };
@@ -362,8 +360,7 @@ pub fn file_at(engine: &Engine, name: &str, path: &Path) -> Result<Option<Vec<u8
     found.map_err(|error| unreadable(&error))
 }
 
-/// Returns the version of a file in the snapshot `tip`, else in the newest one before a time, in seconds since
-/// 1970.
+/// Returns the version of a file in the snapshot `tip`, or in the newest one before a time, in seconds since 1970.
 #[must_use]
 pub fn file_before(
     engine: &Engine,
@@ -382,7 +379,7 @@ pub fn file_before(
 /// packed or elsewhere.
 #[must_use]
 pub fn tip_by_ref_file(engine: &Engine) -> Option<String> {
-    /// Bytes of a ref file at most: a SHA-256 and a newline.
+    /// Largest ref file, in bytes: a SHA-256 and a newline.
     const REF_BYTES_MAX: u64 = 65;
     let branch = engine.policy().branch();
     let folder = if branch.starts_with("refs/") { ".git" } else { ".git/refs/heads" };
@@ -393,14 +390,14 @@ pub fn tip_by_ref_file(engine: &Engine) -> Option<String> {
     id.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(id)
 }
 
-/// Finds out which paths git ignores. None are if there are no snapshots, or if the repository cannot be read:
-/// a path counts as an ordinary file then, and the snapshot decides by itself what enters a commit.
+/// Finds the paths that git ignores. None are if there are no snapshots, or if the repository cannot be read: then
+/// paths count as ordinary files, and the snapshot itself decides about them.
 #[must_use]
 pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -> Vec<Option<Ignored>> {
     let found = if queries.is_empty() || !engine.policy().has_snapshots() {
         None
     } else if is_dry_run {
-        // Nothing may be created.
+        // // Nothing may be created.
         find(engine).ok().flatten().and_then(|store| store.ignored(queries).ok())
     } else {
         in_store(engine, |store| store.ignored(queries)).ok()
@@ -408,7 +405,7 @@ pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -
     found.unwrap_or_else(|| vec![None; queries.len()])
 }
 
-/// The refusal where snapshots cannot be read.
+/// Returns the error for unreadable snapshots.
 #[must_use]
 pub fn unreadable(error: &SnapshotError) -> Error {
     refused(ErrorKind::IoError, error).suggest(
@@ -426,7 +423,7 @@ fn refused(kind: ErrorKind, error: &SnapshotError) -> Error {
 }
 
 impl Engine {
-    /// The bytes of `path` with that SHA-256, where a backup or the snapshots still have them.
+    /// Returns the bytes of `path` with that SHA-256, from a backup or the snapshots.
     #[must_use]
     pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -436,7 +433,7 @@ impl Engine {
     }
 }
 
-/// The bytes of `path` for which `is_it` is true, where the snapshots or HEAD have them.
+/// Returns the bytes of `path` for which `is_it` returns true, from the snapshots or HEAD.
 #[must_use]
 pub fn find_version(
     engine: &Engine,
@@ -446,9 +443,9 @@ pub fn find_version(
     open(engine, Store::open).ok()?.find_version(path.as_bytes(), is_it).ok().flatten()
 }
 
-/// Tries again where a signal came in between: not every call beneath does so itself.
+/// Tries again after a signal: not every call in the libraries does so itself.
 fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, SnapshotError> {
-    /// Tries in all.
+    /// Most tries.
     const TRIES: usize = 5;
     let work = || SnapshotError::contain(&work);
     for _ in 1..TRIES {
@@ -460,8 +457,8 @@ fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, Sn
     work()
 }
 
-/// Does `work` on the snapshots of the workspace: on the private ones where it fails since the
-/// repository of the workspace is damaged.
+/// Runs `work` on the snapshots of the workspace; if it fails because the workspace's repository is damaged, on the
+/// private ones.
 fn in_store<T>(
     engine: &Engine,
     work: impl Fn(Store) -> Result<T, SnapshotError>,
@@ -491,7 +488,7 @@ fn open(
     Ok(store.made_for(engine.harness.clone()))
 }
 
-/// Collects what a session knows of bytes that stay out of snapshots.
+/// Returns what a session knows about bytes that stay out of snapshots.
 fn known_to(session: &SessionState) -> Known {
     let seen =
         |mark: &Mark| SeenFile { path: mark.path.as_bytes().to_vec(), sha256: mark.sha256, size: mark.size };
@@ -501,10 +498,11 @@ fn known_to(session: &SessionState) -> Known {
     }
 }
 
-/// Lets the session keep what stayed out of a snapshot. Without it a copy enters the next one; the change is applied.
+/// Saves digests of bytes that stayed out of a snapshot. Without them a copy would enter the next one; the change
+/// itself is applied.
 fn keep_withheld(engine: &mut Engine, recorded: &Recorded) {
     let known = engine.session_state.withheld();
-    // No more than it keeps, or each scan would write them again.
+    // // No more than the session keeps, or each scan would write them again.
     let new: BTreeSet<Sha256> = recorded.withheld.iter().take(WITHHELD_MAX).copied().collect();
     if new.iter().all(|digest| known.contains(digest)) {
         return;
@@ -514,7 +512,7 @@ fn keep_withheld(engine: &mut Engine, recorded: &Recorded) {
     engine.warn_if(kept.unwrap_or_else(|error| Some(error.to_string())));
 }
 
-/// Does `work` with the places of the snapshots.
+/// Runs `work` with the paths of the snapshots.
 fn with_place<T>(
     engine: &Engine,
     work: impl FnOnce(&RepositoryPaths<'_>) -> Result<T, SnapshotError>,
@@ -525,23 +523,23 @@ fn with_place<T>(
         let state = State::find(&engine.workspace).ok().flatten();
         state.map(|state| state.path().clone())
     });
-    // If there is no state yet, a name that nothing uses.
+    // // If there is no state yet, an unused name.
     let state = found.map_or_else(|| root.join(STATE_FOLDER).join("none"), |path| root.join(path.as_path()));
     work(&RepositoryPaths { root, state: &state, git_dirs: &git_dirs, kept: engine.workspace.kept() })
 }
 
-/// Why there are no snapshots.
+/// Returns the reason why snapshots are disabled.
 fn turned_off(engine: &Engine) -> String {
     format!("the policy has turned snapshots off ({})", engine.policy().source_of(Key::SnapshotEnabled))
 }
 
-/// How much a scan takes in.
+/// Returns the limits of a scan.
 fn bounds_of(engine: &Engine) -> Bounds {
     let policy = engine.policy();
     Bounds { paths_max: policy.size(Key::ScanFiles), bytes_max: policy.number(Key::ScanBytes) }
 }
 
-/// Longest time that a scan may take: others wait for the lock meanwhile.
+/// Returns the time limit of a scan: others wait for the lock meanwhile.
 fn scan_time(engine: &Engine) -> Duration {
     Duration::from_secs(engine.policy().number(Key::ScanSeconds))
 }
@@ -578,7 +576,7 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
     }
 }
 
-/// Takes over what a snapshot has to say, for the answer.
+/// Adds the results of a snapshot to the response.
 ///
 /// # Errors
 /// As [`record`].
@@ -588,7 +586,7 @@ pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -
         engine.warn(warning);
     }
     if COMMAND_TOOLS.contains(&entry.tool.as_str()) {
-        // The response of a command lists them by folder.
+        // // The response of a command lists them by folder.
         recorded.left_out.retain(|left| left.reason != Reason::Ignored);
     }
     let left_out =
@@ -607,7 +605,7 @@ pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -
     }
 }
 
-/// Returns places of a change's old bytes, apart from the snapshot.
+/// Describes where old bytes of a change are kept, apart from the snapshot.
 fn kept(entry: &JournalEntry) -> &'static str {
     let is_trashed = entry.moves.iter().any(|moved| protect::is_state(&moved.to));
     let is_backed_up = entry.files.iter().any(|file| file.before.is_some());
@@ -615,12 +613,12 @@ fn kept(entry: &JournalEntry) -> &'static str {
         (true, false) => "; what was deleted is in the trash",
         (true, true) => "; what was deleted is in the trash, the old bytes of the others are in the backup",
         (false, true) => "; the old bytes are in the backup",
-        // Moved and new files have no old bytes that could be lost.
+        // // Moved and new files have no old bytes that could be lost.
         (false, false) => "",
     }
 }
 
-/// The first paths that were left out, with the reasons; `None` where there are none.
+/// Lists the first skipped paths with reasons; `None` if there are none.
 #[must_use]
 pub fn listed(left_out: &[LeftOut]) -> Option<String> {
     if left_out.is_empty() {

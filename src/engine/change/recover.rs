@@ -1,5 +1,5 @@
-//! Recovers the changes of killed calls: each is completed or rolled back, whole. One that fits neither, because
-//! others have changed the files since, is set aside. No entry stops a call.
+//! Recovers changes of killed calls: completes each or rolls it back as a whole. If others have changed the files so
+//! that neither fits, sets the entry aside. No entry blocks later calls.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -30,11 +30,11 @@ use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped::short_path;
 
-/// Settles every open entry, oldest first, and removes what was written aside for none of them.
-/// The caller holds the lock, so nobody is still at work on them.
+/// Settles every open entry, oldest first, and removes staged files that belong to none. The caller holds the lock, so
+/// nobody is still working on them.
 ///
 /// # Errors
-/// A full disk, an error of the disk or a signal; nothing else.
+/// Fails only for a full disk, a disk error or a signal.
 pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
     let mut open = journal::open_entries(state)?;
     for entry in &open.entries {
@@ -76,21 +76,21 @@ fn killed_layer(KeptLayer { name, record }: &KeptLayer) -> String {
     )
 }
 
-/// The name of the change whose entry has that name.
+/// Returns the id of the change whose entry has that file name.
 fn id_of(name: &str) -> &str {
     let name = name.strip_prefix('.').unwrap_or(name);
     name.strip_suffix(".lbx").unwrap_or(name)
 }
 
-/// Returns true if a change whose entry did not get its own name has begun anyway: then it had it, and a
-/// power failure took it.
+/// Returns true if a change began although its entry does not have its final name: it had it, and a power failure undid
+/// the rename.
 fn has_begun(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<bool, Error> {
     let (found, opened) = look_inside(engine, state, entry)?;
     Executor { workspace: &engine.workspace, state }.close_again(&opened);
     Ok(found.forth != Some(0) && found.back != Some(0))
 }
 
-/// Completes one entry, else rolls it back, else puts it aside with a warning.
+/// Completes one entry, or rolls it back, or sets it aside with a warning.
 fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
     let steps = entry.steps.as_slice();
     let look = |engine: &Engine| look(Executor { workspace: &engine.workspace, state }, steps);
@@ -102,7 +102,7 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
         match go_on(executor, entry, done) {
             Ok(()) => return complete(engine, state, entry),
             Err(error) if ends_the_call(&error) => return Err(error),
-            // Others are in the way of the rest.
+            // // Files of others prevent the remaining steps.
             Err(_) => found = look(engine)?,
         }
     }
@@ -118,13 +118,13 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
     }
     let executor = Executor { workspace: &engine.workspace, state };
     executor.close_again(&opened);
-    // As far as it can be told.
+    // // Best effort.
     let _ = executor.close(entry, Direction::Undo);
     set_aside(engine, state, &entry.name(), Unfinished::Earlier(entry))
 }
 
-/// How far the steps of an entry were carried out, by files in closed folders too: answers these folders,
-/// which are opened up for that, with the permission bits that they had.
+/// Finds how many steps of an entry were done, including in closed folders; returns these folders, which are opened up
+/// for that, with their former permission bits.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -143,7 +143,7 @@ fn look_inside(
     Ok((found, opened))
 }
 
-/// How far the steps of an entry were carried out.
+/// Finds how many steps of an entry were done.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -153,7 +153,7 @@ fn look(executor: Executor<'_>, steps: &[Step]) -> Result<Progress, Error> {
         match executor.look(&at, has_bytes) {
             Ok(found) => drop(observed.insert(at, found)),
             Err(error) if ends_the_call(&error) => return Err(error),
-            // An entry that cannot be looked at is not one that the change left there.
+            // // An entry that cannot be examined is not one that the change left there.
             Err(_) => {}
         }
     }
@@ -165,8 +165,7 @@ fn look(executor: Executor<'_>, steps: &[Step]) -> Result<Progress, Error> {
     Ok(progress(steps, &observed))
 }
 
-/// Returns true if an error is one that the next call would meet as well: a full disk, an error of the disk, a
-/// signal.
+/// Returns true for an error that the next call would hit as well: a full disk, a disk error, a signal.
 fn ends_the_call(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
     let errno = source.and_then(std::io::Error::raw_os_error).map(Errno::from_raw_os_error);
@@ -187,12 +186,12 @@ fn ends_the_call(error: &Error) -> bool {
         )
 }
 
-/// Refuses what a new request could not ask for, by the policy in force now: an entry might have
-/// been forged, and what was free when it was written may be protected by now. Lbx's own trash is the
-/// one exception. Of the entry's steps only these are meant.
+/// Fails if the present policy would not let a new request take these steps: an entry may be forged, and a path that
+/// was free when it was written may be protected by now. lbx's own trash is the only exception. Checks only `steps`,
+/// not the whole entry.
 ///
 /// # Errors
-/// `protected_path`.
+/// Returns `protected_path`.
 fn check(engine: &Engine, entry: &JournalEntry, steps: &[Step]) -> Result<(), Error> {
     let workspace = &engine.workspace;
     let protection = Protection::default();
@@ -214,7 +213,7 @@ fn check(engine: &Engine, entry: &JournalEntry, steps: &[Step]) -> Result<(), Er
     Ok(())
 }
 
-/// Refuses folders that hold by now what never moves.
+/// Fails for a moved folder that by now contains something that must not move.
 fn check_contents(executor: Executor<'_>, steps: &[Step]) -> Result<(), Error> {
     for step in steps {
         if let Step::Rename { from, to, thing, .. } = step
@@ -231,7 +230,7 @@ fn check_contents(executor: Executor<'_>, steps: &[Step]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Carries out the steps of an entry from the one on before which `done` others are done.
+/// Takes the steps of an entry after the first `done`.
 fn go_on(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
     check_contents(executor, rest)?;
@@ -239,11 +238,11 @@ fn go_on(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<()
     executor.sync(&entry.steps, None, None)
 }
 
-/// Takes back what was done of a change that failed, as far as it can be told.
+/// Takes back the done steps of a failed change, as far as they are known.
 ///
 /// # Errors
-/// The system's, or `internal` where others have changed the files meanwhile; the entry stays open,
-/// for the next call.
+/// Returns the OS error, or `internal` if others have changed the files meanwhile; the entry stays open, for the next
+/// call.
 pub fn take_back(executor: Executor<'_>, entry: &JournalEntry) -> Result<(), Error> {
     match look(executor, &entry.steps)?.back {
         Some(done) => roll_back(executor, entry, done),
@@ -251,19 +250,19 @@ pub fn take_back(executor: Executor<'_>, entry: &JournalEntry) -> Result<(), Err
     }
 }
 
-/// Puts the entry of this very call aside where others have changed its files so that it can be neither completed
-/// nor taken back; whether it did. Where the next call can still complete it, it stays.
+/// Sets the entry of this very call aside if others have changed its files so that it can be neither completed nor
+/// taken back; returns true if it did. If the next call can still complete it, it stays.
 pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool {
     let found = look(Executor { workspace: &engine.workspace, state }, &entry.steps);
     let is_hopeless = found.is_ok_and(|found| found == Progress::default());
     if is_hopeless {
-        // As far as it can be told.
+        // // Best effort.
         let _ = Executor { workspace: &engine.workspace, state }.close(entry, Direction::Undo);
     }
     is_hopeless && set_aside(engine, state, &entry.name(), Unfinished::Hindered(entry)).is_ok()
 }
 
-/// Takes back the first `done` steps of an entry, the last one first, and drops it.
+/// Takes back the first `done` steps of an entry, last first, and removes the entry.
 pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
     check_contents(executor, steps)?;
@@ -274,7 +273,7 @@ pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> R
     for (number, step) in steps.iter().enumerate().rev() {
         executor.take_back(step, &entry.id, number)?;
     }
-    // They were removed innermost first.
+    // // They were removed innermost first.
     executor.set_metadata(steps.iter().filter_map(|step| match step {
         Step::RemoveFolder(folder) => Some(folder),
         _ => None,
@@ -289,10 +288,10 @@ pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> R
     Ok(())
 }
 
-/// The bytes of a file before and after a change.
+/// Bytes of a file before and after a change.
 type Sides = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// Finishes a completed change: its number in the session, snapshot, history.
+/// Finishes a completed change: number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
     let numbered = match entry.session.parse() {
         Ok(id) => session::update(state, &id, |session| session.note_change(entry.seq, entry.request)),
@@ -300,7 +299,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
     };
     match numbered {
         Err(error) if ends_the_call(&error) => return Err(error),
-        // The journal knows the number.
+        // // The journal has the number.
         Err(error) => engine.warn(format!(
             "session {} could not note an earlier change: {}",
             entry.session,
@@ -355,7 +354,7 @@ fn snapshot_late(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Op
     record::record_late(engine, &record)
 }
 
-/// Puts a dead call's change into the audit log, unless it lived to do so.
+/// Adds a dead call's change to the audit log, unless it did so itself.
 fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot: Option<String>) {
     let now = jiff::Timestamp::now();
     let mut files = entry.audit_files();
@@ -383,12 +382,12 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
     }
 }
 
-/// One side of a file as the snapshot takes it.
+/// Returns one side of a file for the snapshot.
 fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<(u32, &'a [u8])> {
     version.zip(bytes).map(|(version, bytes)| (version.mode, bytes.as_slice()))
 }
 
-/// The bytes of both sides of a completed file.
+/// Returns the bytes of both sides of a completed file.
 fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<Sides, Error> {
     let before = match &file.before {
         Some(version) => backup::find(state, version.sha256)?,
@@ -401,7 +400,7 @@ fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<
     Ok((before, after))
 }
 
-/// The bytes of a regular file, or the target of a symlink; `None` where it is no longer that.
+/// Returns the bytes of a regular file, or the target of a symlink; `None` if the file has changed.
 fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Result<Option<Vec<u8>>, Error> {
     let shown = workspace.shown(path);
     let io = |source: std::io::Error| Error::io("read", shown.clone(), source);
@@ -413,21 +412,21 @@ fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Resul
     fs::read_to_end(file, fs::size_of(&stat), fs::FILE_BYTES_MAX).map(Some).map_err(io)
 }
 
-/// A change that is neither to be completed nor taken back.
+/// A change that can be neither completed nor taken back.
 #[derive(Clone, Copy)]
 enum Unfinished<'e> {
-    /// An earlier call ended before it was done, and others have changed its files since.
+    /// Entry of an earlier call that died, with files that others have changed since.
     Earlier(&'e JournalEntry),
-    /// Others have changed the files of this call while it was at work.
+    /// Entry of this call, whose files others changed while it was running.
     Hindered(&'e JournalEntry),
-    /// The change is done, and its number in the history is taken.
+    /// Entry of a finished change whose number in the history is taken.
     Unclosed(&'e JournalEntry),
-    /// Its entry cannot be read.
+    /// Unreadable entry.
     Damaged,
 }
 
 impl<'e> Unfinished<'e> {
-    /// Its entry, where that can be read.
+    /// Returns the entry, if it is readable.
     const fn entry(self) -> Option<&'e JournalEntry> {
         match self {
             Self::Earlier(entry) | Self::Hindered(entry) | Self::Unclosed(entry) => Some(entry),
@@ -457,7 +456,7 @@ impl<'e> Unfinished<'e> {
     }
 }
 
-/// The first paths of a change.
+/// Returns the first paths of a change as text.
 fn paths_of(entry: &JournalEntry) -> String {
     let files = entry.audit_files();
     let named = files.iter().map(|file| short_path(&file.path).into_owned()).take(PATHS_NAMED);
@@ -465,12 +464,12 @@ fn paths_of(entry: &JournalEntry) -> String {
     named.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// Puts an entry aside that is neither to be completed nor rolled back, with everything that waits for
-/// it, and says so: for a person to look at.
+/// Sets aside an entry that can be neither completed nor rolled back, with all its staged files, and warns: a person
+/// has to look at it.
 fn set_aside(engine: &mut Engine, state: &State, name: &str, what: Unfinished<'_>) -> Result<(), Error> {
     let entry = what.entry();
     if let Some(entry) = entry {
-        // For a person; without them the bytes are in the entry.
+        // // For a person; otherwise the bytes are only in the entry.
         let _ = backup::spread(state, entry.kept.iter());
     }
     let moved = move_aside(&engine.workspace, state, name, entry);
@@ -491,10 +490,10 @@ fn set_aside(engine: &mut Engine, state: &State, name: &str, what: Unfinished<'_
     }
 }
 
-/// Paths that the warning names.
+/// Most paths that the warning names.
 const PATHS_NAMED: usize = 5;
 
-/// Moves an entry, and before it all that waits for it, to where nothing is ever removed.
+/// Moves the staged files of an entry, and then the entry, to a folder from which nothing is ever removed.
 fn move_aside(
     workspace: &Workspace,
     state: &State,
@@ -512,7 +511,7 @@ fn move_aside(
     }
     for (folder, name) in beside(workspace, state, id_of(name)) {
         match rename_new(&folder, &name, &stuck, &name) {
-            // It waits on another file system, and stays there.
+            // // It is on another file system, and stays there.
             Ok(()) | Err(Errno::XDEV) => {}
             Err(errno) => return Err(io(errno)),
         }
@@ -527,9 +526,8 @@ fn move_aside(
     rename_new(&open, name.as_ref(), &stuck, name.as_ref()).map_err(io)
 }
 
-/// Removes everything in the staging folder, and what its notes name next to the targets: under
-/// the lock, with no entry open save those that are `left`, it all belongs to the dead, save a session's
-/// new state.
+/// Removes everything in the staging folder, and files next to the targets that its notes name. Under the lock, with no
+/// open entry except those in `left`, all of it belongs to dead calls, except a session's new state.
 fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Error> {
     let Some(staging) = state.find_folder(STAGING_FOLDER)? else {
         return Ok(());

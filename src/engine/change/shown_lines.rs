@@ -1,4 +1,4 @@
-//! The lines of a file that a session was shown, and their numbers, carried from one version of the file to the next.
+//! Lines of a file that a session was shown, with their numbers, mapped from one version of the file to the next.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,14 +16,13 @@ use crate::text::content::{Start, View};
 use crate::text::line_diff;
 use crate::text::lines::{self, Common};
 
-/// Lines on both sides together that are compared at any place; more only at the same number.
+/// Most lines on both sides together for a full comparison; above that only lines with equal numbers are compared.
 const COMPARED_MAX: u64 = 10_000;
-/// Ranges of lines that a mark holds; lines beyond them count as not shown.
+/// Most ranges of lines in a mark; further lines count as not shown.
 const RANGES_MAX: usize = 4096;
 
-/// The lines of `after` that were shown: those of `before` that were and did not change, at their
-/// new numbers, and those that the caller has put there. A line of which only a part changed is
-/// known as far as the old one was.
+/// Returns the shown lines of `after`: unchanged shown lines of `before`, at their new numbers, and lines that the
+/// caller has written. A partly changed line counts as shown if the old one was.
 pub(super) fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
     let common = lines::common_lines(before, after);
     let Common { head, tail, one: old, other: new } = common;
@@ -43,8 +42,8 @@ pub(super) fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines 
     gathered(known)
 }
 
-/// The lines of `after` that were shown where others had changed `seen` to `before`, and the caller
-/// that to `after`.
+/// Returns the shown lines of `after`, if others had changed `seen` to `before`, and the caller changed that to
+/// `after`.
 pub(super) fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
     let common = lines::common_lines(seen, before);
     let between = Between::of(common);
@@ -64,11 +63,11 @@ pub(super) fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8
 /// Lines between the common start and end of two texts.
 #[derive(Debug, Clone, Copy)]
 struct Between {
-    /// Lines before it in both texts.
+    /// Number of lines before it in both texts.
     skipped: u64,
-    /// Lines of the old text.
+    /// Number of lines of the old text.
     old_lines: u64,
-    /// Lines of the new text.
+    /// Number of lines of the new text.
     new_lines: u64,
 }
 
@@ -79,7 +78,7 @@ impl Between {
         Self { skipped: head, old_lines: one - tail - head, new_lines: other - tail - head }
     }
 
-    /// These lines of both texts.
+    /// Returns these lines of both texts.
     fn parts<'t>(&self, old: &'t [u8], new: &'t [u8]) -> [Part<'t>; 2] {
         [Part::of(old, self.skipped, self.old_lines), Part::of(new, self.skipped, self.new_lines)]
     }
@@ -87,9 +86,9 @@ impl Between {
 
 /// Some lines of a text.
 struct Part<'t> {
-    /// How many come before them.
+    /// Number of lines before them.
     skipped: u64,
-    /// The lines, with their endings.
+    /// Lines, with their endings.
     lines: Vec<&'t [u8]>,
 }
 
@@ -100,20 +99,20 @@ impl<'t> Part<'t> {
         Self { skipped, lines: lines::lines(text).skip(skip).take(take).collect() }
     }
 
-    /// How many lines of the whole text come before the one at `index`.
+    /// Returns how many lines of the whole text precede the one at `index`.
     const fn number(&self, index: usize) -> u64 {
         self.skipped + index as u64
     }
 
-    /// The line `further` after the one at `at`, without its ending.
+    /// Returns the line `further` lines after the one at `at`, without its ending.
     fn line(&self, at: usize, further: u64) -> &'t [u8] {
         let line = at.checked_add(to_usize(further)).and_then(|at| self.lines.get(at));
         line.map(|line| lines::without_ending(line)).unwrap_or_default()
     }
 }
 
-/// The known lines of the new text among those that differ. Of many, only those that are the same at the
-/// same number.
+/// Returns the known lines of the new text among those that differ. For many lines, only those that are equal at equal
+/// numbers.
 fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), between: &Between) -> Vec<(u64, u64)> {
     if between.old_lines.saturating_add(between.new_lines) > COMPARED_MAX {
         let is_aligned = between.old_lines == between.new_lines;
@@ -139,9 +138,8 @@ fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), between: &Betwe
     known
 }
 
-/// The lines shown that are the same at the same number, which is the same in both texts; the first
-/// [`RANGES_MAX`] runs of them. Of the others nothing can be said: one that nobody has read may have come
-/// to stand there.
+/// Returns the shown lines that are equal at equal numbers in both texts; the first [`RANGES_MAX`] runs of them. The
+/// others are unknown: an equal line at another number may be one that nobody has read.
 fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], between: &Between) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     let skip = to_usize(between.skipped);
@@ -163,8 +161,8 @@ fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], between: &Betw
     runs
 }
 
-/// The known lines among those that took the place of others: all where the others were known, else
-/// those that have no piece of the one whose number they have.
+/// Returns the known lines among those that replaced others: all if the others were known, else those that share no
+/// piece with the line of the same number.
 fn replaced(
     shown: &Lines,
     old: &Part<'_>,
@@ -192,8 +190,7 @@ fn have_a_piece_in_common(one: &[u8], other: &[u8]) -> bool {
     alike(one.first(), other.first()) || alike(one.last(), other.last())
 }
 
-/// The lines shown among `len` that come after `old` others, at the numbers they have after `new`
-/// others.
+/// Returns the shown lines among `len` lines that follow `old` others, renumbered to follow `new` others.
 fn moved(shown: &Lines, (old, new, len): (u64, u64, u64)) -> impl Iterator<Item = (u64, u64)> {
     shown.ranges().iter().filter_map(move |&(first, last)| {
         let (first, last) = (first.max(old + 1), last.min(old + len));
@@ -201,17 +198,17 @@ fn moved(shown: &Lines, (old, new, len): (u64, u64, u64)) -> impl Iterator<Item 
     })
 }
 
-/// Ranges in any order as lines.
+/// Returns unsorted ranges as lines.
 fn gathered(ranges: Vec<(u64, u64)>) -> Lines {
     Lines::from_ranges(ranges, RANGES_MAX)
 }
 
-/// A number of lines, of which no text has more than memory has bytes.
+/// Converts a number of lines, which is never more than memory has bytes.
 fn to_usize(lines: u64) -> usize {
     usize::try_from(lines).unwrap_or(usize::MAX)
 }
 
-/// Earlier versions of files, by their digests.
+/// Earlier versions of files, by SHA-256.
 pub type EarlierBytes = BTreeMap<Sha256, Vec<u8>>;
 
 /// Maps the shown line numbers of a mark to the version `sha256` with the text `body`.
@@ -258,38 +255,38 @@ pub fn replaced_lines(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
         .collect()
 }
 
-/// The text of a file, as far as its lines go; its bytes where they are none.
+/// Returns the text of a file without its byte order mark; all its bytes if it is not text.
 pub(in crate::engine) fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     match Start::of(bytes) {
         Start::Utf16(_) => View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body),
-        // The lines are the same whether the rest is UTF-8 or not.
+        // // The lines are the same even if the rest is not UTF-8.
         start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
     }
 }
 
-/// Files of one change whose earlier versions are looked up.
+/// Most files of one change whose earlier versions are looked up.
 const FILES_MAX: usize = 64;
 
 /// Reason why lines are not found by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotFound {
-    /// The session was not shown this one.
+    /// The session was never shown this line.
     NeverShown(u64),
-    /// Some of them changed since; the present lines among which they would be.
+    /// Some of them changed since; first and last of the present lines around them.
     Changed(u64, u64),
 }
 
-/// The lines of a file that a session was shown, and where they are.
+/// Lines of a file that a session was shown, with their present numbers.
 pub struct ShownLines {
-    /// Present numbers of the lines that are still there.
+    /// Present numbers of the lines that still exist.
     numbers: Numbers,
-    /// The numbers of each version that was shown.
+    /// Numbers of each version that was shown.
     ever: Vec<Numbers>,
-    /// Lines of the file as it is that the caller knows, where it is as the session knows it.
+    /// Lines of the present file that the caller knows, if the file is unchanged.
     known: Option<Lines>,
     /// True if no line was shown and the caller wrote all that it knows.
     is_own: bool,
-    /// How many lines the file has.
+    /// Number of lines in the file.
     total: u64,
 }
 
@@ -297,10 +294,10 @@ impl ShownLines {
     /// Returns the present numbers of the lines that were shown as `first` to `last`.
     ///
     /// # Errors
-    /// Fails if one of them was never shown, is gone, or is apart from the others.
+    /// Fails if one of them was never shown, no longer exists, or is separate from the others.
     pub fn now(&self, first: u64, last: u64) -> Result<(u64, u64), NotFound> {
         if self.is_own && self.knows(first, last) {
-            // Nothing was shown of what the caller wrote itself: it counts in the file as it is.
+            // // The caller wrote all of it and was shown nothing, so it means present numbers.
             return Ok((first, last));
         }
         let mut found: Option<(u64, u64)> = None;
@@ -318,10 +315,10 @@ impl ShownLines {
         found.ok_or(NotFound::NeverShown(first))
     }
 
-    /// Returns the present line after which to insert what was meant for after the line shown as `line`; 0 is the
-    /// start.
+    /// Returns the present line after which to insert something that was meant to follow the line shown as `line`; 0 is
+    /// the start.
     ///
-    /// One of the two lines around the place must still be there. Both must have been shown, if there are two.
+    /// One of the two adjacent lines must still exist. Both must have been shown, if there are two.
     ///
     /// # Errors
     /// Fails if both lines changed, or if one was never shown.
@@ -331,12 +328,12 @@ impl ShownLines {
         let before = if line == 0 { Ok(0) } else { self.now(line, line).map(|(at, _)| at) };
         let is_stale = self.known.is_none();
         match (before, after) {
-            // At the start nothing else says what is meant where others were at work.
+            // // At the start, the next line is the only evidence, and others have changed it.
             (Ok(0), Err(why @ NotFound::Changed(..))) if is_stale => Err(why),
             (Ok(at), Err(NotFound::NeverShown(_))) if at > 0 && at < self.total && is_stale => {
                 Err(NotFound::Changed(at, at + 1))
             }
-            // The caller knows the lines that it wrote.
+            // // The caller knows the lines that it wrote.
             (Ok(at), Err(why @ NotFound::NeverShown(_)))
                 if at > 0 && at < self.total && !self.knows(at + 1, at + 1) =>
             {
@@ -344,7 +341,7 @@ impl ShownLines {
             }
             (Ok(at), _) => Ok(at),
             (Err(NotFound::Changed(..)), Ok(after)) => Ok(after.saturating_sub(1)),
-            // The caller itself changed both: it counts in what it made.
+            // // The caller itself changed both lines, so it means its own result.
             (Err(NotFound::Changed(..)), Err(_)) if !is_stale && line <= self.total => Ok(line),
             (Err(why), _) => Err(why),
         }
@@ -384,7 +381,7 @@ impl Change<'_> {
         })
     }
 
-    /// Reads the versions that a mark tells of and that are not the one that is there.
+    /// Reads earlier versions that a mark lists and that differ from the present one.
     fn look_up(&self, state: &State, mark: &Mark, current: &Current, earlier: &mut EarlierBytes) {
         for sha256 in mark.versions().filter(|sha256| *sha256 != current.sha256()) {
             if !earlier.contains_key(&sha256)
@@ -395,7 +392,7 @@ impl Change<'_> {
         }
     }
 
-    /// The bytes of a file as the session was shown them, where a backup, the snapshots or a copy still have them.
+    /// Returns the bytes of a file as the session was shown them, from a backup, the snapshots or a copy.
     pub(super) fn version_shown(
         &self,
         state: &State,
@@ -405,7 +402,7 @@ impl Change<'_> {
         self.engine.find_version(state, path, sha256).or_else(|| session::find_shown(state, sha256))
     }
 
-    /// The earlier versions of the files that change, as far as the numbers of their lines need them.
+    /// Returns the earlier versions of the changed files that are needed to map line numbers.
     pub(super) fn earlier_bytes(&self, state: &State) -> EarlierBytes {
         let mut earlier = EarlierBytes::new();
         let keeps_lines = |after: &After| match after.known {
@@ -422,10 +419,10 @@ impl Change<'_> {
     }
 }
 
-/// Finds the present lines around lines that changed: from the nearest one before that is still there to the nearest
-/// one after.
+/// Returns the present lines around changed lines: from the nearest one before that still exists to the nearest one
+/// after.
 fn around(numbers: &Numbers, first: u64, last: u64, total: u64) -> NotFound {
-    /// How far a line is looked for.
+    /// Most lines that are searched in each direction.
     const FAR: u64 = 200;
     let before = (first.saturating_sub(FAR).max(1)..first).rev().find_map(|line| numbers.now(line));
     let after = (last..=last.saturating_add(FAR)).skip(1).find_map(|line| numbers.now(line));
@@ -442,7 +439,7 @@ fn around(numbers: &Numbers, first: u64, last: u64, total: u64) -> NotFound {
 mod tests {
     use super::*;
 
-    /// Lines shown.
+    /// Returns shown lines.
     fn shown(ranges: &[(u64, u64)]) -> Lines {
         gathered(ranges.to_vec())
     }
@@ -476,15 +473,15 @@ mod tests {
 
     #[test]
     fn of_millions_of_lines_that_differ_nothing_is_collected() {
-        // Every second line of a hundred thousand stays: more runs than a mark holds.
+        // // Every second line of a hundred thousand stays: more runs than a mark can hold.
         let text = |word: &str, lines: usize| -> String {
             (0..lines).map(|line| format!("{}\n", if line % 2 == 0 { "same" } else { word })).collect()
         };
         let (before, after) = (text("old", 100_000), text("new", 100_000));
         let known = carried_over(&shown(&[(3, 100_000)]), before.as_bytes(), after.as_bytes());
-        // The last lines are shown as the first ones are: those that both end with are none.
+        // // The common last lines are shown like the first ones: there are none.
         assert_eq!((known.ranges().len(), known.ranges()[0]), (RANGES_MAX, (3, 3)));
-        // Few enough that they are compared in time on any machine.
+        // // Few enough to be compared in time on any machine.
         let (before, after) = (text("old", 500), text("new", 500));
         let known = still_known(&shown(&[(3, 4)]), before.as_bytes(), after.as_bytes(), after.as_bytes());
         assert_eq!(known.ranges(), [(3, 3)]);

@@ -1,4 +1,4 @@
-//! Writes new bytes to a staging folder, with the metadata of the files whose place they take.
+//! Writes new bytes to a staging folder, with the metadata of the files that they replace.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,74 +18,74 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 
-/// The default access control list of a folder, which the kernel gives to files made in it.
+/// Default access control list of a folder, which the kernel gives to new files in it.
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 
-/// Whose identity the new file takes.
+/// File whose identity the new file takes over.
 #[derive(Clone)]
 pub struct Original {
-    /// Its canonical path.
+    /// Canonical path.
     pub path: WorkspacePath,
-    /// Its type and identity.
+    /// Type and identity.
     pub stat: Stat,
-    /// It itself, open; `None` of a symlink.
+    /// Descriptor; `None` for a symlink.
     pub opened: Option<Arc<File>>,
 }
 
-/// New bytes that wait for their rename.
+/// New bytes in a staged file.
 #[derive(Debug)]
 pub struct Staged {
-    /// The file, to be synced; of a symlink, the folder it waits in.
+    /// File, to be synced; for a symlink, its staging folder.
     pub file: File,
     /// Location of the staged file.
     pub at: Location,
-    /// The folder it waits in.
+    /// Staging folder.
     folder: Arc<OwnedFd>,
-    /// Its name there.
+    /// Name in the staging folder.
     name: OsString,
-    /// Its permission bits, or the type bits of a symlink.
+    /// Permission bits, or the type bits of a symlink.
     pub mode: u32,
 }
 
 impl Staged {
-    /// Removes one that is not needed after all.
+    /// Removes the staged file.
     pub fn discard(&self) {
-        // Best effort: the next change removes what is left.
+        // // Best effort: the next change removes leftovers.
         let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());
     }
 }
 
 /// Target contents of a file.
 pub struct New<'a> {
-    /// Its name in messages.
+    /// Path for messages.
     pub shown: &'a str,
-    /// Its bytes.
+    /// Bytes.
     pub bytes: &'a [u8],
-    /// Its permission bits, where they are not those of the original or of the umask; or the type
-    /// bits of a symlink, whose target the bytes are.
+    /// Permission bits, if they differ from those of the original or of the umask; or the type bits of a symlink, whose
+    /// target the bytes are.
     pub mode: Option<u32>,
-    /// Owner and attributes, where no original has them any more.
+    /// Owner and attributes, if no original has them any more.
     pub identity: Option<&'a Identity>,
 }
 
-/// Staging folder of one change: the state folder, or the folder of the target if a rename from
-/// there could not work or would lose what the folder gives to its files.
+/// Staging folder of one change: in the state, or the folder of the target if a rename from the state could not work,
+/// or would lose metadata that the folder gives to its files.
 pub struct Stage<'e> {
-    /// The workspace.
+    /// Workspace.
     pub workspace: &'e Workspace,
-    /// Its state.
+    /// State of the workspace.
     pub state: &'e State,
-    /// The change's own name.
+    /// Id of the change.
     pub id: &'e str,
-    /// The state folder's part for it, open.
+    /// Staging folder in the state, open.
     staging: Arc<OwnedFd>,
-    /// The folders whose files wait with the state, each with whether these replace others: a folder is
-    /// looked at once, not once for each of its files.
+    /// Folders whose files are staged in the state, each with true if these replace others: each folder is examined
+    /// once, not once per file.
     near: RefCell<BTreeSet<(WorkspacePath, bool)>>,
 }
 
 impl<'e> Stage<'e> {
-    /// The stage of the change `id`.
+    /// Opens the staging folder of the change `id`.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -93,15 +93,15 @@ impl<'e> Stage<'e> {
         Ok(Self { workspace, state, id, staging: state.folder(STAGING_FOLDER)?, near: RefCell::default() })
     }
 
-    /// An open folder of the file system that the stage is on, from before anything is written there.
+    /// Returns a folder on the file system of the stage, opened before anything was written there.
     #[must_use]
     pub fn file_system(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.staging)
     }
 
-    /// Writes `new` aside for `target`, whose deepest existing folder is `nearest`.
+    /// Stages `new` for `target`, whose deepest existing folder is `nearest`.
     ///
-    /// Metadata of the original that cannot be kept is added to `warnings`.
+    /// Adds metadata of the original that cannot be kept to `warnings`.
     ///
     /// # Errors
     /// Returns the OS error; nothing is left behind then.
@@ -113,7 +113,7 @@ impl<'e> Stage<'e> {
         new: &New<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Staged, Error> {
-        // A file that takes the place of a symlink is new.
+        // // A file that replaces a symlink is new.
         let original = original.filter(|original| !fs::is_symlink(&original.stat));
         let (place, folder) = self.folder_for(nearest, original.is_some())?;
         let prefix = if matches!(place, Location::File(_)) { BESIDE_PREFIX } else { "" };
@@ -127,8 +127,8 @@ impl<'e> Stage<'e> {
             return Ok(Staged { file, at, folder, name, mode: fs::SYMLINK_MODE });
         }
         let is_apart = prefix.is_empty();
-        // A replaced file's bytes may be secret: nobody else reads them before they have its identity. Into
-        // the state folder nobody else comes, so that the file may be made as it is to be.
+        // // A replaced file's bytes may be secret: nobody else may read them before the new file has its identity.
+        // Nobody else can enter the state folder, so a new file gets its final mode there.
         let mode = match original {
             Some(original) if is_apart => 0o600 | new.mode.unwrap_or(fs::mode_of(&original.stat)) & 0o777,
             Some(_) => 0o600,
@@ -155,7 +155,7 @@ impl<'e> Stage<'e> {
         }
     }
 
-    /// Writes a file of lbx's own aside.
+    /// Stages a file of lbx's own.
     ///
     /// # Errors
     /// Returns the OS error; nothing is left behind then.
@@ -177,20 +177,20 @@ impl<'e> Stage<'e> {
         }
     }
 
-    /// The folder with the state in which files wait.
+    /// Returns the staging folder in the state.
     #[must_use]
     pub fn own_folder(&self) -> (Location, Arc<OwnedFd>) {
         (staging_folder(), Arc::clone(&self.staging))
     }
 
-    /// The location of something that waits in such a folder.
+    /// Returns the location of a name in such a folder.
     #[must_use]
     pub fn name_in(&self, folder: &Location, name: &str) -> Location {
         let prefix = if matches!(folder, Location::File(_)) { BESIDE_PREFIX } else { "" };
         folder.with(folder.path().join(format!("{prefix}{}-{name}", self.id).as_ref()))
     }
 
-    /// The folder in which a file for `nearest` waits: with the state, or the folder itself.
+    /// Returns the staging folder of a file for `nearest`: the one in the state, or the folder itself.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -205,7 +205,7 @@ impl<'e> Stage<'e> {
         }
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
-        // A file that replaces another has its metadata.
+        // // A file that replaces another gets its metadata.
         let gives_identity = !replaces && {
             let stat = rustix::fs::fstat(&target).map_err(io)?;
             fs::mode_of(&stat) & 0o2000 != 0 || has_default_acl(&target)
@@ -219,7 +219,7 @@ impl<'e> Stage<'e> {
         Ok((Location::File(nearest.clone()), Arc::new(target)))
     }
 
-    /// Leaves a note of where files wait outside the state folder, so that a kill leaves no litter.
+    /// Writes a note of files staged outside the state folder, so that a kill leaves no litter.
     fn note_beside(&self, staging: &OwnedFd, folder: &WorkspacePath) -> Result<(), Error> {
         let mut folders = read_note(staging.as_fd(), self.id);
         if !folders.contains(folder) {
@@ -232,7 +232,7 @@ impl<'e> Stage<'e> {
     }
 }
 
-/// Returns true if a folder gives its files an access control list of their own.
+/// Returns true if a folder gives new files an access control list.
 fn has_default_acl(folder: &OwnedFd) -> bool {
     rustix::fs::fgetxattr_query(folder, DEFAULT_ACL).is_ok_and(|bytes| bytes > 0)
 }

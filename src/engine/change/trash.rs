@@ -1,5 +1,4 @@
-//! The trash holds known versions: what leaves it must be what was deleted, and what an undo or a redo
-//! takes there must be that again.
+//! Checks of the trash: an entry must leave it just as it was deleted, and an undo or redo must put just that back.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +17,7 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 
 impl Change<'_> {
-    /// The refusal of an entry of the trash that no longer holds what was deleted.
+    /// Returns the error for a trash entry whose content has changed.
     fn spoiled(&self, entry: &TrashEntry) -> Error {
         let shown = self.engine.workspace.shown(&entry.path);
         let message = format!(
@@ -30,18 +29,18 @@ impl Change<'_> {
             .suggest(format!("`log {shown}` lists the snapshots that hold it."))
     }
 
-    /// The file that an entry of the trash was made for, where its bytes are available elsewhere.
+    /// Returns the file of a trash entry, if its bytes are available elsewhere.
     fn kept_elsewhere(&self, entry: &TrashEntry) -> Option<Version> {
         let Some(Digest::File { mode, sha256 }) = entry.digest else { return None };
         let bytes = self.bytes_seen(&entry.path, sha256)?;
         Some(Version { sha256, size: bytes.len() as u64, mode, identity: None })
     }
 
-    /// The file of an entry that the trash no longer holds as it was deleted, and its bytes, which are available
-    /// elsewhere; `None` where the trash holds it.
+    /// Returns the file of an entry, with its bytes from elsewhere, if the trash no longer holds it unchanged; `None`
+    /// if the trash does.
     ///
     /// # Errors
-    /// `stale_file` where nothing holds what was deleted; the system's.
+    /// Returns `stale_file` if the deleted bytes are nowhere, or the OS error.
     pub fn restored_from_elsewhere(&self, entry: &TrashEntry) -> Result<Option<(Version, Vec<u8>)>, Error> {
         let Some(known) = entry.digest else { return Ok(None) };
         if self.contents_of(&entry.content(self.state()), known)?.is(known) {
@@ -52,7 +51,7 @@ impl Change<'_> {
         version.zip(bytes).map(Some).ok_or_else(|| self.spoiled(entry))
     }
 
-    /// Notes what went to the trash where another program changed a file between the look at it and its way there.
+    /// Corrects the digest of an entry if another program changed the file between the check and the move to the trash.
     pub(super) fn correct_digests(&self, state: &State, looked: &[(WorkspacePath, Stat)]) {
         for entry in &self.described {
             let Some((_, then)) = looked.iter().find(|(path, _)| *path == entry.path) else { continue };
@@ -65,12 +64,12 @@ impl Change<'_> {
             let digest = entry.digest.and_then(|known| self.contents_of(&content, known).ok());
             let mut described = entry.clone();
             described.digest = digest.map(|contents| contents.digest());
-            // Without it nothing is known of what the trash holds, which then is taken as it is.
+            // // Without a digest the content of the entry is taken as it is.
             let _ = trash::describe(state, &described);
         }
     }
 
-    /// Has the folders made in the trash that files go to one by one, as those are in which they stand.
+    /// Makes folders in the trash, with the metadata of the present ones, for files that move there one by one.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -95,7 +94,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Everything at or below a path, read as far as `known` wants it.
+    /// Returns everything at or below a path; reads as much as `known` needs.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -110,12 +109,11 @@ impl Change<'_> {
         Ok(contents)
     }
 
-    /// Refuses an outcome by which an entry of the trash would hold anything but what was deleted, or by which
-    /// anything else comes out of one. A file that the trash no longer holds as it was deleted comes from elsewhere,
-    /// where its bytes are available.
+    /// Fails if an outcome would put anything but the deleted content into a trash entry, or take anything else out of
+    /// one. A file that has changed in the trash is taken from elsewhere, if its bytes are available.
     ///
     /// # Errors
-    /// `stale_file`; the system's.
+    /// Returns `stale_file`, or the OS error.
     pub fn must_keep_the_trash(&self, outcome: &mut ReplayResult) -> Result<(), Error> {
         let Some(state) = self.state() else { return Ok(()) };
         self.make_trash_folders(state, outcome)?;
@@ -133,7 +131,7 @@ impl Change<'_> {
         for id in left.union(&entered) {
             let Some(entry) = trash::described(state, id)? else { continue };
             let (Some(known), content) = (entry.digest, entry.content(Some(state))) else { continue };
-            // An entry there either leaves or is in the way; folders whose files all went are neither.
+            // // An entry there either leaves or is in the way; folders whose files all left are neither.
             let held = self.contents_of(&content, known)?;
             let is_left = left.contains(id);
             if (is_left || held.has_files()) && !held.is(known) {
@@ -149,7 +147,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Refuses an outcome by which an entry of the trash would hold something, but not what was deleted.
+    /// Fails if an outcome would put something other than the deleted content into a trash entry.
     fn must_become_as_deleted(
         &self,
         entry: &TrashEntry,
@@ -158,7 +156,7 @@ impl Change<'_> {
     ) -> Result<(), Error> {
         let (Some(known), content) = (entry.digest, entry.content(self.state())) else { return Ok(()) };
         let contents = self.contents_after(&content, known, outcome)?;
-        // Folders whose files all went one by one are nobody's.
+        // // Folders whose files all left one by one belong to nobody.
         let is_left_empty = is_left && !contents.has_files();
         if contents.is_empty() || is_left_empty || contents.is(known) {
             return Ok(());
@@ -227,7 +225,7 @@ impl Change<'_> {
         Ok(contents)
     }
 
-    /// A path as people know it: of something in the trash, where it was.
+    /// Returns a path for messages: for one in the trash, its original path.
     #[must_use]
     pub fn shown_original(&self, path: &WorkspacePath) -> String {
         self.engine.workspace.shown(&self.original(path))
@@ -246,7 +244,7 @@ fn stands_at(workspace: &Workspace, path: &WorkspacePath) -> bool {
     kind(workspace, path).is_ok_and(|kind| kind.is_some())
 }
 
-/// Nothing, to be filled so far as a digest wants it.
+/// Returns empty contents, which read as much as a digest needs.
 fn empty_for(known: Digest) -> Contents {
     match known {
         Digest::File { .. } | Digest::Bytes(_) => Contents::exact(),
@@ -254,7 +252,7 @@ fn empty_for(known: Digest) -> Contents {
     }
 }
 
-/// A path as seen from `top`, which holds it.
+/// Returns a path relative to `top`, which contains it.
 fn inner(path: &WorkspacePath, top: &WorkspacePath) -> WorkspacePath {
     path.rebased(top, &WorkspacePath::root())
 }

@@ -1,11 +1,11 @@
-//! Changes that no rename can make: bytes that go into the file that is there, and moves to another mount.
+//! Changes without a rename: bytes written into an existing file, and moves to another mount.
 //!
-//! Elsewhere new bytes take the old file's place by a rename, which is whole or not at all. A file that others hold
-//! open, watch or mounted keeps its inode instead: its bytes are written into it. Old and new bytes are on disk
-//! before, so a call that dies in between is completed or taken back: it left a mix of the two, byte by byte.
+//! Otherwise new bytes replace the old file by a rename, which is atomic. A file that others hold open, watch or have
+//! mounted keeps its inode instead: its bytes are written into it. Old and new bytes are on disk before, so a call that
+//! dies meanwhile is completed or taken back: it left a mix of the two, byte by byte.
 //!
-//! For a move to another mount, a verified copy waits next to the new name, and the original goes next to the old
-//! name, from where it is removed once the change is done.
+//! For a move to another mount, a verified copy is made next to the new name, and the original moves to a temporary
+//! name next to the old one, which is removed once the change is done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -32,18 +32,18 @@ use crate::engine::workspace::{Workspace, metadata, removal};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Hasher;
 
-/// The bits that let a file be run.
+/// Execute bits.
 const EXECUTE: u32 = 0o111;
-/// The tools that take back or do again what others did.
+/// Tools that undo or redo changes.
 const REPLAYS: [&str; 3] = ["undo", "redo", "rewind"];
 
-/// A mount, as the system tells it from others.
+/// A mount, by device and mount id.
 type Mount = (u64, Option<u64>);
-/// Mounts of folders, and whether this account may change names in them.
+/// Mounts of folders, each with true if this account may not change names in it.
 type Folders = BTreeMap<WorkspacePath, (Option<Mount>, bool)>;
 
 impl Change<'_> {
-    /// Chooses for each file whether its bytes go into the file that is there.
+    /// Decides for each file whether to write into the existing file.
     pub(super) fn choose_ways(&mut self) {
         let mut folders = BTreeMap::new();
         let ways: Vec<bool> = self.files.iter().map(|file| self.goes_into(file, &mut folders)).collect();
@@ -52,7 +52,7 @@ impl Change<'_> {
         }
     }
 
-    /// Returns true if the bytes of a file go into the one that is there.
+    /// Returns true if the bytes are written into the existing file.
     fn goes_into(&self, file: &Planned, folders: &mut Folders) -> bool {
         let current = &file.seen.current;
         let (Some(after), Some(original), None) = (&file.after, &current.original, &file.origin) else {
@@ -63,14 +63,14 @@ impl Change<'_> {
             return false;
         }
         let (old, new): (&[u8], &[u8]) = (&current.bytes, &after.bytes);
-        // A shell reads a script while it runs it.
+        // // A shell reads a script while it runs it.
         if old == new || mode & EXECUTE != 0 || old.starts_with(b"#!") || has_capabilities(original) {
             return false;
         }
         let extends = !old.is_empty() && new.starts_with(old);
         let is_moved_end = extends || (!new.is_empty() && old.starts_with(new));
         let tool = self.entry.tool.as_str();
-        // The other names of a file keep its old bytes, unless the policy says otherwise.
+        // // Other hard links of a file keep its old bytes, unless the policy says otherwise.
         let is_alone = original.stat.st_nlink == 1;
         (is_alone && tool == "append" && extends)
             || (is_alone && REPLAYS.contains(&tool) && is_moved_end)
@@ -78,8 +78,8 @@ impl Change<'_> {
             || self.cannot_be_replaced(file, folders)
     }
 
-    /// Returns true if nothing can take the name of a file: it is a mount point, or its folder is closed to this
-    /// account.
+    /// Returns true if nothing can take the name of a file: it is a mount point, or this account may not change names
+    /// in its folder.
     fn cannot_be_replaced(&self, file: &Planned, folders: &mut Folders) -> bool {
         let path = file.seen.current.place.path();
         let opened = file.seen.current.original.as_ref().and_then(|original| original.opened.as_deref());
@@ -91,7 +91,7 @@ impl Change<'_> {
             || (is_closed && self.is_writable(path))
     }
 
-    /// The mount of a folder, and whether this account may change no names in it.
+    /// Returns the mount of a folder, and true if this account may not change names in it.
     fn mount_and_access(&self, folder: &WorkspacePath) -> (Option<Mount>, bool) {
         let flags = fs::LOOK | OFlags::DIRECTORY;
         let Ok(opened) = fs::open_beneath(self.engine.workspace.root_fd(), folder, flags) else {
@@ -108,15 +108,15 @@ impl Change<'_> {
     }
 }
 
-/// Returns true if a file has capabilities, which the kernel takes from a file that is written.
+/// Returns true if a file has capabilities, which the kernel removes on a write.
 fn has_capabilities(original: &Original) -> bool {
     let opened = original.opened.as_deref();
     opened.is_some_and(|file| rustix::fs::fgetxattr_query(file, "security.capability").is_ok())
 }
 
 impl Executor<'_> {
-    /// Writes staged bytes into the file at a location, which looked like `read` when the call read it. They stay
-    /// where they wait until the change is closed: until the file is on disk, they are what completes it.
+    /// Writes staged bytes into the file at a location, which had the stat `read` when the call read it. The staged
+    /// file stays until the change is closed: until the target is on disk, it is needed to complete the write.
     pub(super) fn put_into(
         &self,
         at: &Location,
@@ -126,7 +126,7 @@ impl Executor<'_> {
         self.write_into(at, &self.bytes_at(staged)?.0, read)
     }
 
-    /// Removes the bytes of a change that is closed, where they went into their files.
+    /// Removes the staged bytes of a closed change that were written into their files.
     pub(super) fn discard_written(&self, steps: &[Step]) {
         for step in steps {
             if let Step::Put { staged, in_place: true, .. } = step {
@@ -135,8 +135,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Makes `bytes` those of the file at a location, which keeps its inode. Text that is only added goes to the end,
-    /// wherever that is by then; bytes that are only taken off are cut off.
+    /// Makes `bytes` the content of the file at a location, which keeps its inode. Text that is only added is appended
+    /// at the present end; bytes that are only removed from the end are truncated.
     ///
     /// # Errors
     /// Returns [`OTHERS_FILE`] if the file no longer looks like `read`, unless text is only added; or the OS error.
@@ -170,8 +170,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// The file of a step, where it holds some of its old bytes and some of its new ones: the call that wrote it in
-    /// place died then.
+    /// Returns the file of a step if it holds some of its old bytes and some of its new ones: the call died while
+    /// writing it in place.
     pub(super) fn torn(&self, step: &Step) -> Option<Location> {
         let Step::Put { at, staged, before: Some(before), in_place: true, .. } = step else { return None };
         let (now, new) = (self.bytes_at(at).ok()?.0, self.bytes_at(staged).ok()?.0);
@@ -179,7 +179,7 @@ impl Executor<'_> {
         (now != old && now != new && is_mix(&now, &old, &new)).then(|| at.clone())
     }
 
-    /// Returns all bytes of a regular file, and its metadata as they were read.
+    /// Returns all bytes of a regular file, and its stat from when they were read.
     fn bytes_at(&self, at: &Location) -> Result<(Vec<u8>, Stat), Errno> {
         let file = std::fs::File::from(self.open(at, fs::READ)?);
         let stat = rustix::fs::fstat(&file)?;
@@ -192,8 +192,8 @@ impl Executor<'_> {
     }
 }
 
-/// Returns true if every byte is that of one side at its place, or a zero that a power failure left, and the length
-/// lies between theirs.
+/// Returns true if every byte equals that of one side at its offset, or is a zero from a power failure, and the length
+/// lies between the two.
 fn is_mix(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     let lengths = old.len().min(new.len())..=old.len().max(new.len());
     let is_known = |(place, byte): (usize, &u8)| {
@@ -206,11 +206,11 @@ fn is_mix(now: &[u8], old: &[u8], new: &[u8]) -> bool {
 const PART_BYTES: usize = 256 << 10;
 
 impl Change<'_> {
-    /// Copies what moves to another mount, and says with each move where its copy waits.
+    /// Copies everything that moves to another mount, and notes the copy's location in each move.
     ///
     /// # Errors
-    /// `not_a_regular_file` where something cannot be copied, `stale_file` where it changes meanwhile, or
-    /// the system's.
+    /// Returns `not_a_regular_file` if something cannot be copied, `stale_file` if it changes meanwhile, or the OS
+    /// error.
     pub(in crate::engine) fn copy_across(&mut self, state: &State, ways: &Ways) -> Result<(), Error> {
         let workspace = &self.engine.workspace;
         let stage = Stage::new(workspace, state, &self.entry.id)?;
@@ -247,8 +247,8 @@ impl Change<'_> {
     }
 }
 
-/// The nearest folder at or above one that does not go, as far as its mount reaches: what waits in a folder that
-/// is to go would keep it.
+/// Returns the nearest folder on the same mount, at or above the given one, that is not removed: a staged file would
+/// keep a folder from being removed.
 fn staying(
     workspace: &Workspace,
     folder: &WorkspacePath,
@@ -265,8 +265,7 @@ fn staying(
     nearest
 }
 
-/// Copies whatever has a name in a folder to a name in another, on any file system; `shown` is what messages
-/// call it.
+/// Copies a name in one folder to a name in another, on any file system; `shown` is its path for messages.
 ///
 /// # Errors
 /// As [`Change::copy_across`]; nothing is left at the new name then.
@@ -282,19 +281,19 @@ pub(in crate::engine) fn clear(executor: Executor<'_>, moves: &[Move], stands: b
     for across in moves.iter().filter_map(|moved| moved.across.as_ref()) {
         let at = if stands { &across.gone } else { &across.copy };
         if let Ok((folder, name)) = executor.folder_of(at) {
-            // Best effort: the next change removes what is left.
+            // // Best effort: the next change removes leftovers.
             let _ = removal::remove(folder.as_fd(), name);
         }
     }
 }
 
-/// Why something could not be copied.
+/// Reason why something could not be copied.
 enum Fault {
-    /// Returns the OS error.
+    /// OS error.
     Io(std::io::Error),
-    /// It is a device, or another file system is mounted in it.
+    /// A device, or a folder with another mount in it.
     Kind(PathBuf),
-    /// Others have changed it meanwhile, or its copy is not what it is.
+    /// Changed meanwhile, or the copy differs.
     Changed(PathBuf),
 }
 
@@ -305,10 +304,10 @@ impl<E: Into<std::io::Error>> From<E> for Fault {
 }
 
 impl Fault {
-    /// The refusal to move `shown`.
+    /// Returns the error for a failed move of `shown`.
     fn into_error(self, shown: &str) -> Error {
         let inner = |path: &Path| {
-            // The refused entry may be the whole of the move.
+            // // The refused entry may be the whole of the move.
             let path: PathBuf =
                 [Path::new(shown), path].iter().filter(|part| !part.as_os_str().is_empty()).collect();
             path.display().to_string()
@@ -332,22 +331,22 @@ impl Fault {
     }
 }
 
-/// Something that waits to be copied.
+/// An entry to copy.
 struct Waiting {
-    /// The folder that it is in.
+    /// Source folder.
     from: Rc<OwnedFd>,
-    /// Its name there.
+    /// Name in the source folder.
     name: OsString,
-    /// The folder that its copy comes into.
+    /// Target folder.
     to: Rc<OwnedFd>,
-    /// The name there.
+    /// Name in the target folder.
     new: OsString,
-    /// Its path below what is copied.
+    /// Path below the top of the copy.
     path: PathBuf,
 }
 
-/// Copies whatever has a name in a folder to a name in another, with mode, owner, attributes and times;
-/// all of it is read again, and on disk in the end. Answers what the copy is.
+/// Copies a name in one folder to a name in another, with mode, owner, attributes and times; reads all of the copy
+/// again and syncs it. Returns the identity of the copy.
 fn copied(
     (from, name): (BorrowedFd<'_>, &OsStr),
     (to, new): (BorrowedFd<'_>, &OsStr),
@@ -399,7 +398,7 @@ fn copied(
     Ok(fs::stat_at(to, new)?)
 }
 
-/// A folder that was opened only to change names in it cannot be synced; the change syncs it later.
+/// Ignores the error for a folder that was opened only to change names and cannot be synced; the change syncs it later.
 fn ignore_path_only(errno: Errno) -> Result<(), Errno> {
     if errno == Errno::BADF { Ok(()) } else { Err(errno) }
 }
@@ -435,7 +434,7 @@ fn copy_file(
     Ok(())
 }
 
-/// The times that a copy takes over.
+/// Returns the times for a copy.
 fn times(stat: &Stat) -> Timestamps {
     let time = |seconds, nanos: u64| Timespec { tv_sec: seconds, tv_nsec: i64::try_from(nanos).unwrap_or(0) };
     Timestamps {
@@ -444,7 +443,7 @@ fn times(stat: &Stat) -> Timestamps {
     }
 }
 
-/// Refuses what others have changed since it was copied.
+/// Fails if others have changed the source since it was copied.
 fn must_be_unchanged(
     from: BorrowedFd<'_>,
     name: &OsStr,
