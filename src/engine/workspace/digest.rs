@@ -1,5 +1,5 @@
-//! Reads and hashes files, and makes one digest of all that a file or folder holds: how the trash knows that it still
-//! has what was deleted.
+//! Reads and hashes files, and computes one digest of a whole file or folder, by which the trash knows that its content
+//! is unchanged.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,14 +19,14 @@ use crate::apart::Apart;
 use crate::buffer::Buffer;
 use crate::sha256::{Hasher, Sha256};
 
-/// Smaller files are read before a thread has begun.
+/// Size from which a file is read by a thread, in bytes.
 const LARGE_BYTES: u64 = 1 << 20;
 /// Bytes read at a time.
 const PART_BYTES: usize = 1 << 20;
-/// Bytes read at a time if they are not kept: each of thousands of small files zeroes that room first.
+/// Bytes read at a time if they are not kept: the buffer must be zeroed for each of thousands of small files.
 const PASSING_BYTES: usize = 64 << 10;
 
-/// SHA-256 of everything in `file`, of which little is in memory at a time.
+/// Returns the SHA-256 of `file`, with only a small part in memory at a time.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -43,7 +43,7 @@ pub fn sha256_of(mut file: File) -> io::Result<Sha256> {
     }
 }
 
-/// Everything in `file`, which is about `expected` bytes long, up to `bytes_max`, and its SHA-256.
+/// Returns all of `file`, about `expected` bytes and at most `bytes_max`, with its SHA-256.
 ///
 /// # Errors
 /// Returns the OS error; `EFBIG` beyond the bound.
@@ -54,7 +54,7 @@ pub fn read(file: &File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, S
         return Ok((bytes.into(), sha256));
     }
     let (bytes, mut hasher) = read_large(file, usize::try_from(expected).unwrap_or(usize::MAX))?;
-    // It may have grown meanwhile.
+    // // It may have grown meanwhile.
     let mut more = Vec::new();
     file.take(bytes_max.saturating_add(1) - bytes.len() as u64).read_to_end(&mut more)?;
     if (bytes.len() + more.len()) as u64 > bytes_max {
@@ -65,7 +65,7 @@ pub fn read(file: &File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, S
     Ok((bytes, hasher.finish()))
 }
 
-/// The first `length` bytes of a file, or all where it has fewer, and what has hashed them.
+/// Returns the first `length` bytes of a file, or all if it is shorter, and the hasher of these bytes.
 fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
     let mut bytes = Buffer::zeroed(length);
     let (sender, parts) = mpsc::channel::<&[u8]>();
@@ -90,7 +90,7 @@ fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
             }
             read += count;
             rest = unfilled;
-            // Without a thread nobody takes it.
+            // // If the thread is gone, nobody receives it.
             let _ = sender.send(filled);
         }
         drop(sender);
@@ -105,58 +105,58 @@ fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
     Ok((bytes, hasher))
 }
 
-/// Bytes of all files up to which a digest is of their bytes.
+/// Most bytes in all files for a digest of their bytes.
 const BYTES_MAX: u64 = 64 << 20;
-/// Files up to which it is.
+/// Most files for such a digest.
 const FILES_MAX: usize = 10_000;
 
-/// A digest of all that a file or folder holds.
+/// Digest of a file or folder with all its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Digest {
     /// A file or symlink: its mode, as a journal entry has it, and the SHA-256 of its bytes.
     File {
-        /// The mode.
+        /// Mode.
         mode: u32,
-        /// Of the bytes.
+        /// SHA-256 of the bytes.
         sha256: Sha256,
     },
     /// Of names, modes and bytes.
     Bytes(Sha256),
-    /// Of names, modes, sizes, times and inodes, where reading all bytes would take long.
+    /// Of names, modes, sizes, times and inodes, if reading all bytes would take long.
     Looks(Sha256),
 }
 
-/// Everything at or below a path, by its path from there.
+/// Everything at or below a path, by relative path.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// Entries by path.
     things: BTreeMap<Vec<u8>, Thing>,
-    /// Bytes of the files whose bytes were read.
+    /// Number of bytes in the files that were read.
     bytes: u64,
-    /// True if bytes are read, however many there are.
+    /// True to read all bytes, however many there are.
     is_exact: bool,
 }
 
-/// One thing.
+/// One entry.
 #[derive(Debug)]
 struct Thing {
-    /// Its mode; of a folder or special file, with the type bits.
+    /// Mode; for a folder or special file, with the type bits.
     mode: u32,
-    /// SHA-256 of its bytes; `None` where they were not read.
+    /// SHA-256 of its bytes; `None` if they were not read.
     sha256: Option<Sha256>,
     /// Size, inode and times: a rename changes none of them below its top.
     looks: [i64; 6],
 }
 
 impl Contents {
-    /// Nothing so far; bytes are read however many there are.
+    /// Returns empty contents that read all bytes, however many there are.
     #[must_use]
     pub fn exact() -> Self {
         Self { is_exact: true, ..Self::default() }
     }
 
-    /// Adds what is at `path`, from the top, which is `name` in `folder`.
+    /// Adds the entry at the relative path `path`, which is `name` in `folder`.
     pub fn add(&mut self, path: &WorkspacePath, stat: &Stat, (folder, name): (BorrowedFd<'_>, &OsStr)) {
         let (sec, nsec) = if path.is_root() { (0, 0) } else { (stat.st_ctime, stat.st_ctime_nsec) };
         let size = if fs::is_folder(stat) { 0 } else { stat.st_size };
@@ -174,7 +174,7 @@ impl Contents {
         self.things.insert(key(path), Thing { mode, sha256, looks });
     }
 
-    /// The digest of a thing's bytes, unless that would take too long or cannot be read.
+    /// Returns the SHA-256 of a file, unless it is too large or unreadable.
     fn read(&mut self, stat: &Stat, folder: BorrowedFd<'_>, name: &OsStr) -> Option<Sha256> {
         if fs::is_symlink(stat) {
             let link = fs::open_at(folder, name, fs::LOOK).ok()?;
@@ -196,7 +196,7 @@ impl Contents {
         self.things.insert(key(path), Thing { mode, sha256: Some(sha256), looks: [0; 6] });
     }
 
-    /// Says that a folder is at a path, and with which mode, where that is known.
+    /// Sets a folder, with its mode if known.
     pub fn set_folder(&mut self, path: &WorkspacePath, mode: Option<u32>) {
         const FOLDER: u32 = fs::FOLDER_MODE;
         let known = self.things.get(&key(path)).map(|thing| thing.mode);
@@ -205,7 +205,7 @@ impl Contents {
         self.things.insert(key(path), Thing { mode, sha256: Some(Sha256::of(b"")), looks: [0; 6] });
     }
 
-    /// Takes out a folder in which there is nothing.
+    /// Removes a folder if it is empty.
     pub fn remove_empty(&mut self, path: &WorkspacePath) {
         let key = key(path);
         let mut inner = key.clone();
@@ -229,7 +229,7 @@ impl Contents {
         self.things.is_empty()
     }
 
-    /// The digest: of bytes where all were read.
+    /// Returns the digest: of bytes if all were read.
     #[must_use]
     pub fn digest(&self) -> Digest {
         if let Some((mode, sha256)) = self.file() {
@@ -238,7 +238,7 @@ impl Contents {
         self.by_bytes().map_or_else(|| Digest::Looks(self.by_looks()), Digest::Bytes)
     }
 
-    /// Returns true if this is what `known` is the digest of.
+    /// Returns true if `known` is the digest of these contents.
     #[must_use]
     pub fn is(&self, known: Digest) -> bool {
         match known {
@@ -248,14 +248,14 @@ impl Contents {
         }
     }
 
-    /// Mode and digest of the bytes where this is one file or symlink whose bytes were read.
+    /// Returns mode and SHA-256 of a single file or symlink whose bytes were read.
     fn file(&self) -> Option<(u32, Sha256)> {
         let (path, thing) = self.things.first_key_value()?;
         let is_file = path.is_empty() && (thing.mode <= 0o7777 || fs::is_symlink_mode(thing.mode));
         is_file.then_some((thing.mode, thing.sha256?))
     }
 
-    /// The digest of names, modes and bytes; `None` where some were not read.
+    /// Returns the digest of names, modes and bytes; `None` if some were not read.
     fn by_bytes(&self) -> Option<Sha256> {
         let mut hasher = Hasher::default();
         for (path, thing) in &self.things {
@@ -265,7 +265,7 @@ impl Contents {
         Some(hasher.finish())
     }
 
-    /// The digest of names, modes and looks.
+    /// Returns the digest of names, modes and stat data.
     fn by_looks(&self) -> Sha256 {
         let mut hasher = Hasher::default();
         for (path, thing) in &self.things {
@@ -276,7 +276,7 @@ impl Contents {
     }
 }
 
-/// The permission bits that new files and folders do not get.
+/// Returns the permission bits that new files and folders do not get.
 fn umask() -> u32 {
     let status = fs::read_at(rustix::fs::CWD, "/proc/self/status".as_ref(), 64 << 10).ok().flatten();
     let status = String::from_utf8_lossy(&status.unwrap_or_default()).into_owned();
@@ -291,12 +291,12 @@ fn head(hasher: &mut Hasher, path: &[u8], thing: &Thing) {
     hasher.update(&thing.mode.to_le_bytes());
 }
 
-/// A path as bytes, so that all orders are one.
+/// Returns a path as bytes, so that there is a single order.
 fn key(path: &WorkspacePath) -> Vec<u8> {
     path.as_bytes().to_vec()
 }
 
-/// Nanoseconds, of whatever type the system has them.
+/// Converts nanoseconds from the OS's type.
 fn nanos(value: impl TryInto<i64>) -> i64 {
     value.try_into().unwrap_or_default()
 }

@@ -16,9 +16,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::listing::{Listing, ROOM_BYTES};
 use super::path::WorkspacePath;
 
-/// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
+/// Largest file that the policy may allow to change, in bytes: recovery reads no larger ones.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
-/// Flags for looking at whatever is at a name without opening it.
+/// Flags for examining whatever has a name, without opening it.
 pub const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Flags for reading a file that might turn out to be a FIFO or a terminal.
@@ -28,7 +28,7 @@ pub const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Flags for adding to a file of lbx's own, in whose place anything may stand.
+/// Flags for appending to a file of lbx's own, which others may have replaced by anything.
 pub const ADD: OFlags = OFlags::RDWR
     .union(OFlags::APPEND)
     .union(OFlags::NONBLOCK)
@@ -40,10 +40,10 @@ pub const ADD: OFlags = OFlags::RDWR
 pub const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens `path` below `root`, through no symlink at all.
+/// Opens `path` below `root`, through no symlink.
 ///
-/// The kernel decides (`openat2`); where it cannot (before Linux 5.6, under a system call filter,
-/// or for a path longer than it takes at once), each component is opened from the one before.
+/// Uses `openat2`; if that is impossible (before Linux 5.6, under a system call filter, or for a path that is too
+/// long), opens each component from the one before.
 ///
 /// # Errors
 /// Returns the OS error; `ELOOP` if a symlink is on the way.
@@ -58,19 +58,19 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -
     }
 }
 
-/// Opens an absolute path that leads through no symlink and has no dots in it, so that it is its own
-/// canonical form; `None` where it is not such a path, or the kernel cannot tell.
+/// Opens an absolute path that is its own canonical form, without symlinks and dots; `None` if it is not such a path,
+/// or if the kernel cannot tell.
 #[must_use]
 pub fn open_plain(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
     let is_plain = |part: std::path::Component<'_>| {
         matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_))
     };
-    // The components of a path leave out what another spelling of it has.
+    // // Collecting the components normalizes any other spelling.
     let is_written_so = || path.components().collect::<std::path::PathBuf>().as_os_str() == path.as_os_str();
     if !path.is_absolute() || !path.components().all(is_plain) || !is_written_so() {
         return None;
     }
-    // With it, a symlink at the end would be opened itself.
+    // // With this flag, a symlink at the end would be opened itself.
     let flags = flags.difference(OFlags::NOFOLLOW);
     loop {
         match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -81,7 +81,7 @@ pub fn open_plain(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> 
     }
 }
 
-/// [`open_beneath`], one component at a time.
+/// Does [`open_beneath`], one component at a time.
 fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
     let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
         return open_at(root, OsStr::new("."), flags);
@@ -90,7 +90,7 @@ fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Re
     for component in parent.components() {
         let from = folder.as_ref().map_or(root, AsFd::as_fd);
         folder = Some(open_at(from, component, LOOK | OFlags::DIRECTORY).map_err(|errno| {
-            // O_NOFOLLOW with O_DIRECTORY says ENOTDIR of a symlink.
+            // // O_NOFOLLOW with O_DIRECTORY returns ENOTDIR for a symlink.
             let is_link = stat_at(from, component).is_ok_and(|stat| is_symlink(&stat));
             if is_link { Errno::LOOP } else { errno }
         })?);
@@ -98,37 +98,7 @@ fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Re
     open_at(folder.as_ref().map_or(root, AsFd::as_fd), name, flags | OFlags::NOFOLLOW)
 }
 
-/// Folder that was opened last. Files that are taken in order mostly lie in the folder of the one before: for a patch of
-/// many files that saves one call in nine.
-#[derive(Debug)]
-pub struct LastFolder<K>(Option<(K, OwnedFd)>);
-
-impl<K> Default for LastFolder<K> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-impl<K: PartialEq> LastFolder<K> {
-    /// Returns the folder that `key` names, opened by `open` unless it is the last one.
-    ///
-    /// # Errors
-    /// Returns the errors of `open`.
-    pub fn get(
-        &mut self,
-        key: K,
-        open: impl FnOnce(&K) -> Result<OwnedFd, Errno>,
-    ) -> Result<BorrowedFd<'_>, Errno> {
-        let known = self.0.take().filter(|(last, _)| *last == key);
-        let folder = match known {
-            Some((_, folder)) => folder,
-            None => open(&key)?,
-        };
-        Ok(self.0.insert((key, folder)).1.as_fd())
-    }
-}
-
-/// Opens `name` in `folder`; not through a symlink where `flags` say so.
+/// Opens `name` in `folder`; does not follow a symlink if `flags` say so.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -136,7 +106,7 @@ pub fn open_at(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<Ow
     rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))
 }
 
-/// Creates `name` in `folder` with `mode` less the umask; there must be nothing of that name.
+/// Creates `name` in `folder` with `mode` without the umask; the name must be free.
 ///
 /// # Errors
 /// Returns the OS error; `EEXIST` if the name is taken.
@@ -146,7 +116,7 @@ pub fn create_at(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File
     rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode)).map(File::from)
 }
 
-/// Returns the stat of `name` in `folder`, of a symlink itself.
+/// Returns the stat of `name` in `folder`; does not follow a symlink.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -154,7 +124,7 @@ pub fn stat_at(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Stat, Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
 }
 
-/// Renames `old` in `from` to `new` in `to`, in whose place it comes.
+/// Renames `old` in `from` to `new` in `to`, and replaces an existing `new`.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -168,16 +138,16 @@ pub fn rename_at(
     rustix::io::retry_on_intr(|| rustix::fs::renameat(&from, old, &to, new))
 }
 
-/// Renames onto a name that must be free.
+/// Renames to a name that must be free.
 ///
 /// # Errors
-/// The system's; `EEXIST` where the name is taken.
+/// Returns the OS error; `EEXIST` if the name is taken.
 pub fn rename_new(from: impl AsFd, old: &OsStr, to: impl AsFd, new: &OsStr) -> Result<(), Errno> {
     let (from, to) = (from.as_fd(), to.as_fd());
     let renamed =
         rustix::io::retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE));
     match renamed {
-        // Not every file system knows the flag.
+        // // Not every file system supports the flag.
         Err(Errno::INVAL | Errno::NOSYS) => match stat_at(to.as_fd(), new) {
             Err(Errno::NOENT) => rename_at(from, old, to, new),
             Ok(_) => Err(Errno::EXIST),
@@ -187,10 +157,10 @@ pub fn rename_new(from: impl AsFd, old: &OsStr, to: impl AsFd, new: &OsStr) -> R
     }
 }
 
-/// Exchanges two names at one stroke.
+/// Exchanges two names atomically.
 ///
 /// # Errors
-/// The system's; `EINVAL` or `ENOSYS` where the file system cannot.
+/// Returns the OS error; `EINVAL` or `ENOSYS` if the file system cannot.
 pub fn exchange(one: impl AsFd, name: &OsStr, other: impl AsFd, with: &OsStr) -> Result<(), Errno> {
     let (one, other) = (one.as_fd(), other.as_fd());
     rustix::io::retry_on_intr(|| rustix::fs::renameat_with(one, name, other, with, RenameFlags::EXCHANGE))
@@ -204,20 +174,19 @@ pub fn unlink_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: AtFlags) -> 
     rustix::io::retry_on_intr(|| rustix::fs::unlinkat(&folder, name.as_ref(), flags))
 }
 
-/// The names in an opened folder, dots aside.
+/// Returns the names in an opened folder, without `.` and `..`.
 ///
 /// # Errors
 /// Returns the OS error.
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
-    // Someone may have listed it before, and it is at its end.
+    // // An earlier listing may have left it at its end.
     rustix::fs::seek(folder, rustix::fs::SeekFrom::Start(0))?;
     let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
     let listing = Listing::read(folder.as_fd(), room.spare_capacity_mut(), || false)?;
     Ok(listing.iter().map(|entry| OsStr::from_bytes(entry.name).to_owned()).collect())
 }
 
-/// The whole of `name` in `folder`, a regular file of at most `bytes_max` bytes; `None` where
-/// there is none.
+/// Returns all of `name` in `folder`, a regular file of at most `bytes_max` bytes; `None` if it is missing.
 ///
 /// # Errors
 /// Returns the OS error; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
@@ -225,8 +194,7 @@ pub fn read_at(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> io::Resu
     Ok(read_opened(folder, name, bytes_max)?.map(|(bytes, ..)| bytes))
 }
 
-/// Reads as [`read_at`] and returns the open file and its stat too. While it is open, no other file
-/// gets its inode.
+/// Reads like [`read_at`] and also returns the open file and its stat. While it is open, no other file gets its inode.
 ///
 /// # Errors
 /// As [`read_at`].
@@ -248,7 +216,7 @@ pub fn read_opened(
     Ok(Some((bytes, file, stat)))
 }
 
-/// Returns true if [`read_at`] refused what has the name for what it is: a folder, a link, a device, or a file far
+/// Returns true if [`read_at`] failed because of the type or size of the file: a folder, a link, a device, or one far
 /// too large.
 #[must_use]
 pub fn is_unfit(source: &io::Error) -> bool {
@@ -256,14 +224,13 @@ pub fn is_unfit(source: &io::Error) -> bool {
     matches!(errno, Some(Errno::INVAL | Errno::FBIG | Errno::ISDIR | Errno::LOOP | Errno::NXIO))
 }
 
-/// Room for a file at first, in bytes: a sparse one may claim any size, and whether its bytes come is
-/// seen by reading.
+/// Initial buffer for a file, in bytes: a sparse file may claim any size, and only reading shows its bytes.
 const ROOM_MAX: u64 = 1 << 20;
 
-/// A file of at most so many bytes is read as large as it was when it was looked at.
+/// Size up to which a file is read at its size in one go, in bytes.
 const WHOLE_BYTES: u64 = 64 << 10;
 
-/// Everything in `file`, which is about `expected` bytes long, up to `bytes_max`.
+/// Returns all of `file`, about `expected` bytes and at most `bytes_max`.
 ///
 /// # Errors
 /// Returns the OS error; `EFBIG` beyond the bound.
@@ -275,7 +242,7 @@ pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io
     let room = usize::try_from(expected.min(ROOM_MAX)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(room.saturating_add(1));
     if expected > 0 && expected <= WHOLE_BYTES {
-        // Bytes added since the look count as added later.
+        // // Bytes added since the stat count as added later.
         file.take(expected).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == expected {
             return Ok(bytes);
@@ -288,49 +255,48 @@ pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io
     Ok(bytes)
 }
 
-/// Writes all of `bytes`, a part at a time: for a larger write Linux fills the page cache with the
-/// largest blocks that it can find, and those that nobody has touched for a while can take ten times
-/// as long as what is available.
+/// Writes all of `bytes` in parts: for a larger write Linux fills the page cache with the largest free blocks, and
+/// blocks unused for a while can take ten times as long.
 ///
 /// # Errors
 /// Returns the OS error.
 pub fn write_all(mut file: &File, bytes: &[u8]) -> io::Result<()> {
-    /// Bytes at a time.
+    /// Bytes per write.
     const PART: usize = 64 * 1024;
     bytes.chunks(PART).try_for_each(|part| file.write_all(part))
 }
 
-/// The type bits that stand for a symlink in a mode.
+/// Type bits of a symlink in a mode.
 pub const SYMLINK_MODE: u32 = 0o120_000;
 
 /// Permission bits that the owner of a folder needs to change names in it, and to sync it.
 const OWNER_BITS: u32 = 0o700;
 
-/// The permission bits of a folder, with those that let its owner change names in it.
+/// Returns the permission bits of a folder, plus those that let its owner change names in it.
 #[must_use]
 pub const fn opened_up(mode: u32) -> u32 {
     mode | OWNER_BITS
 }
 
-/// Returns true if a folder with these permission bits forbids its owner to change names in it.
+/// Returns true if a folder with these permission bits keeps its owner from changing names in it.
 #[must_use]
 pub const fn is_closed(mode: u32) -> bool {
     mode != opened_up(mode)
 }
 
-/// Gives permission bits to a folder or file that is opened, be it only to be looked at.
+/// Sets the permission bits of a folder or file, even if it was opened only for examination.
 ///
 /// # Errors
 /// Returns the OS error.
 pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
     use std::os::fd::AsRawFd as _;
-    // A folder that forbids reading cannot be opened in any other way, and `fchmod` wants more.
+    // // An unreadable folder cannot be opened in any other way, and `fchmod` needs more.
     let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let mode = rustix::fs::Mode::from_raw_mode(mode);
     rustix::io::retry_on_intr(|| rustix::fs::chmod(&path, mode))
 }
 
-/// The type bits of a folder.
+/// Type bits of a folder.
 pub const FOLDER_MODE: u32 = 0o040_000;
 
 /// Returns true if a mode, with its type bits, is that of a folder.
@@ -345,14 +311,14 @@ pub const fn is_symlink_mode(mode: u32) -> bool {
     mode & 0o170_000 == SYMLINK_MODE
 }
 
-/// The mode of a file or symlink as the journal and the snapshots have it: permission bits, or the
-/// type bits of a symlink, which has none of its own.
+/// Returns the mode of a file or symlink for the journal and the snapshots: permission bits, or the type bits of a
+/// symlink, which has no permission bits of its own.
 #[must_use]
 pub fn recorded_mode(stat: &Stat) -> u32 {
     if is_symlink(stat) { SYMLINK_MODE } else { mode_of(stat) }
 }
 
-/// Creates the symlink `name` in `folder`; there must be nothing of that name.
+/// Creates the symlink `name` in `folder`; the name must be free.
 ///
 /// # Errors
 /// Returns the OS error; `EEXIST` if the name is taken.
@@ -368,7 +334,7 @@ pub fn target_of(link: &OwnedFd) -> Result<Vec<u8>, Errno> {
     Ok(rustix::fs::readlinkat(link, "", Vec::new())?.into_bytes())
 }
 
-/// The type that a `stat` names.
+/// Returns the type in a `stat`.
 #[must_use]
 pub fn type_of(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
@@ -392,38 +358,38 @@ pub fn is_symlink(stat: &Stat) -> bool {
     type_of(stat) == FileType::Symlink
 }
 
-/// The size in bytes.
+/// Returns the size in bytes.
 #[must_use]
 pub fn size_of(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-/// The permission bits with setuid, setgid and sticky, 0 to 0o7777.
+/// Returns the permission bits with setuid, setgid and sticky, 0 to 0o7777.
 #[must_use]
 pub fn mode_of(stat: &Stat) -> u32 {
     stat.st_mode & 0o7777
 }
 
-/// `mode` as answers show it: octal text such as `0644`.
+/// Returns `mode` for responses: octal text such as `0644`.
 #[must_use]
 pub fn mode_text(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
-/// Returns true if two names led to one file.
+/// Returns true if both are of the same file.
 #[must_use]
 pub fn is_same_file(one: &Stat, other: &Stat) -> bool {
     one.st_dev == other.st_dev && one.st_ino == other.st_ino
 }
 
-/// Returns true if nobody has written a file, as far as the file system tells.
+/// Returns true if a file was not written, as far as the file system shows.
 #[must_use]
 pub fn is_unchanged(then: &Stat, now: &Stat) -> bool {
     let times = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
     is_same_file(now, then) && now.st_size == then.st_size && times(now) == times(then)
 }
 
-/// Returns true if the kernel's `syncfs` says when a write has failed, as it does from Linux 5.8 on.
+/// Returns true if the kernel's `syncfs` reports failed writes, as it does since Linux 5.8.
 #[must_use]
 pub fn syncfs_tells_errors() -> bool {
     let uname = rustix::system::uname();
@@ -441,7 +407,7 @@ pub fn syncfs_tells_errors() -> bool {
 pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
     use rustix::fs::{StatxFlags, makedev, statx};
     match rustix::io::retry_on_intr(|| statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)) {
-        // Known from Linux 5.8 on.
+        // // Available since Linux 5.8.
         Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => {
             Ok((makedev(found.stx_dev_major, found.stx_dev_minor), Some(found.stx_mnt_id)))
         }
@@ -449,12 +415,12 @@ pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
     }
 }
 
-/// The device that a file is on.
+/// Returns the device of a file.
 fn fstat_device(file: impl AsFd) -> Result<u64, Errno> {
     Ok(rustix::fs::fstat(file)?.st_dev)
 }
 
-/// The number of this process, asked for once.
+/// Returns the id of this process, which is queried once.
 #[must_use]
 pub fn process_id() -> u32 {
     static ID: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
@@ -467,17 +433,16 @@ pub fn shown(folder: &Path, name: &OsStr) -> String {
     folder.join(name).display().to_string()
 }
 
-/// Changes at work that need a raised limit, and the limits before the first of them.
+/// Number of running changes that need a raised limit, and the original limit.
 static RAISED: Mutex<(usize, Option<Rlimit>)> = Mutex::new((0, None));
 
-/// The limit raised to what the system allows, until the last of these is dropped: a change of thousands
-/// of files holds several descriptors for each, and a server makes several changes at once. Programs
-/// that are run later get the limit that was set.
+/// Raised limit of open files, until the last of these is dropped: a change of thousands of files holds several
+/// descriptors for each, and a server makes several changes at once. Programs started later get the original limit.
 #[derive(Debug)]
 pub struct OpenFiles(());
 
 impl OpenFiles {
-    /// Raises the limit. Where that fails it stays, and a change too large fails whole.
+    /// Raises the limit. If that fails, a change with too many files fails as a whole.
     #[must_use]
     pub fn as_many_as_allowed() -> Self {
         let mut raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -499,19 +464,19 @@ impl Drop for OpenFiles {
         if raised.0 == 0
             && let Some(before) = raised.1.take()
         {
-            // Open files stay open; a limit that cannot be lowered again does no harm.
+            // // Open files stay open; a limit that cannot be restored does no harm.
             let _ = setrlimit(Resource::Nofile, before);
         }
     }
 }
 
-/// Gives a program that was just started the limit that was set, where it got a raised one: a change may
-/// be at work in another thread.
+/// Gives a program that was just started the original limit, if it got a raised one: another thread may be making a
+/// change.
 pub fn lower_for(program: &std::process::Child) {
     let before = RAISED.lock().unwrap_or_else(PoisonError::into_inner).1;
     let id = i32::try_from(program.id()).ok().and_then(rustix::process::Pid::from_raw);
     if let (Some(before), Some(id)) = (before, id) {
-        // One that has ended needs none.
+        // // A program that has ended needs none.
         let _ = rustix::process::prlimit(Some(id), Resource::Nofile, before);
     }
 }
@@ -526,7 +491,7 @@ mod tests {
         let (one, other) = (OpenFiles::as_many_as_allowed(), OpenFiles::as_many_as_allowed());
         drop(one);
         assert_eq!(getrlimit(Resource::Nofile).current, before.maximum);
-        // A program that is started meanwhile gets the limit that was set.
+        // // A program that is started meanwhile gets the original limit.
         let (shell, limit) = (std::process::Command::new("sh"), ["-c", "read line; ulimit -n"]);
         let piped = std::process::Stdio::piped;
         let mut program = { shell }.args(limit).stdin(piped()).stdout(piped()).spawn().unwrap();

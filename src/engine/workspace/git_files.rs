@@ -19,11 +19,11 @@ use rustix::io::Errno;
 use super::fs;
 use super::path::WorkspacePath;
 
-/// Bytes of a repository's settings.
+/// Largest configuration of a repository, in bytes.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
-/// Bytes of a repository's index: a tracked file takes about a hundred.
+/// Largest index of a repository, in bytes: a tracked file takes about a hundred.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Bytes of a `.git` file or a `commondir`: one path.
+/// Largest `.git` file or `commondir`, in bytes: one path.
 pub const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
 /// Mode of a symlink in the bytes of an index.
 const SYMLINK_ENTRY: [u8; 4] = [0, 0, 0xa0, 0];
@@ -106,8 +106,7 @@ fn open(git: &OwnedFd) -> Result<Index, String> {
     Ok(Index { file: Some(file), hash })
 }
 
-/// Git's own folder of the repository that begins at `folder`; it may be elsewhere, as in a linked
-/// worktree.
+/// Returns git's own folder of the repository at `folder`; it may be elsewhere, as for a linked worktree.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -122,7 +121,7 @@ pub fn git_folder(folder: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
     target.map(|target| open_folder(folder, Path::new(OsStr::from_bytes(target)))).transpose()
 }
 
-/// Opens the folder at `path` as seen from `from`.
+/// Opens the folder at `path`, relative to `from`.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -130,7 +129,7 @@ pub fn open_folder(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> 
     rustix::fs::openat(from, path, fs::FOLDER, Mode::empty())
 }
 
-/// The whole of a regular file of at most `bytes_max` bytes; `None` where there is no such file.
+/// Returns all of a regular file of at most `bytes_max` bytes; `None` if there is no such file.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -149,22 +148,21 @@ pub fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Resu
         .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
 }
 
-/// Largest file of rules that is read, in bytes.
+/// Largest rule file that is read, in bytes.
 pub const FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Most lines of one.
+/// Most lines of a rule file.
 pub const LINES_MAX: usize = 10_000;
-/// Most bytes in all the files that count for one path.
+/// Most bytes in all rule files for one path.
 pub const PATH_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The rule file `name` in a folder; `None` where it is missing, no regular file, or holds more than
-/// it may.
+/// Returns the rule file `name` in a folder; `None` if it is missing, not a regular file, or too large.
 #[must_use]
 pub fn read(folder: impl AsFd, name: &[u8]) -> Option<Vec<u8>> {
     let bytes = fs::read_at(folder.as_fd(), OsStr::from_bytes(name), FILE_BYTES_MAX).ok().flatten()?;
     is_few(&bytes).then_some(bytes)
 }
 
-/// Returns true if the rule file `name`, a regular one of `size` bytes, holds no more than it may.
+/// Returns true if the regular rule file `name` of `size` bytes is within the limits.
 #[must_use]
 pub fn fits(folder: impl AsFd, name: &[u8], size: u64) -> bool {
     // There cannot be more lines than bytes.
@@ -172,7 +170,7 @@ pub fn fits(folder: impl AsFd, name: &[u8], size: u64) -> bool {
     is_short || (size <= FILE_BYTES_MAX && read(folder, name).is_some())
 }
 
-/// Returns true if rules are no more than may be.
+/// Returns true if rules are within the limits.
 #[must_use]
 pub fn is_few(rules: &[u8]) -> bool {
     rules.len() as u64 <= FILE_BYTES_MAX && memchr::memchr_iter(b'\n', rules).count() < LINES_MAX

@@ -1,4 +1,4 @@
-//! Lists one opened folder into one piece of memory, and queues folders for several threads.
+//! Lists one opened folder into one block of memory, and queues folders for several threads.
 
 use std::cmp::Ordering;
 use std::mem::MaybeUninit;
@@ -9,13 +9,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Bytes of directory entries taken from the system at once.
+/// Bytes of directory entries read at once.
 pub const ROOM_BYTES: usize = 32 * 1024;
 
-/// The names in a folder, `.` and `..` aside.
+/// Names in a folder, without `.` and `..`.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// All names, one after the other.
+    /// All names, concatenated.
     names: Vec<u8>,
     /// Ranges of the names, with types.
     entries: Vec<(Range<usize>, FileType)>,
@@ -24,9 +24,9 @@ pub struct Listing {
 /// One name in a folder.
 #[derive(Debug, Clone, Copy)]
 pub struct ListedName<'l> {
-    /// The name.
+    /// Name.
     pub name: &'l [u8],
-    /// Its type; unknown if the system does not tell.
+    /// Type; unknown if the file system does not report it.
     pub kind: FileType,
 }
 
@@ -39,8 +39,7 @@ impl ListedName<'_> {
 }
 
 impl Listing {
-    /// Reads `folder` by way of `room`, of [`ROOM_BYTES`]; `should_stop` is asked between the system's
-    /// calls.
+    /// Reads `folder` with the buffer `room` of [`ROOM_BYTES`]; calls `should_stop` between system calls.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -64,14 +63,14 @@ impl Listing {
         Ok(listing)
     }
 
-    /// One of names and types that are known already.
+    /// Returns a listing of known names and types.
     pub fn of<'n>(entries: impl Iterator<Item = (&'n [u8], FileType)>) -> Self {
         let mut listing = Self::default();
         entries.for_each(|(name, kind)| listing.push(name, kind));
         listing
     }
 
-    /// Takes one name, unless nothing is there any more.
+    /// Adds a name, unless the file was deleted meanwhile.
     fn add(&mut self, folder: BorrowedFd<'_>, name: &[u8], kind: FileType) {
         if name == b"." || name == b".." {
             return;
@@ -94,30 +93,30 @@ impl Listing {
         self.entries.push((start..self.names.len(), kind));
     }
 
-    /// Puts the names in an order.
+    /// Sorts the names.
     pub fn sort_by(&mut self, order: impl Fn(ListedName<'_>, ListedName<'_>) -> Ordering) {
         let names = &self.names;
         self.entries.sort_unstable_by(|one, other| order(listed(names, one), listed(names, other)));
     }
 
-    /// Forgets a name; whether it was there.
+    /// Removes a name; returns true if it was there.
     pub fn forget(&mut self, name: &[u8]) -> bool {
         let at = self.iter().position(|entry| entry.name == name);
         at.map(|at| self.entries.swap_remove(at)).is_some()
     }
 
-    /// The entry at `index`; `None` behind the last.
+    /// Returns the entry at `index`; `None` after the last.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<ListedName<'_>> {
         self.entries.get(index).map(|entry| listed(&self.names, entry))
     }
 
-    /// All entries, in their order.
+    /// Returns all entries in order.
     pub fn iter(&self) -> impl Iterator<Item = ListedName<'_>> {
         self.entries.iter().map(|entry| listed(&self.names, entry))
     }
 
-    /// How many names there are.
+    /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -130,31 +129,31 @@ impl Listing {
     }
 }
 
-/// An entry with its name.
+/// Returns an entry with its name.
 fn listed<'l>(names: &'l [u8], (name, kind): &(Range<usize>, FileType)) -> ListedName<'l> {
     ListedName { name: names.get(name.clone()).unwrap_or_default(), kind: *kind }
 }
 
-/// Items that wait, shared by all threads that work on them.
+/// Queue of items, shared by all threads that process them.
 #[derive(Debug)]
 pub struct WorkQueue<T> {
-    /// Items, and how many threads may still add to them.
+    /// Items, and the number of threads that may still add some.
     waiting: Mutex<Waiting<T>>,
     /// Wakes threads when there is more to do, and at the end.
     more: Condvar,
 }
 
-/// State that the lock of a [`WorkQueue`] guards.
+/// State behind the lock of a [`WorkQueue`].
 #[derive(Debug)]
 struct Waiting<T> {
-    /// The newest last, so that a walk goes down before it goes on.
+    /// Items, newest last, so that a walk goes down before it goes on.
     items: Vec<T>,
     /// Threads at work.
     busy: usize,
 }
 
 impl<T> WorkQueue<T> {
-    /// A queue that holds one item.
+    /// Returns a queue with these items.
     #[must_use]
     pub const fn new(items: Vec<T>) -> Self {
         Self { waiting: Mutex::new(Waiting { items, busy: 0 }), more: Condvar::new() }
@@ -165,8 +164,7 @@ impl<T> WorkQueue<T> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next item and counts the thread as busy; waits while others may add some. `None` when
-    /// all is done.
+    /// Takes the next item and counts the thread as busy; waits while others may add some. `None` when all is done.
     pub fn next(&self) -> Option<T> {
         let mut waiting = self.lock();
         loop {
@@ -182,7 +180,7 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Adds what a busy thread found to do, and counts the thread as done with its own item.
+    /// Adds the items that a busy thread found, and counts its own item as done.
     pub fn done(&self, mut found: Vec<T>) {
         let mut waiting = self.lock();
         waiting.busy = waiting.busy.saturating_sub(1);
@@ -194,7 +192,7 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Drops the items that wait.
+    /// Drops the queued items.
     pub fn give_up(&self) {
         self.lock().items.clear();
     }

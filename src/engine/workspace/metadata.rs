@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::fs;
 
-/// Size of one extended attribute (Linux, `XATTR_SIZE_MAX`).
+/// Largest extended attribute, in bytes (Linux, `XATTR_SIZE_MAX`).
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
-/// Owner and attributes of a file or folder that a change deletes, so that an undo can give them back.
+/// Owner and attributes of a file or folder that a change deletes, so that an undo can restore them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// User id.
@@ -44,7 +44,7 @@ impl Identity {
         (!is_mine).then_some(Self { owner, group, attributes })
     }
 
-    /// Gives it to an open file or folder, as far as that is allowed.
+    /// Applies it to an open file or folder, as far as permitted.
     fn give_to(&self, file: BorrowedFd<'_>, warnings: &mut Vec<String>) -> Result<(), Errno> {
         keep_owner(file, &rustix::fs::fstat(file)?, (self.owner, self.group), warnings)?;
         let values = self.attributes.iter().map(|(name, value)| {
@@ -55,8 +55,8 @@ impl Identity {
     }
 }
 
-/// The extended attributes that a user gives an open file or folder, access control lists among them, with
-/// their values; without those that the system and overlay file systems keep for themselves.
+/// Returns the extended attributes of an open file or folder that a user sets, access control lists included; without
+/// those of the kernel and of overlay file systems.
 #[must_use]
 pub fn own(file: impl AsFd) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let file = file.as_fd();
@@ -68,7 +68,7 @@ pub fn own(file: impl AsFd) -> BTreeMap<Vec<u8>, Vec<u8>> {
     names.filter_map(|name| Some((name.clone(), value_of(file, &name).ok()?))).collect()
 }
 
-/// Gives a folder the mode and the identity that it is to have, as far as that is allowed.
+/// Sets the mode and the identity of a folder, as far as permitted.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -77,7 +77,7 @@ pub fn set_metadata(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Ident
         identity.give_to(folder.as_fd(), &mut Vec::new())?;
     }
     match mode {
-        // A file system that may have no modes is not asked to change a right one.
+        // // A file system without modes is not asked to set one that is right already.
         Some(mode) if fs::mode_of(&rustix::fs::fstat(folder)?) != mode => {
             rustix::io::retry_on_intr(|| rustix::fs::fchmod(folder, Mode::from_raw_mode(mode)))
         }
@@ -85,10 +85,10 @@ pub fn set_metadata(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Ident
     }
 }
 
-/// Gives `file` the original's owner, extended attributes and mode; answers the mode.
+/// Applies the original's owner, extended attributes and mode to `file`; returns the mode.
 ///
-/// Without an original, those of `identity`; `mode` comes before the original's. What could not be kept is
-/// added to `warnings`.
+/// Without an original, uses `identity`; `mode` takes precedence over the original's. Adds a warning to `warnings` for
+/// each part that could not be kept.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -123,7 +123,7 @@ pub fn give(
     rustix::fs::fstat(file).map(|stat| fs::mode_of(&stat))
 }
 
-/// Keeps owner and group where that is allowed; answers whether `mine`, the file as it was made, has them.
+/// Keeps owner and group if permitted; returns true if `mine`, the new file, has them.
 fn keep_owner(
     file: BorrowedFd<'_>,
     mine: &Stat,
@@ -137,7 +137,7 @@ fn keep_owner(
     match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(user), Some(group))) {
         Ok(()) => Ok(false),
         Err(Errno::PERM) => {
-            // Another's file: the group alone may still be given.
+            // // Another user's file: setting only the group may still work.
             let kept = rustix::fs::fchown(file, None, Some(group)).is_ok() && mine.st_uid == owner;
             if !kept {
                 warnings.push(format!("the file's owner ({owner}) could not be kept"));
@@ -148,7 +148,7 @@ fn keep_owner(
     }
 }
 
-/// Keeps extended attributes, each a value and a name, where that is allowed.
+/// Sets extended attributes, each a value and a name, if permitted.
 fn keep_attributes(
     file: BorrowedFd<'_>,
     attributes: impl Iterator<Item = (Result<Vec<u8>, Errno>, Vec<u8>)>,
@@ -168,9 +168,9 @@ fn keep_attributes(
     }
 }
 
-/// The names of a file's extended attributes; none where the file system has none.
+/// Returns the names of a file's extended attributes; empty if the file system has none.
 fn names_of(file: BorrowedFd<'_>) -> Vec<Vec<u8>> {
-    // Most files have none, and need no room for them.
+    // // Most files have none, and need no buffer.
     if rustix::fs::flistxattr_query(file).is_ok_and(|length| length == 0) {
         return Vec::new();
     }
@@ -180,7 +180,7 @@ fn names_of(file: BorrowedFd<'_>) -> Vec<Vec<u8>> {
     names.split(|&byte| byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
-/// The value of an extended attribute.
+/// Returns the value of an extended attribute.
 fn value_of(file: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut value = vec![0_u8; XATTR_BYTES_MAX];
     let length = rustix::fs::fgetxattr(file, name, &mut value[..])?;

@@ -1,4 +1,4 @@
-//! Finds programs of `PATH` and starts them: the only place that does.
+//! Finds and starts programs from `PATH`: the only place that does.
 //!
 //! A program gets its stdin, stdout and stderr and nothing else: a caller may have left descriptors open that
 //! hold its locks, pipes and folders. Clippy forbids every other way (`clippy.toml`).
@@ -85,10 +85,10 @@ fn is_ignored() -> bool {
     mask & (1 << (signal_hook::consts::SIGCHLD - 1)) != 0
 }
 
-/// Returns the canonical path of a program of `PATH`. `writable` are folders that commands can write.
+/// Returns the canonical path of a program from `PATH`. `writable` are folders that commands can write to.
 ///
 /// # Errors
-/// Says why the first program of that name was refused, or that there is none.
+/// Returns the reason why the first program of that name was refused, or that it was not found.
 #[expect(clippy::disallowed_methods, reason = "programs of PATH, by the path that is started")]
 pub fn find(name: &str, writable: &[&Path]) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Decides which paths no file tool writes: git's state and lbx's own, by name and by what a folder holds.
+//! Decides which paths no file tool writes: git's state and lbx's own, by name and by the content of folders.
 //!
 //! [`Protection`] finds the git folders on the way to a path and remembers them for the length of a change. Names are
 //! compared in every spelling that a file system takes for the same. A folder is a repository by git's own rule:
@@ -21,7 +21,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 
-/// Longest `.git` file and the like, in bytes.
+/// Longest pointer file, such as `.git`, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
 /// Components that are looked up at once: a path of thousands is opened in steps, so that the kernel
 /// does not walk all of it for each folder on the way.
@@ -38,11 +38,11 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Refuses a path that belongs to git or lbx: by a name in it, or because it lies in a folder that
-    /// git uses or would take for a repository. `shown` is the path as answers show it.
+    /// Fails for a path that belongs to git or lbx: by a name in it, or because it lies in a folder that git uses or
+    /// would take for a repository. `shown` is the path for messages.
     ///
     /// # Errors
-    /// `protected_path`.
+    /// Returns `protected_path`.
     pub fn check(&self, workspace: &Workspace, path: &WorkspacePath, shown: &str) -> Result<(), Error> {
         if let Some(name) = protected_component(path.as_path()) {
             return Err(name_error(shown, name));
@@ -53,7 +53,7 @@ impl Protection {
         }
     }
 
-    /// The git folder that `path` lies in; not `path` itself, unless this work tree uses it.
+    /// Returns the git folder that `path` lies in; not `path` itself, unless this work tree uses it.
     #[must_use]
     pub fn git_folder_of(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<WorkspacePath> {
         let used = self.used.get_or_init(|| used_by_git(workspace));
@@ -63,7 +63,7 @@ impl Protection {
         self.enclosing(workspace, &path.parent()?)
     }
 
-    /// The git folder that `folder` is or lies in.
+    /// Returns the git folder that `folder` is or lies in.
     fn enclosing(&self, workspace: &Workspace, folder: &WorkspacePath) -> Option<WorkspacePath> {
         let mut known = self.known.borrow_mut();
         let mut found = None;
@@ -95,7 +95,7 @@ impl Protection {
     }
 }
 
-/// The refusal of a path in a git folder.
+/// Returns the error for a path in a git folder.
 #[must_use]
 pub fn folder_error(shown: &str, folder: &str) -> Error {
     let message = format!("{shown} is protected: git uses {folder} as a repository");
@@ -152,7 +152,7 @@ fn stands(from: BorrowedFd<'_>, rest: &Path, name: &str) -> bool {
     fs::stat_at(from, rest.join(name).as_os_str()).is_ok()
 }
 
-/// The folders below the root that `.git` there leads to, however it does so.
+/// Returns the folders below the root to which `.git` there leads, by any means.
 fn used_by_git(workspace: &Workspace) -> Vec<WorkspacePath> {
     let Ok(stat) = fs::stat_at(workspace.root_fd(), OsStr::new(DOT_GIT)) else {
         return Vec::new();
@@ -234,8 +234,8 @@ const IGNORED_BY_HFS: [&[u8]; 17] = [
     b"\xe2\x80\x8b",
 ];
 
-/// The first component of `path` that is `.git` or `.lbx`, in any letter case and under any of
-/// the names that NTFS and HFS+ take for the same: a checkout may move to such a disk.
+/// Returns the first component of `path` that is `.git` or `.lbx`, in any letter case or a spelling that NTFS and HFS+
+/// consider equal: a checkout may move to such a disk.
 #[must_use]
 pub fn protected_component(path: &Path) -> Option<&OsStr> {
     path.iter().find(|name| is_protected(name.as_bytes()))
@@ -295,7 +295,7 @@ fn without_ignored(name: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// The refusal of a path with a protected name in it.
+/// Returns the error for a path with a protected name.
 #[must_use]
 pub fn name_error(shown: &str, name: &OsStr) -> Error {
     let message = format!("{shown} is protected: {} is never written by a file tool", name.display());
@@ -333,7 +333,7 @@ pub enum Head {
 }
 
 impl Head {
-    /// Returns true if git would go on.
+    /// Returns true if git would accept it.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         match self {
@@ -355,15 +355,13 @@ fn is_id(bytes: &[u8]) -> bool {
     bytes.get(..ID_DIGITS).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Returns true if a folder with that `HEAD` is a repository; `stands` tells which other names it holds.
+/// Returns true if a folder with that `HEAD` is a repository; the callback returns true for other names in it.
 #[must_use]
 pub fn is_repository_with(head: &Head, stands: impl Fn(&str) -> bool) -> bool {
     head.is_valid() && (stands(COMMON) || (stands(OBJECTS) && stands(REFS)))
 }
 
-/// Returns true if git would take an opened folder for a repository. Mostly one call of the system.
-///
-/// Returns true if that cannot be found out.
+/// Returns true if git would take an opened folder for a repository, or if that is unknown. Usually one system call.
 #[must_use]
 pub fn is_repository(folder: BorrowedFd<'_>) -> bool {
     let stands = |name: &str| !matches!(fs::stat_at(folder, OsStr::new(name)), Err(Errno::NOENT));
@@ -394,7 +392,7 @@ pub fn head_at(folder: BorrowedFd<'_>, name: &OsStr) -> Head {
         };
     }
     if !fs::is_regular(&stat) {
-        // A FIFO may say anything to whoever waits for it.
+        // // A FIFO may give other bytes to a reader that waits.
         return Head::Unknown;
     }
     let mut bytes = Vec::new();

@@ -1,8 +1,7 @@
-//! Removes a file or folder with all that it holds, from opened folders only.
+//! Removes a file or folder with all its contents, only through opened folders.
 //!
-//! No path leads the way, no symlink is followed, and nothing is removed on another mount: a folder
-//! that was swapped for a link meanwhile stays, and so does what is mounted. One folder is open at a
-//! time, however deep the tree is.
+//! Uses no paths, follows no symlink, and removes nothing on another mount: a folder that was swapped for a link
+//! meanwhile stays, and so do mounts. One folder is open at a time, however deep the tree is.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,27 +12,26 @@ use rustix::io::Errno;
 
 use super::fs;
 
-/// Names that stay and that a response lists.
+/// Most remaining names that a response lists.
 const LEFT_NAMED_MAX: usize = 3;
-/// Times that a folder is looked through which was not empty in the end: some file systems pass over
-/// names while others are removed.
+/// Most passes over a folder that is not empty in the end: some file systems skip names while others are removed.
 const PASSES_MAX: usize = 3;
 
 /// Result of a removal.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Removed {
-    /// Files that are gone, symlinks and the like among them.
+    /// Number of removed files, including symlinks and the like.
     pub files: u64,
-    /// Bytes that were in the regular ones.
+    /// Number of bytes in the regular ones.
     pub bytes: u64,
-    /// The first few names that stay, with reasons.
+    /// First few remaining names, with reasons.
     pub left: Vec<String>,
     /// True if anything stays.
     pub is_partial: bool,
 }
 
 impl Removed {
-    /// Adds what another removal came to.
+    /// Adds the result of another removal.
     pub fn join(&mut self, other: Self) {
         self.files = self.files.saturating_add(other.files);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -127,7 +125,7 @@ fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) {
         let parent = match above {
             Some(above) => match leave(&at, &above.stat) {
                 Ok(parent) => Some(parent),
-                // Someone has moved it meanwhile: what is above it now is none of ours.
+                // // Someone has moved it meanwhile, so its parent is not ours now.
                 Err(errno) => return removed.failed(&name, errno),
             },
             None => None,

@@ -1,10 +1,9 @@
 //! Resolves the text of a path, on opened folders.
 //!
-//! A path without symlinks is opened by the kernel in one step (`openat2` with `RESOLVE_BENEATH`).
-//! Any other is walked: each component is opened from the folder before it without following
-//! links, and links are read and followed here, so that nothing swapped in between gets out. What
-//! the walk finds is canonical, and files are only ever opened by that canonical path, through no
-//! link at all.
+//! The kernel opens a path without symlinks in one step (`openat2` with `RESOLVE_BENEATH`). Any other path is walked:
+//! each component is opened from the folder before it without following links, and links are read and followed here, so
+//! that nothing swapped in meanwhile leads outside. The result is canonical, and files are only opened by that
+//! canonical path, through no link.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -25,9 +24,9 @@ use crate::error::{Error, ErrorKind};
 /// A resolved path.
 #[derive(Debug)]
 pub struct ResolvedPath {
-    /// The canonical path, links followed.
+    /// Canonical path, with links followed.
     pub(super) path: WorkspacePath,
-    /// The path as answers show it.
+    /// Path for messages.
     pub(super) shown: String,
     /// Its stat; `None` if there is nothing.
     pub(super) stat: Option<Stat>,
@@ -74,17 +73,16 @@ impl ResolvedPath {
         self.opened.clone().zip(self.stat)
     }
 
-    /// Returns entries by path.
+    /// Returns the stat of the path; `None` if it does not exist.
     #[must_use]
     pub fn stat(&self) -> Option<&Stat> {
         self.stat.as_ref()
     }
 
-    /// Refuses a place where nothing is and whose name, as it was written, is a folder's: no file
-    /// can get it.
+    /// Fails for a free path that is written as a folder's: no file can get it.
     ///
     /// # Errors
-    /// `not_found`.
+    /// Returns `not_found`.
     pub fn must_take_a_file(&self) -> Result<(), Error> {
         if self.stat.is_some() || !self.names_folder {
             return Ok(());
@@ -95,10 +93,10 @@ impl ResolvedPath {
             .suggest("Name a file in it (the folder is created), or leave out the trailing slash."))
     }
 
-    /// Refuses a place with a name in it that no file tool may write.
+    /// Fails for a path with a name in it that no file tool may write.
     ///
     /// # Errors
-    /// `protected_path`.
+    /// Returns `protected_path`.
     pub fn must_be_writable(&self) -> Result<(), Error> {
         let name = self.protected.as_deref().or_else(|| protected_component(self.path.as_path()));
         match name {
@@ -108,7 +106,7 @@ impl ResolvedPath {
     }
 }
 
-/// Symlinks followed in one path before it counts as a loop; the kernel's own bound.
+/// Most symlinks followed in one path before it counts as a loop; the kernel's own limit.
 const LINKS_MAX: usize = 40;
 /// The longest path in bytes (`PATH_MAX` of Linux, less the NUL). No other program could open a
 /// longer one by its name.

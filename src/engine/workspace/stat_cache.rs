@@ -1,4 +1,4 @@
-//! Caches what a process that makes many calls keeps from one to the next.
+//! Cache of a process that makes many calls.
 //!
 //! One rule for all of it: a value holds while every place that it was made from looks as it did then ([`Looks`]):
 //! a file by device, inode, size and times, a folder by device, inode, mode and owner, a missing name by being

@@ -22,7 +22,7 @@ pub const THINGS_MAX: usize = 500_000;
 /// When something changed: seconds and nanoseconds.
 pub type Moment = (i64, i64);
 
-/// When a file or folder last changed in any way.
+/// Returns the time of the last change of a file or folder in any way.
 #[must_use]
 pub fn changed_at(stat: &Stat) -> Moment {
     (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
@@ -119,7 +119,7 @@ impl Thing {
     }
 }
 
-/// Something that differs between two looks.
+/// A difference between two surveys.
 #[derive(Debug, Clone)]
 pub struct Touched {
     /// Its path.

@@ -1,4 +1,4 @@
-//! Makes written files durable, one by one, or all of a file system at once where little else waits to be written.
+//! Makes written files durable, one by one, or a whole file system at once if few other writes are pending.
 //!
 //! Each `fsync` has the disk empty its cache, and next to another program that syncs, each waits for the disk again.
 //! So a small change, which writes half a dozen files, asks for one sync of the file system if that is quick.
