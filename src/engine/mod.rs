@@ -2,10 +2,8 @@
 //!
 //! Its layers, each using only those before it (a test checks that): [`workspace`] (paths inside the root, reached from
 //! opened folders), [`store`] (lbx's own state), [`journal`] (the steps of a change, and old bytes), [`history`] (undo
-//! and
-//! redo), [`snapshot`] (commits), [`sandbox`] (commands), [`policy`] (the owner's rules), [`change`] (a change, whole
-//! or not
-//! at all, and recovery).
+//! and redo), [`snapshot`] (commits), [`sandbox`] (commands), [`policy`] (the owner's rules), [`change`] (a change,
+//! whole or not at all, and recovery).
 
 pub mod change;
 pub mod history;

@@ -12,8 +12,7 @@ use crate::error::Error;
 /// Changes of a session that are in effect, and changes that were undone.
 ///
 /// The newest journal entries tell which is which, and only as many as needed are read: an undo after ten thousand
-/// changes
-/// costs as much as after ten.
+/// changes costs as much as after ten.
 #[derive(Debug, Default)]
 pub struct History {
     /// Session that it belongs to.

@@ -2,10 +2,8 @@
 //!
 //! A backup is a copy of the hashed bytes, or shares their blocks where the file system can; a hard link would change
 //! under a late writer. It does not depend on git, so ignored files are as safe as any. The old bytes of a small file
-//! are
-//! inline in the journal entry of the change, so that one sync makes both durable; they become a backup when the entry
-//! is
-//! removed.
+//! are inline in the journal entry of the change, so that one sync makes both durable; they become a backup when the
+//! entry is removed.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -53,8 +51,7 @@ impl<'s> Folders<'s> {
     }
 
     /// Writes a backup of `bytes`, unless one exists. Sync the result either way: the writer of an existing one may
-    /// have
-    /// been killed before its sync.
+    /// have been killed before its sync.
     ///
     /// # Errors
     /// Returns the OS error; then nothing is left behind.
@@ -189,11 +186,9 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
     }
 }
 
-/// Makes an empty file share the blocks of another file with these bytes, as btrfs and xfs can, until one of the
-/// two is written to. Returns false, and leaves the file empty, if the file system cannot share or if the other file
-/// may
-/// have changed since that `stat`. Reads the bytes again: no `stat` shows a write through `mmap`, or a second write in
-/// one
+/// Makes an empty file share the blocks of another file with these bytes, as btrfs and xfs can, until one of the two is
+/// written to. Returns false, and leaves the file empty, if the file system cannot share or if the other file may have
+/// changed since that `stat`. Reads the bytes again: no `stat` shows a write through `mmap`, or a second write in one
 /// tick of the clock.
 #[cfg(target_os = "linux")]
 fn share(file: &File, (from, stat): (&File, &Stat), bytes: &[u8]) -> std::io::Result<bool> {

@@ -3,8 +3,7 @@
 //!
 //! A bundle is a file next to the backups, named after its change. It has a table of sorted SHA-256 digests with the
 //! offset and length of each part, and then the parts. Like a backup it is read as hostile input: a part counts only if
-//! its
-//! digest is right.
+//! its digest is right.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -114,9 +114,8 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     Ok(collector.done)
 }
 
-/// Returns the earliest time in `range`, in seconds since 1970, for which removing everything at least as old leaves
-/// at most `bytes_max` bytes. Returns the end of the range if even that leaves more, and its start if that already
-/// leaves
+/// Returns the earliest time in `range`, in seconds since 1970, for which removing everything at least as old leaves at
+/// most `bytes_max` bytes. Returns the end of the range if even that leaves more, and its start if that already leaves
 /// no more.
 ///
 /// # Errors
@@ -213,8 +212,7 @@ struct Collector<'a> {
 
 impl Collector<'_> {
     /// Removes a file if it is old enough, and counts it as kept or in the tally that `kind` picks; returns true if it
-    /// was
-    /// removed.
+    /// was removed.
     fn file(
         &mut self,
         folder: &OwnedFd,

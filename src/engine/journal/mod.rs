@@ -2,13 +2,11 @@
 //!
 //! An open entry is `journal/open/ID.lbx` in the state. A finished one becomes `journal/done/SESSION/SEQ.lbx`, the
 //! session's history, which also shows the numbers already given. An entry that can neither be completed nor rolled
-//! back
-//! goes to `journal/stuck/`, for a person to look at.
+//! back goes to `journal/stuck/`, for a person to look at.
 //!
 //! An entry is written and synced as `journal/open/.ID.lbx`, and gets its own name, unsynced, before the first step. A
 //! whole entry under the name with the dot means that the call did not begin, unless some steps are done: a power
-//! failure
-//! may undo the rename.
+//! failure may undo the rename.
 
 pub mod backup;
 pub mod bundle;

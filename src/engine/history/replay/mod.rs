@@ -282,8 +282,7 @@ impl<'s> Replay<'s> {
     }
 
     /// Returns a file's bytes with a change undone or redone and changes by others kept; `None` if merging is off, or
-    /// if
-    /// both touch the same lines.
+    /// if both touch the same lines.
     fn blended(
         &self,
         path: &WorkspacePath,
@@ -295,8 +294,7 @@ impl<'s> Replay<'s> {
     }
 
     /// Takes the deleted file at a path, or else the present file whose bytes have not changed so far. A deleted file
-    /// is
-    /// changed in place.
+    /// is changed in place.
     fn take_gone(
         &mut self,
         path: &WorkspacePath,

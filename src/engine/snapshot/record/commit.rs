@@ -42,8 +42,7 @@ impl Store {
     }
 
     /// Commits a change that is about to be made, like [`Self::record`]. Writes its objects and the branch's new value
-    /// to
-    /// temporary files, so that they can be synced together with the change itself.
+    /// to temporary files, so that they can be synced together with the change itself.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -96,8 +95,7 @@ impl Store {
     }
 
     /// Returns a warning if the branch is missing but git's log of it exists: deleting a branch with git deletes its
-    /// log
-    /// too.
+    /// log too.
     fn lost_branch(&self, tip: Option<ObjectId>) -> Option<String> {
         let was_at = tip
             .is_none()

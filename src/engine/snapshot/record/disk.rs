@@ -99,8 +99,7 @@ impl Root {
     /// Does not read a file again that is in `at_hand` and unchanged.
     ///
     /// Opens every folder on the way by its name in the one before, so that no link that someone adds meanwhile leads
-    /// out of the
-    /// workspace.
+    /// out of the workspace.
     ///
     /// # Errors
     /// Returns `EACCES` or `EPERM` if the file may not be read, or any other OS error.
@@ -154,8 +153,7 @@ impl Root {
     }
 
     /// Returns the folder at `path`, which ends in a slash, or is empty for the workspace itself. It comes from the
-    /// survey,
-    /// or is opened.
+    /// survey, or is opened.
     ///
     /// # Errors
     /// Returns the OS error; `ELOOP` or `ENOTDIR` if a link is on the way.
@@ -288,8 +286,7 @@ const NANOSECONDS: i128 = 1_000_000_000;
 /// Compares files with the stat data of an earlier scan.
 ///
 /// A file written within the last tick before the scan may have been written again within that tick without a trace;
-/// such data
-/// prove nothing. The inode's change time counts as well as the modification time, which can be set back.
+/// such data prove nothing. The inode's change time counts as well as the modification time, which can be set back.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     /// Start of the scan, in nanoseconds since 1970.

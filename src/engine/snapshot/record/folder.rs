@@ -271,8 +271,7 @@ impl Taker<'_, '_, '_, '_> {
     }
 
     /// Records changes that someone else made to a file before it was moved; returns the id of the blob, which is kept
-    /// or
-    /// stored.
+    /// or stored.
     fn was(
         &mut self,
         side: Side,

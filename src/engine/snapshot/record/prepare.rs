@@ -232,8 +232,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Returns the reason why a file may not enter, by its path, size and rules. `after` is the new file's size, and
-    /// true
-    /// if it is a symlink.
+    /// true if it is a symlink.
     pub fn refusal(
         &mut self,
         path: &[u8],
@@ -268,8 +267,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Returns the reason why a path stays out: it is ignored or excluded now, and neither HEAD nor the index has it.
-    /// An
-    /// entry in a snapshot does not count.
+    /// An entry in a snapshot does not count.
     pub fn stays_out(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
         if self.is_in_head(path)? {
             return Ok(None);
@@ -421,8 +419,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Returns the entry of a file that is missing on disk: HEAD's if a sparse checkout leaves it out, as in git,
-    /// otherwise
-    /// `None`.
+    /// otherwise `None`.
     fn unchecked_out(&mut self, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
         let is_sparse = self.repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
         let index = if is_sparse { self.users_index() } else { None };
@@ -453,8 +450,7 @@ pub fn blob_id(found: Lookup) -> Option<ObjectId> {
 
 impl Preparer<'_, '_> {
     /// Returns true if a new file has the bytes of a file that stays out. `found` is the entry of the newest snapshot
-    /// at
-    /// its path. Bytes that the repository already has are no secret.
+    /// at its path. Bytes that the repository already has are no secret.
     pub(super) fn is_withheld(
         &mut self,
         path: &[u8],

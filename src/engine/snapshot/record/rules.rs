@@ -57,8 +57,7 @@ impl<'repo> Rules<'repo> {
     /// Returns the rules for `paths`.
     ///
     /// A `.gitattributes` in `tree` counts if the work tree does not have it, as in git, which reads it from the index:
-    /// a
-    /// sparse checkout needs it.
+    /// a sparse checkout needs it.
     pub fn new<'p>(
         repo: &'repo Repo,
         root: ObjectId,
@@ -93,8 +92,7 @@ impl<'repo> Rules<'repo> {
     }
 
     /// Returns true if git would ignore the file `path` if it were untracked. A file with too many rules may be a
-    /// secret, and
-    /// counts as ignored.
+    /// secret, and counts as ignored.
     pub fn ignores(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
         self.excludes(path, Mode::FILE)
     }
@@ -350,8 +348,7 @@ impl Obstacles<'_> {
     /// Returns the reason if something on the way to `path` prevents applying rules.
     ///
     /// A nested repository has rules and snapshots of its own. Reading a rule file that is a FIFO would block, and one
-    /// of
-    /// many megabytes would fill the memory; git reads none that is a link.
+    /// of many megabytes would fill the memory; git reads none that is a link.
     fn of(&mut self, path: &[u8]) -> Option<Reason> {
         let mut above = 0;
         for folder in folders(path) {

@@ -1,6 +1,5 @@
 //! Untracked files that stay out of snapshots by their names, and bytes that stay out under any name: a renamed or
-//! copied
-//! secret is still a secret.
+//! copied secret is still a secret.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -102,8 +102,7 @@ impl Store {
     /// Commits all differences between the work tree and the newest snapshot.
     ///
     /// Leaves out ignored files, nested repositories and files that are too large. Saves the findings in the state
-    /// folder
-    /// of `place` for the next scan.
+    /// folder of `place` for the next scan.
     ///
     /// # Errors
     /// Fails if the work tree is a home folder or the whole disk, if there are too many changes, if `control` stops the
@@ -321,13 +320,11 @@ impl Store {
     }
 
     /// Returns the tree `seen`, with the branch's entries for files that exist but that a scan does not judge: files
-    /// that
-    /// are ignored though HEAD has them, that a filter program would have to convert, that are large, or that are
+    /// that are ignored though HEAD has them, that a filter program would have to convert, that are large, or that are
     /// `unreadable`.
     ///
     /// Also keeps paths that the scan is not to record, even deleted ones. `scanned` is the tree of the previous scan:
-    /// only paths
-    /// that differ between it and the branch need a decision.
+    /// only paths that differ between it and the branch need a decision.
     fn keep_unjudged(
         &self,
         work: &Work<'_>,

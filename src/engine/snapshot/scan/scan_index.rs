@@ -187,8 +187,7 @@ fn folder(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
 /// Returns an index of all entries of a tree.
 ///
 /// Has limits of its own, since a tree may name one folder a thousand times, on each of ten levels: gix's function
-/// would
-/// fill the memory.
+/// would fill the memory.
 fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, SnapshotError> {
     let mut state = State::new(repo.object_hash());
     let mut waiting = vec![(BString::default(), root)];
@@ -300,8 +299,7 @@ fn as_it_is(users: &File, tree: ObjectId) -> Option<File> {
 /// Copies from the user's index the stat data of files with the same content.
 ///
 /// Skips files modified as late as that index itself, since a later change may look the same. Entries that are not
-/// checked out
-/// stay so.
+/// checked out stay so.
 fn take_over(file: &mut File, users: &State) {
     let sparse: Vec<BString> = users
         .entries()

@@ -2,8 +2,7 @@
 //! add.
 //!
 //! Several threads walk the folders with tracked files, and examine each file by its name in its opened folder. The
-//! walk reads
-//! no rule and no file; untracked files are sorted out after it, by git's rules.
+//! walk reads no rule and no file; untracked files are sorted out after it, by git's rules.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

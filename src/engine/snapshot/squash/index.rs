@@ -1,8 +1,7 @@
 //! The developer's index after a commit on the checked-out branch.
 //!
 //! As with `git commit PATH`, entries of committed files are updated, and all others stay as they are, staged or not.
-//! The
-//! new index is written under git's own lock, as git does it.
+//! The new index is written under git's own lock, as git does it.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};

@@ -1,10 +1,9 @@
 //! Squash: turns a session's changes into the developer's commits on a separate branch.
 //!
 //! Each change is applied to the branch's own tree by a three-way merge, so that earlier uncommitted changes, and
-//! changes
-//! by others, are not included. HEAD, the index and the work tree are not touched, unless the branch is checked out and
-//! the
-//! caller allows it: then the index is updated for the committed files, as with `git commit PATH`. The work tree stays.
+//! changes by others, are not included. HEAD, the index and the work tree are not touched, unless the branch is checked
+//! out and the caller allows it: then the index is updated for the committed files, as with `git commit PATH`. The work
+//! tree stays.
 
 mod index;
 
@@ -132,8 +131,7 @@ impl Store {
     }
 
     /// Returns the developer, as git finds them: by `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL`, then by git's
-    /// configuration,
-    /// then by `EMAIL`; `None` if none of these is set.
+    /// configuration, then by `EMAIL`; `None` if none of these is set.
     #[must_use]
     pub fn developer(&self) -> Option<Author> {
         let config = self.repo.settings();
@@ -162,8 +160,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the branch is checked out, is lbx's own, has a name that git rejects, or was moved meanwhile. Returns
-    /// the
-    /// OS error of the disk. The branch has not moved then.
+    /// the OS error of the disk. The branch has not moved then.
     pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
         if !squash.dry_run {
             // // Left by a killed squash: the caller holds lbx's lock, and each of these locks is tested for a live

@@ -129,8 +129,7 @@ impl Branch {
     }
 
     /// Fails if the branch is configured and its newest commit is not a snapshot: then it is someone's own. The branch
-    /// of
-    /// the default name is lbx's, whatever commits are on it.
+    /// of the default name is lbx's, whatever commits are on it.
     pub fn check_ours(&self, repo: &Repo, tip: Option<ObjectId>) -> Result<(), SnapshotError> {
         let Some(tip) = tip.filter(|_| self.is_configured) else {
             return Ok(());
@@ -196,8 +195,7 @@ impl Branch {
     }
 
     /// Moves the branch from `from` to a durable value. Returns the folder to sync; `None` if someone else had moved
-    /// the
-    /// branch.
+    /// the branch.
     pub fn move_to(
         &self,
         repo: &Repo,
@@ -433,8 +431,7 @@ impl RefUpdate {
     pub fn write(repo: &Repo, to: ObjectId) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         // // First under a temporary name, so that the lock never exists without showing its owner. `git gc` removes
-        // such
-        // files if a call is killed.
+        // such files if a call is killed.
         let name = format!("tmp_lbx_ref_{}_{}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let content = format!("{to}\n");
         let file = repo.objects_folder().write_new(&name, 0o666, content.as_bytes())?;

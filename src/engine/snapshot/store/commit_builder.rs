@@ -69,8 +69,7 @@ impl<'a> CommitBuilder<'a> {
     /// Begins on top of `tip`, or of HEAD, which names `head`.
     ///
     /// If HEAD is not the one that `tip` recorded, the first commit is `external: HEAD moved to …`; if that would
-    /// change nothing,
-    /// the next commit gets HEAD as another parent instead.
+    /// change nothing, the next commit gets HEAD as another parent instead.
     pub fn begin(
         repo: &'a Repo,
         tip: Option<ObjectId>,

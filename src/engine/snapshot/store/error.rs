@@ -11,8 +11,7 @@ use rustix::io::Errno;
 /// The change itself was applied. Unless the caller required a snapshot, this becomes a warning.
 ///
 /// The text is lbx's own, plus at most the OS error of the cause. All errors of gix pass through here, and their texts
-/// are
-/// dropped: they may quote a file, and the file may be anyone's.
+/// are dropped: they may quote a file, and the file may be anyone's.
 #[derive(Debug)]
 pub struct SnapshotError {
     /// Failed operation or finding, with the reason.
@@ -45,8 +44,7 @@ impl SnapshotError {
     }
 
     /// Runs `work` and turns a panic in it into an error. Anyone may have made the repository, and most of the code
-    /// that
-    /// reads it is not lbx's own.
+    /// that reads it is not lbx's own.
     ///
     /// # Errors
     /// Returns the errors of `work`, and one for a panic.

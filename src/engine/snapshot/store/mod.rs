@@ -69,8 +69,7 @@ impl Store {
     }
 
     /// Opens the snapshots for a change that the store of [`Self::open`] could not record: a repository with damage
-    /// where
-    /// every snapshot begins is replaced by the private one.
+    /// where every snapshot begins is replaced by the private one.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -264,8 +263,7 @@ impl Store {
     }
 
     /// Packs all objects of the private repository; returns the number of loose ones. The developer's repository is
-    /// left
-    /// to git.
+    /// left to git.
     ///
     /// The caller holds lbx's lock.
     ///

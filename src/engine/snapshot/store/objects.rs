@@ -76,8 +76,7 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 /// Writes every object in the memory of `repo`, and those of `packed`, to temporary files.
 ///
 /// Each object gets a file, or many get one pack, under names that `git gc` removes. They must be synced before they
-/// are
-/// renamed, so that no power cut leaves an empty object. No folder is reached through a link.
+/// are renamed, so that no power cut leaves an empty object. No folder is reached through a link.
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let level = repo.settings().loose_compression();
@@ -235,8 +234,7 @@ struct Waiting {
 
 impl Writer {
     /// Writes a pack of all objects in `memory`, and its index, to temporary files. In `waiting`, the file to rename
-    /// first
-    /// comes last: no index is ever without its pack.
+    /// first comes last: no index is ever without its pack.
     fn write_pack(&self, memory: &NewObjects, waiting: &mut Vec<Waiting>) -> io::Result<()> {
         let Some(hash) = memory.keys().next().map(ObjectId::kind) else { return Ok(()) };
         let pack = NewPack::of(self.entries(memory)?, hash)?;

@@ -1,16 +1,12 @@
 //! Finds and opens the repository that holds the snapshots of a workspace.
 //!
 //! A real folder `.git` is the repository. The target of a pointer or link counts only if it points back to this
-//! folder:
-//! a linked worktree by its `gitdir`, a submodule by its `core.worktree`; or if the user's own policy names it. lbx
-//! follows a
-//! pointer by its path, as git does, but only reads until it has found the way back. Anyone can make a pointer, but
-//! only
-//! someone who may write to the repository can make the way back.
+//! folder: a linked worktree by its `gitdir`, a submodule by its `core.worktree`; or if the user's own policy names it.
+//! lbx follows a pointer by its path, as git does, but only reads until it has found the way back. Anyone can make a
+//! pointer, but only someone who may write to the repository can make the way back.
 //!
 //! A workspace without a usable repository gets a private one below the state folder. It is checked on every open:
-//! anything
-//! in it that could lead elsewhere is removed or refused.
+//! anything in it that could lead elsewhere is removed or refused.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -2,8 +2,7 @@
 //!
 //! Git packs the developer's repository when it finds many loose objects; nobody else packs lbx's own. So a call that
 //! finds many loose objects there packs some of them, within a few milliseconds, and one that finds many packs joins
-//! them. A
-//! pack and its index are durable before anything that they hold is removed: no kill loses an object.
+//! them. A pack and its index are durable before anything that they hold is removed: no kill loses an object.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

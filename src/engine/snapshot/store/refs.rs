@@ -3,12 +3,9 @@
 //! Refuses a reference that is a link, a FIFO or too large, and never quotes its content.
 //!
 //! Locks are taken as git takes them, by a file `….lock` that must not exist yet. A lock of lbx's also has a second
-//! name
-//! among the objects, and its holder keeps it locked (`flock`). After a kill, the second name shows that the lock is
-//! lbx's,
-//! and the free `flock` shows that the call is dead, even if another process has its id by now. A file system without
-//! hard
-//! links has neither: a lock left there looks like git's.
+//! name among the objects, and its holder keeps it locked (`flock`). After a kill, the second name shows that the lock
+//! is lbx's, and the free `flock` shows that the call is dead, even if another process has its id by now. A file system
+//! without hard links has neither: a lock left there looks like git's.
 //!
 //! A lock that goes with a commit, as that of an index does, has the commit's id in its second name. If HEAD is at that
 //! commit, the call was killed between two renames, and the next call that finds the lock makes the second one.
@@ -365,8 +362,7 @@ impl RefLock {
     }
 
     /// Takes the lock `name` in `folder`, after settling one that a killed call left. Returns false if it cannot be
-    /// tried:
-    /// not every file system has hard links, and `folder` may be on another one.
+    /// tried: not every file system has hard links, and `folder` may be on another one.
     ///
     /// # Errors
     /// Returns `EEXIST` if someone else has the lock, or the OS error.

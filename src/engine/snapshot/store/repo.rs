@@ -35,8 +35,7 @@ pub type NewObjects = BTreeMap<ObjectId, (Kind, Vec<u8>)>;
 /// A repository.
 ///
 /// lbx reads and writes beneath the folders held here. Only gix reads packs and borrowed objects by path, and anyone
-/// who
-/// can write there may swap those paths at any time. That gains them nothing that they could not have written there
+/// who can write there may swap those paths at any time. That gains them nothing that they could not have written there
 /// themselves: everything read so is parsed, bounded and never quoted.
 pub struct Repo {
     /// The work tree.
@@ -225,8 +224,7 @@ impl Repo {
     }
 
     /// Returns true if an object is known to exist. Packs count only if they are open already: an object that only a
-    /// pack
-    /// has may be stored again, which does no harm.
+    /// pack has may be stored again, which does no harm.
     fn has(&self, id: &ObjectId) -> bool {
         self.new.borrow().contains_key(id)
             || self.read.borrow().objects.contains_key(id)

@@ -356,8 +356,7 @@ const RENAME_PATHS_MAX: usize = 10_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blame {
     /// Index in `origins` for each line; `None` for a line from before the first snapshot, or one that is in no
-    /// snapshot
-    /// yet.
+    /// snapshot yet.
     pub lines: Vec<Option<usize>>,
     /// Snapshots that lines came from.
     pub origins: Vec<Origin>,
@@ -378,8 +377,7 @@ pub struct Origin {
 
 impl Store {
     /// Finds the origin of each line of `content`, the present content of `path`, by going back from the newest
-    /// snapshot
-    /// until `until`. Follows renames. Ignores line endings.
+    /// snapshot until `until`. Follows renames. Ignores line endings.
     ///
     /// # Errors
     /// Fails if the branch, a commit on it or a version of the file cannot be read.

@@ -56,8 +56,7 @@ pub struct Damage {
 
 impl Store {
     /// Finds damage in the newest snapshots: in a commit, the trees, or the files that it changed. `named` lists
-    /// snapshots in
-    /// the audit log, in hex, newest first.
+    /// snapshots in the audit log, in hex, newest first.
     ///
     /// # Errors
     /// Returns an error if the system was short of a resource, which says nothing about the snapshot.
@@ -139,8 +138,7 @@ impl Store {
     }
 
     /// Reads the parts of a snapshot that differ from the one before it, and from the developer's commit below it;
-    /// returns
-    /// the one before it.
+    /// returns the one before it.
     fn look_through(&self, id: ObjectId) -> Result<Option<ObjectId>, SnapshotError> {
         let mut left = CONTENT_BYTES_MAX;
         let before = self.look_at_change(id, &mut left)?;
@@ -282,8 +280,7 @@ pub struct Repaired {
 
 impl Store {
     /// Repairs the damage that [`Self::damage`] finds, if that is provably right: rewrites objects whose bytes the
-    /// workspace
-    /// still has; else moves the branch back to the newest whole snapshot.
+    /// workspace still has; else moves the branch back to the newest whole snapshot.
     ///
     /// The caller holds lbx's lock.
     ///
@@ -460,8 +457,7 @@ impl Store {
     }
 
     /// Returns true if an object below a tree is missing, except those in the tree `known`; notes the trees for which
-    /// this
-    /// is true.
+    /// this is true.
     fn is_incomplete(
         &self,
         tree: ObjectId,

@@ -24,8 +24,7 @@ impl Store {
     /// Returns the commit, in hex, that `name` refers to; `None` if no commit matches, or more than one.
     ///
     /// A name is an id or a unique prefix of one, `HEAD`, a branch or a tag, optionally followed by `~N` or `^` for
-    /// earlier
-    /// commits.
+    /// earlier commits.
     ///
     /// # Errors
     /// Fails if the repository cannot be read.
@@ -186,8 +185,7 @@ impl Store {
     }
 
     /// Returns the last recorded state of the work tree as a commit, in hex: the newest snapshot, or HEAD if there is
-    /// no
-    /// snapshot yet. `None` in an empty repository.
+    /// no snapshot yet. `None` in an empty repository.
     ///
     /// # Errors
     /// As [`Self::tip`]; also fails if HEAD cannot be read.
@@ -199,8 +197,7 @@ impl Store {
     }
 
     /// Returns the newest commit of the branch from before a time, in seconds since 1970; else the developer's commit
-    /// below
-    /// the branch.
+    /// below the branch.
     ///
     /// # Errors
     /// Fails if the branch or a commit cannot be read.
@@ -235,8 +232,7 @@ impl Store {
     }
 
     /// Returns the bytes stored for `path` in `commit` (in hex), as git has them: line endings converted, for a link
-    /// its
-    /// target. `None` if it has no file there.
+    /// its target. `None` if it has no file there.
     ///
     /// # Errors
     /// Fails if the commit does not exist or cannot be read.
@@ -264,8 +260,7 @@ impl Store {
     }
 
     /// Returns the bytes of `path` at the time of a commit, if they had `size_bytes`: as stored, as a checkout would
-    /// write
-    /// them, or with CRLF. `None` if it has no file there, or no form has that size.
+    /// write them, or with CRLF. `None` if it has no file there, or no form has that size.
     ///
     /// # Errors
     /// As [`Self::file_at`].

@@ -1,9 +1,8 @@
 //! Changes of one session: all of them, those up to a snapshot, and those that a branch lacks.
 //!
 //! A session may be squashed again after more changes, after an undo, or after the developer's own commits. The base of
-//! the
-//! merge is then the part that the branch already has, not the state before the session: otherwise the same lines would
-//! conflict with themselves.
+//! the merge is then the part that the branch already has, not the state before the session: otherwise the same lines
+//! would conflict with themselves.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -65,8 +64,7 @@ impl Store {
     /// Fails if the branch or a commit on it cannot be read.
     pub fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
         // // Only numbered changes are the session's own: changes by others have no number, and `session` and `undo` do
-        // not
-        // count them either.
+        // not count them either.
         self.steps(session, after, |snapshot| snapshot.session == session && snapshot.seq > 0)
     }
 
@@ -352,8 +350,7 @@ impl Store {
     }
 
     /// Returns the trees of a branch's commits that are not older than `began`, in seconds since 1970, newest first:
-    /// older
-    /// ones cannot contain changes of the session.
+    /// older ones cannot contain changes of the session.
     fn trees_since(&self, tip: ObjectId, began: i64) -> Result<Vec<ObjectId>, SnapshotError> {
         let (mut trees, mut seen) = (Vec::new(), BTreeSet::from([tip]));
         let mut waiting = VecDeque::from([tip]);
