@@ -311,7 +311,7 @@ impl Change<'_> {
     }
 
     /// Returns the error after a failed rename. Rolls the change back; or, if others have changed its files meanwhile,
-    /// sets it aside; or leaves it to the next call. meanwhile, put aside; or left to the next call.
+    /// sets it aside; or leaves it to the next call.
     fn after_failure(&mut self, state: &State, error: Error) -> Error {
         if recover::take_back(Executor { workspace: &self.engine.workspace, state }, &self.entry).is_ok() {
             without_rename::clear(Executor { workspace: &self.engine.workspace, state }, &self.moves, false);
