@@ -32,25 +32,25 @@ use stat_cache::Kept;
 use crate::error::{Error, ErrorKind};
 use crate::text::likeness;
 
-/// How long one holder may keep a lock, where nobody says.
+/// Default time that one holder may keep a lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// Names in a folder that make it a workspace root.
+/// Names in a folder that mark it as a workspace root.
 const ROOT_MARKS: [&str; 2] = [STATE_MARK, GIT_MARK];
-/// Name of the one that lbx makes.
+/// Mark that lbx makes.
 const STATE_MARK: &str = ".lbx";
-/// The one that counts in `/` too.
+/// Mark that also counts in `/`.
 const GIT_MARK: &str = ".git";
 
-/// One root folder, and where relative paths count from.
+/// A root folder, and the folder to which relative paths are relative.
 #[derive(Debug)]
 pub struct Workspace {
     /// Canonical absolute path of the root, for messages and for programs that want a path.
     root: PathBuf,
     /// The root itself; every file is opened from here.
     root_fd: OwnedFd,
-    /// Folder that relative paths count from.
+    /// Folder to which relative paths are relative.
     base: WorkspacePath,
-    /// How long one holder may keep a lock before those who wait give up.
+    /// Longest time that one holder may keep a lock before waiters give up.
     lock_wait: Duration,
     /// Cache that lives from one call to the next.
     kept: Arc<Kept>,
@@ -59,8 +59,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// The workspace at `explicit`, else at the nearest ancestor of `current` with `.lbx` or
-    /// `.git`, else at `current`. Relative paths count from `current` where it lies inside.
+    /// Returns the workspace at `explicit`, else at the nearest ancestor of `current` with `.lbx` or `.git`, else at
+    /// `current`. Paths are relative to `current` if it lies inside.
     ///
     /// # Errors
     /// `not_found` or `not_a_directory` where `explicit` is not a folder, `protected_path` where the root
@@ -87,7 +87,7 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// True if a call from `here`, where lbx keeps state, reaches this workspace only by naming it.
+    /// Returns true if a call from `here`, where lbx keeps state, reaches this workspace only by naming it.
     #[must_use]
     pub fn is_another_than(&self, here: &Self) -> bool {
         fs::stat_at(here.root_fd(), OsStr::new(STATE_MARK)).is_ok() && !self.root.starts_with(&here.root)
@@ -134,47 +134,47 @@ impl Workspace {
         &self.kept
     }
 
-    /// The canonical absolute path of the root.
+    /// Returns the canonical absolute path of the root.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The opened root, for calls relative to it.
+    /// Returns the opened root, for calls relative to it.
     #[must_use]
     pub fn root_fd(&self) -> BorrowedFd<'_> {
         self.root_fd.as_fd()
     }
 
-    /// Has the refusal of a path outside say something of other workspaces.
+    /// Sets a note on other workspaces for the error about a path outside.
     pub fn note_outside(&mut self, note: String) {
         self.outside = Some(note);
     }
 
-    /// Returns note on other workspaces in the error for a path outside.
+    /// Returns the note on other workspaces in the error for a path outside.
     #[must_use]
     pub fn outside(&self) -> Option<&str> {
         self.outside.as_deref()
     }
 
-    /// How long one holder may keep a lock before those who wait give up.
+    /// Returns the longest time that one holder may keep a lock before waiters give up.
     #[must_use]
     pub fn lock_wait(&self) -> Duration {
         self.lock_wait
     }
 
-    /// Says how long one holder may keep a lock.
+    /// Sets that time.
     pub fn set_lock_wait(&mut self, lock_wait: Duration) {
         self.lock_wait = lock_wait;
     }
 
-    /// Returns folder that relative paths count from.
+    /// Returns the folder to which relative paths are relative.
     #[must_use]
     pub fn base(&self) -> &WorkspacePath {
         &self.base
     }
 
-    /// `path` as answers show it: from where relative paths count, lossily where it is not UTF-8.
+    /// Returns `path` for responses: relative to the base, lossy if it is not UTF-8.
     #[must_use]
     pub fn shown(&self, path: &WorkspacePath) -> String {
         path.relative_to(&self.base).to_string_lossy().into_owned()
@@ -213,8 +213,7 @@ impl Workspace {
             .map_err(|errno| Error::io("open the folder", self.shown(path), errno))
     }
 
-    /// Opens the folder at a canonical path, where there is one: not where a file or symlink is
-    /// in its place or on the way to it.
+    /// Opens the folder at a canonical path; `None` if it is missing, or behind a file or symlink.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -227,7 +226,7 @@ impl Workspace {
     }
 }
 
-/// Refuses a root in the state of git or lbx: there no file tool writes. `root` is canonical.
+/// Fails for a root in the state of git or lbx, where no file tool writes. `root` is canonical.
 fn must_be_outside_git(root: &Path, root_fd: BorrowedFd<'_>) -> Result<(), Error> {
     let error = |why: String| {
         Err(Error::new(
@@ -282,11 +281,10 @@ pub fn nearest_root(current: &Path) -> Option<&Path> {
     current.ancestors().find(is_root)
 }
 
-/// Refuses a folder that nobody named as a workspace and nobody means by it: the disk, a home folder, or a folder of
-/// the system.
+/// Fails for a folder that nobody means as a workspace unless named: the disk, a home folder, or a system folder.
 ///
 /// # Errors
-/// `invalid_request`.
+/// Returns `invalid_request`.
 #[expect(clippy::disallowed_methods, reason = "only compares names: where the user's home folder is")]
 pub fn must_be_meant(current: &Path) -> Result<(), Error> {
     /// Folders that hold those of others.
@@ -313,7 +311,7 @@ pub fn must_be_meant(current: &Path) -> Result<(), Error> {
         .suggest("Name the project's folder: --workspace DIR, or LBX_WORKSPACE."))
 }
 
-/// Refuses whatever is not a regular file.
+/// Fails for anything but a regular file.
 fn must_be_regular(stat: &Stat, shown: &str) -> Result<(), Error> {
     if fs::is_regular(stat) {
         return Ok(());
@@ -341,13 +339,13 @@ fn type_name(stat: &Stat) -> &'static str {
     }
 }
 
-/// Near names in an answer.
+/// Most similar names in an error.
 const NEAR_MAX: usize = 3;
-/// Files looked at in search of the same name elsewhere: about 20 ms on a warm disk.
+/// Most files searched for the same name elsewhere: about 20 ms on a warm disk.
 const FILES_LOOKED_AT_MAX: usize = 20_000;
-/// How alike two names must be, 0 to 1.
+/// Smallest similarity of two names, 0 to 1.
 const LIKENESS_MIN: f32 = 0.6;
-/// How alike their stems must be.
+/// Smallest similarity of their stems.
 const STEM_LIKENESS_MIN: f32 = 0.5;
 
 /// A name as a reader can tell it from another that looks the same: with the numbers of what is not ASCII.
@@ -385,7 +383,7 @@ impl Workspace {
         }
     }
 
-    /// Up to three paths like `missing`: in its own folder, else of the same name elsewhere.
+    /// Returns up to three paths similar to `missing`: in its own folder, else of the same name elsewhere.
     fn near(&self, missing: &WorkspacePath) -> Vec<String> {
         let Some(name) = missing.name().and_then(|name| name.to_str()) else {
             return Vec::new();
@@ -407,7 +405,7 @@ impl Workspace {
         near
     }
 
-    /// The names in a folder.
+    /// Returns the names in a folder.
     fn siblings(&self, folder: &WorkspacePath) -> Vec<String> {
         let Ok(opened) = self.open_folder(folder) else {
             return Vec::new();
@@ -438,7 +436,7 @@ impl Workspace {
     }
 }
 
-/// How many components two paths share at their ends.
+/// Returns how many components two paths share at their ends.
 fn shared_ending(one: &Path, other: &Path) -> usize {
     one.iter().rev().zip(other.iter().rev()).take_while(|(mine, theirs)| mine == theirs).count()
 }
@@ -450,7 +448,7 @@ fn has_similar_stem(name: &str, candidate: &str) -> bool {
     likeness::ratio(stem(name), stem(candidate)) >= STEM_LIKENESS_MIN
 }
 
-/// Names like `name`: the same but for case first, then the most alike.
+/// Returns names similar to `name`: those that differ only in case first, then by similarity.
 fn similar_names(name: &str, candidates: &[&str]) -> Vec<String> {
     let mut near: Vec<String> = candidates
         .iter()

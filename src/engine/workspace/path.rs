@@ -24,7 +24,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Default)]
 pub struct WorkspacePath(PathBuf);
 
-/// Paths of one form are equal byte for byte, which is found out faster than by their components.
+/// Equal paths have equal bytes, which is faster to check than components.
 impl PartialEq for WorkspacePath {
     fn eq(&self, other: &Self) -> bool {
         self.as_bytes() == other.as_bytes()
@@ -45,7 +45,7 @@ impl PartialOrd for WorkspacePath {
     }
 }
 
-/// By component: a separator comes before every byte of a name.
+/// By component: a separator sorts before every byte of a name.
 impl Ord for WorkspacePath {
     fn cmp(&self, other: &Self) -> Ordering {
         /// Bytes that are compared at once: paths of one folder begin alike.
@@ -63,13 +63,13 @@ impl Ord for WorkspacePath {
 }
 
 impl WorkspacePath {
-    /// The workspace root.
+    /// Returns the workspace root.
     #[must_use]
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// `path` without its `.` components; `None` where it is absolute or has a `..`.
+    /// Returns `path` without its `.` components; `None` if it is absolute or has a `..`.
     #[must_use]
     pub fn new(path: &Path) -> Option<Self> {
         let mut clean = PathBuf::new();
@@ -83,13 +83,13 @@ impl WorkspacePath {
         Some(Self(clean))
     }
 
-    /// The path of `name` in this folder.
+    /// Returns the path of `name` in this folder.
     #[must_use]
     pub fn join(&self, name: &OsStr) -> Self {
         Self(self.0.join(name))
     }
 
-    /// Its path once `old`, which is it or holds it, is called `new`.
+    /// Returns its new path after `old`, which is it or contains it, is renamed to `new`.
     #[must_use]
     pub fn rebased(&self, old: &Self, new: &Self) -> Self {
         match self.0.strip_prefix(&old.0) {
@@ -99,13 +99,13 @@ impl WorkspacePath {
         }
     }
 
-    /// The folder that holds it; `None` for the root.
+    /// Returns its parent folder; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         self.0.parent().map(|parent| Self(parent.to_owned()))
     }
 
-    /// The last component; `None` for the root.
+    /// Returns the last component; `None` for the root.
     #[must_use]
     pub fn name(&self) -> Option<&OsStr> {
         self.0.file_name()
@@ -117,7 +117,7 @@ impl WorkspacePath {
         self.0.as_os_str().is_empty()
     }
 
-    /// Its components, from the root down.
+    /// Returns its components, from the root down.
     pub fn components(&self) -> impl Iterator<Item = &OsStr> {
         self.0.iter()
     }
@@ -128,19 +128,19 @@ impl WorkspacePath {
         self.0.starts_with(&folder.0)
     }
 
-    /// The path for the system's calls; `.` for the root.
+    /// Returns the path for system calls; `.` for the root.
     #[must_use]
     pub fn as_path(&self) -> &Path {
         if self.is_root() { Path::new(".") } else { &self.0 }
     }
 
-    /// Its bytes, with `/` between components; empty for the root.
+    /// Returns its bytes, with `/` between components; empty for the root.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_os_str().as_bytes()
     }
 
-    /// Returns the path as seen from `base`, with `..` if it lies above; `.` for `base` itself.
+    /// Returns the path relative to `base`, with `..` if it lies above; `.` for `base` itself.
     #[must_use]
     pub fn relative_to(&self, base: &Self) -> PathBuf {
         // Most calls come from the root, and a walk asks for every entry.
@@ -199,7 +199,7 @@ impl<'de> Visitor<'de> for PathVisitor {
     }
 }
 
-/// The place in the set of the first glob that matches `path` or a folder that it lies in.
+/// Returns the index of the first glob that matches `path` or a folder that contains it.
 #[must_use]
 pub fn first_matching(set: &GlobSet, path: &WorkspacePath) -> Option<usize> {
     let mut at = Some(path.clone());

@@ -43,19 +43,19 @@ const YOUNG_SECONDS: i64 = 2;
 pub struct Kept {
     /// True if calls follow in which it may be of use.
     is_lasting: bool,
-    /// The values, the one put last at the end.
+    /// Values, with the newest at the end.
     values: Mutex<VecDeque<KeptValue>>,
 }
 
 /// A value that is kept.
 struct KeptValue {
-    /// Of which workspace, by its root, and what it is.
+    /// Root of the workspace, and name of the value.
     key: (PathBuf, String),
     /// Files that it was made from.
     looks: Arc<Looks>,
-    /// It.
+    /// Value.
     value: Arc<dyn Any + Send + Sync>,
-    /// The bytes that it takes.
+    /// Estimated size in bytes.
     bytes: usize,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Debug for Kept {
 }
 
 impl Kept {
-    /// For a process that makes many calls.
+    /// Returns a cache for a process that makes many calls.
     #[must_use]
     pub fn lasting() -> Arc<Self> {
         Arc::new(Self { is_lasting: true, ..Self::default() })
@@ -147,7 +147,7 @@ impl Kept {
         !self.is_lasting || bytes <= BYTES_MAX
     }
 
-    /// The values, whatever became of others that held them.
+    /// Locks the values, even after a panic in another holder.
     fn values(&self) -> MutexGuard<'_, VecDeque<KeptValue>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,7 +231,7 @@ impl Looks {
         self.add(folder, name.into(), false, What::Folder);
     }
 
-    /// Bytes of the files that were looked at.
+    /// Returns the bytes of the examined files.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let files = self.places.iter().filter(|look| !matches!(look.what, What::Folder));
@@ -286,7 +286,7 @@ impl Look {
     }
 }
 
-/// Returns the stat of a place.
+/// Returns the stat of a path.
 fn look_at(folder: BorrowedFd<'_>, place: &OsStr, is_followed: bool) -> Result<Stat, Errno> {
     if is_followed {
         return rustix::io::retry_on_intr(|| rustix::fs::statat(folder, place, AtFlags::empty()));
@@ -294,11 +294,11 @@ fn look_at(folder: BorrowedFd<'_>, place: &OsStr, is_followed: bool) -> Result<S
     fs::stat_at(folder.as_fd(), place)
 }
 
-/// Bytes of a file that is kept, at most.
+/// Largest file that is kept, in bytes.
 const FILE_BYTES_MAX: usize = 32 << 10;
-/// Bytes of all of them, at most.
+/// Most bytes of all kept files.
 pub const CACHE_BYTES_MAX: usize = 128 << 10;
-/// Files that are kept, at most.
+/// Most files that are kept.
 const FILES_MAX: usize = 256;
 
 /// How a file is reached: what was read in one way is not known in the other.
@@ -313,7 +313,7 @@ pub enum Way {
 /// Small files that were read.
 #[derive(Default)]
 pub struct KeptFiles {
-    /// They, by device, inode and way.
+    /// Files by device, inode and way.
     files: Mutex<Files>,
 }
 
@@ -335,7 +335,7 @@ struct KeptFile {
 }
 
 impl KeptFiles {
-    /// The bytes of the file that looks like this now, if it looked so when it was read.
+    /// Returns the cached bytes of a file with this stat.
     #[must_use]
     pub fn known(&self, way: Way, now: &Stat) -> Option<Vec<u8>> {
         let bytes = {
@@ -346,7 +346,7 @@ impl KeptFiles {
         Some(bytes.to_vec())
     }
 
-    /// Keeps the bytes of a file that looked like this before they were read.
+    /// Caches the bytes of a file that had this stat before it was read.
     pub fn note(&self, way: Way, then: &Stat, bytes: &[u8]) {
         let is_whole = fs::size_of(then) == bytes.len() as u64;
         if bytes.len() > FILE_BYTES_MAX || !is_whole || is_young(then) {
@@ -361,7 +361,7 @@ impl KeptFiles {
         files.bytes = files.bytes + bytes.len() - before.map_or(0, |before| before.bytes.len());
     }
 
-    /// The files, whatever became of others that held them.
+    /// Locks the files, even after a panic in another holder.
     fn files(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,10 +16,10 @@ use super::fs;
 use super::listing::{Listing, ROOM_BYTES};
 use super::path::WorkspacePath;
 
-/// Files and folders that a survey holds at most.
+/// Most files and folders in a survey.
 pub const THINGS_MAX: usize = 500_000;
 
-/// When something changed: seconds and nanoseconds.
+/// Time of a change: seconds and nanoseconds.
 pub type Moment = (i64, i64);
 
 /// Returns the time of the last change of a file or folder in any way.
@@ -39,11 +39,11 @@ pub struct Thing {
     inode: u64,
     /// Its size in bytes.
     size: u64,
-    /// When its bytes were last changed.
+    /// Time of the last change of its bytes.
     modified: Moment,
-    /// When anything of it was.
+    /// Time of the last change of any kind.
     changed: Moment,
-    /// True if the command may not change it, nor what is in it.
+    /// True if the command may not change it or its contents.
     is_closed: bool,
 }
 
@@ -62,49 +62,49 @@ impl Thing {
         }
     }
 
-    /// Its type.
+    /// Returns its type.
     #[must_use]
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.mode)
     }
 
-    /// Type and permission bits.
+    /// Returns type and permission bits.
     #[must_use]
     pub const fn mode(&self) -> u32 {
         self.mode
     }
 
-    /// Its permission bits; of a symlink the type bits, as the journal has them.
+    /// Returns its permission bits; for a symlink the type bits, as in the journal.
     #[must_use]
     pub fn recorded_mode(&self) -> u32 {
         if self.kind().is_symlink() { fs::SYMLINK_MODE } else { self.mode & 0o7777 }
     }
 
-    /// User and group.
+    /// Returns user and group.
     #[must_use]
     pub const fn owner(&self) -> (u32, u32) {
         self.owner
     }
 
-    /// Its inode.
+    /// Returns its inode.
     #[must_use]
     pub const fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// Its size.
+    /// Returns its size.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// When its bytes were last changed.
+    /// Returns the time of the last change of its bytes.
     #[must_use]
     pub const fn modified(&self) -> Moment {
         self.modified
     }
 
-    /// When anything of it was last changed.
+    /// Returns the time of the last change of any kind.
     #[must_use]
     pub const fn changed(&self) -> Moment {
         self.changed
@@ -133,9 +133,9 @@ pub struct Touched {
 /// Everything in a workspace that a command may change.
 #[derive(Debug)]
 pub struct Survey {
-    /// Every folder that was looked into, ordered by the bytes of its path.
+    /// Folders that were read, ordered by the bytes of their paths.
     folders: Vec<SurveyedFolder>,
-    /// The folders that could not be looked into.
+    /// Folders that could not be read.
     unseen: BTreeSet<WorkspacePath>,
 }
 
@@ -151,7 +151,7 @@ pub struct SurveyedFolder {
 }
 
 impl SurveyedFolder {
-    /// A name in it.
+    /// Returns a name in it.
     fn name(&self, range: &Range<usize>) -> &[u8] {
         self.names.get(range.clone()).unwrap_or_default()
     }
@@ -167,7 +167,7 @@ impl SurveyedFolder {
         self.things.get(self.find(name)?).map(|(_, thing)| thing)
     }
 
-    /// All names, with the types of what is there.
+    /// Returns all names with types.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
         self.things.iter().map(|(range, thing)| (self.name(range), thing.kind()))
     }
@@ -195,7 +195,7 @@ impl Survey {
                 }
                 let name = before.map(|it| old.name(&it.0)).or(after.map(|it| new.name(&it.0)));
                 let path = folder.join(OsStr::from_bytes(name.unwrap_or_default()));
-                // An entry that could not be looked at has not come or gone.
+                // // An entry that could not be examined was neither created nor deleted.
                 if (before.is_none() && self.hides(&path)) || (after.is_none() && later.hides(&path)) {
                     continue;
                 }
@@ -235,18 +235,18 @@ impl Survey {
         })
     }
 
-    /// The folders that could not be looked into, which an earlier look did not find so.
+    /// Returns the folders that could not be read, except those that an earlier survey could not read either.
     pub fn newly_unseen<'s>(&'s self, earlier: &'s Self) -> impl Iterator<Item = &'s WorkspacePath> {
         self.unseen.iter().filter(|folder| !earlier.hides(folder))
     }
 
-    /// Returns true if a path is a folder that could not be looked into, or lies in one.
+    /// Returns true if a path is or lies in a folder that could not be read.
     fn hides(&self, path: &WorkspacePath) -> bool {
         let around = || std::iter::successors(Some(path.clone()), WorkspacePath::parent);
         !self.unseen.is_empty() && around().any(|folder| self.unseen.contains(&folder))
     }
 
-    /// A folder that was looked into, by its path without a slash at its end.
+    /// Returns a folder that was read, by its path without a slash at its end.
     #[must_use]
     pub fn folder(&self, path: &[u8]) -> Option<&SurveyedFolder> {
         self.folders.get(self.place_of(path).ok()?)
@@ -263,7 +263,7 @@ impl Survey {
         self.folders.binary_search_by(|folder| folder.path.as_slice().cmp(path))
     }
 
-    /// Notes that a command may not change what is at a path, nor what is in it.
+    /// Marks a path and everything below it as closed to the command.
     fn close(&mut self, path: &Path<'_>) {
         if let Ok(at) = self.place_of(path.folder)
             && let Some(folder) = self.folders.get_mut(at)
@@ -297,7 +297,7 @@ struct Path<'p> {
 }
 
 impl<'p> Path<'p> {
-    /// The parts of a path.
+    /// Splits a path.
     fn of(whole: &'p [u8]) -> Self {
         match whole.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => Self {
@@ -320,7 +320,7 @@ pub struct SurveyBuilder {
 }
 
 impl SurveyBuilder {
-    /// Notes a folder that cannot be looked into, and why.
+    /// Notes a folder that cannot be read, with the error.
     pub fn pass_over(&mut self, path: WorkspacePath, errno: Errno) {
         // Any other is gone by now.
         if matches!(errno, Errno::ACCESS | Errno::PERM) {
@@ -328,7 +328,7 @@ impl SurveyBuilder {
         }
     }
 
-    /// Begins with a folder of so many names.
+    /// Begins a folder with that many names.
     pub fn enter(&mut self, path: &WorkspacePath, names: usize) -> Entered<'_> {
         let folder = SurveyedFolder {
             path: path.as_bytes().to_vec(),
@@ -338,7 +338,7 @@ impl SurveyBuilder {
         Entered { builder: self, folder }
     }
 
-    /// Adds what another thread found.
+    /// Adds the findings of another thread.
     pub fn absorb(&mut self, mut other: Self) {
         self.folders.append(&mut other.folders);
         self.unseen.append(&mut other.unseen);
@@ -392,7 +392,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// The names in an opened folder.
+/// Returns the names in an opened folder.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -401,7 +401,7 @@ pub fn names_of(folder: BorrowedFd<'_>) -> Result<Listing, Errno> {
     Listing::read(folder, room.spare_capacity_mut(), || false)
 }
 
-/// Two ordered lists side by side: what is equal in order comes together.
+/// Pairs two sorted lists: equal items come together.
 fn paired<'l, T>(
     before: &'l [T],
     after: &'l [T],

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::fs;
 
-/// Up to so many files are synced one by one; beyond, the whole file system is.
+/// Most files that are synced one by one; for more, the whole file system is synced.
 pub const SYNC_EACH_MAX: usize = 64;
 /// Up to so many are synced by the calling thread: for a few small files a thread costs more than it saves.
 const ONE_THREAD_MAX: usize = 16;
@@ -39,7 +39,7 @@ pub fn begin<'f>(files: impl IntoIterator<Item = &'f File>) {
 /// an error of the `syncfs`, from Linux 5.8 on (syncfs(2)).
 ///
 /// # Errors
-/// The first failure.
+/// Returns the first error.
 pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) -> std::io::Result<()> {
     let Some(file_system) = file_system.filter(|_| files.len() > SYNC_EACH_MAX && fs::syncfs_tells_errors())
     else {
@@ -66,9 +66,9 @@ fn sync_file_system(file_system: &OwnedFd) -> std::io::Result<bool> {
 /// Syncs a few one after the other, and many from several threads: the disk joins what comes together.
 ///
 /// # Errors
-/// The first failure.
+/// Returns the first error.
 pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
-    /// Threads at once.
+    /// Most threads.
     const THREADS_MAX: usize = 16;
     let sync = |file: &&F| rustix::io::retry_on_intr(|| rustix::fs::fsync(file));
     if files.len() <= ONE_THREAD_MAX {
@@ -84,7 +84,7 @@ pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
             };
             match std::thread::Builder::new().spawn_scoped(scope, work) {
                 Ok(thread) => running.push(thread),
-                // No thread to be had: do it here.
+                // // If no thread can start, do it here.
                 Err(_) => chunk.iter().try_for_each(sync)?,
             }
         }
@@ -103,7 +103,7 @@ const QUIET_BYTES_WITHOUT_LOG: u64 = 64 << 20;
 /// Most bytes that are read of what the kernel tells of itself; it gives them at once.
 const KERNEL_FILE_BYTES_MAX: usize = 8 << 10;
 
-/// A file system whose kind is known to lbx.
+/// A file system of a known kind.
 #[derive(Debug, Clone)]
 pub struct FileSystem {
     /// A folder on it, opened before anything of the change was written: `syncfs` tells of the writes
@@ -113,7 +113,7 @@ pub struct FileSystem {
     stat: Stat,
     /// True if one log keeps the order of all that is written.
     has_log: bool,
-    /// True if hardly anything waits to be written.
+    /// True if few writes are pending.
     is_quiet: bool,
 }
 
@@ -166,7 +166,7 @@ impl FileSystem {
         self.has_log || (self.is_quiet && self.write_out().is_ok())
     }
 
-    /// Writes everything on it.
+    /// Writes all pending data of the file system.
     fn write_out(&self) -> io::Result<()> {
         Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&*self.folder))?)
     }
