@@ -117,7 +117,7 @@ impl History {
         }
     }
 
-    /// Reads the newest change in effect that is not read yet; returns `false` if there is none.
+    /// Reads the newest change in effect that is not read yet; returns `false` if all are read.
     fn read_older(&mut self, state: &State) -> Result<bool, Error> {
         loop {
             if let Some(seq) = self.older.next.pop_front() {

@@ -30,7 +30,7 @@ pub struct ResolvedPath {
     pub(super) shown: String,
     /// Its stat; `None` if there is nothing.
     pub(super) stat: Option<Stat>,
-    /// A name in the path as it was written that no tool may write.
+    /// Name in the written path that no tool may write.
     pub(super) protected: Option<OsString>,
     /// The other names by which the path as it was written, followed link by link, led there.
     pub(super) aliases: Vec<WorkspacePath>,
@@ -48,19 +48,19 @@ impl ResolvedPath {
         Self { path, shown, stat, protected, aliases, names_folder: false, opened: None }
     }
 
-    /// The canonical path.
+    /// Returns the canonical path.
     #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         &self.path
     }
 
-    /// The path as answers show it.
+    /// Returns the path for messages.
     #[must_use]
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// The other names by which it was reached, each through a link.
+    /// Returns the other names by which it was reached, each through a link.
     #[must_use]
     pub fn aliases(&self) -> &[WorkspacePath] {
         &self.aliases
@@ -115,7 +115,7 @@ pub const PATH_BYTES_MAX: usize = 4095;
 const NAME_BYTES_MAX: usize = 255;
 
 impl Workspace {
-    /// Resolves `path`, whether something is there or not.
+    /// Resolves `path`, which may be missing.
     ///
     /// # Errors
     /// `invalid_request` for an empty path or one with a NUL, `outside_workspace`,
@@ -336,7 +336,7 @@ pub fn names_a_folder(path: &Path) -> bool {
     bytes.ends_with(b"/") || bytes.ends_with(b"/.")
 }
 
-/// Refuses a path that is written as a folder's where something else is, as the system does.
+/// Fails for a path that is written as a folder's but is something else, as the OS does.
 fn must_be_as_written(path: &Path, stat: Option<&Stat>) -> Result<(), Error> {
     if !names_a_folder(path) || stat.is_none_or(fs::is_folder) {
         return Ok(());
@@ -378,7 +378,7 @@ type Located = (WorkspacePath, Option<Stat>, Vec<WorkspacePath>);
 
 /// Follows a path component by component; `EXDEV` where it leaves the root.
 struct Walk<'w> {
-    /// The workspace walked in.
+    /// Workspace to walk.
     workspace: &'w Workspace,
     /// The path walked so far, links followed.
     walked: WorkspacePath,
@@ -390,7 +390,7 @@ struct Walk<'w> {
     rest: VecDeque<OsString>,
     /// Symlinks followed so far.
     links: usize,
-    /// The names that the path had before each of them was followed.
+    /// Names of the path before each link was followed.
     aliases: Vec<WorkspacePath>,
     /// Canonical paths of the links that were followed.
     followed: Vec<WorkspacePath>,
@@ -464,7 +464,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Puts a link's target before the rest.
+    /// Prepends a link's target to the rest.
     fn follow(&mut self, link: &OwnedFd) -> Result<(), Errno> {
         self.links += 1;
         if self.links > LINKS_MAX {
@@ -485,7 +485,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// One folder up; from the root, out and perhaps back in.
+    /// Goes one folder up; from the root, outside and perhaps back in.
     fn go_up(&mut self) -> Result<(), Errno> {
         let Some(parent) = self.walked.parent() else {
             let mut outside = self.workspace.root().parent().ok_or(Errno::XDEV)?.to_owned();
