@@ -138,10 +138,25 @@ impl Executor<'_> {
         }
     }
 
-    /// Renames staged bytes to their target; `over` is the file that is there.
-    fn put(&self, at: &Location, staged: &Location, over: Over<'_>) -> Result<(), Errno> {
-        let ((from, old), (to, new)) = (self.folder_of(staged)?, self.folder_of(at)?);
-        replace_in((from.as_fd(), old), (to.as_fd(), new), over)
+    /// Gives staged bytes their name, `over` an existing file; `folders` are those of the file before.
+    fn put(
+        &self,
+        at: &Location,
+        staged: &Location,
+        over: Over<'_>,
+        folders: &mut LastFolders,
+    ) -> Result<(), Errno> {
+        let open = |folder: &Location| self.open(folder, BELOW);
+        let new = at.path().name().ok_or(Errno::INVAL)?;
+        let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
+        if matches!(staged, Location::State(_)) {
+            // Its folder is open.
+            let (from, old) = self.folder_of(staged)?;
+            return replace_in((from.as_fd(), old), (to, new), over);
+        }
+        let old = staged.path().name().ok_or(Errno::INVAL)?;
+        let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
+        replace_in((from, old), (to, new), over)
     }
 
     /// Removes staged bytes that are no longer needed.
@@ -399,6 +414,15 @@ impl Executor<'_> {
 
 /// Folders in which steps changed a name, if they are open.
 pub struct ChangedFolders(Option<Vec<OwnedFd>>);
+
+/// Folders of the last file that was put in place.
+#[derive(Default)]
+struct LastFolders {
+    /// Folder of the staged file.
+    staged: LastFolder<Location>,
+    /// Folder of the target.
+    target: LastFolder<Location>,
+}
 
 /// Stats of the files of a change when they were read, and the progress of the change.
 #[derive(Default)]
