@@ -2,7 +2,7 @@
 //! the call.
 //!
 //! A call starts lbx again (`/proc/self/exe`) as the first process of a sandbox ([`init`]), through one of the
-//! [`BACKENDS`], and talks with it over a socket ([`link`]). The first process starts the command, adopts all its
+//! [`BACKENDS`], and talks with it over a socket ([`plan`]). The first process starts the command, adopts all its
 //! descendants, and ends with them; if the call dies, the socket closes, which ends the sandbox. [`run`] is the call's
 //! side.
 
