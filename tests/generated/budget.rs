@@ -7,7 +7,7 @@ use super::files_below;
 /// Most files below src/.
 const FILES_MAX: usize = 330;
 /// Most lines of code in them, unit tests included: neither blank nor a comment.
-const LINES_MAX: usize = 82_500;
+const LINES_MAX: usize = 81_500;
 
 #[test]
 fn the_code_stays_within_its_budget() {

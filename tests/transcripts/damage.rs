@@ -321,7 +321,7 @@ fn a_branch_that_vanished_is_told_by_the_change_that_begins_it_anew() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
     fs::remove_file(ws.path(".git/refs/heads/lbx-snapshots")).unwrap();
-    let told = format!("its log says that it was at {}", tip.trim());
+    let told = format!("its reflog shows it at {}", tip.trim());
     ws.lbx(&["append", "a.txt", "--content", "more\n"]).warned(&told);
     // A branch that git removed is not damaged.
     ws.git(&["branch", "-D", "lbx-snapshots"]);
