@@ -32,7 +32,7 @@ impl Apart {
     /// Moves the calling thread, which is new, to one of them, and runs `start` there to start a process; `id` returns
     /// its id. After that the kernel may move both again.
     pub fn start_process<T>(self, start: impl FnOnce() -> T, id: impl FnOnce(&T) -> Option<Pid>) -> T {
-        // // A hint, as below.
+        // A hint, as below.
         let is_apart = self.sets.filter(|(_, others)| sched_setaffinity(None, others).is_ok());
         let started = start();
         if let Some((all, _)) = is_apart {
@@ -45,7 +45,7 @@ impl Apart {
     /// Moves the calling thread, which is new, to one of them. After that the kernel may move it again.
     pub fn go(self) {
         if let Some((all, others)) = self.sets {
-            // // A hint: if it fails, the work is done here.
+            // A hint: if it fails, the work is done here.
             if sched_setaffinity(None, &others).is_ok() {
                 let _ = sched_setaffinity(None, &all);
             }

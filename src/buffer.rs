@@ -28,7 +28,7 @@ impl Buffer {
         let Some(pages) = pages else {
             return vec![0; length].into();
         };
-        // // A hint: if it fails, the pages are small.
+        // A hint: if it fails, the pages are small.
         let _ = pages.advise(memmap2::Advice::HugePage);
         Self(Memory::Pages(pages, length))
     }

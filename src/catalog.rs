@@ -172,7 +172,7 @@ impl Tool for Schema {
             }
             return;
         }
-        // // The JSON of a schema is its only text form.
+        // The JSON of a schema is its only text form.
         let json = serde_json::to_string_pretty(response).unwrap_or_default();
         text.entry(&json);
     }
@@ -304,7 +304,7 @@ pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     let question = near.first().map(|near| format!("Did you mean `{near}`?"));
     let advice = instead.map(str::to_owned).or(question);
     let name = request::quoted(name);
-    // // If the right tool is known, its name alone is enough, and saves an agent tokens.
+    // If the right tool is known, its name alone is enough, and saves an agent tokens.
     let listed =
         if instead.is_some() { String::new() } else { format!(" (there are: {})", names.join(", ")) };
     Error::invalid(format!("unknown tool `{name}`{listed}"))

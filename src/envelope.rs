@@ -101,7 +101,7 @@ impl<'a> Frame<'a> {
         let refusal = Refusal { suggested_action: &suggested, ..Refusal::from(error) };
         let envelope = Envelope { error: Some(refusal), ..self.empty::<()>() };
         let mut json = Vec::new();
-        // // Text and maps with text keys are always JSON.
+        // Text and maps with text keys are always JSON.
         let _ = self.write(&envelope, &mut json);
         json
     }

@@ -228,12 +228,12 @@ impl Error {
         let errno = source.raw_os_error().map(Errno::from_raw_os_error);
         let text = source.to_string();
         let text = text.split(" (os error").next().unwrap_or_default();
-        // // A file is too large to read by a limit of lbx's own, to write by a limit of the OS.
+        // A file is too large to read by a limit of lbx's own, to write by a limit of the OS.
         let is_limit = errno == Some(Errno::FBIG) && !doing.starts_with("read");
         let kind = if is_limit { ErrorKind::IoError } else { kind_of(&source) };
         let mut error = Self::new(kind, format!("cannot {doing} {path}: {text}")).at(path);
         if let Some(errno) = errno {
-            // // A specific kind has an action of its own.
+            // A specific kind has an action of its own.
             if let Some(action) = action_for(errno).filter(|_| kind == ErrorKind::IoError) {
                 error = error.suggest(action);
             }

@@ -5,11 +5,11 @@
 //! [`cli`] and [`mcp`] are the two front ends over that list, both built on [`app`]; [`dialect`] gives both the tool
 //! names that model families know.
 
-// // On other systems nothing is compiled, so that the compiler shows only the one sentence of `main.rs`.
+// On other systems nothing is compiled, so that the compiler shows only the one sentence of `main.rs`.
 #![cfg(target_os = "linux")]
-// // Such a function looks up a path string again on each call: shipped code reaches files through open folders.
+// Such a function looks up a path string again on each call: shipped code reaches files through open folders.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
-// // A function does one thing; a longer one is made of named steps.
+// A function does one thing; a longer one is made of named steps.
 #![cfg_attr(not(test), deny(clippy::too_many_lines))]
 
 pub mod apart;

@@ -252,7 +252,7 @@ impl Engine {
                 self.count_in(&state);
                 audit::append(&state, &record, durable)
             }
-            // // An error alone is no reason to create a state folder.
+            // An error alone is no reason to create a state folder.
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
@@ -378,7 +378,7 @@ impl Engine {
             }
         }
         let key = CallKey { session: self.session.to_string(), tool: tool.to_owned() };
-        // // The audit log has all other calls, and their times.
+        // The audit log has all other calls, and their times.
         let sum = if self.is_audited {
             CallSum::default()
         } else {
@@ -415,7 +415,7 @@ impl Engine {
         }
         let seen = std::mem::take(&mut self.seen);
         for mark in seen.iter().filter(|mark| !is_known(mark)) {
-            // // Without a copy the caller has to read again once another program has changed the file.
+            // Without a copy the caller has to read again once another program has changed the file.
             let _ = session::keep_shown(&state, self.workspace.root_fd(), mark);
             let known = session.mark(&mark.path).filter(|known| known.sha256 != mark.sha256);
             let kept = known.map(Mark::as_earlier).unwrap_or_default();

@@ -282,7 +282,7 @@ impl<'a> Collector<'a> {
             return true;
         }
         let matches = self.packer.take_all_but_last();
-        // // Matches that are only counted come after the last one shown.
+        // Matches that are only counted come after the last one shown.
         matches.is_empty() || (self.hand_over)(Gathered { matches, counted: 0 })
     }
 }
@@ -393,7 +393,7 @@ pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip<'_> {
     let start = match_start.saturating_sub(bytes_max / BEFORE_SHARE).min(latest);
     let start = character_start(line, start);
     let end = character_start(line, (start + bytes_max).min(line.len()));
-    // // A single character may be longer than the limit.
+    // A single character may be longer than the limit.
     let end = if end > start { end } else { (start + bytes_max).min(line.len()) };
     let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
     Clip { text, column: start as u64 + 1, clipped: true }

@@ -150,7 +150,7 @@ impl Running<'_, '_> {
         }
         let fd = match target.open(self.search.workspace) {
             Ok(fd) => fd,
-            // // Deleted, or not a file any more: as if it had never been there.
+            // Deleted, or not a file any more: as if it had never been there.
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::NOTDIR) => return,
             Err(errno) => return self.note(target, &errno.to_string()),
         };

@@ -114,7 +114,7 @@ impl Sums {
     pub fn add(&mut self, found: &WalkEntry) {
         let folder = &found.folder().path;
         match &mut self.at_hand {
-            // // Compared as bytes: comparing components costs more than everything else here.
+            // Compared as bytes: comparing components costs more than everything else here.
             Some((path, entries)) if path.as_bytes() == folder.as_bytes() => *entries += 1,
             _ => {
                 self.put_down();

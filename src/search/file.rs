@@ -173,7 +173,7 @@ fn fill(file: &mut File, buffer: &mut [u8], size: u64) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-        // // By its size this is the whole file: another read would only confirm that.
+        // By its size this is the whole file: another read would only confirm that.
         if filled as u64 == size {
             return Ok(filled);
         }

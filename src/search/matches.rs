@@ -371,7 +371,7 @@ impl FileMatches {
 
     /// Adds matches.
     pub fn push(&mut self, piece: Piece) {
-        // // Nearly every file has a single piece.
+        // Nearly every file has a single piece.
         self.pieces.reserve_exact(1);
         self.pieces.push(piece);
     }

@@ -66,7 +66,7 @@ impl Budget {
         }
         if self.window.bytes_max > 0 {
             let bytes = self.bytes.saturating_add(bytes_of());
-            // // One entry always fits, so that every page makes progress.
+            // One entry always fits, so that every page makes progress.
             if bytes > self.window.bytes_max && self.kept > 0 {
                 self.truncated = true;
                 return Offered::Left;
@@ -162,7 +162,7 @@ impl<T: Serialize> Page<T> {
 #[must_use]
 pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
     let mut counter = Counter(0);
-    // // Counting cannot fail; a value without a JSON form has no bytes either.
+    // Counting cannot fail; a value without a JSON form has no bytes either.
     let _ = envelope::write_json(value, Layout::Line, &mut counter);
     counter.0
 }

@@ -71,10 +71,10 @@ pub fn compile(patterns: &[String], reading: &Reading) -> Result<Pattern, Error>
         .size_limit(COMPILED_BYTES_MAX)
         .dfa_size_limit(AUTOMATON_BYTES_MAX)
         .nest_limit(NESTING_MAX);
-    // // `$` matches before CRLF too, unless the pattern names the carriage return.
+    // `$` matches before CRLF too, unless the pattern names the carriage return.
     let names_cr = patterns.iter().any(|pattern| names_carriage_return(pattern, reading.literal));
     let line_ending = if names_cr { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() };
-    // // If it is CRLF, this sets the matcher's line terminator too.
+    // If it is CRLF, this sets the matcher's line terminator too.
     builder.crlf(!names_cr);
     if reading.multiline {
         builder.line_terminator(None);
@@ -137,7 +137,7 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
         ))
         .suggest("Use smaller repetition counts, or [0-9A-Za-z_] for \\w.");
     }
-    // // ripgrep's builder wraps the pattern; parsed by itself, its columns are the caller's.
+    // ripgrep's builder wraps the pattern; parsed by itself, its columns are the caller's.
     let alone = patterns.iter().find_map(|pattern| regex::bytes::Regex::new(pattern).err());
     let text = alone.map_or(text, |error| error.to_string());
     let reason = text.lines().rev().find_map(|line| line.strip_prefix("error: ")).unwrap_or(&text);
@@ -206,7 +206,7 @@ pub fn as_extended(pattern: &str) -> Option<String> {
             '[' if !in_class => {
                 in_class = true;
                 extended.push('[');
-                // // A `]` at the very beginning belongs to the class.
+                // A `]` at the very beginning belongs to the class.
                 for first in ['^', ']'] {
                     extended.extend(characters.next_if_eq(&first));
                 }

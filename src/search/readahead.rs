@@ -88,7 +88,7 @@ impl Ahead {
             && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
         {
             let (shared, control) = (Arc::clone(&self.shared), self.control.clone());
-            // // Without a thread the walk reads everything itself.
+            // Without a thread the walk reads everything itself.
             let apart = Apart::from_here();
             let work = move || {
                 apart.go();
@@ -124,7 +124,7 @@ impl Drop for Ahead {
         self.shared.lock().over = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // // A thread that panicked has read nothing more; nothing else depends on it.
+            // A thread that panicked has read nothing more; nothing else depends on it.
             let _ = thread.join();
         }
     }

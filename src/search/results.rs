@@ -287,7 +287,7 @@ fn part_of(piece: Piece, start: usize, end: usize) -> Piece {
 fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
     let bare = Match { before: Context::default(), after: Context::default(), ..*entry };
     let mut text = Cow::Borrowed(bare.text);
-    // // Each byte is at least one byte of JSON, and at most six.
+    // Each byte is at least one byte of JSON, and at most six.
     let mut length = bare.text.len().min(usize::try_from(room).unwrap_or(usize::MAX));
     while json_bytes(&Match { text: &text, ..bare }) > room && length > 0 {
         let end = (0..=length).rev().find(|&at| bare.text.is_char_boundary(at)).unwrap_or(0);

@@ -352,7 +352,7 @@ impl<'w> Walk<'w> {
         let admission = match naming {
             Naming::Itself => return Admission::Wanted,
             _ if frame.is_left_out => return self.admission_left_out(kind),
-            // // An untracked file is as ignored as its folder.
+            // An untracked file is as ignored as its folder.
             _ if frame.only_tracked => match frame.rules.verdict(path, kind == Kind::Dir) {
                 Verdict::Ignored => Admission::Ignored,
                 Verdict::None | Verdict::GitIgnored | Verdict::Wanted => Admission::GitIgnored,

@@ -234,7 +234,7 @@ impl Change<'_> {
         if current.is_symlink() || matches!(Start::of(bytes), Start::Utf16(_) | Start::Utf32) {
             return;
         }
-        // // A binary file may hold any characters.
+        // A binary file may hold any characters.
         let is_binary =
             old.is_some_and(looks_binary) || (self.entry.tool.ends_with("patch") && looks_binary(bytes));
         if is_binary {

@@ -42,7 +42,7 @@ impl Change<'_> {
         self.choose_ways();
         self.must_have_one_name()?;
         self.check_result()?;
-        // // An undo with nothing to do still counts as one: the next undo goes further back.
+        // An undo with nothing to do still counts as one: the next undo goes further back.
         let is_empty = self.files.is_empty()
             && self.moves.is_empty()
             && !self.has_folders()
@@ -59,14 +59,14 @@ impl Change<'_> {
         self.entry.why = why;
         self.join_names();
         if !self.described.is_empty() {
-            // // lbx's own folder, which is not a step of the change.
+            // lbx's own folder, which is not a step of the change.
             state.folder(trash::FOLDER)?;
         }
         let ways = self.ways()?;
         self.make_room_for(self.files.len() + self.moves.len());
         self.must_move_what_was_seen()?;
         if self.session.seq == 0 {
-            // // Now, while the files still have their old bytes and no temporary file is next to them.
+            // Now, while the files still have their old bytes and no temporary file is next to them.
             let at_hand = at_hand(&self.files);
             record::baseline(self.engine, &self.entry, &at_hand);
         }
@@ -83,7 +83,7 @@ impl Change<'_> {
         self.carry_out(&state)?;
         self.note_changed();
         self.correct_digests(&state, &prepared.about_to_move);
-        // // If this fails, it is tried again below, with a warning.
+        // If this fails, it is tried again below, with a warning.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
         self.finish(&state, marks, published, &prepared)
     }
@@ -93,7 +93,7 @@ impl Change<'_> {
         let executor = Executor { workspace: &self.engine.workspace, state };
         let seen = Seen { looks: self.looks(), done: Cell::new(0) };
         let Err(error) = executor.carry_out_entry(&self.entry, 0, &seen) else { return Ok(()) };
-        // // The present files cannot show how far this change got, but this call knows it.
+        // The present files cannot show how far this change got, but this call knows it.
         let is_others = error.kind() == ErrorKind::StaleFile;
         if is_others && recover::roll_back(executor, &self.entry, seen.done.get()).is_ok() {
             return Err(error);
@@ -225,7 +225,7 @@ impl Change<'_> {
                     to_write.write()
                 });
                 self.prepare_snapshot(state, prepared);
-                // // If no thread can start, do the work here.
+                // If no thread can start, do the work here.
                 let Ok(thread) = thread else { return to_write.write() };
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
@@ -277,7 +277,7 @@ impl Change<'_> {
         }
         self.must_be_unchanged()?;
         if !AboutToMove::is_as_read(&self.engine.workspace, &prepared.about_to_move) {
-            // // The moved file has other bytes now: its snapshot is made after the move.
+            // The moved file has other bytes now: its snapshot is made after the move.
             prepared.snapshot = None;
         }
         self.entry.publish(state)

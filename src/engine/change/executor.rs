@@ -78,7 +78,7 @@ impl Executor<'_> {
             && matches!(at, Location::State(_))
             && let Ok(Some(staging)) = self.state.find_folder(STAGING_FOLDER)
         {
-            // // It stays open during the call.
+            // It stays open during the call.
             return Ok((staging, name));
         }
         Ok((Arc::new(self.open(&folder, BELOW)?), name))
@@ -162,7 +162,7 @@ impl Executor<'_> {
     /// Removes staged bytes that are no longer needed.
     pub fn discard(&self, staged: &Location) {
         if let Ok((folder, name)) = self.folder_of(staged) {
-            // // Best effort: the next change sweeps this folder again.
+            // Best effort: the next change sweeps this folder again.
             let _ = fs::unlink_at(&folder, name, AtFlags::empty());
         }
     }
@@ -174,7 +174,7 @@ impl Executor<'_> {
     pub fn take_back(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
         match step {
             Step::MakeFolder(folder) => {
-                // // A folder that is no longer empty is someone else's now.
+                // A folder that is no longer empty is someone else's now.
                 self.remove(&folder.path)
                     .map_err(|errno| Error::io("remove", self.shown(&folder.path), errno))
             }
@@ -221,7 +221,7 @@ impl Executor<'_> {
             let mode = folder.mode.map(fs::opened_up);
             match self.open(&folder.path, fs::FOLDER) {
                 Ok(opened) => metadata::set_metadata(&opened, mode, folder.identity.as_ref()).map_err(io)?,
-                // // Others have removed it since.
+                // Others have removed it since.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(io(errno)),
             }
@@ -232,7 +232,7 @@ impl Executor<'_> {
     /// Makes a folder, if it is missing.
     fn make(&self, at: &Location) -> Result<(), Errno> {
         let (folder, name) = self.folder_of(at)?;
-        // // Folders come back from the trash with their own metadata.
+        // Folders come back from the trash with their own metadata.
         let is_own = matches!(at, Location::State(_)) && !at.is_trashed();
         let mode = if is_own { 0o700 } else { 0o777 };
         if make_folder(folder.as_fd(), name, mode)? {
@@ -366,7 +366,7 @@ impl Executor<'_> {
     /// steps alone prove that.
     #[must_use]
     pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<ChangedFolders> {
-        // // A rename cannot lead from there to another file system.
+        // A rename cannot lead from there to another file system.
         if steps.iter().any(|step| matches!(step, Step::Put { in_place: true, .. })) {
             return None;
         }
@@ -387,7 +387,7 @@ impl Executor<'_> {
             if let Step::Rename { to, thing, .. } = step
                 && thing.is_folder
             {
-                // // It may have lost a name before, under its earlier path.
+                // It may have lost a name before, under its earlier path.
                 paths.push(to.clone());
             }
         }
@@ -395,7 +395,7 @@ impl Executor<'_> {
         paths.dedup();
         let mut folders = Vec::with_capacity(paths.len());
         for step in steps {
-            // // Files written in place are synced together with the changed names.
+            // Files written in place are synced together with the changed names.
             if let Step::Put { at, in_place: true, .. } = step {
                 folders.extend(self.open(at, fs::READ).ok());
             }
@@ -403,7 +403,7 @@ impl Executor<'_> {
         for path in &paths {
             match self.open(path, fs::FOLDER) {
                 Ok(folder) => folders.push(folder),
-                // // The change may have emptied and removed it.
+                // The change may have emptied and removed it.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(Error::io("open the folder", self.shown(path), errno)),
             }
@@ -543,7 +543,7 @@ pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -
 pub(super) fn make(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: u32) -> Result<(), Errno> {
     let mode = Mode::from_raw_mode(mode);
     rustix::fs::mknodat(folder, name, kind, mode, 0)?;
-    // // The copy's mode must not depend on the umask.
+    // The copy's mode must not depend on the umask.
     rustix::fs::chmodat(folder, name, mode, AtFlags::empty())
 }
 

@@ -44,7 +44,7 @@ impl Change<'_> {
         prepared: &Prepared,
     ) -> Result<(), Error> {
         if published.is_none() {
-            // // The snapshot must not refer to files that a power failure may undo.
+            // The snapshot must not refer to files that a power failure may undo.
             self.sync_names(state, prepared, None)?;
         }
         self.set_marks(state, marks);
@@ -55,7 +55,7 @@ impl Change<'_> {
             }
             None => (self.record(state), None),
         };
-        // // Before the entry is closed: a later call that finds it open checks for the record.
+        // Before the entry is closed: a later call that finds it open checks for the record.
         let audit = self.engine.begin_audit(state, &self.entry.tool, outcome.as_ref().err());
         match published {
             Some(published) => self.sync_names_and_audit(state, prepared, &published, audit)?,
@@ -106,7 +106,7 @@ impl Change<'_> {
             sync::begin(audit.iter().map(|audit| &audit.file));
             self.sync_each_name(state, prepared, published)?;
         } else if file_system.is_some_and(FileSystem::keeps_order) {
-            // // Syncing the log would cover these too, but the user's files must not rely on that.
+            // Syncing the log would cover these too, but the user's files must not rely on that.
             self.sync_names(state, prepared, opened)?;
         }
         let is_synced = self.engine.end_audit(state, audit);
@@ -160,7 +160,7 @@ impl Change<'_> {
     /// Updates the session with what the caller now knows about the files.
     fn set_marks(&mut self, state: &State, Marks { set, forgotten }: Marks) {
         let (seq, request) = (self.entry.seq, self.entry.request);
-        // // Their line numbers refer to the new version from now on.
+        // Their line numbers refer to the new version from now on.
         let known = set.iter().filter_map(|mark| self.session.mark(&mark.path));
         session::forget_shown(state, known.flat_map(Mark::versions));
         let updated = session::update(state, self.engine.session(), |session| {
@@ -193,9 +193,9 @@ fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierByt
         let path = file.seen.current.place.path();
         match &file.after {
             None => forgotten.push(path.clone()),
-            // // A path that leads through a symlink shows another file.
+            // A path that leads through a symlink shows another file.
             Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
-            // // Keep an existing mark, which is of the old bytes.
+            // Keep an existing mark, which is of the old bytes.
             Some(after) if after.known == CallerKnowledge::Nothing => {}
             Some(_) if is_state(path) => {}
             Some(after) => marks.extend(
@@ -268,11 +268,11 @@ fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier:
     };
     let is_new = !current.exists() && file.origin.is_none();
     if after.known == CallerKnowledge::Everything || is_new {
-        // // Nothing of it was shown.
+        // Nothing of it was shown.
         return Numbers::default();
     }
     let Some(mark) = session.mark(path) else {
-        // // No line of it was shown with a number.
+        // No line of it was shown with a number.
         return Numbers::default();
     };
     let old = body_of(bytes);

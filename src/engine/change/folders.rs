@@ -108,7 +108,7 @@ impl Change<'_> {
     /// Returns the OS error if it is unclear whether one exists.
     pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) -> Result<(), Error> {
         for folder in folders {
-            // // A rollback must not create a folder that was already gone.
+            // A rollback must not create a folder that was already gone.
             if self.is_folder(&folder)? {
                 self.folders.vacated.push(folder);
             }
@@ -191,7 +191,7 @@ impl Change<'_> {
     pub(in crate::engine) fn ways(&self) -> Result<Ways, Error> {
         let removed = self.removed_paths();
         let mut ways = Ways::default();
-        // // As bytes: comparing components of a path of thousands of folders would take minutes.
+        // As bytes: comparing components of a path of thousands of folders would take minutes.
         let mut known: BTreeSet<Vec<u8>> = BTreeSet::new();
         for folder in &self.folders.wanted {
             if known.insert(folder.path.as_bytes().to_vec()) {
@@ -233,7 +233,7 @@ impl Change<'_> {
                 |real: &WorkspacePath| !removed.contains(real) && !self.folders.cleared.contains(real);
             if let Some(real) = real.filter(stays) {
                 match fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER) {
-                    // // Nothing can be staged in a folder that moves away meanwhile.
+                    // Nothing can be staged in a folder that moves away meanwhile.
                     Ok(_) if real != folder => {
                         missing.reverse();
                         return Ok((WorkspacePath::root(), missing));
@@ -406,12 +406,12 @@ impl Executor<'_> {
     pub fn close(&self, entry: &JournalEntry, side: Direction) -> Result<(), Error> {
         let done = if side == Direction::Redo { entry.steps.len() } else { 0 };
         let mut folders = closed(entry, done);
-        // // A closed folder hides those in it.
+        // A closed folder hides those in it.
         folders.reverse();
         for folders in folders.chunks(CLOSED_AT_ONCE) {
             let mut changed = Vec::new();
             for ClosedFolder { at, before, after } in folders {
-                // // A folder to remove stays if others have put something into it.
+                // A folder to remove stays if others have put something into it.
                 let mode = if side == Direction::Redo { after.or(*before) } else { *before };
                 let Some(mode) = mode.filter(|mode| is_closed(*mode)) else { continue };
                 if let Some((folder, now)) = self.folder_with_mode(at, fs::FOLDER)?

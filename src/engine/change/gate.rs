@@ -289,7 +289,7 @@ impl Change<'_> {
         let body = body_of(&current.bytes);
         let mut needed = lines::lines(&body).zip(1..).skip_while(|(_, line)| *line < first);
         let bound = self.engine.policy().max_bytes() / 2;
-        // // A line that is too long for a response of the usual size.
+        // A line that is too long for a response of the usual size.
         let is_long = bound > 0 && needed.any(|(line, number)| number <= last && line.len() > bound);
         if is_long {
             command.push_str(" --max-bytes 0");
@@ -392,7 +392,7 @@ impl Change<'_> {
             return Ok(None);
         };
         let session = self.engine.session().as_str();
-        // // An entry of a newer lbx does not count as a repeat.
+        // An entry of a newer lbx does not count as a repeat.
         let entry_of = |seq| journal::done_entry(state, session, seq).ok().flatten();
         let mut later: Vec<u64> = Vec::new();
         let first = self.entry.seq.saturating_sub(changes).max(1);

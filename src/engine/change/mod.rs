@@ -449,7 +449,7 @@ impl Change<'_> {
 
     /// Combines a removal and a new file at one path into a change of that file.
     fn join_names(&mut self) {
-        // // A file removed from a folder that moves away is at another path than a new file there.
+        // A file removed from a folder that moves away is at another path than a new file there.
         let stays = |path: &WorkspacePath| self.pieces.standing(path).as_ref() == Some(path);
         let put: BTreeSet<WorkspacePath> = self
             .files

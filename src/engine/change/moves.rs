@@ -255,7 +255,7 @@ pub fn walk(
         let is_folder = fs::is_folder(&stat);
         let has_name = path != *top && is_protected(name.as_bytes());
         let open_inner = || fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io);
-        // // A folder that may not be searched could be a repository: the error says so.
+        // A folder that may not be searched could be a repository: the error says so.
         let inner = if is_folder && !has_name { Some(Rc::new(open_inner()?)) } else { None };
         if has_name || (is_folder && is_repository(opened.as_fd())) {
             let shown = workspace.shown(&path);

@@ -171,7 +171,7 @@ impl Change<'_> {
     /// Returns `protected_path`.
     pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
         let place = ResolvedPath::at(path.clone(), self.engine.workspace.shown(path), None);
-        // // A deleted file may change in the trash: an undo can go back past the deletion.
+        // A deleted file may change in the trash: an undo can go back past the deletion.
         if !path.is_within(&path_in(self.state.as_ref(), trash::FOLDER)) {
             self.must_be_writable(&place)?;
         }

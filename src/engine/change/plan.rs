@@ -162,7 +162,7 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     let files_in_the_way: HashMap<&Location, &Version> =
         removed.iter().map(|(at, version)| (at, version)).collect();
     let over = |moved: &Move| {
-        // // In a folder that moves away, the file of that name is another one.
+        // In a folder that moves away, the file of that name is another one.
         let is_in_the_way = !moved.thing.is_folder && !leaving.holds(moved.to.parent().as_ref());
         files_in_the_way.get(&moved.to).filter(|_| is_in_the_way).map(|version| (*version).clone())
     };
@@ -197,7 +197,7 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
             None => coming.push(rename(from, to, thing, over)),
         }
     }
-    // // Inner entries leave before the outer ones, and arrive after them.
+    // Inner entries leave before the outer ones, and arrive after them.
     parting.sort_by_cached_key(|step| Reverse(depth(step.locations().next())));
     coming.sort_by_cached_key(|step| depth(step.locations().last()));
     steps.extend(parting);
@@ -240,7 +240,7 @@ impl<'m> Leaving<'m> {
         let Some(at) = at.filter(|_| !self.names.is_empty()) else {
             return false;
         };
-        // // A long path has many folders that are longer than any of the names.
+        // A long path has many folders that are longer than any of the names.
         let above = at.path().as_path().ancestors().filter(|path| path.as_os_str().len() <= self.longest);
         above.filter_map(WorkspacePath::new).any(|path| self.names.contains(&at.with(path)))
     }

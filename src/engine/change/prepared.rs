@@ -118,7 +118,7 @@ impl ToWrite<'_> {
             let mut done = vec![self.write_new(0..mine)];
             match thread {
                 Some(Ok(thread)) => done.push(thread.join().unwrap_or_else(|panic| resume_unwind(panic))),
-                // // If no thread can start, do the work here.
+                // If no thread can start, do the work here.
                 Some(Err(_)) => done.push(self.write_new(mine..self.files.len())),
                 None => {}
             }
@@ -158,7 +158,7 @@ impl ToWrite<'_> {
         let outcome = Stage::new(self.workspace, self.state, self.id).and_then(|stage| {
             let files = self.files.iter().enumerate().take(numbers.end).skip(numbers.start);
             for (number, file) in files {
-                // // A file that keeps its inode keeps its metadata.
+                // A file that keeps its inode keeps its metadata.
                 let mut lost = Vec::new();
                 let warnings = if file.in_place { &mut lost } else { &mut new.warnings };
                 if let Some(staged) = self.staged(&stage, number, file, warnings)? {
@@ -286,7 +286,7 @@ impl Prepared {
     fn sync_each(&self, files: &[&File], staging: &OwnedFd, grown: &[Arc<OwnedFd>]) -> io::Result<()> {
         let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         if !self.file_system.as_ref().is_some_and(FileSystem::keeps_order) {
-            // // The backups share at most 256 folders.
+            // The backups share at most 256 folders.
             let mut folders: Vec<&OwnedFd> =
                 self.staged_files.backups.iter().map(|backup| &*backup.folder).collect();
             folders.sort_unstable_by_key(|folder| folder.as_raw_fd());

@@ -121,7 +121,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     if !engine.policy().has_snapshots() {
         return;
     }
-    // // Changes that a running command of another session has made so far would look older than it. When that command
+    // Changes that a running command of another session has made so far would look older than it. When that command
     // began, all uncommitted changes were recorded.
     if State::find(&engine.workspace).is_ok_and(|state| state.is_some_and(|state| running::is_any(&state))) {
         return;
@@ -142,7 +142,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     match in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control))) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
-            // // A nested repository is skipped at every baseline: nobody needs to know.
+            // A nested repository is skipped at every baseline: nobody needs to know.
             let of_note = |left: &LeftOut| !matches!(left.reason, Reason::NestedRepository(_));
             let left_out: Vec<LeftOut> = recorded.left_out.into_iter().filter(of_note).collect();
             engine.warn_if(listed(&left_out).map(|list| format!("not in the baseline of this session: {list}")));
@@ -397,7 +397,7 @@ pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -
     let found = if queries.is_empty() || !engine.policy().has_snapshots() {
         None
     } else if is_dry_run {
-        // // Nothing may be created.
+        // Nothing may be created.
         find(engine).ok().flatten().and_then(|store| store.ignored(queries).ok())
     } else {
         in_store(engine, |store| store.ignored(queries)).ok()
@@ -502,7 +502,7 @@ fn known_to(session: &SessionState) -> Known {
 /// itself is applied.
 fn keep_withheld(engine: &mut Engine, recorded: &Recorded) {
     let known = engine.session_state.withheld();
-    // // No more than the session keeps, or each scan would write them again.
+    // No more than the session keeps, or each scan would write them again.
     let new: BTreeSet<Sha256> = recorded.withheld.iter().take(WITHHELD_MAX).copied().collect();
     if new.iter().all(|digest| known.contains(digest)) {
         return;
@@ -523,7 +523,7 @@ fn with_place<T>(
         let state = State::find(&engine.workspace).ok().flatten();
         state.map(|state| state.path().clone())
     });
-    // // If there is no state yet, an unused name.
+    // If there is no state yet, an unused name.
     let state = found.map_or_else(|| root.join(STATE_FOLDER).join("none"), |path| root.join(path.as_path()));
     work(&RepositoryPaths { root, state: &state, git_dirs: &git_dirs, kept: engine.workspace.kept() })
 }
@@ -586,7 +586,7 @@ pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -
         engine.warn(warning);
     }
     if COMMAND_TOOLS.contains(&entry.tool.as_str()) {
-        // // The response of a command lists them by folder.
+        // The response of a command lists them by folder.
         recorded.left_out.retain(|left| left.reason != Reason::Ignored);
     }
     let left_out =
@@ -613,7 +613,7 @@ fn kept(entry: &JournalEntry) -> &'static str {
         (true, false) => "; what was deleted is in the trash",
         (true, true) => "; what was deleted is in the trash, the old bytes of the others are in the backup",
         (false, true) => "; the old bytes are in the backup",
-        // // Moved and new files have no old bytes that could be lost.
+        // Moved and new files have no old bytes that could be lost.
         (false, false) => "",
     }
 }

@@ -102,7 +102,7 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
         match go_on(executor, entry, done) {
             Ok(()) => return complete(engine, state, entry),
             Err(error) if ends_the_call(&error) => return Err(error),
-            // // Files of others prevent the remaining steps.
+            // Files of others prevent the remaining steps.
             Err(_) => found = look(engine)?,
         }
     }
@@ -118,7 +118,7 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
     }
     let executor = Executor { workspace: &engine.workspace, state };
     executor.close_again(&opened);
-    // // Best effort.
+    // Best effort.
     let _ = executor.close(entry, Direction::Undo);
     set_aside(engine, state, &entry.name(), Unfinished::Earlier(entry))
 }
@@ -153,7 +153,7 @@ fn look(executor: Executor<'_>, steps: &[Step]) -> Result<Progress, Error> {
         match executor.look(&at, has_bytes) {
             Ok(found) => drop(observed.insert(at, found)),
             Err(error) if ends_the_call(&error) => return Err(error),
-            // // An entry that cannot be examined is not one that the change left there.
+            // An entry that cannot be examined is not one that the change left there.
             Err(_) => {}
         }
     }
@@ -256,7 +256,7 @@ pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool
     let found = look(Executor { workspace: &engine.workspace, state }, &entry.steps);
     let is_hopeless = found.is_ok_and(|found| found == Progress::default());
     if is_hopeless {
-        // // Best effort.
+        // Best effort.
         let _ = Executor { workspace: &engine.workspace, state }.close(entry, Direction::Undo);
     }
     is_hopeless && set_aside(engine, state, &entry.name(), Unfinished::Hindered(entry)).is_ok()
@@ -273,7 +273,7 @@ pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> R
     for (number, step) in steps.iter().enumerate().rev() {
         executor.take_back(step, &entry.id, number)?;
     }
-    // // They were removed innermost first.
+    // They were removed innermost first.
     executor.set_metadata(steps.iter().filter_map(|step| match step {
         Step::RemoveFolder(folder) => Some(folder),
         _ => None,
@@ -299,7 +299,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
     };
     match numbered {
         Err(error) if ends_the_call(&error) => return Err(error),
-        // // The journal has the number.
+        // The journal has the number.
         Err(error) => engine.warn(format!(
             "session {} could not note an earlier change: {}",
             entry.session,
@@ -469,7 +469,7 @@ fn paths_of(entry: &JournalEntry) -> String {
 fn set_aside(engine: &mut Engine, state: &State, name: &str, what: Unfinished<'_>) -> Result<(), Error> {
     let entry = what.entry();
     if let Some(entry) = entry {
-        // // For a person; otherwise the bytes are only in the entry.
+        // For a person; otherwise the bytes are only in the entry.
         let _ = backup::spread(state, entry.kept.iter());
     }
     let moved = move_aside(&engine.workspace, state, name, entry);
@@ -511,7 +511,7 @@ fn move_aside(
     }
     for (folder, name) in beside(workspace, state, id_of(name)) {
         match rename_new(&folder, &name, &stuck, &name) {
-            // // It is on another file system, and stays there.
+            // It is on another file system, and stays there.
             Ok(()) | Err(Errno::XDEV) => {}
             Err(errno) => return Err(io(errno)),
         }

@@ -259,7 +259,7 @@ pub fn replaced_lines(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
 pub(in crate::engine) fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     match Start::of(bytes) {
         Start::Utf16(_) => View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body),
-        // // The lines are the same even if the rest is not UTF-8.
+        // The lines are the same even if the rest is not UTF-8.
         start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
     }
 }
@@ -297,7 +297,7 @@ impl ShownLines {
     /// Fails if one of them was never shown, no longer exists, or is separate from the others.
     pub fn now(&self, first: u64, last: u64) -> Result<(u64, u64), NotFound> {
         if self.is_own && self.knows(first, last) {
-            // // The caller wrote all of it and was shown nothing, so it means present numbers.
+            // The caller wrote all of it and was shown nothing, so it means present numbers.
             return Ok((first, last));
         }
         let mut found: Option<(u64, u64)> = None;
@@ -328,12 +328,12 @@ impl ShownLines {
         let before = if line == 0 { Ok(0) } else { self.now(line, line).map(|(at, _)| at) };
         let is_stale = self.known.is_none();
         match (before, after) {
-            // // At the start, the next line is the only evidence, and others have changed it.
+            // At the start, the next line is the only evidence, and others have changed it.
             (Ok(0), Err(why @ NotFound::Changed(..))) if is_stale => Err(why),
             (Ok(at), Err(NotFound::NeverShown(_))) if at > 0 && at < self.total && is_stale => {
                 Err(NotFound::Changed(at, at + 1))
             }
-            // // The caller knows the lines that it wrote.
+            // The caller knows the lines that it wrote.
             (Ok(at), Err(why @ NotFound::NeverShown(_)))
                 if at > 0 && at < self.total && !self.knows(at + 1, at + 1) =>
             {
@@ -341,7 +341,7 @@ impl ShownLines {
             }
             (Ok(at), _) => Ok(at),
             (Err(NotFound::Changed(..)), Ok(after)) => Ok(after.saturating_sub(1)),
-            // // The caller itself changed both lines, so it means its own result.
+            // The caller itself changed both lines, so it means its own result.
             (Err(NotFound::Changed(..)), Err(_)) if !is_stale && line <= self.total => Ok(line),
             (Err(why), _) => Err(why),
         }
@@ -473,15 +473,15 @@ mod tests {
 
     #[test]
     fn of_millions_of_lines_that_differ_nothing_is_collected() {
-        // // Every second line of a hundred thousand stays: more runs than a mark can hold.
+        // Every second line of a hundred thousand stays: more runs than a mark can hold.
         let text = |word: &str, lines: usize| -> String {
             (0..lines).map(|line| format!("{}\n", if line % 2 == 0 { "same" } else { word })).collect()
         };
         let (before, after) = (text("old", 100_000), text("new", 100_000));
         let known = carried_over(&shown(&[(3, 100_000)]), before.as_bytes(), after.as_bytes());
-        // // The common last lines are shown like the first ones: there are none.
+        // The common last lines are shown like the first ones: there are none.
         assert_eq!((known.ranges().len(), known.ranges()[0]), (RANGES_MAX, (3, 3)));
-        // // Few enough to be compared in time on any machine.
+        // Few enough to be compared in time on any machine.
         let (before, after) = (text("old", 500), text("new", 500));
         let known = still_known(&shown(&[(3, 4)]), before.as_bytes(), after.as_bytes(), after.as_bytes());
         assert_eq!(known.ranges(), [(3, 3)]);

@@ -50,7 +50,7 @@ pub struct Staged {
 impl Staged {
     /// Removes the staged file.
     pub fn discard(&self) {
-        // // Best effort: the next change removes leftovers.
+        // Best effort: the next change removes leftovers.
         let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());
     }
 }
@@ -113,7 +113,7 @@ impl<'e> Stage<'e> {
         new: &New<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Staged, Error> {
-        // // A file that replaces a symlink is new.
+        // A file that replaces a symlink is new.
         let original = original.filter(|original| !fs::is_symlink(&original.stat));
         let (place, folder) = self.folder_for(nearest, original.is_some())?;
         let prefix = if matches!(place, Location::File(_)) { BESIDE_PREFIX } else { "" };
@@ -127,7 +127,7 @@ impl<'e> Stage<'e> {
             return Ok(Staged { file, at, folder, name, mode: fs::SYMLINK_MODE });
         }
         let is_apart = prefix.is_empty();
-        // // A replaced file's bytes may be secret: nobody else may read them before the new file has its identity.
+        // A replaced file's bytes may be secret: nobody else may read them before the new file has its identity.
         // Nobody else can enter the state folder, so a new file gets its final mode there.
         let mode = match original {
             Some(original) if is_apart => 0o600 | new.mode.unwrap_or(fs::mode_of(&original.stat)) & 0o777,
@@ -205,7 +205,7 @@ impl<'e> Stage<'e> {
         }
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
-        // // A file that replaces another gets its metadata.
+        // A file that replaces another gets its metadata.
         let gives_identity = !replaces && {
             let stat = rustix::fs::fstat(&target).map_err(io)?;
             fs::mode_of(&stat) & 0o2000 != 0 || has_default_acl(&target)

@@ -64,7 +64,7 @@ impl Change<'_> {
             let digest = entry.digest.and_then(|known| self.contents_of(&content, known).ok());
             let mut described = entry.clone();
             described.digest = digest.map(|contents| contents.digest());
-            // // Without a digest the content of the entry is taken as it is.
+            // Without a digest the content of the entry is taken as it is.
             let _ = trash::describe(state, &described);
         }
     }
@@ -131,7 +131,7 @@ impl Change<'_> {
         for id in left.union(&entered) {
             let Some(entry) = trash::described(state, id)? else { continue };
             let (Some(known), content) = (entry.digest, entry.content(Some(state))) else { continue };
-            // // An entry there either leaves or is in the way; folders whose files all left are neither.
+            // An entry there either leaves or is in the way; folders whose files all left are neither.
             let held = self.contents_of(&content, known)?;
             let is_left = left.contains(id);
             if (is_left || held.has_files()) && !held.is(known) {
@@ -156,7 +156,7 @@ impl Change<'_> {
     ) -> Result<(), Error> {
         let (Some(known), content) = (entry.digest, entry.content(self.state())) else { return Ok(()) };
         let contents = self.contents_after(&content, known, outcome)?;
-        // // Folders whose files all left one by one belong to nobody.
+        // Folders whose files all left one by one belong to nobody.
         let is_left_empty = is_left && !contents.has_files();
         if contents.is_empty() || is_left_empty || contents.is(known) {
             return Ok(());

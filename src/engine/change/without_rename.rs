@@ -63,14 +63,14 @@ impl Change<'_> {
             return false;
         }
         let (old, new): (&[u8], &[u8]) = (&current.bytes, &after.bytes);
-        // // A shell reads a script while it runs it.
+        // A shell reads a script while it runs it.
         if old == new || mode & EXECUTE != 0 || old.starts_with(b"#!") || has_capabilities(original) {
             return false;
         }
         let extends = !old.is_empty() && new.starts_with(old);
         let is_moved_end = extends || (!new.is_empty() && old.starts_with(new));
         let tool = self.entry.tool.as_str();
-        // // Other hard links of a file keep its old bytes, unless the policy says otherwise.
+        // Other hard links of a file keep its old bytes, unless the policy says otherwise.
         let is_alone = original.stat.st_nlink == 1;
         (is_alone && tool == "append" && extends)
             || (is_alone && REPLAYS.contains(&tool) && is_moved_end)
@@ -281,7 +281,7 @@ pub(in crate::engine) fn clear(executor: Executor<'_>, moves: &[Move], stands: b
     for across in moves.iter().filter_map(|moved| moved.across.as_ref()) {
         let at = if stands { &across.gone } else { &across.copy };
         if let Ok((folder, name)) = executor.folder_of(at) {
-            // // Best effort: the next change removes leftovers.
+            // Best effort: the next change removes leftovers.
             let _ = removal::remove(folder.as_fd(), name);
         }
     }
@@ -307,7 +307,7 @@ impl Fault {
     /// Returns the error for a failed move of `shown`.
     fn into_error(self, shown: &str) -> Error {
         let inner = |path: &Path| {
-            // // The refused entry may be the whole of the move.
+            // The refused entry may be the whole of the move.
             let path: PathBuf =
                 [Path::new(shown), path].iter().filter(|part| !part.as_os_str().is_empty()).collect();
             path.display().to_string()

@@ -93,7 +93,7 @@ impl Ledger {
             .collect();
         let known = self.moved.iter().any(|(_, now)| now == from);
         if !known && !is_new {
-            // // A part of an earlier move started at a path of its own.
+            // A part of an earlier move started at a path of its own.
             let origin = self.moved.iter().find_map(|(origin, now)| carried(from, now, origin));
             self.moved.push((origin.unwrap_or_else(|| from.clone()), from.clone()));
         }
@@ -115,14 +115,14 @@ impl Ledger {
                 Some(own) => (before_of(&own).unwrap_or_else(at), after_of(&own)),
                 None => (at(), at()),
             };
-            // // It is in the trash, or its bytes were deleted.
+            // It is in the trash, or its bytes were deleted.
             let is_gone = is_state(&now) || after == Side::Nothing;
             changes.extend(match (is_state(&origin), is_gone) {
                 (true, true) => None,
                 (true, false) => Some(NetChange { path: now, from: None, before: Side::Nothing, after }),
                 (false, false) => Some(NetChange { path: now, from: Some(origin), before, after }),
                 (false, true) => {
-                    // // A new file may have taken its place.
+                    // A new file may have taken its place.
                     let after = self.files.remove(&origin).map_or(Side::Nothing, |own| after_of(&own));
                     (before != after).then_some(NetChange { path: origin, from: None, before, after })
                 }
@@ -249,7 +249,7 @@ impl<V: StoredVersion> PathChanges<V> {
         let (mut base, mut mine) = (Before::Known(self.first.0.clone()), self.first.1.clone());
         for (theirs, after) in &self.later {
             base = match (&base, &mine, theirs) {
-                // // A file that the session made is its own, even if others changed it since.
+                // A file that the session made is its own, even if others changed it since.
                 (Before::Known(None), Some(_), Some(_)) => base,
                 (_, Some(made), Some(theirs)) => with_theirs(base, made, theirs, &mut read)?,
                 _ => Before::Known(theirs.clone()),
@@ -380,7 +380,7 @@ mod tests {
             assert_eq!(net_of(&changes), wanted, "{changes:?}");
         }
         assert!(is_state(&at(TRASH)));
-        // // Two files swap names, and swap back.
+        // Two files swap names, and swap back.
         let mut swap = JournalEntry::new("id".to_owned(), "s", "t", 1, 0);
         let via = Some(at(".lbx/waiting"));
         swap.moves =

@@ -51,7 +51,7 @@ impl History {
         let numbers = journal::history(state, session)?;
         let mut history = Self { session: session.to_owned(), numbers, ..Self::default() };
         history.older.left = history.numbers.len();
-        // // A change clears the redo stack, so every change before it is known from those in effect.
+        // A change clears the redo stack, so every change before it is known from those in effect.
         let mut newest = Vec::new();
         while let Some(seq) = history.older_number() {
             let Some(entry) = history.read(state, seq)? else {
@@ -73,7 +73,7 @@ impl History {
     /// Adds the next entry.
     fn take(&mut self, state: &State, entry: JournalEntry) -> Result<(), Error> {
         let Some(direction) = direction_of(&entry) else {
-            // // As in every editor: a new change clears the redo stack.
+            // As in every editor: a new change clears the redo stack.
             self.undone.clear();
             self.vacant.clear();
             self.done.push_back(entry);
@@ -94,7 +94,7 @@ impl History {
                 }
             }
         }
-        // // A folder that came back with its parent was there before any of these changes.
+        // A folder that came back with its parent was there before any of these changes.
         let came_back = |folder: &WorkspacePath| {
             entry.folders.contains(folder) || entry.moves.iter().any(|moved| folder.is_within(&moved.to))
         };
@@ -139,7 +139,7 @@ impl History {
                 self.done.push_front(entry);
                 return Ok(true);
             };
-            // // The last one that it moved is on top. Changes that a later entry moved again are known already.
+            // The last one that it moved is on top. Changes that a later entry moved again are known already.
             for seq in entry.reverts.iter().rev() {
                 if self.older.moved.insert(*seq) && direction == Direction::Redo {
                     self.older.next.push_back(*seq);

@@ -83,7 +83,7 @@ impl<'s> Folders<'s> {
                     {
                         return Ok(PendingFile { file, folder, name, is_new: false });
                     }
-                    // // Only a file can be replaced by a file.
+                    // Only a file can be replaced by a file.
                     Ok(None) => set_aside(folder.as_fd(), &name),
                     Ok(Some(_)) => {
                         fs::unlink_at(&*folder, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
@@ -221,7 +221,7 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Option<(File, Stat)>, Er
 /// Renames whatever has the name of a backup.
 fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) {
     let aside = format!(".{}", unique_name("aside"));
-    // // If this fails, so does the rename of the backup, and that is reported.
+    // If this fails, so does the rename of the backup, and that is reported.
     let _ = fs::rename_at(folder, name, folder, aside);
 }
 
@@ -306,7 +306,7 @@ impl InlineBackup {
 /// # Errors
 /// Returns the OS error.
 pub fn inline_bytes(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-    // // This very call may have added an entry since the others were read.
+    // This very call may have added an entry since the others were read.
     for place in entries_in(state, OPEN_FOLDER)? {
         if let Some(bytes) = bytes_in(state, &place, sha256)? {
             return Ok(Some(bytes));
@@ -388,7 +388,7 @@ fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> 
         kept: Vec<InlineBackup>,
     }
     let Some(folder) = state.find_folder(&place.folder)? else { return Ok(Vec::new()) };
-    // // An unreadable entry holds nothing.
+    // An unreadable entry holds nothing.
     let bytes = fs::read_at(folder.as_fd(), place.name.as_ref(), ENTRY_BYTES_MAX).ok().flatten();
     let bytes = bytes.filter(|bytes| memchr::memmem::find(bytes, b"\"kept\"").is_some());
     let holder = bytes.and_then(|bytes| serde_json::from_slice::<Holder>(&bytes).ok());

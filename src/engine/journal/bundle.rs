@@ -290,7 +290,7 @@ impl PendingFile {
     /// Removes the file, if this call created it.
     pub fn discard(&self) {
         if self.is_new {
-            // // Best effort: gc knows such a file by its name.
+            // Best effort: gc knows such a file by its name.
             let _ = fs::unlink_at(&*self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -314,7 +314,7 @@ mod tests {
             let table = Table::open(&folder, "one").unwrap();
             let mut table = table?;
             let plain = table.find(Sha256::of(text)).ok().flatten();
-            // // A table in memory gives the same result.
+            // A table in memory gives the same result.
             table.load().ok()?;
             assert_eq!(table.find(Sha256::of(text)).ok().flatten(), plain);
             plain
@@ -324,7 +324,7 @@ mod tests {
         let digests = digests(&folder, "one").unwrap().unwrap();
         assert_eq!(digests.len(), 100);
         assert!(texts.iter().all(|text| digests.contains(&Sha256::of(text).to_hex())));
-        // // A damaged bundle counts as missing.
+        // A damaged bundle counts as missing.
         let whole = std::fs::read(&path).unwrap();
         for at in (0..whole.len()).step_by(97) {
             let mut damaged = whole.clone();

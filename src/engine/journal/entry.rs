@@ -280,7 +280,7 @@ pub(super) fn history_name(seq: u64) -> String {
 /// Returns the number in a name made by [`history_name`]; `None` for any other name.
 fn change_in(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".lbx")?;
-    // // Runs for every name in a history: formatting each number to compare it would be slower.
+    // Runs for every name in a history: formatting each number to compare it would be slower.
     let is_padded =
         digits.len() == NUMBER_DIGITS || (digits.len() > NUMBER_DIGITS && !digits.starts_with(b"0"));
     if !is_padded || !digits.iter().all(u8::is_ascii_digit) {
@@ -322,7 +322,7 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
             .iter()
             .any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
     };
-    // // The session file may be lost, or could not be written.
+    // The session file may be lost, or could not be written.
     if last == 0 || is_given(last + 1) {
         let given = names_in(&folder)?;
         let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);

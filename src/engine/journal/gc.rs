@@ -357,7 +357,7 @@ impl Collector<'_> {
             let digests = bundle::digests(&folder, &name);
             let digests =
                 digests.map_err(|source| Error::io("read", self.state.shown(BACKUPS_FOLDER), source))?;
-            // // A bundle of a newer version may hold needed bytes.
+            // A bundle of a newer version may hold needed bytes.
             let is_needed =
                 digests.is_none_or(|all| all.iter().any(|digest| self.needed.versions.contains(digest)));
             let is_old = self.is_old_file(&folder, &name);

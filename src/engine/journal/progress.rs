@@ -98,7 +98,7 @@ pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Prog
     let facts = facts(steps);
     let agreeing =
         |to_go_on, by_inode| agreeing(steps.len(), &facts, observed, Measure { to_go_on, by_inode });
-    // // If it is unclear whether a step was done, it is done again or rolled back anyway.
+    // If it is unclear whether a step was done, it is done again or rolled back anyway.
     let forth = [true, false].into_iter().find_map(|by_inode| agreeing(true, by_inode).first().copied());
     let back = [true, false].into_iter().find_map(|by_inode| agreeing(false, by_inode).last().copied());
     Progress { forth, back }
@@ -111,7 +111,7 @@ fn agreeing(
     observed: &BTreeMap<Location, Observed>,
     measure: Measure,
 ) -> Vec<usize> {
-    // // Change in the number of wrong facts at each number of done steps.
+    // Change in the number of wrong facts at each number of done steps.
     let mut wrong = vec![0_i64; steps + 2];
     let mut add = |at: usize, count: i64| {
         if let Some(known) = wrong.get_mut(at) {
@@ -282,7 +282,7 @@ impl Ledger {
     /// Returns true if a step can find that at a path, given the known state of it and of the folders above it.
     fn can_find(&self, at: &Location, expected: &Expected) -> bool {
         let known = |at: &Location| self.now.get(at).map(|(known, _)| known);
-        // // A missing folder is one fewer to remove.
+        // A missing folder is one fewer to remove.
         if *expected == Expected::Folder && known(at).is_some_and(|known| can_be(known, &Expected::Nothing)) {
             return true;
         }
@@ -541,7 +541,7 @@ mod tests {
                     });
                 }
                 (2, _) => {
-                    // // Swap two names.
+                    // Swap two names.
                     let other = all[random.below(all.len())].clone();
                     if is_apart(&other, &touched) {
                         touched.push(other.clone());
@@ -576,7 +576,7 @@ mod tests {
                     });
                 }
                 (_, Node::File { version: before, .. }) => {
-                    // // Replace a file by another one.
+                    // Replace a file by another one.
                     let files = all.iter().filter(|other| matches!(tree.get(other), Some(Node::File { .. })));
                     let from = files.filter(|other| is_apart(other, &touched)).nth(random.below(4)).cloned();
                     intent.removed.push((at.clone(), before.clone()));
@@ -632,7 +632,7 @@ mod tests {
                 let mut tree = stopped.clone();
                 for (number, step) in steps.iter().enumerate().take(done).rev() {
                     take_back(&mut tree, step, number as u64);
-                    // // Progress is known again after a second stop, though the staged bytes are gone.
+                    // Progress is known again after a second stop, though the staged bytes are gone.
                     let seen: BTreeMap<Location, Observed> = observed(&tree, &steps);
                     assert_eq!(progress(&steps, &seen).back, Some(number), "seed {seed}: {steps:#?}");
                 }
@@ -655,7 +655,7 @@ mod tests {
                     tree.retain(|other, _| *other == at || !other.is_within(&at));
                     tree.insert(at.clone(), Node::File { inode: 9999, version: version("someone else's") });
                     let found = progress(&steps, &observed(&tree, &steps));
-                    // // A file that is only moved keeps its bytes, whatever they are; nothing else is ever lost.
+                    // A file that is only moved keeps its bytes, whatever they are; nothing else is ever lost.
                     let is_moved = |step: &Step| {
                         matches!(step, Step::Rename { from, to, thing, .. }
                     if !thing.is_folder && (*from == at || *to == at))
@@ -709,18 +709,18 @@ mod tests {
             is_final: false,
         };
         for (steps, at) in [
-            // // A put under the name of a folder that is removed later.
+            // A put under the name of a folder that is removed later.
             (vec![put("d"), Step::RemoveFolder(folder("d"))], Some("d")),
             (vec![moves("a", "d", false), Step::RemoveFolder(folder("d"))], Some("d")),
             (vec![Step::RemoveFolder(folder("d")), put("d")], None),
             // A folder may be removed for two reasons.
             (vec![Step::RemoveFolder(folder("d")), Step::RemoveFolder(folder("d")), put("d")], None),
-            // // A put into a folder that is removed, or is a file.
+            // A put into a folder that is removed, or is a file.
             (vec![Step::RemoveFolder(folder("d")), put("d/f")], Some("d/f")),
             (vec![moves("d", "e", true), put("d/f")], Some("d/f")),
             (vec![moves("d", "e", true), put("e/f")], None),
             (vec![put("d"), put("d/f"), moves("a", "b", false)], Some("d/f")),
-            // // A source taken twice, or a target used twice.
+            // A source taken twice, or a target used twice.
             (vec![moves("a", "b", false), moves("a", "c", false)], Some("a")),
             (vec![moves("a", "b", false), moves("c", "b", false)], Some("b")),
             (vec![moves("a", "b", false), put("a")], None),

@@ -33,7 +33,7 @@ pub const BACKUPS_FOLDER: &str = "backups";
 
 /// Removes a file of the state, if it can be.
 pub fn remove(folder: &OwnedFd, name: &str) {
-    // // Best effort: the next change removes the rest.
+    // Best effort: the next change removes the rest.
     let _ = fs::unlink_at(folder, name, rustix::fs::AtFlags::empty());
 }
 
@@ -325,7 +325,7 @@ impl Outline {
                     outline.folders.extend(of_workspace(folder).map(|folder| folder.path));
                 }
                 Step::RemoveFolder(folder) => outline.removed.extend(of_workspace(folder)),
-                // // The history does not list it, so no later call tries to take it back.
+                // The history does not list it, so no later call tries to take it back.
                 Step::Rename { is_final: true, .. } => {}
                 Step::Rename { from, to, over, copy_of, .. } => {
                     outline.files.extend(over.clone().map(|before| FileEntry {

@@ -68,7 +68,7 @@ impl SettingValue {
             if let Some(refusal) = refused_of_workspace(self.setting, &given.value) {
                 return Err(refusal);
             }
-            // // A clone cannot loosen the gate that the user's own file sets.
+            // A clone cannot loosen the gate that the user's own file sets.
             let is_said = self.sources.iter().any(|source| matches!(source.origin, Origin::User(_)));
             let is_strict = self.setting.workspace.is_strict() || (is_said && self.setting.is_guarded());
             if is_strict && self.is_loosened_by(&given.value) {
@@ -204,7 +204,7 @@ fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
             rank(value) > rank(than)
         }
         (Form::Number { zero, .. }, Value::Number(value), Value::Number(than)) => {
-            // // If 0 removes a limit, it is the strictest value: the user relies on the files that are kept.
+            // If 0 removes a limit, it is the strictest value: the user relies on the files that are kept.
             let rank = |number: u64| if zero.is_some() && number == 0 { u64::MAX } else { number };
             rank(*value) < rank(*than)
         }
@@ -322,7 +322,7 @@ mod tests {
         held.take(globs("b"), Origin::Flag).unwrap();
         assert_eq!(held.value, Value::List(vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(held.sources.len(), 3);
-        // // A list of hosts replaces another: combined they would be looser than each.
+        // A list of hosts replaces another: combined they would be looser than each.
         let mut held = SettingValue::default_of(find("bash.network").unwrap());
         held.take(globs("a.example"), Origin::User(AT)).unwrap();
         held.may_loosen = true;
@@ -358,7 +358,7 @@ mod tests {
                 }
             }
         }
-        // // A clone cannot loosen the gate that the user's own file sets; it can if the file does not set it.
+        // A clone cannot loosen the gate that the user's own file sets; it can if the file does not set it.
         for (user, wanted) in [(Some("strict"), "strict"), (None, "off")] {
             let mut held = SettingValue::default_of(find("gate").unwrap());
             user.map(|user| held.take(text(user), Origin::User(AT))).transpose().unwrap();

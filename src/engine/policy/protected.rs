@@ -186,12 +186,12 @@ fn begins(glob: &str, names: &[&OsStr]) -> bool {
     if body.contains('{')
         && body.split('/').any(|part| part.matches('{').count() != part.matches('}').count())
     {
-        // // A slash within braces: the glob cannot be split into parts.
+        // A slash within braces: the glob cannot be split into parts.
         return true;
     }
     let parts: Vec<&str> = body.split('/').collect();
     let leading = parts.iter().take_while(|part| **part == "**").count();
-    // // Numbers of parts that may have matched, as states of an automaton.
+    // Numbers of parts that may have matched, as states of an automaton.
     let mut reached = vec![false; parts.len() + 1];
     reached.iter_mut().take(leading + 1).for_each(|state| *state = true);
     for name in names {
@@ -235,7 +235,7 @@ fn own_paths(workspace: &Workspace, policy: Option<&Path>) -> Vec<WorkspacePath>
         let Some(folder) = folder.filter(|folder| folder.starts_with(workspace.root())) else { continue };
         paths.extend(names.into_iter().filter_map(|name| within(folder.join(name))));
     }
-    // // Usually it is not a link, and is its own target.
+    // Usually it is not a link, and is its own target.
     paths.extend(policy.filter(|file| is_link(file)).map(canonical).and_then(within));
     paths
 }
@@ -255,7 +255,7 @@ fn is_link(path: &Path) -> bool {
     reason = "only where the user's own configuration folder leads; nothing is read"
 )]
 fn canonical(path: &Path) -> PathBuf {
-    // // Without a link on the way the path is its own target; a missing one leads nowhere either.
+    // Without a link on the way the path is its own target; a missing one leads nowhere either.
     if let Some(Ok(_) | Err(Errno::NOENT)) = fs::open_plain(path, fs::LOOK) {
         return path.to_owned();
     }
@@ -376,7 +376,7 @@ impl ProtectedLinks {
             let place = || Place { reason: reason.clone(), has_below: false };
             self.places.entry(key(link)).or_insert_with(place);
         }
-        // // A link to the root protects only itself: otherwise nothing could be written.
+        // A link to the root protects only itself: otherwise nothing could be written.
         let Some((target, stat)) = trail.target.filter(|(target, _)| !target.is_root()) else { return };
         if by_name.is_none() {
             self.folders.entry(key(&target)).or_insert((target, name.clone()));

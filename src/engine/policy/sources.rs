@@ -267,7 +267,7 @@ fn read_user_file(path: &Path, shown: &str) -> Result<Option<Vec<u8>>, Error> {
     match opened {
         Ok(fd) => read_opened(File::from(fd), shown).map(Some),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-        // // A folder that this user may not enter is another's, as under sudo.
+        // A folder that this user may not enter is another's, as under sudo.
         Err(Errno::ACCESS) if rustix::fs::statat(CWD, path, AtFlags::empty()).is_err() => Ok(None),
         Err(errno) => Err(unreadable(shown, errno)),
     }
@@ -278,7 +278,7 @@ fn read_workspace_file(workspace: &Workspace, shown: &str) -> Result<Option<Vec<
     let path = workspace_file();
     match fs::open_beneath(workspace.root_fd(), &path, fs::READ) {
         Ok(fd) => read_opened(File::from(fd), shown).map(Some),
-        // // If `.lbx` is not a folder, there is no state either, and the call that needs it reports that.
+        // If `.lbx` is not a folder, there is no state either, and the call that needs it reports that.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(Errno::LOOP) if is_link(workspace, STATE_FOLDER) => Ok(None),
         Err(Errno::LOOP) => Err(no_regular_file(shown, "a symlink")),
@@ -418,7 +418,7 @@ pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
 
 /// Fingerprints every path that [`load_outer`] reads.
 pub fn look(workspace: &Workspace, looks: &mut Looks) {
-    // // The owner of the root decides which files count.
+    // The owner of the root decides which files count.
     looks.in_folder(workspace.root_fd(), ".");
     for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {
         let folder = root.join(STATE_FOLDER);

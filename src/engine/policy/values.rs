@@ -88,7 +88,7 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
             let list = text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
             checked(setting, Value::List(list))
         }
-        // // A lone word is more often a mistake than a host.
+        // A lone word is more often a mistake than a host.
         Form::Network
             if ![DENY, ALLOW].contains(&text.trim()) && !text.contains(['.', ':', '*', ',', ' ']) =>
         {
@@ -297,7 +297,7 @@ pub fn expected(form: Form) -> String {
 pub fn unknown(name: &str) -> String {
     let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
-    // // A key in the wrong table, or in none, probably means the one of the same name elsewhere.
+    // A key in the wrong table, or in none, probably means the one of the same name elsewhere.
     let misplaced = names.iter().find(|known| last(known) == last(name)).copied();
     let tables = names.iter().filter_map(|known| known.split_once('.')).map(|(table, _)| table);
     let known: Vec<&str> = names.iter().copied().chain(tables).collect();
@@ -345,7 +345,7 @@ pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
             })
         }
         Form::Network => hosts::fault(item).map(|fault| format!("{:?}: {fault}", clipped(item))),
-        // // Folders are checked with the whole value; other items may be anything.
+        // Folders are checked with the whole value; other items may be anything.
         _ => None,
     };
     fault.map(|fault| format!("`{}`: {fault}", setting.name))
@@ -385,12 +385,12 @@ fn branch_fault(name: &str) -> Option<String> {
     if name.starts_with("refs/") && !name.starts_with(OWN_REFERENCES) {
         return refused("is a full name; give the short one, without refs/heads/, or one below refs/lbx/");
     }
-    // // Reject characters that a shell or another file system would interpret.
+    // Reject characters that a shell or another file system would interpret.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
     if !name.bytes().all(is_plain) {
         return refused("is not a portable name: expected letters, digits and . _ - /");
     }
-    // // A reference of lbx's own is not a branch, so `git push` does not include it.
+    // A reference of lbx's own is not a branch, so `git push` does not include it.
     let full = if name.starts_with(OWN_REFERENCES) { name.to_owned() } else { format!("refs/heads/{name}") };
     let is_special = name.eq_ignore_ascii_case("head") || name.starts_with('-');
     if is_special || gix::validate::reference::name(full.as_bytes().as_bstr()).is_err() {

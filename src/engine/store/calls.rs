@@ -118,7 +118,7 @@ pub fn close_all(tallies: Vec<CallTally>, bytes: usize) {
 #[must_use]
 pub fn sums(state: &State) -> BTreeMap<CallKey, CallSum> {
     let Ok(Some(folder)) = state.find_folder(FOLDER) else { return BTreeMap::new() };
-    // // In a read-only workspace no call adds files up, so no lock is needed.
+    // In a read-only workspace no call adds files up, so no lock is needed.
     let _lock = state.lock(folder.as_fd(), LOCK, "the counted calls").ok();
     let mut sums = Sums::read(&folder);
     for (number, name) in numbered(&folder) {
@@ -151,7 +151,7 @@ fn add_up(workspace: &Workspace) -> Option<()> {
     let state = State::find(workspace).ok()??;
     let folder = state.find_folder(FOLDER).ok()??;
     let lock = state.try_lock(folder.as_fd(), LOCK).ok()??;
-    // // Another call may have been faster.
+    // Another call may have been faster.
     let size = fs::stat_at(folder.as_fd(), OsStr::new(CURRENT)).map_or(0, |stat| fs::size_of(&stat));
     (size >= FILE_BYTES).then(|| begin_new(&folder, &lock))?
 }
@@ -255,7 +255,7 @@ impl Sums {
             let of_session = self.of.iter().filter(|(key, _)| key.session == session);
             of_session.for_each(|(key, sum)| text.push_str(&line(key, *sum)));
         }
-        // // Left by a killed call.
+        // Left by a killed call.
         let _ = fs::unlink_at(folder, SUMS_ASIDE, AtFlags::empty());
         let mut file = fs::create_at(folder.as_fd(), OsStr::new(SUMS_ASIDE), 0o600).ok()?;
         file.write_all(text.as_bytes()).ok()?;
@@ -272,7 +272,7 @@ fn read(folder: &OwnedFd, name: &str) -> String {
 /// Formats a line.
 fn line(key: &CallKey, sum: CallSum) -> String {
     let mut line = String::new();
-    // // Writing to a string cannot fail.
+    // Writing to a string cannot fail.
     let _ =
         writeln!(line, "{}\t{}\t{}\t{}\t{}", key.session, key.tool, sum.calls, sum.bytes, sum.duration_ms);
     line

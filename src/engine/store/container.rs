@@ -44,7 +44,7 @@ pub fn run_internal(arguments: &[std::ffi::OsString]) -> Option<u8> {
     if word != INTERNAL {
         return None;
     }
-    // // Not every system has a /proc; the program was called by its full path.
+    // Not every system has a /proc; the program was called by its full path.
     let told = own_bytes().or_else(|_| bytes_at(own)).ok().and_then(|bytes| {
         let line = format!("{}\n", Sha256::of(&bytes));
         std::io::stdout().write_all(line.as_bytes()).ok()
@@ -147,7 +147,7 @@ pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) 
             }
             command
         }
-        // // Unreachable: no such container is ever made.
+        // Unreachable: no such container is ever made.
         (None, None) => Command::new("false"),
     })
 }
@@ -205,7 +205,7 @@ pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
                 return Ok(Container { binary, stamp: stamp()?, ..container.clone() });
             }
             Ok(_) => "what was copied into the container is not what was sent".clone_into(&mut said),
-            // // The first folder is the one that should have worked.
+            // The first folder is the one that should have worked.
             Err(why) if said.is_empty() => said = why,
             Err(_) => {}
         }
@@ -229,7 +229,7 @@ fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
 /// Writes bytes to an executable file inside.
 fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
     if let Some((engine, name)) = &container.engine {
-        // // Engines do not follow a link in /proc, so they get a real file.
+        // Engines do not follow a link in /proc, so they get a real file.
         let aside =
             Aside::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
         let mut command = Command::new(resolved(engine).map_err(|error| error.to_string())?);
@@ -243,7 +243,7 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
     let mut child =
         programs::spawn(&mut command).map_err(|error| format!("{}: {error}", program_of(container)))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // // The command reports errors itself.
+        // The command reports errors itself.
         let _ = stdin.write_all(bytes);
     }
     finished(child.wait_with_output(), program_of(container))
@@ -282,7 +282,7 @@ impl Aside {
             std::fs::DirBuilder::new().create(&at)?;
         }
         let mut file = File::options().write(true).create_new(true).mode(0o755).open(at.join(name))?;
-        // // Independent of the umask.
+        // Independent of the umask.
         file.set_permissions(std::fs::Permissions::from_mode(0o755))?;
         file.write_all(bytes)?;
         Ok(aside)
@@ -355,7 +355,7 @@ pub fn run_tied(arguments: &[OsString]) -> Option<u8> {
     if word != KILL_WITH_PARENT {
         return None;
     }
-    // // Not every system has a /proc; the program was called by its full path.
+    // Not every system has a /proc; the program was called by its full path.
     let status = watched(Command::new(SELF).args(call)).or_else(|_| watched(Command::new(own).args(call)));
     Some(status.unwrap_or(FAILED))
 }
@@ -367,7 +367,7 @@ fn watched(call: &mut Command) -> io::Result<u8> {
     let mut child = programs::spawn(call.stdin(Stdio::null()))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     std::thread::spawn(move || {
-        // // However stdin ends, the parent is gone.
+        // However stdin ends, the parent is gone.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         if let Some(pid) = pid.filter(|_| !HAS_ENDED.load(Ordering::SeqCst)) {
             let _ = kill_process(pid, Signal::KILL);

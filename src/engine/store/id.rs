@@ -111,7 +111,7 @@ impl Identity {
         let look = || rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
         let born = rustix::io::retry_on_intr(look).ok();
         let born = born.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0);
-        // // On some file systems inodes change at each mount; few have no birth time.
+        // On some file systems inodes change at each mount; few have no birth time.
         let itself = match born {
             Some(found) => format!("born {}.{:09}", found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
             None => format!("inode {}", rustix::fs::fstat(root).map_err(io)?.st_ino),
@@ -144,7 +144,7 @@ fn choose(root: BorrowedFd<'_>) -> Result<Choice, Error> {
     if let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
         return of_environment(&text).map(Choice::Settled);
     }
-    // // Others can know a derived id, so it is never used if the user can have a secret one.
+    // Others can know a derived id, so it is never used if the user can have a secret one.
     Ok(match of_user(root)? {
         Choice::Settled(known) => Choice::Settled(known.of_root(root)?),
         Choice::New(folder) => Choice::New(folder),
@@ -262,7 +262,7 @@ fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
             let is_wanted = |folder: &&Path| must_exist.as_ref().is_none_or(|home| folder.starts_with(home));
             let nearest =
                 state_home.ancestors().take_while(is_wanted).find_map(|folder| open_path(folder).ok());
-            // // A folder in the workspace may have come with it.
+            // A folder in the workspace may have come with it.
             Ok(match nearest.filter(|folder| !is_within(folder, root) && may_add_to(folder)) {
                 Some(_) => Choice::New(path),
                 None => Choice::Impossible,
@@ -385,7 +385,7 @@ fn publish(folder: &OwnedFd, aside: &str, id: &StateId) -> Result<(), Errno> {
     let mut file: File = fs::create_at(folder.as_fd(), OsStr::new(aside), 0o600)?;
     let written = file.write_all(format!("{id}\n").as_bytes()).and_then(|()| file.sync_all());
     let named = written.map_err(errno_of).and_then(|()| give_name(folder, aside));
-    // // Gone already if it was renamed.
+    // Gone already if it was renamed.
     let _ = fs::unlink_at(folder, aside, AtFlags::empty());
     named?;
     rustix::io::retry_on_intr(|| rustix::fs::fsync(folder))
@@ -395,7 +395,7 @@ fn publish(folder: &OwnedFd, aside: &str, id: &StateId) -> Result<(), Errno> {
 fn give_name(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
     let rename = || rustix::fs::renameat_with(folder, aside, folder, NAME, RenameFlags::NOREPLACE);
     match rustix::io::retry_on_intr(rename) {
-        // // File systems without such a rename have links.
+        // File systems without such a rename have links.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             rustix::io::retry_on_intr(|| rustix::fs::linkat(folder, aside, folder, NAME, AtFlags::empty()))
         }
@@ -421,7 +421,7 @@ fn machine_id(path: &Path) -> Option<String> {
     let flags = fs::READ.difference(OFlags::NOFOLLOW);
     let open = || rustix::fs::openat(CWD, path, flags, Mode::empty());
     let file = rustix::io::retry_on_intr(open).ok()?;
-    // // One read returns the whole file, or one byte more than allowed.
+    // One read returns the whole file, or one byte more than allowed.
     let mut bytes = [0; FILE_BYTES_MAX + 1];
     let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut bytes)).ok()?;
     let bytes = bytes.get(..count).filter(|bytes| bytes.len() <= FILE_BYTES_MAX)?;

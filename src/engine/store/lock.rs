@@ -42,15 +42,15 @@ pub fn take(
     for _ in 0..TRIES {
         let (file, stat) = open(folder, name, mode)?;
         let is_free = is_taken(&file)?;
-        // // A `flock` belongs to the open file, whichever of its descriptors stays open.
+        // A `flock` belongs to the open file, whichever of its descriptors stays open.
         if !is_free && patience.map_or(Ok(None), |patience| wait_for(&file, patience))?.is_none() {
             return Ok(None);
         }
-        // // If the file was unlinked or replaced meanwhile, others lock another one.
+        // If the file was unlinked or replaced meanwhile, others lock another one.
         if let Ok(named) = fs::stat_at(folder, name)
             && fs::is_same_file(&named, &stat)
         {
-            // // Without a wait, skip a write that the next sync would have to flush.
+            // Without a wait, skip a write that the next sync would have to flush.
             if !is_free {
                 touch(&file, &named);
             }
@@ -80,7 +80,7 @@ impl Holder {
         let inode = stat.st_ino.to_string();
         let mut holders: Vec<Self> = Vec::new();
         for line in String::from_utf8_lossy(&table).lines() {
-            // // `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF` (proc_locks(5)); a line with `->` is a waiter.
+            // `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF` (proc_locks(5)); a line with `->` is a waiter.
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { continue };
             let process = process.parse().ok().filter(|process| *process > 0);
@@ -121,12 +121,12 @@ fn is_taken(file: &File) -> std::io::Result<bool> {
 
 /// Shows waiters that the lock has another holder.
 fn touch(file: &File, stat: &Stat) {
-    // // A file with other names is also someone else's, and its time must not change.
+    // A file with other names is also someone else's, and its time must not change.
     if stat.st_nlink != 1 {
         return;
     }
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    // // Another account's file keeps its time: waiters then give up earlier than necessary.
+    // Another account's file keeps its time: waiters then give up earlier than necessary.
     let _ = rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now });
 }
 
@@ -134,7 +134,7 @@ fn touch(file: &File, stat: &Stat) {
 fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat), Errno> {
     let mut last = Errno::AGAIN;
     for _ in 0..TRIES {
-        // // Others may write here, so the path may hold anything, and merely opening it may do harm.
+        // Others may write here, so the path may hold anything, and merely opening it may do harm.
         if mode & OTHERS != 0 {
             match fs::stat_at(folder, name) {
                 Ok(stat) if !fs::is_regular(&stat) => {
@@ -148,12 +148,12 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat),
         match open_or_make(folder, name, mode) {
             Ok(file) => match rustix::fs::fstat(&file) {
                 Ok(stat) if fs::is_regular(&stat) => return Ok((file, stat)),
-                // // Something else has the name, or took it in between: try again.
+                // Something else has the name, or took it in between: try again.
                 _ => set_aside(folder, name)?,
             },
-            // // As above.
+            // As above.
             Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => set_aside(folder, name)?,
-            // // It may have been created or removed between two tries.
+            // It may have been created or removed between two tries.
             Err(errno @ (Errno::ACCESS | Errno::ROFS | Errno::PERM)) => last = errno,
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
@@ -204,7 +204,7 @@ fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
                 outcome => break outcome,
             }
         };
-        // // If nobody waits any more, the file is closed here, which releases the lock.
+        // If nobody waits any more, the file is closed here, which releases the lock.
         let _ = sender.send(locked.map(|()| waiting));
     })?;
     let mut seen = rustix::fs::fstat(file)?;

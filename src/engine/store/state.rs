@@ -122,7 +122,7 @@ impl State {
         let id = &known.id;
         let folder = match fs::open_at(shared.as_fd(), OsStr::new(id.as_str()), fs::FOLDER) {
             Ok(folder) => folder,
-            // // Anything else at its path is no state; the next call that makes one renames it.
+            // Anything else at its path is no state; the next call that makes one renames it.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(errno) => return Err(Error::io("open", shown(id.as_str()), errno)),
         };
@@ -189,13 +189,13 @@ impl State {
         if is_right() {
             return Ok(());
         }
-        // // Otherwise `git clean` removes the state, as doctor and undo would report.
+        // Otherwise `git clean` removes the state, as doctor and undo would report.
         let _ = self.look_like_a_repository();
         if fs::stat_at(self.shared.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
             fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
                 .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;
         }
-        // // Not in the staging folder, which another call may be sweeping: this call holds no lock yet.
+        // Not in the staging folder, which another call may be sweeping: this call holds no lock yet.
         let aside = unique_name(".tmp-gitignore");
         replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666).map(drop)
     }
@@ -248,7 +248,7 @@ impl State {
     /// `work` may use other values, and even this one, which is then empty for it: no lock is held meanwhile.
     pub fn in_call<T: Any + Send + Default, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let taken = locked(&self.noted).remove(&TypeId::of::<T>());
-        // // The map's key is its type.
+        // The map's key is its type.
         let mut value = taken.and_then(|value| value.downcast::<T>().ok()).unwrap_or_default();
         let outcome = work(&mut value);
         locked(&self.noted).insert(TypeId::of::<T>(), value);
@@ -281,7 +281,7 @@ impl State {
             Ok(folder) => {
                 let folder = Arc::new(folder);
                 let mut opened = locked(&self.opened);
-                // // Folders that come and go are opened again each time.
+                // Folders that come and go are opened again each time.
                 let is_kept = name == "backups" || KEPT_OPEN.iter().any(|kept| name.starts_with(kept));
                 if is_kept && opened.len() < OPENED_MAX {
                     opened.insert(name.to_owned(), Arc::clone(&folder));
@@ -434,7 +434,7 @@ fn replace_by_way_of(
         .and_then(|mut file| file.write_all(bytes).map(|()| file))
         .and_then(|file| Ok(fs::rename_at(waiting, aside, folder, name).map(|()| file)?));
     written.map_err(|source| {
-        // // The temporary file is useless; a failure to remove it changes nothing.
+        // The temporary file is useless; a failure to remove it changes nothing.
         let _ = fs::unlink_at(waiting, aside, AtFlags::empty());
         Error::io(&format!("write {} in", name.to_string_lossy()), STATE_FOLDER, source)
     })
@@ -496,7 +496,7 @@ fn clear_for_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         Ok(stat) if !fs::is_folder(&stat) => {
             let aside = unique_name(&format!(".tmp-{}", name.to_string_lossy()));
             match fs::rename_at(parent, name, parent, aside) {
-                // // Another call was faster.
+                // Another call was faster.
                 Err(Errno::NOENT) => Ok(()),
                 outcome => outcome,
             }

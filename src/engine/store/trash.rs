@@ -211,7 +211,7 @@ pub fn purge(state: &State, id: &str) -> Result<Removed, Error> {
         Ok(folder) => removal::remove(folder.as_fd(), OsStr::new(CONTENT)),
         Err(_) => Removed::default(),
     };
-    // // Do not count lbx's own file.
+    // Do not count lbx's own file.
     if !removed.is_partial {
         let rest = removal::remove(trash.as_fd(), OsStr::new(name));
         (removed.is_partial, removed.left) = (rest.is_partial, rest.left);

@@ -54,7 +54,7 @@ pub fn read(file: &File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, S
         return Ok((bytes.into(), sha256));
     }
     let (bytes, mut hasher) = read_large(file, usize::try_from(expected).unwrap_or(usize::MAX))?;
-    // // It may have grown meanwhile.
+    // It may have grown meanwhile.
     let mut more = Vec::new();
     file.take(bytes_max.saturating_add(1) - bytes.len() as u64).read_to_end(&mut more)?;
     if (bytes.len() + more.len()) as u64 > bytes_max {
@@ -90,7 +90,7 @@ fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
             }
             read += count;
             rest = unfilled;
-            // // If the thread is gone, nobody receives it.
+            // If the thread is gone, nobody receives it.
             let _ = sender.send(filled);
         }
         drop(sender);

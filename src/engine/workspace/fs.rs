@@ -65,12 +65,12 @@ pub fn open_plain(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> 
     let is_plain = |part: std::path::Component<'_>| {
         matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_))
     };
-    // // Collecting the components normalizes any other spelling.
+    // Collecting the components normalizes any other spelling.
     let is_written_so = || path.components().collect::<std::path::PathBuf>().as_os_str() == path.as_os_str();
     if !path.is_absolute() || !path.components().all(is_plain) || !is_written_so() {
         return None;
     }
-    // // With this flag, a symlink at the end would be opened itself.
+    // With this flag, a symlink at the end would be opened itself.
     let flags = flags.difference(OFlags::NOFOLLOW);
     loop {
         match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -90,7 +90,7 @@ fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Re
     for component in parent.components() {
         let from = folder.as_ref().map_or(root, AsFd::as_fd);
         folder = Some(open_at(from, component, LOOK | OFlags::DIRECTORY).map_err(|errno| {
-            // // O_NOFOLLOW with O_DIRECTORY returns ENOTDIR for a symlink.
+            // O_NOFOLLOW with O_DIRECTORY returns ENOTDIR for a symlink.
             let is_link = stat_at(from, component).is_ok_and(|stat| is_symlink(&stat));
             if is_link { Errno::LOOP } else { errno }
         })?);
@@ -177,7 +177,7 @@ pub fn rename_new(from: impl AsFd, old: &OsStr, to: impl AsFd, new: &OsStr) -> R
     let renamed =
         rustix::io::retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE));
     match renamed {
-        // // Not every file system supports the flag.
+        // Not every file system supports the flag.
         Err(Errno::INVAL | Errno::NOSYS) => match stat_at(to.as_fd(), new) {
             Err(Errno::NOENT) => rename_at(from, old, to, new),
             Ok(_) => Err(Errno::EXIST),
@@ -209,7 +209,7 @@ pub fn unlink_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: AtFlags) -> 
 /// # Errors
 /// Returns the OS error.
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
-    // // An earlier listing may have left it at its end.
+    // An earlier listing may have left it at its end.
     rustix::fs::seek(folder, rustix::fs::SeekFrom::Start(0))?;
     let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
     let listing = Listing::read(folder.as_fd(), room.spare_capacity_mut(), || false)?;
@@ -272,7 +272,7 @@ pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io
     let room = usize::try_from(expected.min(ROOM_MAX)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(room.saturating_add(1));
     if expected > 0 && expected <= WHOLE_BYTES {
-        // // Bytes added since the stat count as added later.
+        // Bytes added since the stat count as added later.
         file.take(expected).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == expected {
             return Ok(bytes);
@@ -320,7 +320,7 @@ pub const fn is_closed(mode: u32) -> bool {
 /// Returns the OS error.
 pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
     use std::os::fd::AsRawFd as _;
-    // // An unreadable folder cannot be opened in any other way, and `fchmod` needs more.
+    // An unreadable folder cannot be opened in any other way, and `fchmod` needs more.
     let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let mode = rustix::fs::Mode::from_raw_mode(mode);
     rustix::io::retry_on_intr(|| rustix::fs::chmod(&path, mode))
@@ -437,7 +437,7 @@ pub fn syncfs_tells_errors() -> bool {
 pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
     use rustix::fs::{StatxFlags, makedev, statx};
     match rustix::io::retry_on_intr(|| statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)) {
-        // // Available since Linux 5.8.
+        // Available since Linux 5.8.
         Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => {
             Ok((makedev(found.stx_dev_major, found.stx_dev_minor), Some(found.stx_mnt_id)))
         }
@@ -494,7 +494,7 @@ impl Drop for OpenFiles {
         if raised.0 == 0
             && let Some(before) = raised.1.take()
         {
-            // // Open files stay open; a limit that cannot be restored does no harm.
+            // Open files stay open; a limit that cannot be restored does no harm.
             let _ = setrlimit(Resource::Nofile, before);
         }
     }
@@ -506,7 +506,7 @@ pub fn lower_for(program: &std::process::Child) {
     let before = RAISED.lock().unwrap_or_else(PoisonError::into_inner).1;
     let id = i32::try_from(program.id()).ok().and_then(rustix::process::Pid::from_raw);
     if let (Some(before), Some(id)) = (before, id) {
-        // // A program that has ended needs none.
+        // A program that has ended needs none.
         let _ = rustix::process::prlimit(Some(id), Resource::Nofile, before);
     }
 }
@@ -521,7 +521,7 @@ mod tests {
         let (one, other) = (OpenFiles::as_many_as_allowed(), OpenFiles::as_many_as_allowed());
         drop(one);
         assert_eq!(getrlimit(Resource::Nofile).current, before.maximum);
-        // // A program that is started meanwhile gets the original limit.
+        // A program that is started meanwhile gets the original limit.
         let (shell, limit) = (std::process::Command::new("sh"), ["-c", "read line; ulimit -n"]);
         let piped = std::process::Stdio::piped;
         let mut program = { shell }.args(limit).stdin(piped()).stdout(piped()).spawn().unwrap();

@@ -77,7 +77,7 @@ pub fn set_metadata(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Ident
         identity.give_to(folder.as_fd(), &mut Vec::new())?;
     }
     match mode {
-        // // A file system without modes is not asked to set one that is right already.
+        // A file system without modes is not asked to set one that is right already.
         Some(mode) if fs::mode_of(&rustix::fs::fstat(folder)?) != mode => {
             rustix::io::retry_on_intr(|| rustix::fs::fchmod(folder, Mode::from_raw_mode(mode)))
         }
@@ -137,7 +137,7 @@ fn keep_owner(
     match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(user), Some(group))) {
         Ok(()) => Ok(false),
         Err(Errno::PERM) => {
-            // // Another user's file: setting only the group may still work.
+            // Another user's file: setting only the group may still work.
             let kept = rustix::fs::fchown(file, None, Some(group)).is_ok() && mine.st_uid == owner;
             if !kept {
                 warnings.push(format!("the file's owner ({owner}) could not be kept"));
@@ -170,7 +170,7 @@ fn keep_attributes(
 
 /// Returns the names of a file's extended attributes; empty if the file system has none.
 fn names_of(file: BorrowedFd<'_>) -> Vec<Vec<u8>> {
-    // // Most files have none, and need no buffer.
+    // Most files have none, and need no buffer.
     if rustix::fs::flistxattr_query(file).is_ok_and(|length| length == 0) {
         return Vec::new();
     }

@@ -392,7 +392,7 @@ pub fn head_at(folder: BorrowedFd<'_>, name: &OsStr) -> Head {
         };
     }
     if !fs::is_regular(&stat) {
-        // // A FIFO may give other bytes to a reader that waits.
+        // A FIFO may give other bytes to a reader that waits.
         return Head::Unknown;
     }
     let mut bytes = Vec::new();

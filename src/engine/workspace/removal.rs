@@ -125,7 +125,7 @@ fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) {
         let parent = match above {
             Some(above) => match leave(&at, &above.stat) {
                 Ok(parent) => Some(parent),
-                // // Someone has moved it meanwhile, so its parent is not ours now.
+                // Someone has moved it meanwhile, so its parent is not ours now.
                 Err(errno) => return removed.failed(&name, errno),
             },
             None => None,

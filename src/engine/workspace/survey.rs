@@ -195,7 +195,7 @@ impl Survey {
                 }
                 let name = before.map(|it| old.name(&it.0)).or(after.map(|it| new.name(&it.0)));
                 let path = folder.join(OsStr::from_bytes(name.unwrap_or_default()));
-                // // An entry that could not be examined was neither created nor deleted.
+                // An entry that could not be examined was neither created nor deleted.
                 if (before.is_none() && self.hides(&path)) || (after.is_none() && later.hides(&path)) {
                     continue;
                 }

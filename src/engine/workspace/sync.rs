@@ -84,7 +84,7 @@ pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
             };
             match std::thread::Builder::new().spawn_scoped(scope, work) {
                 Ok(thread) => running.push(thread),
-                // // If no thread can start, do it here.
+                // If no thread can start, do it here.
                 Err(_) => chunk.iter().try_for_each(sync)?,
             }
         }

@@ -104,7 +104,7 @@ impl<'s> Replay<'s> {
         if direction == Direction::Undo {
             self.change_modes(entry, direction);
         }
-        // // Deleted files have their names before all moves, the others those after all moves.
+        // Deleted files have their names before all moves, the others those after all moves.
         let (put, gone): (Vec<&FileEntry>, Vec<&FileEntry>) =
             entry.files.iter().partition(|file| file.after.is_some());
         let (first, last) = match direction {
@@ -112,7 +112,7 @@ impl<'s> Replay<'s> {
             Direction::Redo => (gone, put),
         };
         first.into_iter().for_each(|file| self.change_file(file, direction));
-        // // With its original metadata, if that differs from a new folder's.
+        // With its original metadata, if that differs from a new folder's.
         let made = |path: &WorkspacePath| {
             let dressed = entry.steps.iter().find_map(|step| match step {
                 Step::MakeFolder(Folder { path: Location::File(made), mode, identity }) if made == path => {
@@ -128,7 +128,7 @@ impl<'s> Replay<'s> {
             Direction::Undo => (entry.removed.clone(), entry.folders.clone()),
             Direction::Redo => (entry.folders.iter().map(made).collect(), removed.collect()),
         };
-        // // A file at the folder's path has to be removed before the folder can be made.
+        // A file at the folder's path has to be removed before the folder can be made.
         let is_late = |folder: &FolderEntry<WorkspacePath>| {
             let leaves = |moved: &MoveEntry| {
                 let place = match direction {
@@ -141,7 +141,7 @@ impl<'s> Replay<'s> {
         };
         let (late, made): (Vec<_>, Vec<_>) = made.into_iter().partition(is_late);
         made.into_iter().for_each(|folder| self.make(folder));
-        // // A change's new files also have their names after all moves.
+        // A change's new files also have their names after all moves.
         if direction == Direction::Undo {
             self.vacate(vacant.iter());
         }
@@ -161,7 +161,7 @@ impl<'s> Replay<'s> {
             self.made.insert(folder.path.clone(), folder);
             return;
         }
-        // // A folder that was made again in between takes its place.
+        // A folder that was made again in between takes its place.
         self.vacant.remove(&folder.path);
         if let Some(real) = self.standing(&folder.path) {
             self.ousted.remove(&real);
@@ -182,7 +182,7 @@ impl<'s> Replay<'s> {
         for folder in folders {
             let was_made = self.made.remove(folder).is_some();
             if self.lives.contains_key(folder) {
-                // // A file has its place already.
+                // A file has its place already.
                 self.ousted.extend(self.standing(folder));
                 self.pieces.remove_at(folder);
             } else if !was_made {
@@ -204,7 +204,7 @@ impl<'s> Replay<'s> {
         }
         let (mut held, straight): (Vec<&MoveEntry>, Vec<&MoveEntry>) =
             ordered.into_iter().partition(|moved| moved.via.is_some());
-        // // Inner paths leave before the folders that contain them, and arrive after them.
+        // Inner paths leave before the folders that contain them, and arrive after them.
         held.sort_by_cached_key(|moved| std::cmp::Reverse(depth(&names(moved).0)));
         for moved in &held {
             if let Some(via) = &moved.via {
@@ -269,7 +269,7 @@ impl<'s> Replay<'s> {
                 let live = Live { at: path.clone(), real, from: began, target: target.clone() };
                 self.lives.insert(path.clone(), live);
             }
-            // // A file that is there neither before nor after leaves no trace.
+            // A file that is there neither before nor after leaves no trace.
             None if real.is_none() && began.is_none() => {}
             None => {
                 if let Some(real) = &real {
@@ -305,7 +305,7 @@ impl<'s> Replay<'s> {
         {
             return (gone.real, gone.from);
         }
-        // // A folder in its place is left for others to remove.
+        // A folder in its place is left for others to remove.
         let is_it = |real: &WorkspacePath| from.is_some() || (self.stands)(real) != Some(Kind::Folder);
         (self.standing(path).filter(is_it), from.cloned())
     }
@@ -329,7 +329,7 @@ impl<'s> Replay<'s> {
                 self.pieces.insert(&real, &at.rebased(old, new));
             }
         }
-        // // A file deleted at `old` itself stays in place.
+        // A file deleted at `old` itself stays in place.
         let gone: Vec<WorkspacePath> = below(&self.gone, old).filter(|at| *at != old).cloned().collect();
         for at in gone {
             let moved = self.gone.remove(&at).unwrap_or_default();
@@ -360,7 +360,7 @@ impl<'s> Replay<'s> {
         for folder in &ousted {
             self.pieces.remove_at(folder);
             self.vacant.remove(folder);
-            // // Modes do not apply to whatever takes its name.
+            // Modes do not apply to whatever takes its name.
             self.modes.remove(folder);
         }
     }
@@ -388,7 +388,7 @@ impl<'s> Replay<'s> {
         let gone: Vec<Gone> = gone.into_values().flatten().collect();
         let reals = lives.iter().map(|live| &live.real).chain(gone.iter().map(|gone| &gone.real));
         reals.flatten().for_each(|real| pieces.remove_real(real));
-        // // A piece that moves with its folder need not move itself. One that is at its target already must move if
+        // A piece that moves with its folder need not move itself. One that is at its target already must move if
         // another folder takes the name of its parent.
         for piece in pieces.iter().collect::<Vec<_>>() {
             pieces.remove_real(&piece.real);
@@ -641,7 +641,7 @@ mod tests {
             let played = entries.iter().try_for_each(|entry| replay.play(entry, Direction::Undo));
             played.map(|()| replay.outcome().interleaved.into_iter().collect::<Vec<_>>())
         };
-        // // Every such file, not only the first.
+        // Every such file, not only the first.
         let between = play(
             &["a", "b"],
             &[file("a", "2", "3"), file("b", "2", "3"), file("a", "1", "other"), file("b", "1", "other")],

@@ -138,7 +138,7 @@ fn prepared<'a>(
     for folder in &change.folders {
         folder::take_in(&mut preparer, folder)?;
     }
-    // // Files that stay out come first, so that copies of them in the same change are recognized.
+    // Files that stay out come first, so that copies of them in the same change are recognized.
     let mut files: Vec<&FileChange<'_>> = change.files.iter().collect();
     files.sort_by_key(|file| (file.before.is_none(), !is_secret(file.path)));
     for file in files {
@@ -224,7 +224,7 @@ impl PreparedSnapshot {
             if branch.is_none() {
                 return Ok(None);
             }
-            // // A `git prune` that began before the branch moved may still remove them.
+            // A `git prune` that began before the branch moved may still remove them.
             if let Some(tip) = self.tip.filter(|_| written.objects.is_lost()) {
                 let newest = written.value.to();
                 self.store.branch.move_back(&self.store.repo, newest, tip, &written.log)?;

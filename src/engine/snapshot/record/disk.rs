@@ -178,7 +178,7 @@ impl Root {
             use rustix::fs::{ResolveFlags, openat2};
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
             match openat2(&*self.folder, path, folder_flags(), Mode::empty(), resolve) {
-                // // Old kernel (before Linux 5.6), system call filter, or path too long.
+                // Old kernel (before Linux 5.6), system call filter, or path too long.
                 Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::NAMETOOLONG) => {}
                 other => return other,
             }

@@ -137,7 +137,7 @@ impl<'a> Preparer<'_, 'a> {
                 if refusal.as_ref().is_some_and(Reason::is_of_path) {
                     self.withheld.note([file.before, file.after]);
                     if found.entry().is_some() {
-                        // // It entered before it was ignored.
+                        // It entered before it was ignored.
                         self.done.external.push(TreeEdit { path: Cow::Borrowed(file.path), to: None });
                     }
                 }
@@ -178,7 +178,7 @@ impl<'a> Preparer<'_, 'a> {
         if !is_name(path, matches!(state, FileState::Symlink { .. })) {
             return Ok(Scanned::LeftOut(Reason::Name));
         }
-        // // Skip the lookup of a known entry: it is slow for many files in a wide folder.
+        // Skip the lookup of a known entry: it is slow for many files in a wide folder.
         let found = match known {
             Some(known) => Lookup::Entry(known),
             None => self.look_up(path)?,
@@ -204,7 +204,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(Scanned::LeftOut(Reason::NoRoom));
         };
         *bytes_left = left;
-        // // After a change that the scan's index has not seen, the branch already has a large blob.
+        // After a change that the scan's index has not seen, the branch already has a large blob.
         if bytes.len() < LARGE_BYTES || self.look_up(path)?.entry().is_none_or(|found| found.id != id) {
             self.keep(path, id, &bytes)?;
         }

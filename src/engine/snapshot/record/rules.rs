@@ -375,7 +375,7 @@ fn look(root: &Dir, folder: &[u8], above: u64) -> FolderFinding {
     let seen = if folder.is_empty() {
         seen_in(root, folder)
     } else {
-        // // A missing path, or one behind a link, has no rules.
+        // A missing path, or one behind a link, has no rules.
         match root.folder(path) {
             Ok(Some(opened)) => seen_in(&opened, folder),
             Ok(None) | Err(_) => FolderFinding::Rules(0),

@@ -192,7 +192,7 @@ impl Store {
         if self.publish(tip, chain.newest, seconds(scan.time), &taken.packed)? != Moved::Yes {
             return Ok(None);
         }
-        // // The snapshot is made; without the index the next scan only takes longer.
+        // The snapshot is made; without the index the next scan only takes longer.
         if is_news {
             taken.recorded.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
         }
@@ -304,7 +304,7 @@ impl Store {
                 }
                 Scanned::IsKnown => index.refresh(path.as_bstr(), stat),
                 Scanned::LeftOut(reason) => {
-                    // // A file beyond the limit must be found again by the next scan.
+                    // A file beyond the limit must be found again by the next scan.
                     index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
                     taken.recorded.left_out.push(LeftOut::new(&path, reason));
                 }

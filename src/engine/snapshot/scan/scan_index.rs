@@ -63,14 +63,14 @@ impl ScanIndex {
         control: &Control,
     ) -> Result<Self, SnapshotError> {
         let folder = folder(place)?;
-        // // A sparse checkout may have other folders by now, so read the user's index again.
+        // A sparse checkout may have other folders by now, so read the user's index again.
         let sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
         let last = if sparse { None } else { last(repo, &folder) };
         let is_old = |then: ObjectId| {
             compare::trees(repo, then, tree, OLD_PATHS_MAX).is_ok_and(|changes| changes.truncated)
         };
         let users = match &last {
-            // // After a checkout git's own index has newer stat data.
+            // After a checkout git's own index has newer stat data.
             Some((_, then)) if !is_old(*then) => None,
             _ => users_index(repo),
         };
@@ -155,7 +155,7 @@ impl ScanIndex {
         }
         self.file.sort_entries();
         self.file.remove_tree();
-        // // The caller holds lbx's own lock, so the process that left this one is dead.
+        // The caller holds lbx's own lock, so the process that left this one is dead.
         let _ = self.folder.remove(ASIDE);
         let written = self.folder.create(ASIDE, 0o600).context(doing)?;
         let options = write::Options { skip_hash: true, ..write::Options::default() };
@@ -165,7 +165,7 @@ impl ScanIndex {
         drop(out);
         written.set_modified(began).context(doing)?;
         self.folder.rename(ASIDE, &self.folder, &name).context(doing)?;
-        // // Remove only files that lbx itself may have written, and never a folder.
+        // Remove only files that lbx itself may have written, and never a folder.
         for other in self.folder.names().unwrap_or_default().iter().take(NAMES_MAX) {
             let is_old = other.to_str().is_some_and(|other| other != name && hex_of(other).is_some());
             if is_old {

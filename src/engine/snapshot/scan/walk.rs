@@ -185,7 +185,7 @@ impl Walker<'_> {
                 listed.next_if(|it| it.is_folder() == child.is_folder() && it.name == child.name).is_some();
             match child.kind {
                 ChildKind::File(at) if is_there => match self.file(&folder, child.name, at, seen) {
-                    // // Its names may be read, but its entries may not be examined.
+                    // Its names may be read, but its entries may not be examined.
                     Err(Errno::ACCESS | Errno::PERM) => {
                         seen.closed.push(job.path);
                         return Ok(());
@@ -262,7 +262,7 @@ impl Walker<'_> {
             children.push(Child { name, kind });
             at = end;
         }
-        // // All except submodules are in this order already.
+        // All except submodules are in this order already.
         children.sort_unstable_by(|one, other| {
             in_order(one.name, one.is_folder(), other.name, other.is_folder())
         });

@@ -78,7 +78,7 @@ impl Store {
         } else {
             (folder.create(LOCK, 0o666).context(doing)?, None)
         };
-        // // From here on, dropping this value removes the lock.
+        // From here on, dropping this value removes the lock.
         let new = NewIndex { folder, _own: own, waits: true };
         let mut index = self.index()?;
         let tree = commit_builder::tree_of(&self.repo, commit)?;
@@ -135,7 +135,7 @@ fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError>
     index.remove_entries(|_, path, _| follows.contains_key(path));
     for (path, after) in &follows {
         if let Some(found) = after {
-            // // Without stat data, so that git examines the file itself.
+            // Without stat data, so that git examines the file itself.
             let (stat, mode) = (Stat::default(), mode_of(found.kind));
             index.dangerously_push_entry(stat, found.id, Flags::empty(), mode, path);
         }

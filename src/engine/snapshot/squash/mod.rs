@@ -138,7 +138,7 @@ impl Store {
         let configured = |key: &str| config.string(key).map(|value| value.to_string());
         let environment =
             |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        // // Such characters would end the name, or the line.
+        // Such characters would end the name, or the line.
         let is_clean = |c: &char| !matches!(c, '<' | '>') && !c.is_control();
         let first = |values: [Option<String>; 4]| {
             let clean = |text: String| text.chars().filter(is_clean).collect::<String>().trim().to_owned();
@@ -163,7 +163,7 @@ impl Store {
     /// the OS error of the disk. The branch has not moved then.
     pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
         if !squash.dry_run {
-            // // Left by a killed squash: the caller holds lbx's lock, and each of these locks is tested for a live
+            // Left by a killed squash: the caller holds lbx's lock, and each of these locks is tested for a live
             // holder.
             self.locks_left_behind(true);
         }
@@ -198,7 +198,7 @@ impl Store {
                     squash.branch
                 )));
             }
-            // // The sync comes after the move.
+            // The sync comes after the move.
             Err(error) if branch.tip(&self.repo)? == Some(newest) => Some(error.to_string()),
             Err(error) => return Err(error),
         };
@@ -257,7 +257,7 @@ impl Store {
             crate::engine::snapshot::view::compare::trees(&self.repo, base_tree, tree, usize::MAX)?
                 .paths
                 .len();
-        // // Drop the texts that were only compared; the committed ones are written below.
+        // Drop the texts that were only compared; the committed ones are written below.
         self.repo.take_new();
         Ok(placed)
     }

@@ -181,7 +181,7 @@ impl Branch {
         to: ObjectId,
         log: &LogLine,
     ) -> Result<Moved, SnapshotError> {
-        // // It may be any commit of the developer's, so the content of the lock does not show its owner.
+        // It may be any commit of the developer's, so the content of the lock does not show its owner.
         let value = RefUpdate::write_own(repo, to).context(|| self.cannot_move())?;
         let folder = self.put_synced(repo, (from, &value), log, || Ok(self.tip(repo)? == from))?;
         let Some(folder) = folder else { return Ok(Moved::Overtaken) };
@@ -303,7 +303,7 @@ impl Branch {
         let (folder, name) = (lock.folder, self.last_name());
         let doing = || self.cannot_move();
         match folder.rename(&lock.name, folder, name) {
-            // // Former branches below this name may have left an empty folder.
+            // Former branches below this name may have left an empty folder.
             Err(Errno::ISDIR) => {
                 folder.remove_folder(name).context(doing)?;
                 folder.rename(&lock.name, folder, name).context(doing)
@@ -331,7 +331,7 @@ impl Branch {
         if !is_ours(repo, folder, &name) {
             return Err(self.refused(&format!("is locked by `{shown}`; if no git runs, delete that file")));
         }
-        // // The caller holds lbx's own lock, so the process that took this one is dead.
+        // The caller holds lbx's own lock, so the process that took this one is dead.
         folder.remove(&name).context(doing)?;
         value.place(repo, folder, &name).context(doing)?;
         Ok(held(name))
@@ -430,7 +430,7 @@ impl RefUpdate {
     /// Returns the OS error.
     pub fn write(repo: &Repo, to: ObjectId) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
-        // // First under a temporary name, so that the lock never exists without showing its owner. `git gc` removes
+        // First under a temporary name, so that the lock never exists without showing its owner. `git gc` removes
         // such files if a call is killed.
         let name = format!("tmp_lbx_ref_{}_{}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let content = format!("{to}\n");
@@ -469,7 +469,7 @@ impl RefUpdate {
                 self.is_placed.set(true);
                 Ok(())
             }
-            // // Not every file system has this rename, and `objects` may be on another one.
+            // Not every file system has this rename, and `objects` may be on another one.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
                 write_new(to, name, &self.content)?.sync_all()
             }

@@ -101,7 +101,7 @@ impl<'a> CommitBuilder<'a> {
             self.head = known; // unborn again: what was taken in stays known
             return Ok(());
         };
-        // // A known commit need not be read again.
+        // A known commit need not be read again.
         let head = if known == Some(named) { named } else { refs::peeled(self.repo, named)? };
         (self.head, self.head_then) = (Some(head), Some(head));
         if known == Some(head) {
@@ -140,7 +140,7 @@ impl<'a> CommitBuilder<'a> {
         if tree == self.tree {
             return Ok(None);
         }
-        // // Changes by others belong to no session, whoever had them recorded.
+        // Changes by others belong to no session, whoever had them recorded.
         let is_external = tool == EXTERNAL;
         let trailers = Trailers {
             session: if is_external { String::new() } else { self.stamp.session.to_owned() },

@@ -116,7 +116,7 @@ impl Dir {
     pub fn stat(&self, name: impl AsRef<Path>) -> Result<Option<Stat>, Errno> {
         let mut parts = name.as_ref().components();
         if let (Some(Component::Normal(only)), None) = (parts.next(), parts.next()) {
-            // // A single component: no folder on the way.
+            // A single component: no folder on the way.
             return match fs::stat_at(self.as_fd(), only) {
                 Ok(stat) => Ok(Some(stat)),
                 Err(Errno::NOENT) => Ok(None),
@@ -126,7 +126,7 @@ impl Dir {
         match fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::LOOK) {
             Ok(fd) => rustix::fs::fstat(fd).map(Some),
             Err(Errno::NOENT) => Ok(None),
-            // // If links are not allowed at all, `openat2` rejects a link in the last place too.
+            // If links are not allowed at all, `openat2` rejects a link in the last place too.
             Err(Errno::LOOP) => self.stat_of_link(name.as_ref()),
             Err(errno) => Err(errno),
         }
@@ -196,7 +196,7 @@ impl Dir {
     /// As [`Self::read`].
     pub fn open_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<File>> {
         let name = name.as_ref();
-        // // Check the type first: a FIFO or a device is not even opened.
+        // Check the type first: a FIFO or a device is not even opened.
         match self.stat(name)? {
             None => Ok(None),
             Some(stat) if !fs::is_regular(&stat) => Err(Errno::INVAL.into()),

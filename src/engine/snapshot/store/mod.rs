@@ -87,7 +87,7 @@ impl Store {
     /// As [`Self::open`].
     pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
         let found = match open::find(place, &|opened| check(opened, branch))? {
-            // // Without a private repository, the readable part of a damaged one has to do.
+            // Without a private repository, the readable part of a damaged one has to do.
             None => open::find(place, &|_| Ok(()))?,
             found => found,
         };
@@ -257,7 +257,7 @@ impl Store {
     /// Packs some objects of the private repository, if it has many.
     pub(in crate::engine::snapshot) fn tidy(&self) {
         if self.private {
-            // // The snapshot is made; a later call can pack.
+            // The snapshot is made; a later call can pack.
             let _ = pack::tidy(&self.repo, pack::Amount::Little);
         }
     }

@@ -97,7 +97,7 @@ fn written(
     let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders: Mutex::default() };
     let all = Mutex::new(Vec::new());
     let add = |one: Waiting| locked(&all).push(one);
-    // // Errors are returned below: a failure first removes the files written so far.
+    // Errors are returned below: a failure first removes the files written so far.
     let outcome = in_parallel(&plain, |share| {
         let mut deflater = Deflater::new(level);
         share
@@ -146,7 +146,7 @@ impl Aside {
         while let Some(one) = self.waiting.last() {
             let mut folder = Arc::clone(&one.folder);
             match one.at.rename(&one.name, &one.folder, &one.to) {
-                // // `git gc` removes a folder that it finds empty.
+                // `git gc` removes a folder that it finds empty.
                 Err(Errno::NOENT) => {
                     let again = Arc::new(made(&self.objects, &one.fan_out)?);
                     one.at.rename(&one.name, &again, &one.to)?;
@@ -270,7 +270,7 @@ impl Writer {
         let (fan_out, rest) = hex.split_at_checked(2).unwrap_or_default();
         let name = format!("tmp_obj_lbx{}-{}", process_id(), next_number());
         let folder = self.fan_out(fan_out)?;
-        // // All in one folder, so that the disk has fewer folders to write.
+        // All in one folder, so that the disk has fewer folders to write.
         let at = Arc::clone(&self.folder);
         let file = self.keeps_files.then_some(at.write_new(&name, 0o444, bytes)?);
         Ok(Waiting { at, name, fan_out: fan_out.to_owned(), folder, to: rest.to_owned(), file })
@@ -360,7 +360,7 @@ fn deflated<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> io::Result<Vec<u8>> {
             let written = since(deflate.total_out(), written);
             file.extend_from_slice(room.get(..written).unwrap_or_default());
             rest = rest.get(since(deflate.total_in(), read)..).unwrap_or_default();
-            // // Room is left, so the compressor has no more output.
+            // Room is left, so the compressor has no more output.
             if rest.is_empty() && written < room.len() {
                 break;
             }
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn any_zlib_reads_what_is_compressed_in_pieces() {
-        // // Repetitive and incompressible bytes, with lengths around that of a piece.
+        // Repetitive and incompressible bytes, with lengths around that of a piece.
         let mut state = 1_u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

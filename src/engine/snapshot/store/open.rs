@@ -58,7 +58,7 @@ fn open_with(
     private: impl FnOnce() -> Result<Option<Dir>, SnapshotError>,
 ) -> Result<Option<Opened>, SnapshotError> {
     let root = place.root;
-    // // Small files of the repository that earlier calls have read.
+    // Small files of the repository that earlier calls have read.
     let files: Option<Arc<KeptFiles>> =
         place.kept.lasting_value((root, "files of the repository"), stat_cache::CACHE_BYTES_MAX);
     let mut work_tree =
@@ -69,7 +69,7 @@ fn open_with(
         GitDir::Absent => (None, None),
         GitDir::Odd(why) => (Some(why), None),
         GitDir::Here(located) => match open_located(&work_tree, &located) {
-            // // It is usable in itself: the caller tries again, or the next call does.
+            // It is usable in itself: the caller tries again, or the next call does.
             Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
                 let repo = Repo::new(work_tree, folders, settings);
@@ -90,7 +90,7 @@ fn open_with(
     let Some(own) = private()?.map(|own| own.keeping(files)) else {
         return Ok(None);
     };
-    // // Its ignore rules and line-ending settings still count.
+    // Its ignore rules and line-ending settings still count.
     let settings = unusable.map(|located| adopt_rules(&own, &located)).transpose()?;
     check_private(&own)?;
     let settings = Settings::read(&own, &own, &settings.unwrap_or_default())?;
@@ -187,7 +187,7 @@ pub fn locate(folder: &Dir, allowed: &[PathBuf]) -> io::Result<GitDir> {
     if crate::engine::workspace::fs::is_folder(&stat) {
         return Ok(own_folder(folder, path));
     }
-    // // A link or a pointer may lead anywhere, so its target must point back.
+    // A link or a pointer may lead anywhere, so its target must point back.
     let target = if crate::engine::workspace::fs::is_symlink(&stat) {
         path
     } else {
@@ -212,7 +212,7 @@ pub fn git_folders(root: &Path, allowed: &[PathBuf]) -> Vec<PathBuf> {
     let located = Dir::open(root).ok().and_then(|folder| locate(&folder, allowed).ok());
     let Some(GitDir::Here(located)) = located else { return Vec::new() };
     let repository = located.common.unwrap_or(located.path);
-    // // Most repositories borrow no objects, and then nothing else is read.
+    // Most repositories borrow no objects, and then nothing else is read.
     let objects = Dir::open(&repository.join("objects")).ok();
     let objects = objects.filter(|it| it.stat(preflight::ALTERNATES).is_ok_and(|list| list.is_some()));
     let borrowed = objects.and_then(|objects| preflight::alternates(&objects).ok()).unwrap_or_default();
@@ -359,7 +359,7 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
             .folder(path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")))
             .ok()
             .flatten();
-        // // A folder cannot be removed here, and is refused below.
+        // A folder cannot be removed here, and is refused below.
         let _ = parent.map(|parent| parent.remove(path.file_name().unwrap_or_default()));
     }
     let is_whole =

@@ -134,14 +134,14 @@ impl Packer<'_> {
         let mut packed_ids = Vec::new();
         let mut deflater = Deflater::new(self.repo.settings().loose_compression());
         let mut bytes = 0;
-        // // The sample comes last, so that it represents all other folders.
+        // The sample comes last, so that it represents all other folders.
         let folders = (0..=u8::MAX).map(|step| SAMPLE.wrapping_add(1).wrapping_add(step));
         for id in folders.flat_map(|first| self.loose(first)) {
             if entries.len() >= OBJECTS_MAX || bytes >= BYTES_MAX || (bytes > 0 && Instant::now() >= until) {
                 break;
             }
             let Ok(object) = self.repo.find_object(id) else { continue };
-            // // A damaged object stays where it is, for a repair.
+            // A damaged object stays where it is, for a repair.
             let is_whole =
                 gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
             if is_whole {
@@ -156,7 +156,7 @@ impl Packer<'_> {
             for id in &packed_ids {
                 let hex = id.to_hex().to_string();
                 let folder = self.loose_folder(id.first_byte());
-                // // It is in the pack too, so keeping it does no harm.
+                // It is in the pack too, so keeping it does no harm.
                 let _ = folder.map(|folder| folder.remove(hex.get(2..).unwrap_or_default()));
             }
         }
@@ -180,7 +180,7 @@ impl Packer<'_> {
         let mut joined = Vec::new();
         let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
         for name in small {
-            // // A pack with deltas was made by git, which packs better.
+            // A pack with deltas was made by git, which packs better.
             if let Some(its) = whole_entries(&self.packs, &name, self.repo.object_hash()) {
                 entries.extend(its.into_iter().filter(|entry| known.insert(entry.id)));
                 joined.push(name);
@@ -275,7 +275,7 @@ fn pack(entries: &[PackedObject], hash: gix::hash::Kind) -> io::Result<Pack> {
     bytes.extend_from_slice(&number(entries.len())?);
     let mut offsets = Vec::with_capacity(entries.len());
     for entry in entries {
-        // // Above 2 GiB an offset would need another table.
+        // Above 2 GiB an offset would need another table.
         offsets.push(i32::try_from(bytes.len()).map_err(io::Error::other)?.unsigned_abs());
         bytes.extend_from_slice(&entry.bytes);
     }
@@ -448,7 +448,7 @@ pub fn wait_for_gc(repo: &Repo) {
 fn takes_young_objects(repo: &Repo) -> bool {
     let Ok(Some(named)) = repo.common().read_once(GC_NAME, GC_BYTES_MAX) else { return false };
     let number = named.split(|&byte| byte == b' ').next().and_then(|word| std::str::from_utf8(word).ok());
-    // // A gc that has ended, or runs on another machine, has no such process here.
+    // A gc that has ended, or runs on another machine, has no such process here.
     let Some(process) = number.and_then(|word| word.parse::<u32>().ok()) else { return false };
     let command = fs::read_at(CWD, OsStr::new(&format!("/proc/{process}/cmdline")), COMMAND_BYTES_MAX);
     let Ok(Some(command)) = command else { return false };

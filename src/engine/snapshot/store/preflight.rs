@@ -55,7 +55,7 @@ pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
 /// Fails if it is not a regular file, or is too large.
 pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file within the limits";
-    // // Opened without a check: a FIFO does not block this way, and only a regular file is read.
+    // Opened without a check: a FIFO does not block this way, and only a regular file is read.
     let rules = folder.read_regular(name, git_files::FILE_BYTES_MAX);
     let rules = rules.context_redacted(|| refusal(folder, name, what))?;
     match rules {
@@ -233,7 +233,7 @@ pub fn alternates(objects: &Dir) -> Result<Vec<Dir>, SnapshotError> {
     let mut found: Vec<Dir> = Vec::new();
     let mut waiting = named_by(objects, 0)?;
     while let Some((path, depth)) = waiting.pop() {
-        // // The target of the name, which is then opened through no link.
+        // The target of the name, which is then opened through no link.
         #[expect(clippy::disallowed_methods, reason = "git follows links there too")]
         let Ok(path) = std::fs::canonicalize(path) else { continue };
         if path == objects.path() || found.iter().any(|known| known.path() == path) {

@@ -57,7 +57,7 @@ pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, Snapsh
     let text = name.as_bstr().to_str().context(|| format!("{} cannot be read", shown()))?;
     match stat(repo, text) {
         Ok(found) => find_at(repo, name, found),
-        // // A name that is too long for a file can still be a packed one.
+        // A name that is too long for a file can still be a packed one.
         Err(Errno::NOTDIR | Errno::NAMETOOLONG) => packed(repo, name),
         Err(errno) => Err(errno).context(|| format!("{} is reached through a link", shown())),
     }
@@ -83,7 +83,7 @@ pub fn find_at(
     let shown = || format!("the reference `{}`", name.as_bstr());
     let found = match &found {
         None => return packed(repo, name),
-        // // A folder of that name holds other references.
+        // A folder of that name holds other references.
         Some(stat) if crate::engine::workspace::fs::is_folder(stat) => return packed(repo, name),
         Some(stat) if !crate::engine::workspace::fs::is_regular(stat) => {
             return Err(SnapshotError::new(format!("{} is not a regular file of its size", shown())));
@@ -174,7 +174,7 @@ pub fn peeled(repo: &Repo, id: ObjectId) -> Result<ObjectId, SnapshotError> {
 pub fn resolve_short(repo: &Repo, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
     for prefix in PREFIXES {
         let Ok(full) = FullName::try_from(format!("{prefix}{name}")) else { continue };
-        // // Files next to git's references are not references, whatever their names.
+        // Files next to git's references are not references, whatever their names.
         let is_pseudo = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
         if prefix.is_empty() && !name.starts_with("refs/") && !is_pseudo {
             continue;
@@ -255,7 +255,7 @@ pub fn append_log(
     };
     let Some(folder) = folder else { return };
     let Ok(found) = folder.stat(last) else { return };
-    // // An existing log is continued, whatever the settings say.
+    // An existing log is continued, whatever the settings say.
     if found.map_or(wanted, |stat| is_regular(&stat))
         && let Ok(mut file) = folder.append(last)
     {
@@ -269,7 +269,7 @@ pub fn append_log(
 /// Returns the values in a reference's log, newest first.
 pub fn log_values(repo: &Repo, reference: &str) -> Vec<ObjectId> {
     let log = read_log(repo, reference).ok().flatten().unwrap_or_default();
-    // // `OLD NEW WHO TIME\tSUBJECT`; the first OLD is zero.
+    // `OLD NEW WHO TIME\tSUBJECT`; the first OLD is zero.
     log.lines().rev().filter_map(|line| ids_in(line).nth(1)?).filter(|id| !id.is_null()).collect()
 }
 
@@ -350,12 +350,12 @@ impl RefLock {
         let end = commit.map(|commit| format!("_{commit}")).unwrap_or_default();
         let objects = Arc::clone(repo.objects_folder());
         let name = format!("{LOCK_PREFIX}{}_{}{end}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        // // Left by a dead process that had this id.
+        // Left by a dead process that had this id.
         let _ = objects.remove(&name);
         let file = objects.create(&name, 0o666)?;
         let lock = Self { objects, name, file };
         match rustix::fs::flock(&lock.file, FlockOperation::NonBlockingLockExclusive) {
-            // // Without such locks the file is an ordinary one: nobody takes it for a dead call's.
+            // Without such locks the file is an ordinary one: nobody takes it for a dead call's.
             Ok(()) | Err(Errno::NOSYS | Errno::NOTSUP | Errno::INVAL | Errno::NOLCK) => Ok(lock),
             Err(errno) => Err(errno.into()),
         }
@@ -392,7 +392,7 @@ pub fn break_stale_lock(repo: &Repo, folder: &Dir, name: &OsStr) -> bool {
     let Some(second) = second_name(objects, folder, name) else { return false };
     let Ok(file) = folder.open_over(name) else { return false };
     let is_dead = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-    // // While this call holds the `flock`, nobody else removes it: check once more.
+    // While this call holds the `flock`, nobody else removes it: check once more.
     let is_it = || {
         let stands = folder.stat(name).ok().flatten().zip(rustix::fs::fstat(&file).ok());
         stands.is_some_and(|(stands, opened)| is_same_file(&stands, &opened))

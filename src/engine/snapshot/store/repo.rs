@@ -207,7 +207,7 @@ impl Repo {
 
     /// Keeps a new object whose id is known.
     pub fn write_named(&self, kind: Kind, id: ObjectId, bytes: &[u8]) {
-        // // A commit contains its time: it is always new.
+        // A commit contains its time: it is always new.
         if kind == Kind::Commit || !self.has(&id) {
             self.new.borrow_mut().insert(id, (kind, bytes.to_owned()));
         }
@@ -229,7 +229,7 @@ impl Repo {
         self.new.borrow().contains_key(id)
             || self.read.borrow().objects.contains_key(id)
             || match self.elsewhere.get() {
-                // // A refresh would list the folder of packs for each of many objects.
+                // A refresh would list the folder of packs for each of many objects.
                 Some(elsewhere) => elsewhere.odb.exists_without_refresh(id),
                 None => rustix::fs::statat(&*self.objects_folder, loose_name(id), AtFlags::empty()).is_ok(),
             }
@@ -340,7 +340,7 @@ impl Repo {
         if let Some(elsewhere) = self.elsewhere.get() {
             return Ok(elsewhere);
         }
-        // // Borrowed folders and packs are checked before gix opens them.
+        // Borrowed folders and packs are checked before gix opens them.
         let borrowed = preflight::alternates(&self.objects_folder)?;
         let options = gix::odb::store::init::Options {
             use_multi_pack_index: self.settings.boolean("core.multiPackIndex").unwrap_or(true),
@@ -359,7 +359,7 @@ impl Elsewhere {
     fn check_loose(&self, objects: &Dir, id: &gix::hash::oid) -> Result<(), SnapshotError> {
         let name = loose_name(id);
         for folder in std::iter::once(objects).chain(&self.borrowed) {
-            // // Links are followed, as git does.
+            // Links are followed, as git does.
             let found = rustix::fs::statat(folder, &name, AtFlags::empty());
             if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::RegularFile) {
                 return Err(SnapshotError::new(format!("the object {id} is not a regular file")));
@@ -496,7 +496,7 @@ pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
 /// Fails if its file is not regular, or is damaged.
 pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
     let name = loose_name(id);
-    // // Check the type first: a FIFO or a device is not even opened. A link leads elsewhere.
+    // Check the type first: a FIFO or a device is not even opened. A link leads elsewhere.
     let stat = match rustix::fs::statat(objects, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
         Err(Errno::INTR) => return Err(Errno::INTR.into()),
@@ -514,7 +514,7 @@ pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
             Ok(Loose::Here(kind, data))
         }
         Ok(None) => Ok(Loose::Elsewhere),
-        // // Its parent folder may be a link.
+        // Its parent folder may be a link.
         Err(error)
             if [Errno::LOOP, Errno::XDEV, Errno::FBIG].iter().any(|errno| is_errno(&error, *errno)) =>
         {
@@ -538,7 +538,7 @@ fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
     let begin = header.get(..written).filter(|_| status != Status::BufError).ok_or_else(damaged)?;
     let (kind, size, skip) = gix::objs::decode::loose_header(begin).map_err(|_| damaged())?;
     if size > OBJECT_BYTES_MAX {
-        // // Not damaged: lbx reads no object of that size.
+        // Not damaged: lbx reads no object of that size.
         return Err(Errno::FBIG.into());
     }
     let size = usize::try_from(size).map_err(|_| damaged())?;

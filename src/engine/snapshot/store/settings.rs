@@ -268,7 +268,7 @@ fn hash_of(config: &File) -> gix::error::Result<gix::hash::Kind> {
     let format = config.integer(Core::REPOSITORY_FORMAT_VERSION)?.unwrap_or(0);
     match config.string(Extensions::OBJECT_FORMAT) {
         Some(named) if format == 1 => Extensions::OBJECT_FORMAT.try_into_object_format(named),
-        // // Git refuses it too.
+        // Git refuses it too.
         Some(_) => Err(gix::error::message("objectFormat needs format 1").into()),
         None => Ok(gix::hash::Kind::Sha1),
     }

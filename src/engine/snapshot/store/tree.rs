@@ -259,7 +259,7 @@ impl Carrier<'_> {
         new: Option<&Entry>,
         depth: usize,
     ) -> Result<Option<Entry>, SnapshotError> {
-        // // A non-tree counts as an empty tree: there is nothing below it to keep.
+        // A non-tree counts as an empty tree: there is nothing below it to keep.
         let below = |entry: Option<&Entry>| match entry {
             Some(entry) if entry.mode.is_tree() => entry.oid,
             _ => ObjectId::empty_tree(self.repo.object_hash()),
@@ -361,7 +361,7 @@ impl Listing {
             listing.entries.push((start..listing.names.len(), found));
         }
         let names = &listing.names;
-        // // Of duplicate names the first counts, as in a linear search.
+        // Of duplicate names the first counts, as in a linear search.
         listing.entries.sort_by(|(one, _), (other, _)| names.get(one.clone()).cmp(&names.get(other.clone())));
         Ok(listing)
     }
@@ -395,7 +395,7 @@ pub fn is_name(path: &[u8], is_link: bool) -> bool {
         && !(is_own && is_link)
         && path.split(|byte| *byte == b'/').all(|name| {
             let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
-            // // Git treats a backslash as a separator when it checks a repository.
+            // Git treats a backslash as a separator when it checks a repository.
             let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
             !name.contains(&0)
                 && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()

@@ -255,7 +255,7 @@ impl Store {
         let read = |files: &[Indexed]| -> Result<Vec<(usize, Vec<u8>)>, SnapshotError> {
             let mut read = Vec::new();
             for (index, version) in files {
-                // // Larger files are similar to nothing.
+                // Larger files are similar to nothing.
                 if self.size(*version)? <= COMPARED_BYTES_MAX as u64 {
                     read.push((*index, self.content(*version)?));
                 }

@@ -123,7 +123,7 @@ impl Store {
                 break;
             }
             let found = match self.snapshot(id) {
-                // // Show the newer ones that a damaged disk has left.
+                // Show the newer ones that a damaged disk has left.
                 Err(error) if !log.snapshots.is_empty() && !error.is_passing() => {
                     log.unreadable = Some(error.to_string());
                     break;

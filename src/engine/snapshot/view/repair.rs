@@ -116,7 +116,7 @@ impl Store {
         let is_whole = |id: &ObjectId| Some(*id) != tip && self.look_through(*id).is_ok();
         let logged = refs::log_values(&self.repo, &self.branch.full_name());
         let logged = logged.into_iter().take(VALUES_MAX).find(is_whole);
-        // // The audit log is synced, git's log is not, so a descendant in git's log is newer.
+        // The audit log is synced, git's log is not, so a descendant in git's log is newer.
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok()).take(VALUES_MAX);
         let mut newer = named
             .filter(|id| logged.is_none_or(|logged| self.goes_on_from(*id, logged)))
@@ -153,7 +153,7 @@ impl Store {
     /// Reads the parts of a snapshot that differ from the one before it, which it returns.
     fn look_at_change(&self, id: ObjectId, left: &mut u64) -> Result<Option<ObjectId>, SnapshotError> {
         let Some(found) = self.snapshot(id)? else { return Ok(None) };
-        // // The comparison does not open equal trees.
+        // The comparison does not open equal trees.
         if !found.tree.is_empty_tree() {
             self.repo.find_tree(found.tree).context(|| format!("the tree {} cannot be read", found.tree))?;
         }
@@ -202,7 +202,7 @@ impl Store {
         }
         let own = self.repo.own();
         let is_there = own.stat("index").is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
-        // // A split index has a second file, and is not read.
+        // A split index has a second file, and is not read.
         let is_split = || {
             let names = own.names().unwrap_or_default();
             names.iter().any(|name| name.to_string_lossy().starts_with("sharedindex."))
@@ -291,7 +291,7 @@ impl Store {
         if self.damage(named)?.is_none() {
             return Ok(repaired);
         }
-        // // A damaged object with its own name would never be written again.
+        // A damaged object with its own name would never be written again.
         repaired.moved_out = self.move_unreadable_objects(keep)?;
         repaired.rewritten = self.write_missing_files(named)?;
         let left = self.damage(named)?;
@@ -360,7 +360,7 @@ impl Store {
         let tip = self.branch.tip(&self.repo).ok().flatten();
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
         let logged = refs::log_values(&self.repo, &self.branch.full_name());
-        // // The parent of an unreadable commit is known only from a log.
+        // The parent of an unreadable commit is known only from a log.
         let mut begins = tip.into_iter().chain(logged).chain(named).take(OLDER_MAX);
         let mut next = begins.find(|id| self.repo.find_commit(*id).is_ok());
         let (mut missing, mut left) = (Vec::new(), CONTENT_BYTES_MAX);

@@ -279,7 +279,7 @@ impl Store {
         }
         let mut rules = Rules::new(&self.repo, files.tree, std::iter::once(path))?;
         let on_disk = rules.checked_out_form(path, &stored)?;
-        // // A file with CRLF may be stored with LF, even if a checkout would write LF.
+        // A file with CRLF may be stored with LF, even if a checkout would write LF.
         let forms = [on_disk, with_crlf(&stored)];
         Ok(forms.into_iter().find(|bytes| bytes.len() as u64 == size_bytes))
     }

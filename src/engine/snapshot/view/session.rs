@@ -63,7 +63,7 @@ impl Store {
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
     pub fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
-        // // Only numbered changes are the session's own: changes by others have no number, and `session` and `undo` do
+        // Only numbered changes are the session's own: changes by others have no number, and `session` and `undo` do
         // not count them either.
         self.steps(session, after, |snapshot| snapshot.session == session && snapshot.seq > 0)
     }
@@ -104,7 +104,7 @@ impl Store {
                 break;
             }
         }
-        // // Drop snapshots from before the session's first change.
+        // Drop snapshots from before the session's first change.
         steps.truncate(began);
         steps.reverse();
         Ok(steps)

@@ -134,7 +134,7 @@ pub(super) fn line_of(mut json: String, prev: &str) -> Result<(String, String), 
     let hash = hash_of(&json, prev);
     let rest = serde_json::to_string(&Rest { prev, hash: &hash });
     let rest = rest.map_err(|error| Error::internal(error.to_string()))?;
-    // // The brace that closes the record and the one that opens the rest become a comma.
+    // The brace that closes the record and the one that opens the rest become a comma.
     json.pop();
     json.push(',');
     json.push_str(rest.trim_start_matches('{'));
@@ -151,7 +151,7 @@ pub(super) fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result
     let Ok(chained) = serde_json::from_slice::<Chained>(line) else {
         return (None, Err("no whole record".to_owned()));
     };
-    // // The hash would miss fields that this version does not know, so the line must be exactly ours.
+    // The hash would miss fields that this version does not know, so the line must be exactly ours.
     let is_whole = serde_json::to_string(&chained).is_ok_and(|text| text.as_bytes() == line);
     let is_ours = |json: String| hash_of(&json, &chained.prev) == chained.hash;
     let outcome = if !is_whole || !json_of(&chained.record).is_ok_and(is_ours) {
@@ -313,12 +313,12 @@ impl Pending {
         if durable == Durable::Yes {
             let folder = (self.length == 0).then_some(&*self.folder);
             if let Err(source) = sync(&self.file, folder) {
-                // // A partial record would look like damage.
+                // A partial record would look like damage.
                 let _ = rustix::fs::ftruncate(&self.file, self.length);
                 return Err(io(source));
             }
         }
-        // // Only now, since the head claims that the record exists.
+        // Only now, since the head claims that the record exists.
         self.head.write(&self.head_file).map_err(io)
     }
 }
@@ -345,12 +345,12 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
         (end.hash, end.knows_head) = (older.hash, end.knows_head || older.knows_head);
     }
     if end.is_cut && end.knows_head {
-        // // A partial record of a dead call or a power failure was never part of the log.
+        // A partial record of a dead call or a power failure was never part of the log.
         rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&file, end.start))
             .map_err(|errno| io(errno.into()))?;
         (end.length, end.is_cut) = (end.start, false);
     }
-    // // If the end was cut off, the chain continues from the missing record, so that the gap shows.
+    // If the end was cut off, the chain continues from the missing record, so that the gap shows.
     let prev = match &head {
         Some(head) if !end.knows_head => head.hash.clone(),
         _ => end.hash,
@@ -404,7 +404,7 @@ impl End {
             let last_line = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             (end.start, end.is_cut) = (start + last_line as u64, last_line < bytes.len());
             let mut newest = None;
-            // // From the end: the last record is nearly always the one that the head names.
+            // From the end: the last record is nearly always the one that the head names.
             for record in bytes.rsplit(|byte| *byte == b'\n').filter_map(parse) {
                 end.knows_head |= head.is_some_and(|head| head.hash == record.hash);
                 newest.get_or_insert(record.hash);
@@ -433,7 +433,7 @@ fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&Head>) -> Result<
             Ok(stat) if fs::is_regular(&stat) => End::of(&file, fs::size_of(&stat), head).map_err(io),
             _ => Ok(End::default()),
         },
-        // // The gap shows, since the chain continues from the head.
+        // The gap shows, since the chain continues from the head.
         Err(_) => Ok(End::default()),
     }
 }

@@ -25,7 +25,7 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     };
     let newest = older(&folder)?.pop().map(name_of);
     for name in newest.into_iter().chain([CURRENT.to_owned()]) {
-        // // An unreadable file has no known record.
+        // An unreadable file has no known record.
         let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
         let bytes = bytes.unwrap_or_default();
         let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
@@ -61,7 +61,7 @@ pub fn read(
     };
     let mut prev: Option<String> = None;
     let names = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]);
-    // // Read first, so that a record added meanwhile is not taken for a gap.
+    // Read first, so that a record added meanwhile is not taken for a gap.
     let head = Head::read(&folder);
     let (mut knows_head, mut count, mut next) = (head.is_none(), 0, 1);
     for name in names {
@@ -182,7 +182,7 @@ pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<AuditRecord>,
         let end = files.last().map(|(_, inode, offset)| Cursor { inode: *inode, offset: *offset });
         return Ok((Vec::new(), end.unwrap_or_default()));
     };
-    // // A missing file was purged, and all others are newer.
+    // A missing file was purged, and all others are newer.
     let first = files.iter().position(|(_, inode, _)| *inode == cursor.inode);
     let (mut records, mut next) = (Vec::new(), cursor);
     for (name, inode, size) in files.iter().skip(first.unwrap_or(0)) {

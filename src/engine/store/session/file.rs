@@ -68,7 +68,7 @@ fn load_or(
     }
     let (bytes, file, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
         Ok(None) => return Ok((Arc::default(), None)),
-        // // A power failure may leave zeros in an unsynced file: the caller has to read its files again, as the gate
+        // A power failure may leave zeros in an unsynced file: the caller has to read its files again, as the gate
         // will say.
         Ok(Some((bytes, ..))) if bytes.iter().all(|byte| *byte == 0) => {
             return Ok((Arc::default(), None));
@@ -172,7 +172,7 @@ fn add(folder: &OwnedFd, name: &str, line: &[u8]) -> Option<File> {
     let file = File::from(fs::open_at(folder.as_fd(), OsStr::new(name), fs::ADD).ok()?);
     let stat = rustix::fs::fstat(&file).ok()?;
     let size = fs::size_of(&stat);
-    // // A file with another name may be someone else's too.
+    // A file with another name may be someone else's too.
     let is_alone = fs::is_regular(&stat) && stat.st_nlink == 1;
     if !is_alone || size == 0 || size.saturating_add(line.len() as u64) >= GROWN_BYTES_MAX {
         return None;
@@ -181,7 +181,7 @@ fn add(folder: &OwnedFd, name: &str, line: &[u8]) -> Option<File> {
     file.read_exact_at(&mut last, size - 1).ok()?;
     let ended = if last == *b"\n" { line.to_vec() } else { [b"\n", line].concat() };
     if (&file).write_all(&ended).is_err() {
-        // // Truncate a partial line, so that the next one starts at its offset.
+        // Truncate a partial line, so that the next one starts at its offset.
         let _ = rustix::fs::ftruncate(&file, size);
         return None;
     }
@@ -290,7 +290,7 @@ pub fn find_shown(state: &State, sha256: Sha256) -> Option<Vec<u8>> {
 pub fn forget_shown(state: &State, versions: impl Iterator<Item = Sha256>) {
     let Ok(Some(folder)) = state.find_folder(SHOWN_FOLDER) else { return };
     for sha256 in versions {
-        // // A copy that was never kept, or is left by a killed call, does no harm.
+        // A copy that was never kept, or is left by a killed call, does no harm.
         let _ = fs::unlink_at(&*folder, sha256.to_hex(), AtFlags::empty());
     }
 }

@@ -140,7 +140,7 @@ impl Lines {
     /// Returns true if all lines from `first` to `last` were shown.
     #[must_use]
     pub fn contain(&self, first: u64, last: u64) -> bool {
-        // // The ranges ascend and do not touch, so a single one must contain all.
+        // The ranges ascend and do not touch, so a single one must contain all.
         let after = self.0.partition_point(|&(from, _)| from <= first);
         let holder = after.checked_sub(1).and_then(|at| self.0.get(at));
         first > last || holder.is_some_and(|&(_, to)| to >= last)
@@ -277,7 +277,7 @@ impl Numbers {
     pub fn after(&self, replaced: &[ReplacedLines]) -> Self {
         let (mut runs, mut gone) = (Vec::new(), self.gone.ranges().to_vec());
         for run in &self.runs {
-            // // Each stretch between two replacements keeps its lines.
+            // Each stretch between two replacements keeps its lines.
             let (mut first, end) = (run.now, run.now + run.lines);
             let mut shift = (0_u64, 0_u64);
             for part in replaced {
@@ -401,12 +401,12 @@ mod tests {
     #[test]
     fn a_number_means_the_line_that_was_shown_under_it_last() {
         let mut numbers = Numbers::of_ranges(&[(1, 10)]);
-        // // Insert two lines before line 4, delete lines 6 and 7.
+        // Insert two lines before line 4, delete lines 6 and 7.
         numbers = numbers.after(&[replaced(4, 0, 2), replaced(6, 2, 0)]);
         let now = |numbers: &Numbers| (1..=10).map(|line| numbers.now(line)).collect::<Vec<_>>();
         let places = [1, 2, 3, 6, 7, 0, 0, 8, 9, 10].map(|line| Some(line).filter(|line| *line > 0));
         assert_eq!(now(&numbers), places);
-        // // A line shown again counts by its present number; the others stay.
+        // A line shown again counts by its present number; the others stay.
         numbers.show(5, 6);
         assert_eq!(numbers.now(4), Some(6));
         assert_eq!((numbers.now(5), numbers.now(6), numbers.now(7)), (Some(5), Some(6), None));

@@ -383,7 +383,7 @@ mod tests {
             (format!("{one}\n{}", &two[..two.len() - 1]), Some(1)),
             (format!("{one}\n\0\0\0"), Some(1)),
             (format!("{one}\n\0\0\0\n{two}\n"), Some(2)),
-            // // A complete but invalid line is damage.
+            // A complete but invalid line is damage.
             (format!("{one}\n{{\n"), None),
             (format!("{one}\n\n"), None),
             ("{".to_owned(), None),
