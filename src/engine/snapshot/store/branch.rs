@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +24,9 @@ use super::error::{Context as _, SnapshotError};
 use super::preflight::REF_BYTES_MAX;
 use super::refs::{self, LogLine, RefLock, RefTarget};
 use super::repo::Repo;
-use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, process_id};
+use crate::engine::workspace::fs::{
+    is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
+};
 use crate::sha256::Sha256;
 
 /// Default name of the snapshot branch.
@@ -191,7 +194,7 @@ impl Branch {
 
     /// Writes the branch's new value to a temporary file, for the caller to sync.
     pub fn write_value(&self, repo: &Repo, to: ObjectId) -> Result<RefUpdate, SnapshotError> {
-        RefUpdate::write(repo, to).context(|| self.cannot_move())
+        RefUpdate::write(repo, &self.full_name(), to).context(|| self.cannot_move())
     }
 
     /// Moves the branch from `from` to a durable value. Returns the folder to sync; `None` if someone else had moved
@@ -287,7 +290,7 @@ impl Branch {
         if !is_expected()? {
             return Ok(None);
         }
-        self.put(&lock)?;
+        self.put(repo, &lock)?;
         lock.held = false;
         drop(lock);
         Ok(Some(folder))
@@ -299,9 +302,17 @@ impl Branch {
     }
 
     /// Renames the locked value over the reference.
-    fn put(&self, lock: &Lock<'_>) -> Result<(), SnapshotError> {
+    fn put(&self, repo: &Repo, lock: &Lock<'_>) -> Result<(), SnapshotError> {
         let (folder, name) = (lock.folder, self.last_name());
         let doing = || self.cannot_move();
+        let is_there = folder.stat(name).is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
+        // A file that the exchange leaves under the lock's name has no second name that shows its owner.
+        if is_there && !lock.is_own && folder.exchange(lock.name.as_ref(), name.as_ref()).is_ok() {
+            if folder.rename(&lock.name, repo.objects_folder(), SPARE).is_err() {
+                let _ = folder.remove(&lock.name);
+            }
+            return Ok(());
+        }
         match folder.rename(&lock.name, folder, name) {
             // Former branches below this name may have left an empty folder.
             Err(Errno::ISDIR) => {
@@ -317,7 +328,7 @@ impl Branch {
         let name = format!("{}.lock", self.last_name());
         let shown = folder.path().join(&name).display().to_string();
         let doing = || format!("cannot lock the snapshot branch by `{shown}`");
-        let held = |name| Lock { folder, name, held: true };
+        let held = |name| Lock { folder, name, held: true, is_own: value.own.is_some() };
         for _ in 0..LOCK_TRIES {
             match value.place(repo, folder, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -386,6 +397,8 @@ struct Lock<'f> {
     name: String,
     /// True if the lock file still exists; false once it became the reference.
     held: bool,
+    /// True if the lock has a second name that marks it as lbx's.
+    is_own: bool,
 }
 
 impl Drop for Lock<'_> {
@@ -424,17 +437,23 @@ pub struct RefUpdate {
 }
 
 impl RefUpdate {
-    /// Writes a value to a temporary file, for the caller to sync.
+    /// Writes a value to a temporary file, for the caller to sync; `reference` is its destination.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn write(repo: &Repo, to: ObjectId) -> io::Result<Self> {
+    pub fn write(repo: &Repo, reference: &str, to: ObjectId) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         // First under a temporary name, so that the lock never exists without showing its owner. `git gc` removes
         // such files if a call is killed.
         let name = format!("tmp_lbx_ref_{}_{}", process_id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let content = format!("{to}\n");
-        let file = repo.objects_folder().write_new(&name, 0o666, content.as_bytes())?;
+        let reused_name = format!("{name}_over");
+        let (name, file) = if let Some(file) = reuse(repo, reference, &reused_name, content.as_bytes()) {
+            (reused_name, file)
+        } else {
+            let file = repo.objects_folder().write_new(&name, 0o666, content.as_bytes())?;
+            (name, file)
+        };
         Ok(Self { to, name, content, file, is_placed: Cell::new(false), own: None })
     }
 
@@ -483,6 +502,42 @@ impl RefUpdate {
             let _ = repo.objects_folder().remove(&self.name);
         }
     }
+}
+
+/// Name of the file of an earlier value, in the folder of objects. The next value is written over it: to free a file takes
+/// as long as the rest of the move, a tenth of a small change. `git gc` may remove it at any time.
+const SPARE: &str = "tmp_lbx_ref_spare";
+/// Permission bits of such a file, at most.
+const ONLY_OWNER_WRITES: u32 = 0o644;
+
+/// Takes the file of an earlier value for a new one; `None` if there is none that is safe to reuse.
+fn reuse(repo: &Repo, reference: &str, name: &str, content: &[u8]) -> Option<File> {
+    let folder = repo.objects_folder();
+    // Under a name of its own first: another process may look for it as well.
+    folder.rename(SPARE, folder, name).ok()?;
+    let written = || -> io::Result<Option<File>> {
+        let file = folder.open_over(name)?;
+        let stat = rustix::fs::fstat(&file)?;
+        let current = refs::stat(repo, reference)?;
+        // A clone may bring such a file: with a second name it is somebody's, and others may write to it. A power
+        // failure may leave the branch itself under this name.
+        let is_ours =
+            stat.st_uid == rustix::process::geteuid().as_raw() && mode_of(&stat) & !ONLY_OWNER_WRITES == 0;
+        let is_safe = is_regular(&stat)
+            && is_ours
+            && stat.st_nlink == 1
+            && size_of(&stat) == content.len() as u64
+            && current.is_none_or(|current| !is_same_file(&current, &stat));
+        if is_safe {
+            file.write_all_at(content, 0)?;
+        }
+        Ok(is_safe.then_some(file))
+    };
+    let file = written().ok().flatten();
+    if file.is_none() {
+        let _ = folder.remove(name);
+    }
+    file
 }
 
 /// Writes a file that must not exist yet.

@@ -299,6 +299,14 @@ impl Dir {
         fs::open_at(self.as_fd(), name.as_ref(), flags).map(File::from)
     }
 
+    /// Exchanges two files in it.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn exchange(&self, one: &OsStr, other: &OsStr) -> Result<(), Errno> {
+        fs::exchange(&self.fd, one, &self.fd, other)
+    }
+
     /// Renames `old` to `new` in `to`, and replaces an existing `new`.
     ///
     /// # Errors
