@@ -510,7 +510,7 @@ const SPARE: &str = "tmp_lbx_ref_spare";
 /// Permission bits of such a file, at most.
 const ONLY_OWNER_WRITES: u32 = 0o644;
 
-/// Takes the file of an earlier value for a new one; `None` if there is none that is safe to reuse.
+/// Takes the file of an earlier value for a new one; `None` if no file is safe to reuse.
 fn reuse(repo: &Repo, reference: &str, name: &str, content: &[u8]) -> Option<File> {
     let folder = repo.objects_folder();
     // Under a name of its own first: another process may look for it as well.
