@@ -23,9 +23,6 @@ use crate::tools::{COMMON_FIELDS, CommonField, Scope, ToolEntry};
 /// Environment variables that name the session; the first that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
 
-/// Files that the caller has already opened.
-const DESCRIPTORS: [&str; 2] = ["/dev/stdin", "/dev/fd"];
-
 /// Format of tool results over MCP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Results {
@@ -331,7 +328,7 @@ impl Options {
         let workspace = Self { sandbox: None, ..self.clone() }.open_any_folder()?;
         for file in files {
             let is_inside = std::fs::canonicalize(file).is_ok_and(|file| file.starts_with(workspace.root()));
-            if !is_inside && !DESCRIPTORS.iter().any(|folder| file.starts_with(folder)) {
+            if !is_inside && !is_descriptor(file) {
                 let message = format!("@{} lies outside the workspace", file.display());
                 let policy = Policy::load(&workspace, &self.policy)?;
                 policy.must_permit(Permission::Content, ErrorKind::OutsideWorkspace, &message)?;
@@ -356,6 +353,13 @@ impl Options {
     pub fn is_text_by_environment(&self) -> bool {
         std::env::var_os("LBX_OUTPUT").is_some_and(|form| form == "text")
     }
+}
+
+/// Returns true for a file that the caller has already opened: `@/dev/fd/3`, and nothing that such a path leads to.
+fn is_descriptor(file: &Path) -> bool {
+    let number = file.to_str().and_then(|file| file.strip_prefix("/dev/fd/"));
+    file == Path::new("/dev/stdin")
+        || number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// Returns the working folder of a call that names no workspace.

@@ -652,7 +652,8 @@ fn only_the_user_lets_a_command_line_leave_the_workspace() {
     std::fs::write(ws.outside.join("secret"), "secret\n").unwrap();
     ws.link("../secret", "link");
     let (root, secret) = (other.root.to_str().unwrap(), format!("@{}/secret", ws.outside.display()));
-    let acts: [(&str, &[&str], &str); 7] = [
+    let through = format!("@/dev/fd/../../..{}/secret", ws.outside.display());
+    let acts: [(&str, &[&str], &str); 8] = [
         ("workspace", &["read", "b.txt", "--workspace", root], "outside_workspace"),
         (
             "workspace",
@@ -662,6 +663,7 @@ fn only_the_user_lets_a_command_line_leave_the_workspace() {
         ("workspace", &["sandbox", "create", "other", "--root", root], "outside_workspace"),
         ("content", &["write", "new.txt", "--content", &secret], "outside_workspace"),
         ("content", &["write", "new.txt", "--content", "@link"], "outside_workspace"),
+        ("content", &["write", "new.txt", "--content", &through], "outside_workspace"),
         ("content", &["insert", "a.txt", "0", "--content", "@../secret"], "outside_workspace"),
         ("exec", &["sandbox", "create", "far", "--exec", "/bin/false"], "command_denied"),
     ];
