@@ -367,11 +367,18 @@ fn a_clients_server_that_does_not_start_is_a_problem_and_another_program_is_neve
     assert!(found["remedy"].as_str().unwrap().contains("lbx init --client claude-code"), "{found}");
     assert_eq!(clients(&server(LBX, &["mcp"]))[0].0, "ok");
     let taken = ws.path("taken").display().to_string();
-    for (command, arguments) in [("touch", &[&*taken][..]), ("lbx", &["bash", "touch taken"]), ("lbx", &[])] {
+    for (command, arguments) in [
+        ("touch", &[&*taken][..]),
+        ("lbx", &["bash", "touch taken"]),
+        ("lbx", &[]),
+        ("lbx", &["mcp", "--sandbox", "box"]),
+        ("lbx", &["mcp", "--workspace=/"]),
+        ("lbx", &["mcp", "--set", "bash.backend=none"]),
+    ] {
         let data = server(command, arguments);
         let (level, message) = clients(&data).remove(0);
         assert_eq!(level, "notice");
-        assert!(message.ends_with(" was not tried: it is not this lbx"), "{message}");
+        assert!(message.ends_with(" was not tried: init does not write such a server"), "{message}");
         assert!(!ws.path("taken").exists());
     }
     ws.write(".mcp.json", "{ \"mcpServers\": [");

@@ -73,7 +73,11 @@ fn clients(engine: &Engine) -> Vec<Finding> {
         let server = escaped::line(&server);
         let remedy = format!("`lbx init --client {}` writes the entry again.", entry.client);
         match entry.start(root) {
-            None => Finding::notice("clients", format!("{server} was not tried: it is not this lbx"), remedy),
+            None => Finding::notice(
+                "clients",
+                format!("{server} was not tried: init does not write such a server"),
+                remedy,
+            ),
             Some(Ok(Started { tools, other: None })) => {
                 Finding::ok("clients", format!("{server} starts and lists {}", counted(tools, "tool")))
             }

@@ -20,6 +20,9 @@ const SAID_BYTES_MAX: u64 = 4096;
 /// Largest file of a client, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
+/// Flags of a server that `init` writes.
+pub const FLAGS: [&str; 5] = ["--results", "--session", "--dialect", "--tools", "--confirm"];
+
 /// A server that was started.
 pub struct Started {
     /// Number of tools that it lists.
@@ -59,15 +62,17 @@ impl Entry {
         self.words.join(" ")
     }
 
-    /// Starts the server as the client will; returns `None` for any program but `lbx mcp`, since a file in the
-    /// workspace may start no other.
+    /// Starts the server as the client will; returns `None` for any program but `lbx mcp`, and for flags that `init` does
+    /// not write: a file in the workspace may start nothing else, in no other workspace or container.
     ///
     /// # Errors
     /// Returns the server's output if it lists no tools.
     #[must_use]
     pub fn start(&self, folder: &Path) -> Option<Result<Started, String>> {
         let (program, arguments) = self.words.split_first()?;
-        if arguments.first().is_none_or(|word| word != "mcp") {
+        let (command, rest) = arguments.split_first()?;
+        let mut flags = rest.iter().filter(|word| word.starts_with('-'));
+        if command != "mcp" || !flags.all(|flag| FLAGS.contains(&flag.as_str())) {
             return None;
         }
         if program == "lbx" {
