@@ -460,7 +460,12 @@ fn one_folder_is_a_plugin_of_claude_code_and_codex_and_is_removed_without_a_trac
     assert_eq!(ws.lbx(&write).ok()["files"].as_array().unwrap().len(), 1);
     assert_eq!(ws.lbx(&write).ok()["files"], json!([]));
     ws.lbx(&["init", "--plugin", "tools/plugin", "--remove"]).ok();
-    assert!(PLUGIN.iter().all(|file| !ws.path(&format!("tools/plugin/{file}")).exists()));
+    assert!(!ws.path("tools/plugin").exists());
+    ws.lbx(&write).ok();
+    ws.write("tools/plugin/skills/own/SKILL.md", "mine\n");
+    ws.lbx(&["init", "--plugin", "tools/plugin", "--remove"]).ok();
+    assert_eq!(std::fs::read_dir(ws.path("tools/plugin")).unwrap().count(), 1);
+    ws.holds("tools/plugin/skills/own/SKILL.md", "mine\n");
     ws.write("tools/plugin/.codex-plugin/plugin.json", "{}\n");
     ws.lbx(&write).error("invalid_request");
     ws.lbx(&["init", "--plugin", "../outside"]).error("outside_workspace");

@@ -7,6 +7,7 @@ mod piece;
 mod plugin;
 mod toml_table;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -281,6 +282,14 @@ impl Setup {
     }
 }
 
+/// Returns the folders of files up to `top`, innermost first: a plugin's folders are removed with it if they are empty.
+fn folders_of(files: &[WorkspacePath], top: &WorkspacePath) -> Vec<WorkspacePath> {
+    let above = |file: &WorkspacePath| std::iter::successors(file.parent(), WorkspacePath::parent);
+    let in_plugin = |folder: &WorkspacePath| folder.is_within(top) && !folder.is_root();
+    let folders: BTreeSet<_> = files.iter().flat_map(above).filter(in_plugin).collect();
+    folders.into_iter().rev().collect()
+}
+
 /// Changes the files in a folder, all or none; returns the files, and leftovers in them for the user to remove.
 fn change(
     engine: &mut Engine,
@@ -313,6 +322,10 @@ fn change(
         let Some(after) = after else { continue };
         touched.push(file.current.place().path().clone());
         changed.push(file.put(&mut change, after));
+    }
+    if request.remove && request.plugin.is_some() {
+        let top = change.look_at_entry(folder)?.path().clone();
+        change.add_vacated(folders_of(&touched, &top))?;
     }
     change.commit(subject(Init::NAME, &touched), request.options.why.clone())?;
     Ok((changed, left))
