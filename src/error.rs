@@ -102,7 +102,7 @@ kinds! {
         => "Check the disk, then repeat the call: no file was left half-written.";
     SnapshotFailed "snapshot_failed" 16 "The change was applied, but the snapshot that the caller required was not made."
         => "The change is on disk: repair what the message names, or continue without `require_snapshot`.";
-    VerificationFailed "verification_failed" 18 "What lbx has recorded is not as it was recorded."
+    VerificationFailed "verification_failed" 18 "The audit log is not as lbx recorded it."
         => "Tell the user: records were altered or removed. `log` shows the snapshots to compare them with.";
     Internal "internal" 70 "A bug in lbx."
         => "This is a bug in lbx: report the request and the message.";
@@ -114,7 +114,6 @@ impl ErrorKind {
     pub const fn on_command_line(self) -> Option<&'static str> {
         match self {
             Self::InvalidRequest => Some("`lbx TOOL --help` lists the flags, `lbx schema TOOL` the fields."),
-            Self::OutsideWorkspace => Some("--workspace names another one."),
             Self::SandboxNotFound => Some("`lbx sandbox list` shows them."),
             _ => None,
         }
