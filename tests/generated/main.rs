@@ -256,6 +256,22 @@ fn the_architecture_is_one_page_whose_directories_exist() {
 }
 
 #[test]
+fn each_grep_of_the_five_questions_finds_its_place() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(package.join("CONTRIBUTING.md")).unwrap();
+    let commands = page.split("`grep -n \"").skip(1).map(|rest| rest.split_once('`').unwrap().0);
+    let greps: Vec<(&str, &str)> = commands.map(|command| command.split_once("\" ").unwrap()).collect();
+    assert_eq!(greps.len(), 7, "{greps:?}");
+    for (pattern, file) in greps {
+        let text = std::fs::read_to_string(package.join(file)).unwrap();
+        assert!(text.contains(pattern), "{file} has no `{pattern}`");
+    }
+    for file in ["src/engine/store/lock.rs", "src/engine/snapshot/store/refs.rs"] {
+        assert!(package.join(file).exists(), "{file}");
+    }
+}
+
+#[test]
 fn the_readme_lists_every_tool() {
     let readme = include_str!("../../README.md");
     let tools = tree();
