@@ -26,6 +26,7 @@ fn moved(place: &Place, now: &str, before: Option<&str>, after: Option<&str>) ->
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         files: Vec::new(),
         folders: vec![folder],
+        blobs: &[],
     };
     place.open().record(&change).unwrap()
 }

@@ -259,5 +259,6 @@ pub fn record(
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         files,
         folders: Vec::new(),
+        blobs: &[],
     })
 }

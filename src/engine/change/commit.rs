@@ -181,7 +181,7 @@ impl Change<'_> {
             Some(moved) => moved.for_snapshot.files_with(files),
             None => files,
         };
-        let record = StandingChange { entry: &self.entry, files, folders: Vec::new() };
+        let record = StandingChange { entry: &self.entry, files, folders: Vec::new(), blobs: &[] };
         prepared.snapshot = record::prepare(self.engine, &record);
         prepared.about_to_move = moved.map(|moved| moved.read).unwrap_or_default();
     }

@@ -153,7 +153,8 @@ impl Change<'_> {
             ForSnapshot::default()
         });
         let files = moved.files_with(snapshot_files(&self.files, &self.state_path));
-        let record = StandingChange { entry: &self.entry, files, folders: moved.folders() };
+        let blobs = std::mem::take(&mut self.blobs).finish();
+        let record = StandingChange { entry: &self.entry, files, folders: moved.folders(), blobs: &blobs };
         record::record(self.engine, &record)
     }
 

@@ -38,6 +38,7 @@ use super::history::replay::Pieces;
 use super::journal::steps::Location;
 use super::journal::{FolderMode, JournalEntry, Version};
 use super::policy::protected::ProtectedLinks;
+use super::snapshot::BlobPrefetch;
 use super::store::session::{self, ReplacedLines, SessionState};
 use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
@@ -69,6 +70,8 @@ pub struct Change<'e> {
     open_files: RefCell<Option<OpenFiles>>,
     /// Number of files read.
     files_read: Cell<usize>,
+    /// Blobs of large files, for the snapshot.
+    blobs: BlobPrefetch,
     /// True for a dry run.
     dry_run: bool,
     /// Path of the present or future state folder, from the workspace root.
@@ -225,6 +228,7 @@ impl Engine {
             _lock: lock,
             open_files: RefCell::default(),
             files_read: Cell::default(),
+            blobs: BlobPrefetch::default(),
             dry_run,
             session,
             entry,
@@ -373,6 +377,11 @@ impl Change<'_> {
         after: impl FnOnce(Arc<Buffer>, Sha256) -> After,
     ) -> Sha256 {
         let bytes = Arc::new(bytes.into());
+        let policy = self.engine.policy();
+        if !self.dry_run && policy.has_snapshots() && bytes.len() as u64 <= policy.snapshot_file_bytes() {
+            self.blobs.begin(&bytes, true);
+            self.blobs.begin(&seen.current.shared_bytes(), false);
+        }
         let sha256 = Sha256::of(&bytes);
         self.files.push(Planned {
             seen,

@@ -13,8 +13,8 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange, IgnoreQuery,
-    Ignored, Known, LeftOut, PreparedSnapshot, Reason, Recorded, Repaired, RepositoryPaths, Scan, SeenFile,
-    SnapshotError, Store, Unrecorded,
+    Ignored, Known, LeftOut, PrecomputedBlob, PreparedSnapshot, Reason, Recorded, Repaired, RepositoryPaths,
+    Scan, SeenFile, SnapshotError, Store, Unrecorded,
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
@@ -71,6 +71,8 @@ pub struct StandingChange<'a> {
     pub files: Vec<RecordedFile<'a>>,
     /// Folders that it moved, whose files are not in `files`.
     pub folders: Vec<RecordedFolder<'a>>,
+    /// Blobs of large files that are computed already.
+    pub blobs: &'a [PrecomputedBlob],
 }
 
 /// Commits a change to the snapshot branch, and notes the commit for the response.
@@ -573,6 +575,7 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
         files: record.files.iter().map(file).collect(),
         folders: record.folders.iter().map(folder).collect(),
+        blobs: record.blobs,
     }
 }
 

@@ -350,7 +350,8 @@ fn snapshot_late(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Op
             after: side(file.after.as_ref(), after.as_ref()),
         })
         .collect();
-    let record = StandingChange { entry, files: moved.files_with(files), folders: moved.folders() };
+    let record =
+        StandingChange { entry, files: moved.files_with(files), folders: moved.folders(), blobs: &[] };
     record::record_late(engine, &record)
 }
 

@@ -373,7 +373,7 @@ mod tests {
         File {
             /// Its identity.
             inode: u64,
-            /// Returns the names in it.
+            /// Its mode and SHA-256.
             version: Version,
         },
     }

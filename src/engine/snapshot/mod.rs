@@ -14,6 +14,7 @@ pub use record::change::{CommitInfo, FileChange, FileState, FolderChange, LeftOu
 pub use record::commit::{IgnoreQuery, Ignored, PreparedSnapshot, Published};
 pub use record::disk::AtHand;
 pub use record::secrets::{Excluded, Known, SeenFile};
+pub use store::blob_prefetch::{BlobPrefetch, PrecomputedBlob};
 pub use store::branch::BRANCH_DEFAULT;
 pub use store::commit_builder::{BASELINE, EXTERNAL};
 pub use store::error::SnapshotError;

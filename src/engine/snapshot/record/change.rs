@@ -5,6 +5,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
+use crate::engine::snapshot::store::blob_prefetch::PrecomputedBlob;
 use crate::engine::snapshot::store::tree::DEPTH_MAX;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
@@ -30,6 +31,8 @@ pub struct CommitInfo<'a> {
     pub files: Vec<FileChange<'a>>,
     /// Every folder that it moved as a whole.
     pub folders: Vec<FolderChange<'a>>,
+    /// Blobs of its large files that are computed already.
+    pub blobs: &'a [PrecomputedBlob],
 }
 
 /// A folder that a change renamed, deleted or restored, with everything in it.

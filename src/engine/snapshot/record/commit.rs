@@ -135,6 +135,7 @@ fn prepared<'a>(
     let names = change.folders.iter().flat_map(|folder| [folder.before, folder.after]).flatten();
     let mut preparer = Preparer::new(&store.repo, chain, paths.clone().chain(names), store.takes())?;
     preparer.paths = paths.collect();
+    preparer.blobs = change.blobs;
     for folder in &change.folders {
         folder::take_in(&mut preparer, folder)?;
     }

@@ -15,6 +15,7 @@ use super::disk::OnDisk;
 use super::rules::Rules;
 use super::secrets::{self, Excluded, Withheld, content, is_secret};
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
+use crate::engine::snapshot::store::blob_prefetch::{self, PrecomputedBlob};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed};
@@ -71,11 +72,13 @@ pub struct Preparer<'r, 'a> {
     modes: bool,
     /// Every path of the change.
     pub(super) paths: BTreeSet<&'a [u8]>,
-    /// The largest file that enters, in bytes.
+    /// Blobs that are computed already.
+    pub(super) blobs: &'a [PrecomputedBlob],
+    /// Largest file that enters, in bytes.
     pub file_bytes_max: u64,
     /// Names that stay out.
     excluded: &'r Excluded,
-    /// Largest file that enters, in bytes.
+    /// Bytes of excluded files, which stay out under every name.
     pub(super) withheld: Withheld,
     /// Result so far.
     pub done: Prepared<'a>,
@@ -105,6 +108,7 @@ impl<'r> Preparer<'r, '_> {
             rules,
             modes,
             paths,
+            blobs: &[],
             file_bytes_max,
             excluded,
             withheld: Withheld::of(withheld),
@@ -354,6 +358,9 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Returns the id of a blob of `bytes`.
     pub fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
+        if let Some(id) = blob_prefetch::id(self.blobs, self.repo.object_hash(), bytes) {
+            return Ok(id);
+        }
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
             .context(|| format!("cannot hash `{}`", path.to_str_lossy()))
     }
@@ -365,7 +372,12 @@ impl<'a> Preparer<'_, 'a> {
             self.repo.write_named(Kind::Blob, id, bytes);
             return Ok(());
         }
-        let packed = Packed::blob(id, bytes, self.repo.settings().loose_compression());
+        let level = self.repo.settings().loose_compression();
+        if let Some(packed) = blob_prefetch::packed(self.blobs, level, bytes) {
+            self.done.packed.push(packed);
+            return Ok(());
+        }
+        let packed = Packed::blob(id, bytes, level);
         self.done.packed.push(packed.context(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
         Ok(())
     }

@@ -426,7 +426,7 @@ pub struct RefUpdate {
     to: ObjectId,
     /// Name of its file, in the folder of objects.
     name: String,
-    /// Returns the names in it.
+    /// Content of the file.
     content: String,
     /// The file, to be synced.
     pub file: File,

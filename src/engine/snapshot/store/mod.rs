@@ -1,5 +1,6 @@
 //! The repository that holds the snapshots: opened, read and written as hostile input.
 
+pub mod blob_prefetch;
 pub mod branch;
 pub mod commit_builder;
 pub mod dir;

@@ -58,6 +58,11 @@ pub struct Packed {
 }
 
 impl Packed {
+    /// Returns the blob `id` in its compressed form.
+    pub fn of(id: ObjectId, bytes: Vec<u8>) -> Self {
+        Self { id, bytes }
+    }
+
     /// Compresses the blob `id`, which has these bytes.
     pub fn blob(id: ObjectId, bytes: &[u8], level: Compression) -> io::Result<Self> {
         Ok(Self { id, bytes: compress_blob(bytes, level)? })
