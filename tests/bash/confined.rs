@@ -16,9 +16,10 @@ use crate::support::{all_backends, backends, bash, direct, output};
 pub fn guarded() -> Workspace {
     let mut parent = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     if parent.starts_with("/tmp") || parent.starts_with("/var/tmp") {
-        // The account without privileges that some of these tests use cannot enter root's home folder.
+        // The account without privileges that some of these tests use cannot enter root's home folder, and commands
+        // see all of /opt.
         let home = std::env::home_dir().unwrap().join(".cache");
-        parent = if rustix::process::geteuid().is_root() { PathBuf::from("/opt") } else { home };
+        parent = if rustix::process::geteuid().is_root() { PathBuf::from("/srv") } else { home };
         fs::create_dir_all(&parent).unwrap();
     }
     let ws = Workspace::within(&parent, &[("a.txt", "one\n"), ("sub/b.txt", "two\n")]);
