@@ -106,16 +106,12 @@ fn borders(needle: &[u8]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn places_are_those_of_a_search_at_every_byte() {
-        let mut seed = 0x1234_5678_u64;
-        let mut random = move |below: usize| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            usize::try_from(seed % below as u64).unwrap()
-        };
+        let mut numbers = Random::new(1);
+        let mut random = |below| numbers.below(below);
         for _ in 0..20_000 {
             let kinds = 1 + random(3);
             let text: Vec<u8> = (0..random(40)).map(|_| b"abc"[random(kinds)]).collect();

@@ -328,16 +328,12 @@ pub fn numbered(old: &[&[u8]], new: &[&[u8]]) -> (Vec<u32>, Vec<u32>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// Returns a generator of pseudo-random numbers.
     fn random(seed: u64) -> impl FnMut(usize) -> usize {
-        let mut seed = seed;
-        move |below| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            usize::try_from(seed % below as u64).unwrap()
-        }
+        let mut numbers = Random::new(seed);
+        move |below| numbers.below(below)
     }
 
     /// Builds the new lines from the old ones and the differences.

@@ -563,6 +563,7 @@ impl<'a> Pieces<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// Replaces the only place.
     fn edit(body: &str, old: &str, new: &str) -> String {
@@ -644,13 +645,8 @@ mod tests {
 
     #[test]
     fn bytes_outside_the_places_never_change() {
-        let mut seed = 0x9e37_79b9_u64;
-        let mut random = move |below: usize| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            usize::try_from(seed % below as u64).unwrap()
-        };
+        let mut numbers = Random::new(1);
+        let mut random = |below| numbers.below(below);
         let alphabet: [&[u8]; 8] = [b"a", b"b", b"\n", b"\r\n", b"\r", b"\xff", b"\0", "é".as_bytes()];
         for _ in 0..5000 {
             let body: Vec<u8> =
@@ -683,13 +679,8 @@ mod tests {
 
     #[test]
     fn replacements_are_those_of_a_text() {
-        let mut seed = 0x9e37_79b9_u64;
-        let mut random = move |below: usize| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            usize::try_from(seed % below as u64).unwrap()
-        };
+        let mut numbers = Random::new(1);
+        let mut random = |below| numbers.below(below);
         for _ in 0..500 {
             let old: Vec<u8> = (0..=random(40)).map(|at| u8::try_from(at).unwrap()).collect();
             let (mut pieces, mut text) = (Pieces::of(&old), old.clone());

@@ -412,6 +412,7 @@ pub(super) fn clipped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     /// Returns the fault in a text, as `LINE:COLUMN MESSAGE`.
     fn fault(text: &str) -> String {
@@ -495,7 +496,7 @@ mod tests {
 
     #[test]
     fn arbitrary_bytes_never_panic() {
-        let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+        let mut random = Random::new(1);
         let words: [&[u8]; 14] = [
             b"gate", b"=", b"\"off\"", b"[", b"]", b"\n", b"limits", b".", b"{", b"}", b"\xff", b"'''", b"9",
             b"protect",
@@ -503,10 +504,7 @@ mod tests {
         for _ in 0..4000 {
             let mut text = Vec::new();
             for _ in 0..12 {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                text.extend_from_slice(words[usize::try_from(seed % 14).unwrap()]);
+                text.extend_from_slice(words[random.below(words.len())]);
             }
             let _ = parse(&text);
         }

@@ -426,6 +426,7 @@ fn indentation(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use crate::text::patch::model::lines;
 
     #[test]
@@ -454,13 +455,8 @@ mod tests {
 
     #[test]
     fn a_search_line_by_line_finds_what_the_index_finds() {
-        let mut seed = 0x9e37_79b9_u64;
-        let mut random = |below: u64| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed % below
-        };
+        let mut numbers = Random::new(1);
+        let mut random = |below| numbers.below(below);
         let mut scanned = 0;
         for _ in 0..2000 {
             let kinds = 1 + random(6);
