@@ -24,7 +24,7 @@ pub struct PrecomputedBlob {
     /// Id of the blob.
     id: ObjectId,
     /// Compressed at zlib's fastest level, if the blob is to be stored.
-    compressed: Option<Vec<u8>>,
+    compressed: Option<Arc<Vec<u8>>>,
 }
 
 impl PrecomputedBlob {
@@ -62,8 +62,8 @@ impl BlobPrefetch {
         let bytes = Arc::clone(bytes);
         let compute = move || {
             let id = gix::objs::compute_hash(Hash::Sha1, Kind::Blob, &bytes).ok()?;
-            let compressed =
-                if is_new { Some(compress_blob(&bytes, Compression::BEST_SPEED).ok()?) } else { None };
+            let compress = || compress_blob(&bytes, Compression::BEST_SPEED).ok().map(Arc::new);
+            let compressed = if is_new { Some(compress()?) } else { None };
             Some(PrecomputedBlob { bytes, id, compressed })
         };
         self.0.extend(thread::Builder::new().spawn(compute));

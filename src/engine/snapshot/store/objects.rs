@@ -54,18 +54,18 @@ pub struct Packed {
     /// Its id.
     id: ObjectId,
     /// Compressed bytes, header included.
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
 }
 
 impl Packed {
     /// Returns the blob `id` in its compressed form.
-    pub fn of(id: ObjectId, bytes: Vec<u8>) -> Self {
+    pub fn of(id: ObjectId, bytes: Arc<Vec<u8>>) -> Self {
         Self { id, bytes }
     }
 
     /// Compresses the blob `id`, which has these bytes.
     pub fn blob(id: ObjectId, bytes: &[u8], level: Compression) -> io::Result<Self> {
-        Ok(Self { id, bytes: compress_blob(bytes, level)? })
+        Ok(Self { id, bytes: Arc::new(compress_blob(bytes, level)?) })
     }
 }
 
