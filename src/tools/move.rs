@@ -26,7 +26,7 @@ pub struct Request {
     /// File or folder to move
     #[schemars(extend("x-aliases" = ["source", "old_path", "path"]))]
     pub from: PathBuf,
-    /// The new path
+    /// The new path; with a slash at its end, an existing folder to move into
     #[schemars(extend("x-aliases" = ["destination", "new_path"]))]
     pub to: PathBuf,
     /// Fail unless the SHA-256 of the file is this one

@@ -33,7 +33,7 @@ pub struct Request {
     /// Running container with its engine, such as podman:build
     #[arg(long, value_name = "ENGINE:NAME")]
     pub container: Option<String>,
-    /// Command that runs another elsewhere, such as 'kubectl exec -i pod --' or 'ssh host'
+    /// Command that runs another elsewhere, such as 'kubectl exec -i pod --' or 'ssh host'; only if the user's policy allows it
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     pub exec: Option<String>,
 }

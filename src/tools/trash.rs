@@ -253,7 +253,7 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
 fn keep_young(policy: &Policy, entries: &mut Vec<TrashEntry>) -> usize {
     let Some(days) = policy.days_kept_by_user() else { return 0 };
     let (all, before) = (entries.len(), seconds_now().saturating_sub(days.saturating_mul(DAY)));
-    entries.retain(|entry| entry.time < before);
+    entries.retain(|entry| entry.time <= before);
     all - entries.len()
 }
 
