@@ -1,6 +1,9 @@
 //! `install.sh`, run with an existing binary: it installs the right files, and removes exactly those.
 #![expect(clippy::unwrap_used, reason = "a test may fail, and its name says what it is about")]
 
+#[path = "common/skip.rs"]
+mod skip;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +11,8 @@ use std::process::{Command, Output};
 
 use lbx::catalog::TOOLS;
 use tempfile::TempDir;
+
+use skip::is_installed;
 
 /// Path of the binary under test.
 const LBX: &str = env!("CARGO_BIN_EXE_lbx");
@@ -161,7 +166,7 @@ fn archive(place: &Place) -> PathBuf {
 
 #[test]
 fn the_demo_runs_from_an_archive_and_ends_with_a_next_step() {
-    if Command::new("git").arg("--version").output().is_err() {
+    if !is_installed("git") {
         return;
     }
     let place = Place::new();

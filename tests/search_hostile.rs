@@ -1,7 +1,6 @@
 //! Pages, order, marks, and harmful trees.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "says what was skipped")]
 
 mod search_support;
 
@@ -10,7 +9,9 @@ use std::time::Duration;
 
 use lbx::control::Control;
 use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
-use search_support::{Answer, Tree, call_under, field, has, messy, output, places_of, texts};
+use search_support::{
+    Answer, Tree, call_under, field, is_installed, messy, output, places_of, skipped, texts,
+};
 
 /// Returns the entries of every page, in order.
 fn joined(key: &str, call: impl Fn(&str) -> Answer) -> Vec<serde_json::Value> {
@@ -290,7 +291,7 @@ fn as_nobody(tree: &Tree, args: &[&str]) -> Option<serde_json::Value> {
     match output {
         Ok(output) if !output.stdout.is_empty() => Some(serde_json::from_slice(&output.stdout).unwrap()),
         other => {
-            eprintln!("skipped: cannot run as another user: {other:?}");
+            skipped(format!("cannot run as another user: {other:?}"));
             None
         }
     }
@@ -320,7 +321,7 @@ fn what_cannot_be_read_is_a_warning() {
 
 #[test]
 fn what_git_tracks_is_listed_though_a_rule_names_it() {
-    if !has("git") {
+    if !is_installed("git") {
         return;
     }
     let tree = Tree::new();

@@ -1,7 +1,6 @@
 //! `grep`, `glob` and `ls` find what `rg` and `git ls-files` find.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "says what was skipped")]
 
 mod search_support;
 
@@ -10,16 +9,21 @@ use std::path::{Path, PathBuf};
 
 use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
 use search_support::queries::{EVERYWHERE, SMALL};
-use search_support::{call, field, has, lines_of, messy, output, places_of, places_of_rg, rg_version, texts};
+use search_support::{
+    call, field, is_installed, lines_of, messy, output, places_of, places_of_rg, rg_version, skipped, texts,
+};
 
 /// Folders of additional repositories to compare on, separated by colons.
 const TREES: &str = "LBX_PARITY_TREES";
 
-/// Returns this repository and those in [`TREES`].
-fn repositories() -> Vec<PathBuf> {
-    let mut trees = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR"))];
+/// Returns a clone of this repository, which nobody edits meanwhile, and the repositories in [`TREES`].
+fn repositories() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().unwrap();
+    let clone = folder.path().join("clone");
+    output(folder.path(), "git", &["clone", "-q", "--shared", env!("CARGO_MANIFEST_DIR"), "clone"]);
+    let mut trees = vec![clone];
     trees.extend(std::env::var_os(TREES).iter().flat_map(std::env::split_paths));
-    trees
+    (folder, trees)
 }
 
 /// Returns true if all paths in a query exist.
@@ -71,7 +75,7 @@ fn queries_agree(root: &Path, queries: &[&[&str]]) {
 #[test]
 fn matches_are_those_of_rg() {
     assert!(EVERYWHERE.len() >= 150);
-    if has("rg") {
+    if is_installed("rg") {
         let tree = messy();
         queries_agree(tree.path(), EVERYWHERE);
         queries_agree(tree.path(), SMALL);
@@ -80,7 +84,7 @@ fn matches_are_those_of_rg() {
 
 #[test]
 fn matches_are_those_of_rg_on_repositories() {
-    if !has("rg") {
+    if !is_installed("rg") {
         return;
     }
     // Version 14 changed the definition of a word next to invalid bytes, and treats a lone CR as the end of a line
@@ -89,10 +93,11 @@ fn matches_are_those_of_rg_on_repositories() {
         query.iter().any(|word| *word == "-w" || word.contains("\\b") || word.ends_with('$'))
     };
     let is_old = rg_version() < 14;
-    for (index, root) in repositories().iter().enumerate() {
+    let (_folder, roots) = repositories();
+    for (index, root) in roots.iter().enumerate() {
         let skips = is_old && index > 0;
         if skips {
-            eprintln!("skipped on {}: queries that rg reads otherwise before version 14", root.display());
+            skipped(format!("on {}: queries that rg reads otherwise before version 14", root.display()));
         }
         let queries: Vec<&[&str]> =
             EVERYWHERE.iter().copied().filter(|query| !skips || !changed(query)).collect();
@@ -102,10 +107,11 @@ fn matches_are_those_of_rg_on_repositories() {
 
 #[test]
 fn files_are_those_of_rg_and_git_on_repositories() {
-    if !has("rg") || !has("git") {
+    if !is_installed("rg") || !is_installed("git") {
         return;
     }
-    for root in repositories() {
+    let (_folder, roots) = repositories();
+    for root in roots {
         for flags in [&[][..], &["--hidden"]] {
             let args = [&["--files", "--sort", "path", "-g", "!/.git"], flags].concat();
             let expected = lines_of(&output(&root, "rg", &args), b'\n');
@@ -138,7 +144,7 @@ fn listed_by_git(root: &Path) -> BTreeSet<PathBuf> {
 
 #[test]
 fn files_and_counts_are_those_of_rg() {
-    if !has("rg") {
+    if !is_installed("rg") {
         return;
     }
     let tree = messy();
@@ -168,7 +174,7 @@ fn files_and_counts_are_those_of_rg() {
 
 #[test]
 fn text_is_that_of_rg() {
-    if !has("rg") {
+    if !is_installed("rg") {
         return;
     }
     let tree = messy();
@@ -194,7 +200,7 @@ fn text_is_that_of_rg() {
 
 #[test]
 fn paths_are_those_of_rg_files() {
-    if !has("rg") {
+    if !is_installed("rg") {
         return;
     }
     let tree = messy();
@@ -228,7 +234,7 @@ fn paths_are_those_of_rg_files() {
 
 #[test]
 fn hidden_listings_are_those_of_git() {
-    if !has("git") {
+    if !is_installed("git") {
         return;
     }
     let tree = messy();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::{Answer, Workspace};
-use crate::support::{backends, with};
+use crate::support::{first_backend, with};
 
 /// Largest output that a shell shows, in characters.
 const SHOWN_MAX: usize = 30_000;
@@ -38,7 +38,7 @@ fn shown_whole(answer: &Answer) -> Value {
 
 #[test]
 fn no_answer_of_a_command_is_longer_than_a_shell_shows() {
-    let Some(backend) = backends().first().copied() else { return };
+    let Some(backend) = first_backend() else { return };
     for command in commands() {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         let whole = json!({ "command": command });
@@ -57,7 +57,7 @@ fn no_answer_of_a_command_is_longer_than_a_shell_shows() {
 
 #[test]
 fn no_answer_of_a_transaction_is_longer_than_a_shell_shows() {
-    let Some(backend) = backends().first().copied() else { return };
+    let Some(backend) = first_backend() else { return };
     for command in commands() {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         for request in [
@@ -75,7 +75,7 @@ fn no_answer_of_a_transaction_is_longer_than_a_shell_shows() {
 
 #[test]
 fn no_answer_of_a_job_is_longer_than_a_shell_shows() {
-    let Some(backend) = backends().first().copied() else { return };
+    let Some(backend) = first_backend() else { return };
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for command in commands() {
         let started = with(&ws, backend, &json!({ "command": command, "background": true }));

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, state};
+use crate::common::{Workspace, skipped, state};
 use crate::confined::guarded;
-use crate::support::backends;
+use crate::support::{backends, has_backend};
 
 /// Creates a workspace whose user has caches of cargo and pip, and no others.
 fn with_caches() -> Workspace {
@@ -50,7 +50,7 @@ fn everything(home: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_session_writes_caches_that_only_it_sees() {
-    if !backends().contains(&"namespaces") {
+    if !has_backend("namespaces") {
         return;
     }
     for more in [json!({}), json!({ "direct": true })] {
@@ -92,7 +92,7 @@ fn a_session_writes_caches_that_only_it_sees() {
 
 #[test]
 fn without_a_layer_a_command_with_network_has_empty_caches() {
-    if !backends().contains(&"bubblewrap") {
+    if !has_backend("bubblewrap") {
         return;
     }
     let ws = with_caches();
@@ -138,7 +138,7 @@ fn a_cache_may_be_a_link() {
 
 #[test]
 fn two_commands_at_once_never_write_one_cache() {
-    if !backends().contains(&"namespaces") {
+    if !has_backend("namespaces") {
         return;
     }
     let ws = with_caches();
@@ -163,7 +163,7 @@ fn two_commands_at_once_never_write_one_cache() {
 
 #[test]
 fn the_policy_says_which_caches_there_are() {
-    if !backends().contains(&"namespaces") {
+    if !has_backend("namespaces") {
         return;
     }
     let ws = with_caches();
@@ -185,7 +185,7 @@ fn the_policy_says_which_caches_there_are() {
 
 #[test]
 fn go_builds_and_tests_with_nothing_set() {
-    if !backends().contains(&"namespaces") {
+    if !has_backend("namespaces") {
         return;
     }
     let ws = guarded();
@@ -194,7 +194,7 @@ fn go_builds_and_tests_with_nothing_set() {
     let answer =
         run(&ws, &["bash.backend=namespaces"], "one", "go test ./...", &json!({ "timeout_ms": 300_000 }));
     if answer["exit_code"] == 127 {
-        eprintln!("skipped: go is not installed");
+        skipped("go is not installed");
         return;
     }
     assert!(answer["stdout"].as_str().unwrap().starts_with("ok  \tdemo\t"), "{answer:#}");

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{Call, LBX, LOOSEN, PATH_FIXED, Workspace, kill};
-use crate::support::{all_backends, backends, bash, direct, output};
+use crate::common::{Call, LBX, LOOSEN, PATH_FIXED, Workspace, is_root, kill, skipped};
+use crate::support::{all_backends, backends, bash, direct, has_backend, output};
 
 /// Creates a workspace next to a file that must not change, with secrets in the home folder.
 ///
@@ -391,10 +391,8 @@ fn writable_folders_are_those_of_the_users_own_policy() {
 }
 
 /// Runs a command as an account that owns the workspace and nothing else; `None` without root.
-#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 pub fn as_ordinary_account(ws: &Workspace, backend: &str, command: &str) -> Option<serde_json::Value> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can call lbx as another account");
+    if !is_root() {
         return None;
     }
     let own = Command::new("chown").args(["-R", "65534:65534"]).arg(&ws.outside).status().unwrap();
@@ -457,10 +455,9 @@ fn limits_hold() {
 }
 
 /// Calls a command with a Rust toolchain, if one is installed.
-#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
     let Some(cargo) = std::env::var_os("CARGO").map(PathBuf::from).filter(|cargo| cargo.exists()) else {
-        eprintln!("skipped: there is no cargo here");
+        skipped("there is no cargo here");
         return None;
     };
     let path = format!("{}:{PATH_FIXED}", cargo.parent()?.display());
@@ -592,7 +589,7 @@ fn a_command_cannot_replace_the_users_own_files_of_lbx() {
 
 #[test]
 fn a_masked_proc_is_kept_and_gives_nothing_away() {
-    if !backends().contains(&"namespaces") || !rustix::process::geteuid().is_root() {
+    if !has_backend("namespaces") || !is_root() {
         return;
     }
     let ws = guarded();

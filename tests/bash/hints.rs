@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::common::Workspace;
+use crate::common::{Workspace, skipped};
 use crate::support::{backends, bash, with};
 
 /// Returns the warnings of an answer as one text.
@@ -106,7 +106,7 @@ fn a_job_tells_it_too() {
 fn npm_fails_at_once_without_network_and_works_offline() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     if ws.lbx(&["bash", "command -v npm"]).success()["data"]["exit_code"] != 0 {
-        return eprintln!("skipped: no npm");
+        return skipped("no npm");
     }
     let made = ws.lbx(&["bash", "npm init -y"]).success();
     assert_eq!(made["data"]["exit_code"], 0, "{made:#}");

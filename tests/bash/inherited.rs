@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::Workspace;
+use crate::common::{Workspace, skipped};
 use crate::support::all_backends;
 
 /// Calls a program with a locked file, a folder, a socket and a pipe open as descriptors 50 to 53. When it ends, it
@@ -41,7 +41,6 @@ except BlockingIOError:
 const LIST: &str = "ls /proc/$$/fd > $TMPDIR/fds; tr '\\n' ' ' < $TMPDIR/fds";
 
 /// Calls lbx with open descriptors; returns its output and the last line of the caller.
-#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn called(ws: &Workspace, arguments: &[&str], stdin: &str) -> Option<(String, String)> {
     let held = ws.outside.join("held");
     std::fs::write(&held, "").unwrap();
@@ -51,7 +50,7 @@ fn called(ws: &Workspace, arguments: &[&str], stdin: &str) -> Option<(String, St
     command.current_dir(&ws.root);
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = started else {
-        eprintln!("skipped: no python3");
+        skipped("no python3");
         return None;
     };
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), stdin.as_bytes()).unwrap();

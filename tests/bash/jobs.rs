@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::{Workspace, kill, state};
 use crate::ended::{FORKS, mark, marked, none_left};
 use crate::server::Server;
-use crate::support::{all_backends, backends, with};
+use crate::support::{all_backends, first_backend, with};
 
 /// Starts a job and returns its name.
 fn start(ws: &Workspace, backend: &str, request: &Value) -> String {
@@ -230,7 +230,7 @@ fn listed(ws: &Workspace) -> Vec<Value> {
 
 #[test]
 fn the_output_of_a_job_stays_until_it_was_read() {
-    let Some(backend) = backends().first().copied() else { return };
+    let Some(backend) = first_backend() else { return };
     let ws = Workspace::with(&[]);
     let long = format!("touch started; sleep 0.1; echo out; : {}", "x".repeat(500));
     let job = start(&ws, backend, &json!({ "command": long }));

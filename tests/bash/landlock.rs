@@ -8,14 +8,14 @@ use serde_json::json;
 
 use crate::common::{Workspace, kill};
 use crate::confined::{WRITES_OUTSIDE, guarded, outside_guarded, standing};
-use crate::support::{all_backends, bash, with};
+use crate::support::{bash, has_backend, with};
 
 /// Name of the backend.
 const LANDLOCK: &str = "landlock";
 
 /// Returns true if it works here.
 fn works() -> bool {
-    all_backends().contains(&LANDLOCK)
+    has_backend(LANDLOCK)
 }
 
 /// Checks that a command fails, and that the answer holds no secret.

@@ -1,13 +1,10 @@
 //! Scans of a command: how often the files of the workspace are read.
 
-use std::process::Command;
-
-use crate::common::{Call, Workspace};
+use crate::common::{Call, Workspace, can_trace};
 
 #[test]
 fn a_direct_command_looks_at_each_file_once_before_and_once_after() {
-    let can_trace = Command::new("strace").arg("true").output().is_ok_and(|output| output.status.success());
-    if !can_trace {
+    if !can_trace() {
         return;
     }
     let ws =

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::common::Workspace;
 use crate::confined::guarded;
-use crate::support::backends;
+use crate::support::has_backend;
 
 /// Port of the servers: it is free for them, whatever runs on the machine.
 const PORT: u16 = 8123;
@@ -48,7 +48,7 @@ fn fetch(ws: &Workspace, session: &str, network: &str, port: u16, more: &Value) 
 
 #[test]
 fn the_server_of_a_job_answers_commands_of_its_session_alone() {
-    if !backends().contains(&"namespaces") {
+    if !has_backend("namespaces") {
         return;
     }
     for network in ["deny", "*.example.org"] {
@@ -75,7 +75,7 @@ fn the_server_of_a_job_answers_commands_of_its_session_alone() {
 
 #[test]
 fn a_command_beside_a_job_is_confined_as_any_other() {
-    if !backends().contains(&"namespaces") {
+    if !has_backend("namespaces") {
         return;
     }
     let ws = guarded();

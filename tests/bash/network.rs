@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::common::Workspace;
+use crate::common::{Workspace, skipped};
 use crate::confined::guarded;
-use crate::support::{all_backends, backends};
+use crate::support::{backends, has_backend};
 
 /// Attempts to get past a list of hosts, as a program that a command runs.
 const WAYS: &str = include_str!("ways/past_the_list.py");
@@ -139,7 +139,7 @@ fn what_the_list_names_is_reached_by_programs_that_know_a_proxy() {
         );
         let answer = run(&ws, backend, &format!("localhost:{}", server.port), &json!({ "command": command }));
         if answer["data"]["exit_code"] == 127 {
-            eprintln!("skipped: curl is not installed");
+            skipped("curl is not installed");
             return;
         }
         assert_eq!(answer["data"]["stdout"], "HELLO\n", "{backend}: {answer:#}");
@@ -227,7 +227,7 @@ fn a_list_of_hosts_is_checked_and_only_the_user_makes_it() {
 
 #[test]
 fn landlock_takes_no_list_of_hosts() {
-    if !all_backends().contains(&"landlock") {
+    if !has_backend("landlock") {
         return;
     }
     let ws = guarded();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::common::{Call, PATH_FIXED, Workspace, kill};
+use crate::common::{Call, PATH_FIXED, Workspace, kill, skipped};
 use crate::ended::{FORKS, mark, none_left};
 use crate::server::Server;
 
@@ -36,12 +36,11 @@ struct Container {
 
 impl Container {
     /// Starts a container; `None` if that is not possible here.
-    #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
     fn start() -> Option<Self> {
         match Self::try_start() {
             Ok(container) => Some(container),
             Err(why) => {
-                eprintln!("skipped: no container with podman: {why}");
+                skipped(format!("no container with podman: {why}"));
                 None
             }
         }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::{Call, Workspace};
+use crate::common::{Call, Workspace, skipped};
 use crate::support::{all_backends, backends};
 
 /// Reads, and tries to write.
@@ -11,12 +11,11 @@ const COMMAND: &str = "cat a.txt; echo x > new.txt; echo y > a.txt; echo z > \"$
 const READ_ONLY: &str = "mount --bind . . && mount -o remount,bind,ro . && cd \"$PWD\" && exec \"$@\"";
 
 /// Returns true if user namespaces with mounts are available.
-#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn can_mount() -> bool {
     let done = Command::new("unshare").args(["-rm", "mount", "--bind", "/tmp", "/tmp"]).output();
     let can = done.is_ok_and(|done| done.status.success());
     if !can {
-        eprintln!("skipped: no user namespace with mounts here");
+        skipped("no user namespace with mounts here");
     }
     can
 }

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, sha256};
-use crate::support::{backends, direct as bash, with};
+use crate::common::{Workspace, is_root, sha256};
+use crate::support::{backends, direct as bash, first_backend, with};
 
 /// Returns the subjects of the snapshots, newest first.
 fn subjects(ws: &Workspace) -> Vec<String> {
@@ -458,7 +458,7 @@ fn owners_and_attributes_that_a_command_changes_are_told() {
 /// A file that can no longer be read was not deleted.
 #[test]
 fn what_a_command_hides_is_not_told_as_deleted() {
-    let Some(backend) = backends().first().copied() else { return };
+    let Some(backend) = first_backend() else { return };
     let setting = format!("bash.backend={backend}");
     for mode in ["000", "300", "600"] {
         let ws = Workspace::with(&[("d/a.txt", "one\n"), ("d/e/b.txt", "b\n"), ("c.txt", "c\n")]);
@@ -480,8 +480,8 @@ fn what_a_command_hides_is_not_told_as_deleted() {
 /// A folder that was already unreadable before the command is not reported.
 #[test]
 fn a_folder_of_another_account_that_cannot_be_read_is_no_news() {
-    let Some(backend) = backends().first().copied() else { return };
-    if !rustix::process::geteuid().is_root() {
+    let Some(backend) = first_backend() else { return };
+    if !is_root() {
         return;
     }
     let setting = format!("bash.backend={backend}");

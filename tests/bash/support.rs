@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Workspace};
+use crate::common::{Answer, Workspace, skipped};
 
 /// Backends that confine.
 const CONFINING: [&str; 2] = ["namespaces", "bubblewrap"];
@@ -14,8 +14,25 @@ pub fn backends() -> Vec<&'static str> {
     all_backends().iter().copied().filter(|name| CONFINING.contains(name)).collect()
 }
 
+/// Returns the first backend that confines without a gap; else reports that the test is skipped.
+pub fn first_backend() -> Option<&'static str> {
+    let first = backends().first().copied();
+    if first.is_none() {
+        skipped("no backend confines commands here");
+    }
+    first
+}
+
+/// Returns true if a backend works here; else reports that the test is skipped.
+pub fn has_backend(name: &str) -> bool {
+    let works = all_backends().contains(&name);
+    if !works {
+        skipped(format!("the backend {name} does not work here"));
+    }
+    works
+}
+
 /// Returns all backends that work here, including `none`.
-#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 pub fn all_backends() -> &'static [&'static str] {
     static WORKING: OnceLock<Vec<&'static str>> = OnceLock::new();
     WORKING.get_or_init(|| {
@@ -24,7 +41,7 @@ pub fn all_backends() -> &'static [&'static str] {
         let works = |name: &&str| {
             let found = all["backends"].as_array().unwrap().iter().find(|it| it["name"] == **name).unwrap();
             if found["works"] != true {
-                eprintln!("skipped: {name}: {}", found["reason"]);
+                skipped(format!("{name}: {}", found["reason"]));
             }
             found["works"] == true
         };

@@ -4,22 +4,21 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::common::{Call, Workspace};
-use crate::support::{all_backends, backends, with};
+use crate::common::{Call, Workspace, can_trace, skipped};
+use crate::support::{all_backends, backends, first_backend, has_backend, with};
 
 /// A command, and the actions of others while it runs.
 type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
 
 /// Returns true if transactions are available here.
-#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 pub fn are_possible() -> bool {
-    if !backends().contains(&"namespaces") {
+    if !has_backend("namespaces") {
         return false;
     }
     let ws = Workspace::with(&[]);
     let answer = with(&ws, "namespaces", &json!({ "command": "true", "dry_run": true })).envelope();
     if answer["ok"] != true {
-        eprintln!("skipped: {}", answer["error"]["message"]);
+        skipped(&answer["error"]["message"]);
     }
     answer["ok"] == true
 }
@@ -274,8 +273,7 @@ fn what_is_protected_stays_so_under_a_layer() {
 
 #[test]
 fn a_transaction_does_not_search_the_workspace_again() {
-    let can_trace = Command::new("strace").arg("true").output().is_ok_and(|output| output.status.success());
-    if !are_possible() || !can_trace {
+    if !are_possible() || !can_trace() {
         return;
     }
     let ws = workspace();
@@ -513,7 +511,7 @@ fn undone_and_redone(bash: &[&str]) {
 
 #[test]
 fn a_folder_that_others_have_opened_since_stays_open() {
-    if backends().is_empty() {
+    if first_backend().is_none() {
         return;
     }
     for command in ["echo two >> ro/a.txt", "chmod 755 ro; rm ro/b.txt; chmod 555 ro", "chmod 500 ro"] {

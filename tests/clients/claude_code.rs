@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{PATH_FIXED, Workspace};
+use crate::common::{PATH_FIXED, Workspace, skipped};
 use crate::endpoint::Endpoint;
 use crate::installed::Clients;
 
@@ -13,7 +13,7 @@ fn claude(clients: &Clients, ws: &Workspace) -> Option<Command> {
     let claude = clients.folder().join("node_modules/.bin/claude");
     let runs = Command::new(&claude).arg("--version").output().is_ok_and(|output| output.status.success());
     if !runs {
-        eprintln!("skipped: no Claude Code in {}", clients.folder().display());
+        skipped(format!("no Claude Code in {}", clients.folder().display()));
         return None;
     }
     let path = format!("{}:{PATH_FIXED}", ws.with_program().display());
@@ -39,7 +39,7 @@ fn turn(clients: &Clients, ws: &Workspace, arguments: &[&str], steps: &Value) ->
     let output = command.output().unwrap();
     let asked = endpoint.asked();
     if asked.is_empty() {
-        eprintln!("skipped: Claude Code asks no model here: {output:?}");
+        skipped(format!("Claude Code asks no model here: {output:?}"));
         return None;
     }
     assert!(output.status.success(), "{output:?}");

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{PATH_FIXED, Workspace};
+use crate::common::{PATH_FIXED, Workspace, skipped};
 use crate::endpoint::Endpoint;
 use crate::installed::Clients;
 
@@ -20,7 +20,7 @@ fn program(clients: &Clients) -> Option<PathBuf> {
         Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
     });
     if program.is_none() {
-        eprintln!("skipped: no Codex in {}", clients.folder().display());
+        skipped(format!("no Codex in {}", clients.folder().display()));
     }
     program
 }

@@ -1,5 +1,6 @@
 //! The folder with the installed clients.
 
+use crate::common::skipped;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +18,7 @@ impl Clients {
         if folder.join("installed").exists() {
             return Some(Self { folder });
         }
-        eprintln!("skipped: no clients in {}; .ci/clients installs them", folder.display());
+        skipped(format!("no clients in {}; .ci/clients installs them", folder.display()));
         None
     }
 

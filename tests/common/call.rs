@@ -1,5 +1,6 @@
 //! One call of the binary.
 
+use super::skipped;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -65,7 +66,6 @@ impl Call {
     }
 
     /// Prepares a call by a user whom file modes restrict, even as root; `None` if root cannot drop its privileges.
-    #[allow(clippy::print_stderr, reason = "a test that is passed over says so")]
     pub fn unprivileged(root: &Path, home: &Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return Some(Self::new(root, home));
@@ -77,7 +77,7 @@ impl Call {
         };
         let works = without_power().arg("true").output().is_ok_and(|output| output.status.success());
         if !works {
-            eprintln!("skipped: root cannot give up its power here (setpriv)");
+            skipped("root cannot give up its power here (setpriv)");
             return None;
         }
         let mut command = without_power();

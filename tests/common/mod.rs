@@ -12,6 +12,7 @@ mod answer;
 mod call;
 #[path = "../../src/random.rs"]
 pub mod random;
+pub mod skip;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -27,6 +28,8 @@ pub use answer::{Answer, EXIT_STATUS, exit_status};
 #[allow(unused_imports, reason = "not every test needs the binary's path itself")]
 pub use call::LBX;
 pub use call::{Call, PATH_FIXED, kill};
+#[allow(unused_imports, reason = "not every test may be skipped")]
+pub use skip::{can_trace, is_installed, is_root, skipped};
 
 /// Id of lbx's state in every test workspace.
 pub const STATE_ID: &str = "5ca1ab1e0ddba11c0ffee15badc0de42";

@@ -2,8 +2,9 @@
 
 use std::process::Output;
 
+use crate::common::skip::can_trace;
 use crate::common::{Answer, Call, Workspace};
-use crate::inject::{Point, can_inject, each, is_thorough, sample};
+use crate::inject::{Point, each, is_thorough, sample};
 use crate::judge::{Tree, difference, must_be_tidy};
 
 /// Points tried in each change, unless all are.
@@ -136,7 +137,7 @@ fn judge(ws: &Workspace, before: &Tree, after: &Tree, output: &Output) -> Result
 
 #[test]
 fn a_change_in_closed_folders_is_whole_wherever_it_is_killed() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let (next, mut wrong) = (["read", "other.txt"], Vec::new());
@@ -167,7 +168,7 @@ fn a_change_in_closed_folders_is_whole_wherever_it_is_killed() {
 
 #[test]
 fn a_change_in_closed_folders_that_fails_is_taken_back() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let mut wrong = Vec::new();

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::inject::{Point, can_inject, each, fail_at, points, sample};
+use crate::common::skip::can_trace;
+use crate::inject::{Point, each, fail_at, points, sample};
 use crate::judge::Sides;
 use crate::scenarios::{self, Scenario};
 
@@ -59,7 +60,7 @@ const FAULTS: &[(&str, &[&str])] = &[
 ];
 #[test]
 fn an_error_from_the_system_never_makes_an_answer_untrue() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let mut judged: Vec<(Scenario, Sides)> = Vec::new();
@@ -86,7 +87,7 @@ fn an_error_from_the_system_never_makes_an_answer_untrue() {
 
 #[test]
 fn no_undo_takes_what_it_cannot_look_at_for_gone() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let scenario = scenarios::all().into_iter().find(|scenario| scenario.name == "undo a patch");

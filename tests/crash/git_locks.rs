@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::Workspace;
-use crate::inject::{can_inject, each, fail_at, is_thorough, kill_at, points, sample};
+use crate::common::skip::can_trace;
+use crate::inject::{each, fail_at, is_thorough, kill_at, points, sample};
 use crate::killed::CHANGING;
 
 /// Points at which a call is killed, unless all are tried.
@@ -40,7 +41,7 @@ fn index_is_at_head(ws: &Workspace) -> bool {
 
 #[test]
 fn a_killed_squash_leaves_no_lock_that_stays() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let before = changed();
@@ -87,7 +88,7 @@ fn a_killed_squash_leaves_no_lock_that_stays() {
 
 #[test]
 fn a_squash_that_cannot_be_synced_says_what_stands() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let before = changed();

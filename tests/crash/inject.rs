@@ -25,20 +25,6 @@ pub struct Point {
     pub number: u32,
 }
 
-/// Returns true if strace is installed and may trace; prints a message otherwise.
-pub fn can_inject() -> bool {
-    let works = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "true"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !works {
-        eprintln!("skipped: strace is missing, or may not trace here");
-    }
-    works
-}
-
 /// Makes a call under strace, with arguments for strace.
 pub fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
     let mut command = Command::new("strace");

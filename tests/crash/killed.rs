@@ -1,7 +1,8 @@
 //! A call that is killed as it enters any system call that changes or opens something.
 
+use crate::common::skip::can_trace;
 use crate::common::{Workspace, state};
-use crate::inject::{Point, can_inject, each, kill_at, points, sample};
+use crate::inject::{Point, each, kill_at, points, sample};
 use crate::judge::{Sides, difference, files_below, must_be_tidy};
 use crate::scenarios::{self, Scenario};
 
@@ -44,7 +45,7 @@ const TWICE: &[&str] = &["patch", "undo a patch", "delete a folder", "write over
 
 #[test]
 fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let scenarios = scenarios::all();
@@ -73,7 +74,7 @@ fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {
 
 #[test]
 fn a_change_of_many_files_is_whole_wherever_it_is_killed() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let scenario = scenarios::of_many_files();
@@ -98,7 +99,7 @@ fn a_change_of_many_files_is_whole_wherever_it_is_killed() {
 
 #[test]
 fn a_recovery_that_is_killed_is_recovered_from_too() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     // It recovers, and is then refused.
@@ -151,7 +152,7 @@ fn half_way(scenario: &Scenario) -> Workspace {
 /// still be moved there.
 #[test]
 fn a_deletion_whose_description_is_gone_is_rolled_back() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let ws = Workspace::with(&[("d/a.txt", "a\n"), ("d/e/b.txt", "b\n"), ("other.txt", "other\n")]);

@@ -2,7 +2,8 @@
 //! applied.
 
 use crate::common::Workspace;
-use crate::inject::{can_inject, kill_at, points};
+use crate::common::skip::can_trace;
+use crate::inject::{kill_at, points};
 use crate::killed::CHANGING;
 
 /// Obstacle for the next call, and its warning.
@@ -10,7 +11,7 @@ type Case = (&'static str, fn(&Workspace), &'static str);
 
 #[test]
 fn what_can_no_longer_be_done_for_a_killed_change_is_a_warning() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let cases: [Case; 2] = [

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{PATH_FIXED, Workspace};
+use crate::common::{PATH_FIXED, Workspace, is_installed, is_root, skipped};
 use crate::inject::{LBX, each, sample, total};
 use crate::judge::Sides;
 use crate::scenarios;
@@ -23,16 +23,6 @@ fn behind(ws: &Workspace, words: &[&str], call: &[&str]) -> std::process::Output
         .stdin(Stdio::null());
     command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home")).env("GIT_CONFIG_NOSYSTEM", "1");
     command.output().unwrap()
-}
-
-/// Returns true if a program is installed; prints a message otherwise.
-fn has(program: &str) -> bool {
-    let found =
-        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        eprintln!("skipped: {program} is missing");
-    }
-    found
 }
 
 /// Checks that the answer of a call under a limit is true, and that the files are whole.
@@ -62,7 +52,7 @@ fn judge_limited(
 
 #[test]
 fn a_limit_on_the_size_of_files_is_an_answer_or_a_death_and_leaves_nothing_torn() {
-    if !has("prlimit") {
+    if !is_installed("prlimit") {
         return;
     }
     let ws = Workspace::with(&[("a.txt", &"old line\n".repeat(8000)), ("other.txt", "other\n")]);
@@ -86,7 +76,7 @@ fn a_limit_on_the_size_of_files_is_an_answer_or_a_death_and_leaves_nothing_torn(
 
 #[test]
 fn too_few_file_descriptors_are_an_answer_and_leave_nothing_torn() {
-    if !has("prlimit") {
+    if !is_installed("prlimit") {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "old\n"), ("other.txt", "other\n")]);
@@ -106,8 +96,7 @@ fn too_few_file_descriptors_are_an_answer_and_leave_nothing_torn() {
 
 #[test]
 fn a_folder_that_may_not_be_written_is_an_answer() {
-    if !rustix::process::geteuid().is_root() || !has("setpriv") {
-        eprintln!("skipped: not root, or no setpriv");
+    if !is_root() || !is_installed("setpriv") {
         return;
     }
     let ws = Workspace::with(&[("d/a.txt", "old\n"), ("other.txt", "o\n")]);
@@ -117,7 +106,7 @@ fn a_folder_that_may_not_be_written_is_an_answer() {
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let git_allows = |call: &[&str]| behind(&ws, &nobody, call);
     if !git_allows(&["read", "d/a.txt"]).status.success() {
-        eprintln!("skipped: another user may not run the binary here");
+        skipped("another user may not run the binary here");
         return;
     }
     let before = ws.tree();
@@ -164,7 +153,7 @@ impl Small {
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self(folder));
         }
-        eprintln!("skipped: no file system may be mounted here");
+        skipped("no file system may be mounted here");
         None
     }
 
@@ -261,7 +250,7 @@ fn a_disk_without_inodes_is_an_answer_and_leaves_all_old() {
 
 #[test]
 fn what_durability_costs_is_known() {
-    if !crate::inject::can_inject() {
+    if !crate::common::skip::can_trace() {
         return;
     }
     for scenario in scenarios::all() {
@@ -281,7 +270,7 @@ fn a_small_change_takes_few_system_calls() {
     /// Largest number of syncs of a change, if the file system keeps the order of names and other programs write.
     const SYNCS_MAX: usize = 11;
     let memory = Path::new("/dev/shm");
-    if !crate::inject::can_inject() || !memory.is_dir() {
+    if !crate::common::skip::can_trace() || !memory.is_dir() {
         return;
     }
     let ws = Workspace::within(memory, &[("d/a.txt", "a\n"), ("b.txt", "b\n")]);
@@ -313,7 +302,7 @@ fn a_small_change_takes_few_system_calls() {
 
 #[test]
 fn a_change_waits_for_no_disk_where_the_policy_says_so() {
-    if !crate::inject::can_inject() {
+    if !crate::common::skip::can_trace() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "a\n")]);
@@ -334,7 +323,7 @@ fn a_change_waits_for_no_disk_where_the_policy_says_so() {
 
 #[test]
 fn an_undo_reads_no_more_of_a_long_history() {
-    if !crate::inject::can_inject() {
+    if !crate::common::skip::can_trace() {
         return;
     }
     let after = |changes: usize| {
@@ -360,7 +349,7 @@ fn a_small_change_waits_for_the_disk_twice() {
         "undo a patch",
         "undo a deletion",
     ];
-    if !crate::inject::can_inject() {
+    if !crate::common::skip::can_trace() {
         return;
     }
     let scenarios = scenarios::all();

@@ -47,7 +47,7 @@ fn calls(files: usize) -> usize {
 
 #[test]
 fn a_patch_of_many_files_makes_few_calls_for_each() {
-    if !inject::can_inject() {
+    if !crate::common::skip::can_trace() {
         return;
     }
     let [few, many] = FILES.map(calls);

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace, make_fifo};
+use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace, make_fifo, skipped};
 use crate::judge::{difference, files_below};
 
 /// Runs a script in which `$LBX` is the binary and the folder `vol` of the workspace is another mount of the same file
@@ -32,7 +32,7 @@ fn after_mount(ws: &Workspace, mount: &str, script: &str) -> Option<Output> {
     let output = output.ok().filter(|output| output.status.code() != Some(77));
     let output = output.filter(|output| !String::from_utf8_lossy(&output.stderr).contains("unshare:"));
     if output.is_none() {
-        eprintln!("skipped: no user namespace with mounts here");
+        skipped("no user namespace with mounts here");
     }
     output
 }
@@ -239,7 +239,7 @@ fn fifos_and_sockets_go_to_another_file_system() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("old/f", "f\n")]);
     make_fifo(&ws.path("pipe"));
     if ws.root.starts_with("/dev/shm") {
-        eprintln!("skipped: it needs a /dev/shm of its own");
+        skipped("it needs a /dev/shm of its own");
         return;
     }
     // The layer of a transaction is in memory here, so all its files come from another file system.
@@ -294,7 +294,7 @@ fn a_transaction_in_a_container_is_one_change_and_leaves_no_memory() {
         (".gitignore", "*.log\n"),
     ]);
     if ws.root.starts_with("/dev/shm") {
-        eprintln!("skipped: it needs a /dev/shm of its own");
+        skipped("it needs a /dev/shm of its own");
         return;
     }
     let command = "echo more >> a.txt; rm -r tree; mkdir n; echo n > n/x; chmod 600 b.txt; echo log > x.log; \

@@ -11,8 +11,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use crate::common::skip::can_trace;
 use crate::common::{Standing, Workspace, state};
-use crate::inject::{can_inject, each, held_up, kill_at, points, sample};
+use crate::inject::{each, held_up, kill_at, points, sample};
 use crate::judge::{Sides, Tree, files_below, must_be_tidy};
 use crate::killed::CHANGING;
 use crate::scenarios::{self, Scenario};
@@ -165,7 +166,7 @@ fn below(tree: &Tree, path: &Path) -> BTreeSet<Vec<u8>> {
 
 #[test]
 fn whatever_others_do_to_a_killed_change_the_next_call_works() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let mut judged = Vec::new();
@@ -216,7 +217,7 @@ fn killed_before(ws: &Workspace, call: &[&str], is_before: impl Fn(&Workspace) -
 
 #[test]
 fn a_folder_that_was_made_for_a_killed_write_may_be_removed() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let ws = Workspace::with(&[("other.txt", "other\n")]);
@@ -230,7 +231,7 @@ fn a_folder_that_was_made_for_a_killed_write_may_be_removed() {
 
 #[test]
 fn a_repository_in_the_place_of_a_killed_move_stops_nobody() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let ws = Workspace::with(&[("a/in.txt", "in\n"), ("other.txt", "other\n")]);
@@ -247,7 +248,7 @@ fn a_repository_in_the_place_of_a_killed_move_stops_nobody() {
 
 #[test]
 fn a_read_finds_a_killed_patch_whole() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let scenario = scenarios::all().into_iter().find(|scenario| scenario.name == "patch");
@@ -270,7 +271,7 @@ fn a_read_finds_a_killed_patch_whole() {
 
 #[test]
 fn an_open_entry_that_cannot_be_read_stops_nobody() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "a\n"), ("other.txt", "other\n")]);
@@ -325,7 +326,7 @@ fn take_name(ws: &Workspace) -> PathBuf {
 
 #[test]
 fn an_entry_that_never_came_into_force_counts_only_where_its_change_has_begun() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+b\n*** Update File: c.txt\n@@\n-c\n+d\n*** End Patch\n";
@@ -531,7 +532,7 @@ fn a_state_that_others_remove_or_rename_stops_no_call_that_waits_for_it() {
 /// The snapshot of a file that moves is written before the move, from the bytes read then.
 #[test]
 fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
@@ -548,7 +549,7 @@ fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
 /// A program that logs may add lines between the last check of the file and the write of this call.
 #[test]
 fn lines_that_a_program_adds_just_before_an_append_stay() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let ws = Workspace::with(&[("log.txt", "one\n")]);
@@ -579,7 +580,7 @@ fn lines_that_a_program_adds_just_before_an_append_stay() {
 /// rename of this call.
 #[test]
 fn what_an_editor_saves_just_before_the_rename_stays() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     for path in ["a.txt", "d/b.txt"] {

@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{Workspace, state};
-use crate::inject::{Point, can_inject, is_thorough, kill_at, points, sample};
+use crate::common::skip::can_trace;
+use crate::common::{Workspace, skipped, state};
+use crate::inject::{Point, is_thorough, kill_at, points, sample};
 use crate::judge::{Sides, files_below, must_be_tidy, must_equal_tip};
 use crate::scenarios::{self, Scenario};
 
@@ -49,7 +50,7 @@ impl Disk {
     /// Creates an empty disk; returns `None`, with a message, if that is not possible.
     pub fn new(kind: &str, mebibytes: u32) -> Option<Self> {
         if !rustix::process::geteuid().is_root() || !succeeds("python3", &["-c", "import fcntl"]) {
-            eprintln!("skipped: the power fails for root alone, by python3");
+            skipped("the power fails for root alone, by python3");
             return None;
         }
         let folder = tempfile::Builder::new().prefix("lbx-disk-").tempdir().unwrap();
@@ -58,14 +59,14 @@ impl Disk {
         std::fs::File::create(&image).unwrap().set_len(u64::from(mebibytes) << 20).unwrap();
         let quiet = if kind == "ext4" { "-F" } else { "-f" };
         if !succeeds(&format!("mkfs.{kind}"), &["-q", quiet, image.to_str().unwrap()]) {
-            eprintln!("skipped: no mkfs.{kind}");
+            skipped(format!("no mkfs.{kind}"));
             return None;
         }
         let disk = Self { _folder: folder, image, mounted };
         if disk.mount() {
             return Some(disk);
         }
-        eprintln!("skipped: no file system may be mounted here");
+        skipped("no file system may be mounted here");
         None
     }
 
@@ -196,7 +197,7 @@ fn must_be_whole(ws: &Workspace, what: &str) {
 
 #[test]
 fn a_power_failure_at_any_moment_leaves_all_old_or_all_new() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let Some(disk) = Disk::new("ext4", 64) else { return };

@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::common::Workspace;
-use crate::inject::{can_inject, traced};
+use crate::common::skip::can_trace;
+use crate::inject::traced;
 
 #[test]
 fn a_snapshot_whose_objects_are_pruned_as_it_is_made_is_made_again() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "one\n")]);

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::skip::can_trace;
 use crate::common::{Workspace, sha256};
-use crate::inject::{can_inject, traced};
+use crate::inject::traced;
 use crate::power::Disk;
 
 /// Writes into a mapped file as soon as a line arrives: no timestamp shows a page that is already dirty.
@@ -32,7 +33,7 @@ fn has_backup(ws: &Workspace) -> bool {
 
 #[test]
 fn what_is_written_through_a_mapping_meanwhile_spoils_no_backup() {
-    let Some(disk) = Disk::new("xfs", 320).filter(|_| can_inject()) else { return };
+    let Some(disk) = Disk::new("xfs", 320).filter(|_| can_trace()) else { return };
     let old = "a".repeat(200_000);
     let ws = Workspace::within(&disk.mounted, &[("kept/a.txt", "a\n"), (".gitignore", "big\n")]);
     ws.lbx(&["append", "kept/a.txt", "--content", "b\n"]).ok();

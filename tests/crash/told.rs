@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::common::skip::can_trace;
 use crate::common::{Workspace, state};
-use crate::inject::{can_inject, each, fail_at, points};
+use crate::inject::{each, fail_at, points};
 
 /// A workspace, the call made there, the system calls of which one fails, the errno, and the warning that it causes.
 type Case = (fn() -> Workspace, &'static [&'static str], &'static [&'static str], &'static str, &'static str);
@@ -90,7 +91,7 @@ fn warnings((before, call, faulty, errno, _): &Case) -> BTreeSet<String> {
 
 #[test]
 fn what_a_failing_system_call_costs_is_told() {
-    if !can_inject() {
+    if !can_trace() {
         return;
     }
     let mut cases: Vec<Case> = vec![

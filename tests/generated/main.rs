@@ -23,6 +23,7 @@ mod prose;
 mod warnings;
 mod wording;
 
+use crate::common::is_installed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -137,13 +138,12 @@ fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
 
 #[test]
 fn manual_pages_are_clean_to_a_linter() {
+    if !is_installed("mandoc") {
+        return;
+    }
     let (folder, paths) = written();
     for path in paths.iter().filter(|path| path.starts_with(folder.path().join("man"))) {
-        // Continuous integration installs mandoc; elsewhere it may be missing.
-        let Ok(output) = Process::new("mandoc").args(["-T", "lint", "-W", "warning"]).arg(path).output()
-        else {
-            return;
-        };
+        let output = Process::new("mandoc").args(["-T", "lint", "-W", "warning"]).arg(path).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let complaints: Vec<&str> = said
             .lines()

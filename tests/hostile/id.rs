@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::common::{Call, STATE_ID, Workspace, make_fifo};
+use crate::common::{Call, STATE_ID, Workspace, make_fifo, skipped};
 use crate::common_ground::names_in;
 
 /// Variable with the id; an empty one counts as unset.
@@ -211,7 +211,7 @@ fn a_state_that_another_account_made_is_not_taken() {
     let id = states(&ws).remove(0);
     let folder = format!(".lbx/{id}");
     if std::os::unix::fs::chown(ws.path(&folder), Some(1234), None).is_err() {
-        eprintln!("skipped: only root may give a folder away");
+        skipped("only root may give a folder away");
         return;
     }
     for arguments in [&["append", "a.txt", "--content", "c\n"][..], &["undo"], &["session"]] {

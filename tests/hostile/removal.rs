@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use crate::common::{Workspace, state};
+use crate::common::{Workspace, skipped, state};
 use crate::common_ground::{names_in, nothing_outside, precious};
 
 /// Returns the trash id of a deletion.
@@ -111,7 +111,6 @@ impl Drop for Mounted {
 }
 
 #[test]
-#[allow(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn what_is_mounted_in_a_deleted_folder_stays() {
     let ws = Workspace::with(&[("d/a", "1"), ("d/m/below", "2"), ("d/z/y", "3")]);
     let id = trash_id(&ws.lbx(&["delete", "-r", "d"]).ok());
@@ -119,7 +118,7 @@ fn what_is_mounted_in_a_deleted_folder_stays() {
     let content = ws.path(&state(&format!("trash/{id}/content")));
     let mounted = Command::new("mount").arg("--bind").arg(&precious).arg(content.join("m")).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: nothing can be mounted here");
+        skipped("nothing can be mounted here");
         return;
     }
     let at = ws.path(&state(&format!("trash/.purged-{id}/content/m")));

@@ -1,11 +1,12 @@
 //! Cost of a small edit in a running server.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::json;
 
 use crate::client::{Client, Workspace};
 use crate::kept::OLD_AFTER;
+use crate::skip::can_trace;
 
 /// Largest number of system calls of one edit.
 const CALLS_MAX: usize = 350;
@@ -13,16 +14,9 @@ const CALLS_MAX: usize = 350;
 /// build with debug assertions calls `fcntl` for each file that it closes.
 const CHANCE: &str = "trace=!fcntl,futex,epoll_wait,madvise,mprotect,mmap,munmap,brk,sched_yield";
 
-/// Message of a skipped test.
-const SKIPPED: &str = "skipped: strace is missing, or may not trace here";
-
 #[test]
 fn a_small_edit_in_a_server_takes_few_system_calls() {
-    let Some(each) = per_call(edit, |_| true) else {
-        eprintln!("{SKIPPED}");
-        return;
-    };
-    eprintln!("{each} system calls an edit");
+    let Some(each) = per_call(edit, |_| true) else { return };
     assert!((50..=CALLS_MAX).contains(&each), "{each} system calls an edit");
 }
 
@@ -35,10 +29,8 @@ fn what_a_server_knows_is_not_read_again() {
         let is_read = line.contains(" open");
         is_read && [".json\"", "config.toml\""].iter().any(|name| line.contains(name))
     };
-    match per_call(read, is_known) {
-        Some(each) => assert_eq!(each, 0),
-        None => eprintln!("{SKIPPED}"),
-    }
+    let Some(each) = per_call(read, is_known) else { return };
+    assert_eq!(each, 0);
 }
 
 #[test]
@@ -49,10 +41,8 @@ fn a_repository_that_a_server_knows_is_not_read_again() {
         let is_opened = line.contains(" open") && line.contains("O_RDONLY") && !line.contains("O_PATH");
         is_opened && known.iter().any(|name| line.contains(name))
     };
-    match per_call_in(with_old_repository, edit, is_known) {
-        Some(each) => assert_eq!(each, 0),
-        None => eprintln!("{SKIPPED}"),
-    }
+    let Some(each) = per_call_in(with_old_repository, edit, is_known) else { return };
+    assert_eq!(each, 0);
 }
 
 /// Creates a workspace with a repository that has not changed recently.
@@ -89,9 +79,7 @@ fn per_call_in(
     call: impl Fn(&mut Client, usize),
     counted: impl Fn(&str) -> bool,
 ) -> Option<usize> {
-    let works =
-        Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
-    if !works.is_ok_and(|status| status.success()) {
+    if !can_trace() {
         return None;
     }
     let count = |calls: usize| {

@@ -22,5 +22,7 @@ mod offered;
 mod providers;
 mod revisions;
 mod schema;
+#[path = "../common/skip.rs"]
+mod skip;
 #[path = "../dialects/zero_filled.rs"]
 mod zero_filled;

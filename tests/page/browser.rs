@@ -1,5 +1,6 @@
 //! A real headless browser, controlled over its `DevTools` pipe.
 
+use crate::common::skipped;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -38,7 +39,7 @@ impl Browser {
             which.is_ok_and(|output| output.status.success())
         });
         let Some(name) = found else {
-            eprintln!("skipped: there is no Chromium here (apt-get install chromium)");
+            skipped("there is no Chromium here (apt-get install chromium)");
             return None;
         };
         // Its pipe is at descriptors 3 and 4.

@@ -1,8 +1,8 @@
 //! Compared with the program that Codex models know: the same envelope gives the same tree, except where lbx is safer
 //! on purpose.
 //!
-//! `LBX_CODEX=PATH`, or `apply_patch_codex` on the PATH, is a Codex binary (npm `@openai/codex` has one). Called under
-//! the name `apply_patch` it takes the patch as its argument. Without it the test prints that it is skipped.
+//! `LBX_CODEX=PATH`, `apply_patch_codex` on the PATH, or the program that `.ci/clients` installs is a Codex binary.
+//! Called under the name `apply_patch` it takes the patch as its argument.
 //! `LBX_HISTORY` names the repositories whose commits become envelopes; the default is this one.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use crate::common::Workspace;
+use crate::common::{Workspace, skipped};
 
 /// Number of envelopes made from real commits.
 const COMMITS: usize = 200;
@@ -40,15 +40,22 @@ fn codex(folder: &Path) -> Option<PathBuf> {
         let paths = env::var_os("PATH")?;
         env::split_paths(&paths).map(|folder| folder.join("apply_patch_codex")).find(|path| path.is_file())
     };
-    let binary = named.or_else(on_path)?.canonicalize().ok()?;
+    let found = named.or_else(on_path).or_else(installed).and_then(|path| path.canonicalize().ok());
+    let Some(binary) = found else {
+        skipped("no Codex binary; .ci/clients installs one, LBX_CODEX may name another");
+        return None;
+    };
     let link = folder.join("apply_patch");
     symlink(binary, &link).unwrap();
     Some(link)
 }
 
-/// Prints that there is nothing to compare with.
-fn skipped() {
-    eprintln!("skipped: no Codex binary; LBX_CODEX may name one (npm i @openai/codex)");
+/// Returns the Codex binary that `.ci/clients` installs.
+fn installed() -> Option<PathBuf> {
+    let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/clients/node_modules/@openai");
+    let vendors = ["codex-linux-x64", "codex-linux-arm64"].map(|name| packages.join(name).join("vendor"));
+    let targets = vendors.iter().filter_map(|vendor| vendor.read_dir().ok()).flatten();
+    targets.map(|target| target.unwrap().path().join("bin/codex")).find(|path| path.is_file())
 }
 
 /// Returns the files below `root`, with their execute bit.
@@ -212,7 +219,7 @@ const CASES: &[Case] = &[
 #[test]
 fn an_envelope_gives_the_tree_that_codex_gives() {
     let links = tempfile::tempdir().unwrap();
-    let Some(program) = codex(links.path()) else { return skipped() };
+    let Some(program) = codex(links.path()) else { return };
     let mut wrong = Vec::new();
     for (name, before, body, trees) in CASES {
         let patch = format!("*** Begin Patch\n{body}*** End Patch");
@@ -234,7 +241,7 @@ fn an_envelope_gives_the_tree_that_codex_gives() {
 #[test]
 fn a_move_keeps_the_execute_bit_that_codex_loses() {
     let links = tempfile::tempdir().unwrap();
-    let Some(program) = codex(links.path()) else { return skipped() };
+    let Some(program) = codex(links.path()) else { return };
     let patch =
         "*** Begin Patch\n*** Update File: run\n*** Move to: bin/run\n@@\n-echo a\n+echo b\n*** End Patch";
     let before = [("run", "#!/bin/sh\necho a\n")];
@@ -251,7 +258,7 @@ fn a_move_keeps_the_execute_bit_that_codex_loses() {
 #[test]
 fn wrappers_round_an_envelope_are_taken_as_codex_takes_them() {
     let links = tempfile::tempdir().unwrap();
-    let Some(program) = codex(links.path()) else { return skipped() };
+    let Some(program) = codex(links.path()) else { return };
     let envelope = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch";
     let padded = "  *** Begin Patch  \n*** Update File: f\n@@\n-a\n+b\n *** End Patch \n";
     for patch in [format!("<<'EOF'\n{envelope}\nEOF\n"), padded.to_owned(), format!("{envelope}\n\n")] {
@@ -345,7 +352,7 @@ fn envelope(repository: &Path, commit: &str) -> Option<Envelope> {
 #[test]
 fn envelopes_made_from_real_commits_give_the_commits_trees() {
     let links = tempfile::tempdir().unwrap();
-    let Some(program) = codex(links.path()) else { return skipped() };
+    let Some(program) = codex(links.path()) else { return };
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let repositories: Vec<PathBuf> =
         env::var_os("LBX_HISTORY").map_or(vec![own], |named| env::split_paths(&named).collect());

@@ -15,7 +15,7 @@ use std::{env, fs};
 
 use serde_json::json;
 
-use crate::common::{Workspace, sha256};
+use crate::common::{Workspace, sha256, skipped};
 
 /// A file of a tree: git mode and object id.
 type File = (String, String);
@@ -325,7 +325,7 @@ fn is_without_ignored(ws: &Workspace) -> bool {
 #[test]
 fn each_commit_of_a_real_history_gives_its_tree() {
     let Some(repositories) = env::var_os("LBX_HISTORY") else {
-        eprintln!("skipped: LBX_HISTORY names no repositories to replay");
+        skipped("LBX_HISTORY names no repositories to replay");
         return;
     };
     let number = |name: &str, default| {

@@ -5,7 +5,6 @@
     clippy::format_push_string,
     clippy::indexing_slicing,
     clippy::panic,
-    clippy::print_stderr,
     reason = "a test may fail, and its name says what it is about"
 )]
 

@@ -2,9 +2,10 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "says what was skipped")]
 
 pub mod queries;
+#[path = "../common/skip.rs"]
+pub mod skip;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ use lbx::engine::workspace::Workspace;
 use lbx::error::Error;
 use lbx::tools::{Text, Tool, glob::Glob, grep::Grep, ls::Ls};
 use serde_json::Value;
+#[allow(unused_imports, reason = "not every test may be skipped")]
+pub use skip::{is_installed, skipped};
 
 /// A folder that is removed after the test.
 pub struct Tree {
@@ -139,15 +142,6 @@ pub fn texts(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|entry| entry.as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns true if a program is installed; prints a message otherwise.
-pub fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
-}
-
 /// Returns the major version of `rg`.
 pub fn rg_version() -> u32 {
     let text = String::from_utf8(output(Path::new("/"), "rg", &["--version"])).unwrap();
@@ -213,7 +207,7 @@ pub fn lines_of(bytes: &[u8], separator: u8) -> BTreeSet<PathBuf> {
 pub fn messy() -> Tree {
     let tree = Tree::new();
     std::fs::remove_dir(tree.path().join(".git")).unwrap();
-    if has("git") {
+    if is_installed("git") {
         output(tree.path(), "git", &["init", "-q", "."]);
     } else {
         std::fs::create_dir(tree.path().join(".git")).unwrap();

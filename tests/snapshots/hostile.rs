@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{LBX, Workspace, state};
+use crate::common::{LBX, Workspace, can_trace, state};
 
 /// Content of a file outside, which must stay there.
 const SECRET: &str = "root:TOP-SECRET:0:0";
@@ -118,33 +118,27 @@ const CALLS: [&[&str]; 30] = [
     &["doctor"],
 ];
 
-/// Returns the programs that a call runs, by a trace; `None` if strace is not installed.
-fn traced(ws: &Workspace, call: &[&str]) -> Option<Vec<String>> {
+/// Returns the programs that a call runs, by a trace.
+fn traced(ws: &Workspace, call: &[&str]) -> Vec<String> {
     let trace = ws.outside.join("trace");
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-e", "trace=execve,execveat", "-o"]).arg(&trace).arg(LBX).args(call);
     ws.surround(&mut command);
     command.envs(environment(ws)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().ok()?;
-    Some(
-        fs::read_to_string(trace)
-            .ok()?
-            .lines()
-            .filter(|line| line.contains("exec"))
-            .map(str::to_owned)
-            .collect(),
-    )
+    command.status().unwrap();
+    let calls = fs::read_to_string(trace).unwrap();
+    calls.lines().filter(|line| line.contains("exec")).map(str::to_owned).collect()
 }
 
 #[test]
 fn no_tool_runs_any_program() {
+    if !can_trace() {
+        return;
+    }
     let ws = trapped();
     ws.write("b.bin", "other\n");
     for call in CALLS {
-        let Some(programs) = traced(&ws, call) else {
-            eprintln!("left out: there is no strace");
-            return;
-        };
+        let programs = traced(&ws, call);
         assert_eq!(programs.len(), 1, "{call:?} runs itself and nothing else: {programs:?}");
     }
     assert!(!ws.outside.join("sprung").exists() && !ws.outside.join("elsewhere").exists());

@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    clippy::print_stderr,
     reason = "a test may fail, and its name says what it is about"
 )]
 

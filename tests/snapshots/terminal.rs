@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace};
+use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace, skipped};
 
 /// Creates a workspace with changes of two sessions and of the developer.
 fn workspace() -> Workspace {
@@ -48,7 +48,7 @@ fn typed_on_a_terminal(
     match command.output() {
         Ok(output) => Some(String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")),
         Err(error) => {
-            eprintln!("skipped: there is no script here ({error})");
+            skipped(format!("there is no script here ({error})"));
             None
         }
     }

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{EXIT_STATUS, Workspace, exit_status, kill, make_fifo, sha256};
+use crate::common::{EXIT_STATUS, Workspace, exit_status, kill, make_fifo, sha256, skipped};
 
 #[test]
 fn every_kind_has_the_name_and_the_exit_status_of_the_contract() {
@@ -381,11 +381,11 @@ fn a_full_disk_is_told_and_nothing_is_half_written() {
         \"$1\" write a.txt --content one > /dev/null || exit 98\n\"$1\" read a.txt > /dev/null\n\
         \"$1\" write --json \"$2\"\necho $?\ncat a.txt";
     let Some(output) = script(&ws, &["unshare", "-rm"], on_a_small_disk, &[&at_file]) else {
-        eprintln!("skipped: unshare is missing");
+        skipped("unshare is missing");
         return;
     };
     if matches!(output.status.code(), Some(1 | 99)) {
-        eprintln!("skipped: no mount is allowed here");
+        skipped("no mount is allowed here");
         return;
     }
     let said = String::from_utf8(output.stdout).unwrap();
@@ -406,7 +406,7 @@ fn a_limit_on_the_size_of_files_is_told() {
     let limited = "trap '' XFSZ\nexec \"$1\" write --json \"$2\"";
     let call = || script(&ws, &["prlimit", "--fsize=262144"], limited, &[&at_file]);
     let Some(output) = ws.unchanged(call) else {
-        eprintln!("skipped: prlimit is missing");
+        skipped("prlimit is missing");
         return;
     };
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -427,7 +427,7 @@ fn a_limit_on_open_files_is_told_and_no_other_repository_is_taken_for_it() {
         let limited = "exec \"$1\" write a.txt --content \"$2\"";
         let new = limit.to_string();
         let Some(output) = script(&ws, &["prlimit", &format!("--nofile={limit}")], limited, &[&new]) else {
-            eprintln!("skipped: prlimit is missing");
+            skipped("prlimit is missing");
             return;
         };
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, sha256};
+use crate::common::{Workspace, is_installed, sha256};
 
 /// Patch from `two` to `2` in `a.txt`, which holds [`NUMBERS`].
 const UNIFIED: &str = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
@@ -792,8 +792,7 @@ fn a_patch_over_more_files_than_may_be_open_is_made_where_the_limit_can_be_raise
         let limited = ["--nofile=100:4096"];
         crate::common::Call::under("prlimit", &limited, &ws.root, &home).arguments(words).stdin(stdin).run()
     };
-    if std::process::Command::new("prlimit").arg("--version").output().is_err() {
-        eprintln!("skipped: prlimit is missing");
+    if !is_installed("prlimit") {
         return;
     }
     call(&["patch", "--set", "patch_gate=context"], &patch).ok();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::common::{Call, PATH_FIXED, Workspace};
+use crate::common::{Call, PATH_FIXED, Workspace, is_root, skipped};
 
 #[test]
 fn every_tool_takes_the_name_of_a_sandbox() {
@@ -98,10 +98,8 @@ fn a_damaged_list_of_sandboxes_is_told_and_hinders_no_other_call() {
 }
 
 /// Returns an engine with `exec` and `cp` like podman's, whose containers are folders; `None` if that is not possible.
-#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn engine(ws: &Workspace) -> Option<PathBuf> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can change its root folder for a container");
+    if !is_root() {
         return None;
     }
     let programs = ws.outside.join("programs");
@@ -204,6 +202,7 @@ fn a_command_that_runs_another_elsewhere_is_a_way_into_a_sandbox_too() {
     let Some(busybox) =
         ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists())
     else {
+        skipped("no busybox");
         return;
     };
     fs::copy(busybox, container.join("bin/busybox")).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::common::{Workspace, kill};
+use crate::common::{Workspace, is_root, kill, skipped};
 
 /// Returns the files below `.lbx` whose loss or growth would show a leftover.
 fn left_behind(ws: &Workspace) -> Vec<String> {
@@ -230,7 +230,7 @@ fn a_symlink_stays_a_symlink() {
 
 #[test]
 fn owners_survive_where_that_is_possible() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "one\n")]);
@@ -292,7 +292,7 @@ fn what_a_patch_deletes_comes_back_with_its_owner_and_attributes() {
 fn a_new_file_has_the_access_control_list_that_its_folder_gives() {
     let ws = Workspace::with(&[("d/a.txt", "one\n")]);
     if !has_run("setfacl", &["-d", "-m", "u:12345:rw"], &ws.path("d")) {
-        eprintln!("skipped: no access control lists here");
+        skipped("no access control lists here");
         return;
     }
     fs::write(ws.path("d/as-the-system-makes-it.txt"), "new\n").unwrap();
@@ -306,7 +306,7 @@ fn a_new_file_has_the_access_control_list_that_its_folder_gives() {
 fn an_immutable_file_is_refused_whole_with_those_beside_it() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     if !has_run("chattr", &["+i"], &ws.path("b.txt")) {
-        eprintln!("skipped: no immutable files here (it takes root, chattr and a file system with them)");
+        skipped("no immutable files here (it takes root, chattr and a file system with them)");
         return;
     }
     ws.lbx(&["read", "a.txt"]).ok();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Workspace, state};
+use crate::common::{Workspace, is_installed, state};
 
 #[test]
 fn a_state_that_cannot_be_used_is_told_by_config() {
@@ -87,7 +87,7 @@ fn output_that_cannot_be_kept_whole_is_told() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     let home = ws.outside.join("home");
     let limited = ["--fsize=262144", "sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
-    if std::process::Command::new("prlimit").arg("--version").output().is_err() {
+    if !is_installed("prlimit") {
         return;
     }
     let call = crate::common::Call::under("prlimit", &limited, &ws.root, &home);

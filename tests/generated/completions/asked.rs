@@ -1,9 +1,8 @@
 //! Asks each installed shell for completions in a real workspace.
 
 use std::path::Path;
-use std::process::Command;
 
-use super::super::common::Workspace;
+use super::super::common::{Workspace, is_installed};
 use super::super::examples;
 
 /// Words on the command line, the last one unfinished, and some expected completions.
@@ -68,9 +67,9 @@ fn offered(ws: &Workspace, shell: &str, harness: &str, words: &[&str]) -> Vec<St
     lines.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-/// Asks a shell all cases; does nothing if it is not installed.
+/// Asks a shell all cases; reports that the test is skipped if it is not installed.
 fn ask(shell: &str, harness: &str) {
-    if Command::new(shell).args(["-c", "true"]).output().is_err() {
+    if !is_installed(shell) {
         return;
     }
     let (ws, trash, snapshot) = workspace();
