@@ -21,6 +21,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use lbx::sha256::Sha256;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -38,6 +39,21 @@ pub const STATE_ID: &str = "5ca1ab1e0ddba11c0ffee15badc0de42";
 pub const LOOSEN: &str = "loosen = [\"gate\", \"patch_gate\", \"hard_links\", \"bash.backend\", \"bash.network\", \
                           \"bash.readable\", \"bash.writable\", \"gc.keep_days\", \"gc.keep_bytes\", \"workspace\", \
                           \"content\", \"exec\"]\n";
+
+/// Changes a JSON file of lbx's state, and the digest at its end if it has one.
+#[allow(dead_code, reason = "not every test changes the state")]
+pub fn change_state_file(path: &Path, change: impl FnOnce(&mut Value)) {
+    let text = fs::read_to_string(path).unwrap();
+    let (line, digest) = text.split_once('\n').unwrap_or((&text, ""));
+    let mut json = serde_json::from_str(line).unwrap();
+    change(&mut json);
+    let mut changed = json.to_string();
+    if !digest.is_empty() {
+        let digest = Sha256::of(changed.as_bytes());
+        changed = format!("{changed}\n{digest}\n");
+    }
+    fs::write(path, changed).unwrap();
+}
 
 /// Returns the path of a file of lbx's state, from the workspace root.
 #[allow(dead_code, reason = "not every test looks into the state")]

@@ -302,7 +302,7 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
     let ws = half_way;
     fs::write(
         ws.path(&state(&format!("journal/open/{name}"))),
-        text.replacen("\"version\":2", "\"version\":99", 1),
+        text.replacen("\"version\":3", "\"version\":99", 1),
     )
     .unwrap();
     for _ in 0..2 {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use crate::common::{Workspace, skipped, state};
+use crate::common::{Workspace, change_state_file, skipped, state};
 use crate::common_ground::{names_in, nothing_outside, precious};
 
 /// Returns the trash id of a deletion.
@@ -174,9 +174,9 @@ fn age(ws: &Workspace, days: u64) {
             }
             let is_json = path.extension().is_some_and(|extension| extension == "lbx");
             if is_json && (name.contains("/journal/done/") || name.ends_with("/entry.lbx")) {
-                let mut entry: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-                entry["time"] = (entry["time"].as_u64().unwrap() - days * 24 * 60 * 60).into();
-                fs::write(&path, entry.to_string()).unwrap();
+                change_state_file(&path, |entry| {
+                    entry["time"] = (entry["time"].as_u64().unwrap() - days * 24 * 60 * 60).into();
+                });
             }
             let touched =
                 Command::new("touch").args(["-hd", &format!("{days} days ago")]).arg(&path).status();

@@ -14,7 +14,7 @@ use std::{env, fs};
 use crate::common::{Workspace, skipped};
 
 /// Number of envelopes made from real commits.
-const COMMITS: usize = 200;
+const COMMITS: usize = 50;
 
 /// Expected comparison of the two trees.
 #[derive(Clone, Copy)]

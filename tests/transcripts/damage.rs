@@ -204,6 +204,23 @@ fn a_damaged_record_of_a_change_is_skipped_with_a_warning() {
 }
 
 #[test]
+fn a_change_whose_record_was_edited_is_not_undone() {
+    let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
+    let record = ws.path(&state("journal/done/default/00000003.lbx"));
+    let text = fs::read_to_string(&record).unwrap();
+    assert!(text.contains("new.txt"));
+    // As `find . -type f | xargs sed -i s/new.txt/other.txt/` does.
+    fs::write(&record, text.replace("new.txt", "other.txt")).unwrap();
+    assert_eq!(
+        journal(&ws).unwrap()["message"],
+        "the records of 1 change of session default are damaged: #3"
+    );
+    ws.lbx(&["undo"]).warned("skipped #3, whose record in the journal is damaged");
+    ws.holds("a.txt", "two\n");
+    ws.holds("new.txt", "new\n");
+}
+
+#[test]
 fn empty_state_files_lose_no_bytes() {
     let edit = ["edit", "a.txt", "--old-string", "three", "--new-string", "four"];
     for file in ["sessions/default.lbx", "audit/head", "audit/current.jsonl", "calls/current"] {

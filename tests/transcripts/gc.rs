@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::{Workspace, sha256, state};
+use crate::common::{Workspace, change_state_file, sha256, state};
 
 /// Sets the time of a state file back by `days`.
 fn age(path: &std::path::Path, days: u32) {
@@ -22,10 +22,9 @@ fn age_all(ws: &Workspace, days: u64) {
                 folders.push(path.clone());
             }
             if name.contains("/journal/done/") && path.is_file() || name.ends_with("/entry.lbx") {
-                let mut entry: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-                let time = entry["time"].as_u64().unwrap();
-                entry["time"] = (time - days * 24 * 60 * 60).into();
-                fs::write(&path, entry.to_string()).unwrap();
+                change_state_file(&path, |entry| {
+                    entry["time"] = (entry["time"].as_u64().unwrap() - days * 24 * 60 * 60).into();
+                });
             }
             age(&path, u32::try_from(days).unwrap());
         }

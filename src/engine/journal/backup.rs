@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::bundle::{Bundles, PendingFile};
+use super::entry::split;
 use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
@@ -391,7 +392,7 @@ fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> 
     // An unreadable entry holds nothing.
     let bytes = fs::read_at(folder.as_fd(), place.name.as_ref(), ENTRY_BYTES_MAX).ok().flatten();
     let bytes = bytes.filter(|bytes| memchr::memmem::find(bytes, b"\"kept\"").is_some());
-    let holder = bytes.and_then(|bytes| serde_json::from_slice::<Holder>(&bytes).ok());
+    let holder = bytes.and_then(|bytes| serde_json::from_slice::<Holder>(split(&bytes).0).ok());
     Ok(holder.map_or_else(Vec::new, |holder| holder.kept))
 }
 

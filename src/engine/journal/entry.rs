@@ -24,7 +24,9 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
 /// Version of an entry that this code writes.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
+/// First version that ends with its digest.
+pub(super) const SEALED_SINCE: u32 = 3;
 
 /// Mode change of a folder that stays; also the mode of a folder that its owner may write to only while the change
 /// runs.
@@ -172,7 +174,8 @@ impl JournalEntry {
     pub fn prepare(&self, state: &State) -> Result<PendingFile, Error> {
         let folder = state.folder(OPEN_FOLDER)?;
         let temporary = self.unpublished_name();
-        let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        bytes.extend(seal_of(&bytes).into_bytes());
         if bytes.len() as u64 > ENTRY_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
@@ -254,6 +257,16 @@ impl JournalEntry {
             moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
         files.chain(moved).collect()
     }
+}
+
+/// Returns the end of an entry's file: the digest of its JSON, on a line of its own.
+pub(super) fn seal_of(json: &[u8]) -> String {
+    format!("\n{}\n", Sha256::of(json))
+}
+
+/// Splits an entry's file into its JSON, which is one line, and its seal.
+pub(super) fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+    bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len()))
 }
 
 /// Returns true if a number is 0.

@@ -7,6 +7,8 @@
 //! An entry is written and synced as `journal/open/.ID.lbx`, and gets its own name, unsynced, before the first step. A
 //! whole entry under the name with the dot means that the call did not begin, unless some steps are done: a power
 //! failure may undo the rename.
+//!
+//! The file is one line of JSON and its SHA-256: an entry that a formatter or a recursive `sed` changed is damaged.
 
 pub mod backup;
 pub mod bundle;
@@ -23,12 +25,11 @@ use serde::Deserialize;
 use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
-use entry::VERSION;
 pub use entry::{
     FolderMode, JournalEntry, TakenBack, forget_beside, history, keep_numbers, next_number, note_name,
     read_note, sessions,
 };
-use entry::{history_folder, history_name};
+use entry::{SEALED_SINCE, VERSION, history_folder, history_name, seal_of, split};
 use steps::ENTRY_BYTES_MAX;
 pub use steps::{
     BACKUPS_FOLDER, DONE_FOLDER, FileEntry, FolderEntry, HELD_FOLDER, MoveEntry, OPEN_FOLDER, STUCK_FOLDER,
@@ -87,17 +88,18 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
         Err(source) if fs::is_unfit(&source) => Vec::new(),
         Err(source) => return Err(Error::io("read", state.shown("journal"), source)),
     };
-    let version = serde_json::from_slice(&bytes).map(|Versioned { version }| version);
-    if version.is_ok_and(|version| version > VERSION) {
+    let (json, seal) = split(&bytes);
+    let version = serde_json::from_slice(json).map_or(0, |Versioned { version }| version);
+    if version > VERSION {
         return Ok(JournalFile::Newer);
     }
-    Ok(match serde_json::from_slice::<JournalEntry>(&bytes) {
-        Ok(mut entry) => {
+    Ok(match serde_json::from_slice::<JournalEntry>(json) {
+        Ok(mut entry) if version < SEALED_SINCE || seal == seal_of(json).as_bytes() => {
             let steps = std::mem::take(&mut entry.steps);
             entry.set_steps(steps, state.path());
             JournalFile::Entry(Box::new(entry))
         }
-        Err(_) => JournalFile::Damaged,
+        _ => JournalFile::Damaged,
     })
 }
 
