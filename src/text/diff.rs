@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use similar::{DiffOp, DiffTag, group_diff_ops};
 
@@ -153,8 +152,6 @@ impl Bounded {
     }
 }
 
-/// Time after which a diff gets coarser.
-const TIME: Duration = Duration::from_millis(500);
 /// Digits of an object id.
 const ID_DIGITS: usize = 10;
 /// A NUL within this many bytes makes a file binary, as in git.
@@ -288,8 +285,7 @@ fn lines_of(text: &[u8]) -> Vec<&[u8]> {
 
 /// Returns the operations of each hunk between two texts; none is empty.
 fn groups(old: &[&[u8]], new: &[&[u8]]) -> Vec<Vec<DiffOp>> {
-    let ops = line_diff::of_lines(old, new, Some(Instant::now() + TIME));
-    let mut groups = group_diff_ops(ops, CONTEXT_LINES);
+    let mut groups = group_diff_ops(line_diff::diff(old, new).ops, CONTEXT_LINES);
     groups.retain(|group| !group.is_empty());
     groups
 }

@@ -38,7 +38,7 @@ pub fn nearest<'a>(name: &str, candidates: &[&'a str], most: usize, least: f32) 
 
 /// Returns the [`ratio`] of two lists of characters.
 fn ratio_of(one: &[u32], other: &[u32]) -> f32 {
-    similar::diff_ratio(&line_diff::of_numbers(one, other, None), one.len(), other.len())
+    similar::diff_ratio(&line_diff::of_numbers(one, other), one.len(), other.len())
 }
 
 /// Returns the characters of a text as numbers.

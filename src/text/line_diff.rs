@@ -1,51 +1,30 @@
 //! Line diff in nearly linear time.
 //!
 //! Lines are compared by numbers. Common lines at both ends are removed first. Then the lines that occur once on each
-//! side, in the longest order that both share (patience), cut the rest into blocks, and so on within these. Only blocks
-//! without such a line are compared by the algorithm of Myers, large ones within a deadline. The rest of the work is
-//! counted, so its bound depends on no clock.
+//! side, in the longest order that both share (patience), cut the rest into blocks, and so on within these. Blocks
+//! without such a line are compared by the algorithm of Myers, which gives up on an optimal result before it takes too
+//! long. All work is counted, so that no result depends on a clock.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use similar::DiffOp;
-use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::algorithms::{Capture, Compact, DiffHook, Replace, myers};
 
 use crate::text::checked::peek;
 
-/// Time limit for the blocks that no line cuts.
-const TIME: Duration = Duration::from_millis(300);
 /// Lines of two texts that are compared; beyond this, all between the common ends counts as replaced.
 pub const LINES_MAX: usize = 1 << 20;
-/// Limit of the average number of visits per line.
+/// Limit of the average number of visits per line, beyond which a block is not cut any more.
 const LOOKS_MAX: usize = 64;
-/// Pairs of lines compared without a deadline, in blocks of at most [`SMALL_PAIRS`].
-const PAIRS_MAX: usize = 1 << 25;
-/// Pairs of lines in a small block.
-const SMALL_PAIRS: usize = 1 << 16;
 
 /// The differences between two lists of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineDiff {
     /// Lines kept, removed and added, in order, without gaps.
     pub ops: Vec<DiffOp>,
-    /// True if common lines may be missing, for lack of time or because there are too many lines.
+    /// True if common lines may be missing, since there are too many lines.
     pub is_coarse: bool,
-}
-
-/// Number of a line, and its index.
-type Numbered = (u32, usize);
-
-/// A run of equal lines in both texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Run {
-    /// First line of the run in the old text.
-    old: usize,
-    /// First line of the run in the new text.
-    new: usize,
-    /// Number of lines.
-    len: usize,
 }
 
 /// Compares two lists of lines as they are given; an ending that is part of a line counts.
@@ -55,41 +34,97 @@ pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     let (old_rest, new_rest) = (peek(old, head..), peek(new, head..));
     let tail =
         old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(one, other)| one == other).count();
-    let mut search = Search {
-        runs: Vec::new(),
-        looks_left: LOOKS_MAX * (old.len() + new.len()),
-        pairs_left: PAIRS_MAX,
-        until: Instant::now() + TIME,
-        is_coarse: false,
-    };
-    search.runs.push(Run { old: 0, new: 0, len: head });
     let old_middle = peek(old_rest, ..old_rest.len() - tail);
     let new_middle = peek(new_rest, ..new_rest.len() - tail);
-    // A single line on each side must differ, or it would be part of an end.
-    let is_apart = old_middle.is_empty() || new_middle.is_empty() || old_middle.len() + new_middle.len() == 2;
-    if old_middle.len() + new_middle.len() > LINES_MAX {
-        search.is_coarse = true;
-    } else if !is_apart {
+    let mut found = Found { ops: Replace::new(Capture::new()), old: 0, new: 0 };
+    found.keep(head);
+    let is_coarse = old_middle.len() + new_middle.len() > LINES_MAX;
+    if is_coarse || old_middle.is_empty() || new_middle.is_empty() {
+        found.replace(old_middle.len(), new_middle.len());
+    } else {
         let (old_ids, new_ids) = numbered(old_middle, new_middle);
-        search.compare(&old_ids, &new_ids, head);
+        compare(&mut found, &old_ids, &new_ids);
     }
-    search.runs.push(Run { old: old.len() - tail, new: new.len() - tail, len: tail });
-    search.runs.sort_unstable();
-    LineDiff { ops: ops(&search.runs, old.len(), new.len()), is_coarse: search.is_coarse }
+    found.keep(tail);
+    let Ok(()) = found.ops.finish();
+    LineDiff { ops: found.ops.into_inner().into_ops(), is_coarse }
 }
 
-/// State of a comparison.
-struct Search {
-    /// Runs found so far, in any order.
-    runs: Vec<Run>,
-    /// Lines that may still be visited.
-    looks_left: usize,
-    /// Pairs of lines that may still be compared without a deadline.
-    pairs_left: usize,
-    /// Deadline for the comparison of large blocks.
-    until: Instant,
-    /// True if common lines may be missing.
-    is_coarse: bool,
+/// The differences found so far, and the next line of each text.
+struct Found {
+    /// The differences.
+    ops: Replace<Capture>,
+    /// Next line of the old text.
+    old: usize,
+    /// Next line of the new text.
+    new: usize,
+}
+
+impl Found {
+    /// Keeps the next lines.
+    fn keep(&mut self, count: usize) {
+        if count > 0 {
+            let Ok(()) = self.ops.equal(self.old, self.new, count);
+            (self.old, self.new) = (self.old + count, self.new + count);
+        }
+    }
+
+    /// Replaces the next lines.
+    fn replace(&mut self, removed: usize, added: usize) {
+        if removed > 0 {
+            let Ok(()) = self.ops.delete(self.old, removed, self.new);
+            self.old += removed;
+        }
+        if added > 0 {
+            let Ok(()) = self.ops.insert(self.old, self.new, added);
+            self.new += added;
+        }
+    }
+}
+
+/// Compares the numbers of lines, in blocks from the first to the last.
+fn compare(found: &mut Found, old: &[u32], new: &[u32]) {
+    let mut looks_left = LOOKS_MAX * (old.len() + new.len());
+    let mut seen = vec![LineOccurrences::default(); old.len()];
+    let mut open = vec![(0..old.len(), 0..new.len())];
+    while let Some((mut old_block, mut new_block)) = open.pop() {
+        let (old_lines, new_lines) = (peek(old, old_block.clone()), peek(new, new_block.clone()));
+        let head = old_lines.iter().zip(new_lines).take_while(|(one, other)| one == other).count();
+        found.keep(head);
+        let (old_lines, new_lines) = (peek(old_lines, head..), peek(new_lines, head..));
+        let pairs = old_lines.iter().rev().zip(new_lines.iter().rev());
+        let tail = pairs.take_while(|(one, other)| one == other).count();
+        if tail > 0 {
+            open.push((old_block.end - tail..old_block.end, new_block.end - tail..new_block.end));
+        }
+        old_block = old_block.start + head..old_block.end - tail;
+        new_block = new_block.start + head..new_block.end - tail;
+        if old_block.is_empty() || new_block.is_empty() {
+            found.replace(old_block.len(), new_block.len());
+            continue;
+        }
+        let left = looks_left.checked_sub(old_block.len() + new_block.len());
+        looks_left = left.unwrap_or(0);
+        let anchors = match left {
+            Some(_) => anchors(old, new, &old_block, &new_block, &mut seen),
+            None => Vec::new(),
+        };
+        if anchors.is_empty() {
+            for op in of_numbers(peek(old, old_block), peek(new, new_block)) {
+                match op {
+                    DiffOp::Equal { len, .. } => found.keep(len),
+                    other => found.replace(other.old_range().len(), other.new_range().len()),
+                }
+            }
+            continue;
+        }
+        // Each block but the first begins with an anchor, which is then a common line at its start.
+        for (old_anchor, new_anchor) in anchors.into_iter().rev() {
+            open.push((old_anchor..old_block.end, new_anchor..new_block.end));
+            (old_block.end, new_block.end) = (old_anchor, new_anchor);
+        }
+        open.push((old_block, new_block));
+    }
 }
 
 /// Number of occurrences of a line in a block of each text, and the last index.
@@ -101,105 +136,6 @@ struct LineOccurrences {
     new: u8,
     /// Index in the new text.
     at: usize,
-}
-
-impl Search {
-    /// Compares lines; the first is line `offset` of both texts.
-    fn compare(&mut self, old: &[u32], new: &[u32], offset: usize) {
-        let mut seen = vec![LineOccurrences::default(); old.len()];
-        let mut open = vec![(0..old.len(), 0..new.len())];
-        while let Some((mut old_block, mut new_block)) = open.pop() {
-            self.take_ends(old, new, &mut old_block, &mut new_block, offset);
-            if old_block.is_empty() || new_block.is_empty() {
-                continue;
-            }
-            let Some(left) = self.looks_left.checked_sub(old_block.len() + new_block.len()) else {
-                self.is_coarse = true;
-                return;
-            };
-            self.looks_left = left;
-            let anchors = anchors(old, new, &old_block, &new_block, &mut seen);
-            if anchors.is_empty() {
-                self.compare_closely(old, new, &old_block, &new_block, offset);
-                continue;
-            }
-            let (mut old_at, mut new_at) = (old_block.start, new_block.start);
-            for (old_anchor, new_anchor) in anchors {
-                open.push((old_at..old_anchor, new_at..new_anchor));
-                self.runs.push(Run { old: old_anchor + offset, new: new_anchor + offset, len: 1 });
-                (old_at, new_at) = (old_anchor + 1, new_anchor + 1);
-            }
-            open.push((old_at..old_block.end, new_at..new_block.end));
-        }
-    }
-
-    /// Removes the common lines at both ends of two blocks.
-    fn take_ends(
-        &mut self,
-        old: &[u32],
-        new: &[u32],
-        old_block: &mut Range<usize>,
-        new_block: &mut Range<usize>,
-        offset: usize,
-    ) {
-        let same = |one: usize, other: usize| {
-            let line = old.get(one);
-            line.is_some() && line == new.get(other)
-        };
-        let room = old_block.len().min(new_block.len());
-        let head = (0..room).take_while(|at| same(old_block.start + at, new_block.start + at)).count();
-        self.runs.push(Run { old: old_block.start + offset, new: new_block.start + offset, len: head });
-        (old_block.start, new_block.start) = (old_block.start + head, new_block.start + head);
-        let room = room - head;
-        let tail = (1..=room).take_while(|at| same(old_block.end - at, new_block.end - at)).count();
-        (old_block.end, new_block.end) = (old_block.end - tail, new_block.end - tail);
-        self.runs.push(Run { old: old_block.end + offset, new: new_block.end + offset, len: tail });
-    }
-
-    /// Compares two blocks without a line that occurs once in each.
-    fn compare_closely(
-        &mut self,
-        old: &[u32],
-        new: &[u32],
-        old_block: &Range<usize>,
-        new_block: &Range<usize>,
-        offset: usize,
-    ) {
-        let block = |of: &[u32], block: &Range<usize>| -> Vec<(u32, usize)> {
-            peek(of, block.clone()).iter().copied().zip(block.clone()).collect()
-        };
-        let (old, new) = in_both(block(old, old_block), block(new, new_block));
-        let pairs = old.len().saturating_mul(new.len());
-        let left = self.pairs_left.checked_sub(pairs).filter(|_| pairs <= SMALL_PAIRS);
-        self.pairs_left = left.unwrap_or(self.pairs_left);
-        let until = if left.is_some() { None } else { Some(self.until) };
-        if until.is_some_and(|until| Instant::now() >= until) {
-            self.is_coarse = true;
-            return;
-        }
-        let ids = |lines: &[(u32, usize)]| lines.iter().map(|line| line.0).collect::<Vec<u32>>();
-        for op in of_numbers(&ids(&old), &ids(&new), until) {
-            if matches!(op, DiffOp::Equal { .. }) {
-                let pairs = peek(&old, op.old_range()).iter().zip(peek(&new, op.new_range()));
-                let run = |((_, old), (_, new)): (&(u32, usize), &(u32, usize))| Run {
-                    old: old + offset,
-                    new: new + offset,
-                    len: 1,
-                };
-                self.runs.extend(pairs.map(run));
-            }
-        }
-        self.is_coarse |= until.is_some_and(|until| Instant::now() >= until);
-    }
-}
-
-/// Returns the lines, with their indices, that two blocks have in common.
-fn in_both(mut old: Vec<Numbered>, mut new: Vec<Numbered>) -> (Vec<Numbered>, Vec<Numbered>) {
-    let of_old: HashSet<u32> = old.iter().map(|line| line.0).collect();
-    new.retain(|line| of_old.contains(&line.0));
-    let of_new: HashSet<u32> = new.iter().map(|line| line.0).collect();
-    old.retain(|line| of_new.contains(&line.0));
-    (old, new)
 }
 
 /// Returns the lines that occur once in each of two blocks, in the longest order that both share.
@@ -265,54 +201,19 @@ fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     chosen
 }
 
-/// Returns the differences between these runs.
-fn ops(runs: &[Run], old_len: usize, new_len: usize) -> Vec<DiffOp> {
-    let mut ops: Vec<DiffOp> = Vec::new();
-    let (mut old_at, mut new_at) = (0, 0);
-    let end = Run { old: old_len, new: new_len, len: 0 };
-    for run in runs.iter().filter(|run| run.len > 0).chain(std::iter::once(&end)) {
-        match (run.old - old_at, run.new - new_at) {
-            (0, 0) => {}
-            (old_len, 0) => ops.push(DiffOp::Delete { old_index: old_at, old_len, new_index: new_at }),
-            (0, new_len) => ops.push(DiffOp::Insert { old_index: old_at, new_index: new_at, new_len }),
-            (old_len, new_len) => {
-                ops.push(DiffOp::Replace { old_index: old_at, old_len, new_index: new_at, new_len });
-            }
-        }
-        match ops.last_mut() {
-            Some(DiffOp::Equal { old_index, len, .. }) if *old_index + *len == run.old => *len += run.len,
-            _ if run.len > 0 => {
-                ops.push(DiffOp::Equal { old_index: run.old, new_index: run.new, len: run.len });
-            }
-            _ => {}
-        }
-        (old_at, new_at) = (run.old + run.len, run.new + run.len);
-    }
-    ops
-}
-
 /// Number of a line that is not in the old text.
-pub const ABSENT: u32 = u32::MAX;
+const ABSENT: u32 = u32::MAX;
 
-/// Returns the differences between two lists of numbers, in order and without gaps. All that is not compared by `until`
-/// counts as replaced.
+/// Returns the differences between two lists of numbers, in order and without gaps.
 #[must_use]
-pub fn of_numbers(old: &[u32], new: &[u32], until: Option<Instant>) -> Vec<DiffOp> {
+pub fn of_numbers(old: &[u32], new: &[u32]) -> Vec<DiffOp> {
     let mut found = Compact::new(Replace::new(Capture::new()), old, new);
-    let Ok(()) = myers::diff_deadline(&mut found, old, 0..old.len(), new, 0..new.len(), until);
+    let Ok(()) = myers::diff(&mut found, old, 0..old.len(), new, 0..new.len());
     found.into_inner().into_inner().into_ops()
 }
 
-/// Returns the differences between two lists of lines, as [`of_numbers`] does.
-#[must_use]
-pub fn of_lines(old: &[&[u8]], new: &[&[u8]], until: Option<Instant>) -> Vec<DiffOp> {
-    let (old, new) = numbered(old, new);
-    of_numbers(&old, &new, until)
-}
-
 /// Numbers the lines; equal lines get the same number.
-#[must_use]
-pub fn numbered(old: &[&[u8]], new: &[&[u8]]) -> (Vec<u32>, Vec<u32>) {
+fn numbered(old: &[&[u8]], new: &[&[u8]]) -> (Vec<u32>, Vec<u32>) {
     let mut numbers: HashMap<&[u8], u32> = HashMap::with_capacity(old.len());
     let old_ids = old
         .iter()

@@ -1,13 +1,11 @@
 //! Three-way merge by lines: combines two changes of one text.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use similar::DiffOp;
 
 use crate::error::{Error, ErrorKind};
-use crate::text::checked::peek;
-use crate::text::line_diff::LineDiff;
+use crate::text::checked::{Fault, items};
 use crate::text::{line_diff, lines};
 
 /// Reason why two changes cannot be merged.
@@ -37,11 +35,124 @@ struct SideChange {
     new: Range<usize>,
 }
 
-impl SideChange {
-    /// Returns true if two changes touch: they share lines, or have none between them.
-    fn touches(&self, other: &Self) -> bool {
-        self.base.start <= other.base.end && other.base.start <= self.base.end
+/// Lines of the base that one or both sides change, and the lines of each side in their place.
+struct Region {
+    /// Lines of the base.
+    base: Range<usize>,
+    /// Lines of each side.
+    sides: [Range<usize>; 2],
+    /// True for each side that changes them.
+    is_changed: [bool; 2],
+}
+
+/// The texts of a merge, in lines.
+struct Texts<'t> {
+    /// Text that both sides changed.
+    base: Vec<&'t [u8]>,
+    /// Texts of the sides.
+    sides: [Vec<&'t [u8]>; 2],
+}
+
+impl<'t> Texts<'t> {
+    /// Splits the texts into lines.
+    fn of(base: &'t [u8], one: &'t [u8], other: &'t [u8]) -> Self {
+        Self { base: lines::all(base), sides: [lines::all(one), lines::all(other)] }
     }
+
+    /// Returns the regions that the sides change, in order; `joins` tells which changes belong together. The second
+    /// value is true if the texts have too many lines to be compared.
+    fn regions(&self, joins: fn(&Range<usize>, &Range<usize>) -> bool) -> (Vec<Region>, bool) {
+        let diffs = self.sides.each_ref().map(|side| line_diff::diff(&self.base, side));
+        let is_coarse = diffs.iter().any(|diff| diff.is_coarse);
+        let mut rest = diffs.map(|diff| SideRest::of(&diff.ops));
+        let mut regions = Vec::new();
+        loop {
+            let nexts = rest.each_ref().map(|side| side.next().map(|next| (next.base.start, next.base.end)));
+            let Some((start, end)) = nexts.into_iter().flatten().min() else { return (regions, is_coarse) };
+            let mut base = start..end;
+            let starts = rest.each_ref().map(|side| side.line(start));
+            let mut is_changed = [false; 2];
+            let mut is_open = true;
+            while std::mem::take(&mut is_open) {
+                for (side, is_changed) in rest.iter_mut().zip(&mut is_changed) {
+                    if side.next().is_some_and(|next| joins(&next.base, &base)) {
+                        base.end = base.end.max(side.pass());
+                        (*is_changed, is_open) = (true, true);
+                    }
+                }
+            }
+            let [one, other] = rest.each_ref().map(|side| side.line(base.end));
+            regions.push(Region { base, sides: [starts[0]..one, starts[1]..other], is_changed });
+        }
+    }
+
+    /// Returns true if the lines of both sides are equal in a region.
+    fn is_alike(&self, region: &Region) -> bool {
+        self.sides[0].get(region.sides[0].clone()) == self.sides[1].get(region.sides[1].clone())
+    }
+
+    /// Returns the base with the lines of the side that `pick` chooses for each region.
+    fn merged(
+        &self,
+        regions: &[Region],
+        pick: impl Fn(&Region) -> Result<usize, Conflict>,
+    ) -> Result<Vec<u8>, Conflict> {
+        let mut merged: Vec<&[u8]> = Vec::with_capacity(self.base.len());
+        let mut at = 0;
+        for region in regions {
+            let side = pick(region)?;
+            merged.extend_from_slice(items(&self.base, at..region.base.start)?);
+            let lines = self.sides.get(side).zip(region.sides.get(side)).ok_or(Conflict::SameLines)?;
+            merged.extend_from_slice(items(lines.0, lines.1.clone())?);
+            at = region.base.end;
+        }
+        merged.extend_from_slice(items(&self.base, at..self.base.len())?);
+        Ok(merged.concat())
+    }
+}
+
+/// The changes of a side that are in no region yet.
+struct SideRest {
+    /// All changes, in order.
+    changes: Vec<SideChange>,
+    /// Number of those that are in a region.
+    passed: usize,
+}
+
+impl SideRest {
+    /// Returns the changes of a diff from the base.
+    fn of(ops: &[DiffOp]) -> Self {
+        let changed = ops.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
+        let changes = changed.map(|op| SideChange { base: op.old_range(), new: op.new_range() });
+        Self { changes: changes.collect(), passed: 0 }
+    }
+
+    /// Returns the next change.
+    fn next(&self) -> Option<&SideChange> {
+        self.changes.get(self.passed)
+    }
+
+    /// Passes the next change, and returns its end in the base.
+    fn pass(&mut self) -> usize {
+        self.passed += 1;
+        self.changes.get(self.passed - 1).map_or(0, |passed| passed.base.end)
+    }
+
+    /// Returns the line of this side for a line of the base between the last change and the next.
+    fn line(&self, base: usize) -> usize {
+        let last = self.passed.checked_sub(1).and_then(|last| self.changes.get(last));
+        last.map_or(base, |last| last.new.end + base - last.base.end)
+    }
+}
+
+/// Returns true if two changes touch: they share lines, or have none between them.
+const fn touch(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start <= other.end && other.start <= one.end
+}
+
+/// Returns true if two changes share lines, or insert at the same place.
+fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one == other || (one.start < other.end && other.start < one.end)
 }
 
 /// Returns `base` with the changes of both `one` and `other`.
@@ -53,46 +164,32 @@ pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<
     {
         return Err(Conflict::TooMuch);
     }
-    let split = |text| lines::all(text);
-    let (base_lines, one_lines, other_lines) = (split(base), split(one), split(other));
-    let (ones, others) = (changes(&base_lines, &one_lines)?, changes(&base_lines, &other_lines)?);
-    let (mut ones, mut others) = (ones.iter().peekable(), others.iter().peekable());
-    let mut merged = Vec::with_capacity(one.len().max(other.len()));
-    let mut at = 0;
-    loop {
-        let (change, of) = match (ones.peek(), others.peek()) {
-            (None, None) => break,
-            (Some(mine), Some(theirs)) if mine.touches(theirs) => {
-                let same = mine.base == theirs.base
-                    && one_lines.get(mine.new.clone()) == other_lines.get(theirs.new.clone());
-                if !same || alike == Alike::Conflict {
-                    return Err(Conflict::SameLines);
-                }
-                others.next();
-                (ones.next(), &one_lines)
-            }
-            (Some(mine), theirs) if theirs.is_none_or(|theirs| mine.base.start < theirs.base.start) => {
-                (ones.next(), &one_lines)
-            }
-            _ => (others.next(), &other_lines),
-        };
-        let Some(change) = change else { break };
-        push(&mut merged, &base_lines, at..change.base.start)?;
-        push(&mut merged, of, change.new.clone())?;
-        at = change.base.end;
+    let texts = Texts::of(base, one, other);
+    let (regions, is_coarse) = texts.regions(touch);
+    if is_coarse {
+        return Err(Conflict::TooMuch);
     }
-    push(&mut merged, &base_lines, at..base_lines.len())?;
-    Ok(merged)
+    texts.merged(&regions, |region| match region.is_changed {
+        [true, true] if alike == Alike::Conflict || !texts.is_alike(region) => Err(Conflict::SameLines),
+        [true, _] => Ok(0),
+        [false, _] => Ok(1),
+    })
 }
 
-/// A place where two changes of one text overlap: lines of the base, and the lines of each side that replace them.
-struct Overlap {
-    /// Lines of the base.
-    base: Range<usize>,
-    /// Lines of the first side.
-    one: Range<usize>,
-    /// Lines of the second side.
-    other: Range<usize>,
+/// Undoes a change, from `base` to `mine`, in `theirs`: each hunk is reverted unless others changed its lines since. In
+/// that case their lines stay.
+#[must_use]
+pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
+    let texts = Texts::of(mine, base, theirs);
+    let (regions, _) = texts.regions(meet);
+    let reverted = texts.merged(&regions, |region| Ok(usize::from(region.is_changed[1])));
+    reverted.unwrap_or_else(|_| theirs.to_vec())
+}
+
+impl From<Fault> for Conflict {
+    fn from(_: Fault) -> Self {
+        Self::SameLines
+    }
 }
 
 /// Names of the texts in a conflict.
@@ -112,20 +209,18 @@ pub struct Labels<'a> {
 /// Bytes that are not UTF-8 are shown lossily, so it is for reading only.
 #[must_use]
 pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, bytes_max: usize) -> String {
-    let split = |text| lines::all(text);
-    let (base, one, other) = (split(base), split(one), split(other));
-    let (Ok(ones), Ok(others)) = (changes(&base, &one), changes(&base, &other)) else {
-        return String::new();
-    };
+    let texts = Texts::of(base, one, other);
+    let (regions, is_coarse) = texts.regions(touch);
     let mut text = String::new();
-    for overlap in overlaps(&ones, &others, (&one, &other)) {
-        let first = overlap.one.start + 1;
-        text.extend(["line ", &first.to_string(), ":\n<<<<<<< ", labels.one, "\n"]);
-        show(&mut text, &one, overlap.one);
+    let is_overlap = |region: &&Region| region.is_changed == [true; 2] && !texts.is_alike(region);
+    for region in regions.into_iter().filter(|region| !is_coarse && is_overlap(&region)) {
+        let [one, other] = region.sides;
+        text.extend(["line ", &(one.start + 1).to_string(), ":\n<<<<<<< ", labels.one, "\n"]);
+        show(&mut text, &texts.sides[0], one);
         text.extend(["||||||| ", labels.base, "\n"]);
-        show(&mut text, &base, overlap.base);
+        show(&mut text, &texts.base, region.base);
         text.push_str("=======\n");
-        show(&mut text, &other, overlap.other);
+        show(&mut text, &texts.sides[1], other);
         text.extend([">>>>>>> ", labels.other, "\n"]);
     }
     cut(text, bytes_max)
@@ -154,74 +249,6 @@ fn cut(text: String, bytes_max: usize) -> String {
     kept + "... more was left out\n"
 }
 
-/// Returns the overlaps of the changes of two sides.
-fn overlaps(ones: &[SideChange], others: &[SideChange], sides: (&[&[u8]], &[&[u8]])) -> Vec<Overlap> {
-    let mut found = Vec::new();
-    let (mut ones_left, mut others_left) = (ones, others);
-    while let (Some(mine), Some(theirs)) = (ones_left.first(), others_left.first()) {
-        if !mine.touches(theirs) {
-            let (left, _) = if mine.base.start < theirs.base.start {
-                (&mut ones_left, mine)
-            } else {
-                (&mut others_left, theirs)
-            };
-            *left = peek(left, 1..);
-            continue;
-        }
-        // A change that touches any change of the group joins it.
-        let mut group = SideChange { base: theirs.base.clone(), new: 0..0 };
-        let (mut mine_count, mut their_count) = (0, 0);
-        loop {
-            let joins = |change: &&SideChange| change.touches(&group);
-            if let Some(next) = ones_left.get(mine_count).filter(joins) {
-                mine_count += 1;
-                group.base = group.base.start.min(next.base.start)..group.base.end.max(next.base.end);
-            } else if let Some(next) = others_left.get(their_count).filter(joins) {
-                their_count += 1;
-                group.base = group.base.start.min(next.base.start)..group.base.end.max(next.base.end);
-            } else {
-                break;
-            }
-        }
-        let (mine, rest) = ones_left.split_at_checked(mine_count).unwrap_or((&[], &[]));
-        ones_left = rest;
-        let (theirs, rest) = others_left.split_at_checked(their_count).unwrap_or((&[], &[]));
-        others_left = rest;
-        let (one, other) = (lines_of(mine, &group.base), lines_of(theirs, &group.base));
-        if sides.0.get(one.clone()) != sides.1.get(other.clone()) {
-            found.push(Overlap { base: group.base, one, other });
-        }
-    }
-    found
-}
-
-/// Returns the lines of a side that replace lines of the base, given its changes there.
-fn lines_of(changes: &[SideChange], base: &Range<usize>) -> Range<usize> {
-    let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return 0..0 };
-    let before = first.base.start - base.start;
-    let after = base.end - last.base.end;
-    first.new.start - before..last.new.end + after
-}
-
-/// Adds a range of lines.
-fn push(text: &mut Vec<u8>, lines: &[&[u8]], range: Range<usize>) -> Result<(), Conflict> {
-    // The changes of each side are in order, and do not touch those of the other.
-    for line in lines.get(range).ok_or(Conflict::SameLines)? {
-        text.extend_from_slice(line);
-    }
-    Ok(())
-}
-
-/// Returns the changes of one side in order.
-fn changes(base: &[&[u8]], new: &[&[u8]]) -> Result<Vec<SideChange>, Conflict> {
-    let LineDiff { ops, is_coarse } = line_diff::diff(base, new);
-    if is_coarse {
-        return Err(Conflict::TooMuch);
-    }
-    let changed = ops.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
-    Ok(changed.map(|op| SideChange { base: op.old_range(), new: op.new_range() }).collect())
-}
-
 impl Conflict {
     /// Returns the error for a merge into the file at `shown`.
     #[must_use]
@@ -238,60 +265,6 @@ impl Conflict {
         }
         .at(shown)
     }
-}
-
-/// Time limit for one comparison; all that is not compared by then counts as changed.
-const TIME_MAX: Duration = Duration::from_millis(500);
-
-/// Undoes a change, from `base` to `mine`, in `theirs`: each hunk is reverted unless others changed its lines since. In
-/// that case their lines stay.
-#[must_use]
-pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
-    let split = |text| lines::all(text);
-    let (base, mine, theirs) = (split(base), split(mine), split(theirs));
-    let (taken_back, others) = (pieces(&mine, &base), pieces(&mine, &theirs));
-    let mut carried: Vec<&[u8]> = Vec::new();
-    let (mut taken_back, mut others) = (taken_back.iter().peekable(), others.iter().peekable());
-    let mut at = 0;
-    loop {
-        // Take the change that ends first; skip a hunk that overlaps a change of others.
-        let own = match (taken_back.peek(), others.peek()) {
-            (None, None) => break,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (Some(own), Some(other)) if meet(&own.base, &other.base) => {
-                taken_back.next();
-                continue;
-            }
-            (Some(own), Some(other)) => (own.base.start, own.base.end) <= (other.base.start, other.base.end),
-        };
-        let (next, text) = if own { (taken_back.next(), &base) } else { (others.next(), &theirs) };
-        let Some(piece) = next else { break };
-        if piece.base.start < at {
-            // It overlaps one that was already kept.
-            continue;
-        }
-        carried.extend(mine.get(at..piece.base.start).into_iter().flatten());
-        carried.extend(text.get(piece.new.clone()).into_iter().flatten());
-        at = piece.base.end;
-    }
-    carried.extend(mine.get(at..).into_iter().flatten());
-    carried.concat()
-}
-
-/// Returns true if two changes of one text share lines, or insert at the same place.
-fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
-    one == other || (one.start < other.end && other.start < one.end)
-}
-
-/// Returns the differences of two texts, in order.
-fn pieces(old: &[&[u8]], new: &[&[u8]]) -> Vec<SideChange> {
-    let until = Instant::now() + TIME_MAX;
-    line_diff::of_lines(old, new, Some(until))
-        .iter()
-        .filter(|op| !matches!(op, DiffOp::Equal { .. }))
-        .map(|op| SideChange { base: op.old_range(), new: op.new_range() })
-        .collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use jiff::Timestamp;
@@ -20,8 +19,6 @@ use crate::text::{content, escaped, line_diff, lines};
 
 /// Lines of context around a change in a diff.
 const CONTEXT: usize = 4;
-/// Time limit for a diff, after which it becomes coarser.
-const TIME_MAX: Duration = Duration::from_millis(500);
 /// Line below the name of the file.
 const RULE: &str = "===================================================================";
 
@@ -235,7 +232,7 @@ pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
     let mut shown = format!("Index: {path}\n{RULE}\n--- {path}\toriginal\n+++ {path}\tmodified\n");
     let lines_of = |text| lines::at_line_feeds(text).collect::<Vec<_>>();
     let (before, after) = (lines_of(before.as_bytes()), lines_of(after.as_bytes()));
-    let ops = line_diff::of_lines(&before, &after, Some(Instant::now() + TIME_MAX));
+    let ops = line_diff::diff(&before, &after).ops;
     for group in group_diff_ops(ops, CONTEXT) {
         let range = |of: fn(&DiffOp) -> Range<usize>| {
             let start = group.first().map_or(0, |op| of(op).start);

@@ -16,8 +16,6 @@ use crate::text::{line_diff, lines};
 const PATHS_MAX: usize = 10_000;
 /// Largest file whose lines are counted, in bytes.
 const COUNT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Longest time that counting the lines of one file may take.
-const COUNT_TIME_MAX: Duration = Duration::from_millis(200);
 /// Longest time that counting lines may take in one listing; later files are not counted.
 const LISTING_TIME_MAX: Duration = Duration::from_secs(2);
 /// Largest file that is compared line by line, in bytes.
@@ -344,7 +342,7 @@ fn count(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     }
     let (before, after): (Vec<&[u8]>, Vec<&[u8]>) =
         (before.lines_with_terminator().collect(), after.lines_with_terminator().collect());
-    let ops = line_diff::of_lines(&before, &after, Some(Instant::now() + COUNT_TIME_MAX));
+    let ops = line_diff::diff(&before, &after).ops;
     let changed = || ops.iter().filter(|op| op.tag() != DiffTag::Equal);
     Some((changed().map(|op| op.new_range().len()).sum(), changed().map(|op| op.old_range().len()).sum()))
 }
