@@ -88,7 +88,7 @@ pub fn edits(data: &[u8]) {
     if old.is_empty() {
         return;
     }
-    let places = replace::without_overlaps(&replace::places(body, old, choice % 2 == 1));
+    let places: Vec<_> = replace::apart(replace::places(body, old, choice % 2 == 1).into_iter()).collect();
     replaced(body, &places, new);
     tier(body, old, new);
     if let Some(near) = nearest::nearest(body, old) {
@@ -108,7 +108,8 @@ pub fn edits(data: &[u8]) {
 fn replaced(body: &[u8], places: &[Range<usize>], new: &[u8]) {
     are_apart(places.iter(), body.len());
     let made = replace::replace(body, places, new, BYTES_MAX).expect("small texts are replaced");
-    let all = replace::replace_all(body, || places.iter().cloned(), new, 20, BYTES_MAX);
+    let changes = || places.iter().map(|place| (place.clone(), new));
+    let all = replace::replace_each(body, changes, || lines::LineEnding::None, 20, BYTES_MAX);
     let all = all.expect("as one by one");
     assert!(made.body[..] == all.body[..] && all.count == places.len(), "all at once is as one by one");
     assert_eq!(made.ranges.len(), places.len());

@@ -10,13 +10,10 @@ use std::ops::{Deref, Range};
 use similar::DiffOp;
 
 use crate::buffer::Buffer;
-use crate::text::checked::{Fault, item, must_fit, peek, slice};
+use crate::text::checked::{Fault, must_fit, peek, slice};
 use crate::text::find::Occurrences;
 use crate::text::lines::LineEnding;
 use crate::text::{line_diff, lines};
-
-/// Number of places from which a text is written directly: its pieces would take more memory than the text.
-const PIECES_MAX: usize = 1 << 14;
 
 /// A text with LF line endings only, and a map to the original.
 pub struct Flat<'a> {
@@ -97,13 +94,7 @@ pub fn same_but_for_endings(one: &[u8], other: &[u8]) -> bool {
 /// With `word`, it skips places inside a longer word: letters, digits and `_` of any script, as for `grep -w`.
 #[must_use]
 pub fn places(body: &[u8], needle: &[u8], word: bool) -> Vec<Range<usize>> {
-    places_in(&Flat::of(body), &flat_needle(needle, body), word)
-}
-
-/// Returns every place of `needle` in a flattened text.
-#[must_use]
-pub fn places_in(flat: &Flat<'_>, needle: &[u8], word: bool) -> Vec<Range<usize>> {
-    each_place(flat, needle, word).collect()
+    each_place(&Flat::of(body), &flat_needle(needle, body), word).collect()
 }
 
 /// Iterates over the places of `needle` in a flattened text.
@@ -117,13 +108,7 @@ pub fn each_place<'t>(
     wanted.map(|place| flat.original(place.start)..flat.original(place.end))
 }
 
-/// Returns the places that can be replaced together: each begins after the end of the last one.
-#[must_use]
-pub fn without_overlaps(places: &[Range<usize>]) -> Vec<Range<usize>> {
-    apart(places.iter().cloned()).collect()
-}
-
-/// Iterates over the places that can be replaced together.
+/// Iterates over the places that can be replaced together: each begins after the end of the last one.
 pub fn apart(places: impl Iterator<Item = Range<usize>>) -> impl Iterator<Item = Range<usize>> {
     let mut end = 0;
     places.filter(move |place| {
@@ -182,8 +167,10 @@ pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> V
 pub struct Replaced {
     /// The new text.
     pub body: Buffer,
-    /// Ranges of the replacements in the new text.
+    /// Ranges of the replacements in the new text, or the first of them.
     pub ranges: Vec<Range<usize>>,
+    /// Number of replacements.
+    pub count: usize,
 }
 
 /// Returns `body` with `new` at each of `places`, which ascend and do not overlap.
@@ -196,81 +183,82 @@ pub fn replace(
     new: &[u8],
     bytes_max: usize,
 ) -> Result<Replaced, Fault> {
-    replace_each(body, places.iter().map(|place| (place.clone(), new)), bytes_max)
+    let changes = || places.iter().map(|place| (place.clone(), new));
+    replace_each(body, changes, || LineEnding::None, usize::MAX, bytes_max)
 }
 
-/// Returns `body` with a separate text at each place; the places ascend and do not overlap.
+/// Returns `body` with a new text at each place; the places ascend and do not overlap. If `body` has no line ending,
+/// new lines get the `usual` one. The first `listed_max` ranges are returned.
+///
+/// It goes through the changes twice, once for the size, and does not store them, so there may be any number.
 ///
 /// # Errors
 /// Fails if the text would exceed `bytes_max`, before it is built, or if a place lies outside `body`.
-pub fn replace_each<'a>(
-    body: &'a [u8],
-    changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
-    bytes_max: usize,
-) -> Result<Replaced, Fault> {
-    replace_each_as(body, changes, || LineEnding::None, bytes_max)
-}
-
-/// Replaces as [`replace_each`] does; if `body` has no line ending, new lines get the `usual` one.
-///
-/// # Errors
-/// Fails as [`replace_each`] does.
-pub fn replace_each_as<'a>(
-    body: &'a [u8],
-    changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
+pub fn replace_each<'a, I: Iterator<Item = (Range<usize>, &'a [u8])>>(
+    body: &[u8],
+    changes: impl Fn() -> I,
     usual: impl Fn() -> LineEnding,
+    listed_max: usize,
     bytes_max: usize,
 ) -> Result<Replaced, Fault> {
     let style = LazyCell::new(|| match LineEnding::of(body) {
         LineEnding::None => usual(),
         own => own,
     });
-    let (mut pieces, mut ranges) = (Vec::new(), Vec::new());
-    let (mut copied, mut length) = (0, 0);
+    let (mut ranges, mut count, mut length) = (Vec::new(), 0, 0_usize);
+    each_piece(body, changes(), &style, |kept, new, unchanged| {
+        let start = length.saturating_add(kept.len());
+        length = start.saturating_add(new.len());
+        count += 1;
+        if ranges.len() < listed_max {
+            ranges.push(start..length - unchanged);
+        }
+        must_fit(length, bytes_max)
+    })
+    .and_then(|rest| {
+        length = length.saturating_add(rest.len());
+        must_fit(length, bytes_max)
+    })?;
+    let mut text = Buffer::zeroed(length);
+    let mut free: &mut [u8] = &mut text;
+    let mut put = |piece: &[u8]| {
+        let (part, rest) =
+            std::mem::take(&mut free).split_at_mut_checked(piece.len()).ok_or(Fault::OutOfRange)?;
+        part.copy_from_slice(piece);
+        free = rest;
+        Ok(())
+    };
+    let rest = each_piece(body, changes(), &style, |kept, new, _| put(kept).and_then(|()| put(new)))?;
+    put(rest)?;
+    Ok(Replaced { body: text, ranges, count })
+}
+
+/// Passes each text between two places, the new text after it, and the number of its last bytes that are not new. Returns
+/// the text after the last place.
+fn each_piece<'b, 'a>(
+    body: &'b [u8],
+    changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
+    style: &impl Deref<Target = LineEnding>,
+    mut take: impl FnMut(&'b [u8], &[u8], usize) -> Result<(), Fault>,
+) -> Result<&'b [u8], Fault> {
+    let mut copied = 0;
     let mut changes = changes.peekable();
     while let Some((place, new)) = changes.next() {
         let kept = slice(body, copied..place.start)?;
         let next = changes.peek().map_or(body.len(), |(next, _)| next.start);
-        let new = match with_final_ending(new, body, &place, next, &style)? {
-            None => with_endings_of(new, body, &place, &style)?,
-            Some((wider, ended)) => {
-                let ended = with_endings_of(&ended, body, &wider, &style)?.into_owned();
-                // The final ending is already there, or replaces the one that is.
-                let start = length + kept.len();
-                length = start + ended.len();
-                must_fit(length, bytes_max)?;
-                // An ending that stays is not part of the replacement.
-                let there = slice(body, place.end..wider.end)?;
-                let stays = ending_of(&ended).is_some_and(|ending| ending == there);
-                ranges.push(start..if stays { length - there.len() } else { length });
-                pieces.extend([Cow::Borrowed(kept), Cow::Owned(ended)]);
-                copied = wider.end;
-                continue;
-            }
-        };
-        let start = length + kept.len();
-        length = start + new.len();
-        must_fit(length, bytes_max)?;
-        pieces.extend([Cow::Borrowed(kept), new]);
-        ranges.push(start..length);
-        copied = place.end;
+        if let Some((wider, ended)) = with_final_ending(new, body, &place, next, style)? {
+            let ended = with_endings_of(&ended, body, &wider, style)?;
+            // The final ending is already there, or replaces the one that is. If it stays, it is not new.
+            let there = slice(body, place.end..wider.end)?;
+            let stays = ending_of(&ended).is_some_and(|ending| ending == there);
+            take(kept, &ended, if stays { there.len() } else { 0 })?;
+            copied = wider.end;
+        } else {
+            take(kept, &with_endings_of(new, body, &place, style)?, 0)?;
+            copied = place.end;
+        }
     }
-    let rest = slice(body, copied..)?;
-    must_fit(length + rest.len(), bytes_max)?;
-    pieces.push(Cow::Borrowed(rest));
-    Ok(Replaced { body: joined(&pieces), ranges })
-}
-
-/// Joins pieces into one text.
-fn joined(pieces: &[Cow<'_, [u8]>]) -> Buffer {
-    let mut text = Buffer::zeroed(pieces.iter().map(|piece| piece.len()).sum());
-    let mut rest: &mut [u8] = &mut text;
-    for piece in pieces {
-        let (part, after) = rest.split_at_mut(piece.len());
-        part.copy_from_slice(piece);
-        rest = after;
-    }
-    text
+    slice(body, copied..)
 }
 
 /// A place and its new text.
@@ -297,60 +285,6 @@ fn with_final_ending(
     };
     let wider = place.start..place.end + ending.len();
     Ok((wider.end <= next).then(|| (wider, [new, b"\n"].concat())))
-}
-
-/// Result of replacing any number of places.
-#[derive(Debug)]
-pub struct ReplacedAll {
-    /// The new text.
-    pub body: Buffer,
-    /// Ranges of the first replacements in the new text.
-    pub first: Vec<Range<usize>>,
-    /// Number of replacements.
-    pub count: usize,
-}
-
-/// Returns `body` with `new` at every place of `places`, and the first `listed_max` replacements. It goes through the
-/// places twice and does not store them, so there may be any number.
-///
-/// # Errors
-/// Fails as [`replace_each`] does.
-pub fn replace_all<I: Iterator<Item = Range<usize>>>(
-    body: &[u8],
-    places: impl Fn() -> I,
-    new: &[u8],
-    listed_max: usize,
-    bytes_max: usize,
-) -> Result<ReplacedAll, Fault> {
-    let style = LazyCell::new(|| LineEnding::of(body));
-    let (mut count, mut length, mut copied) = (0, 0_usize, 0);
-    let mut first = Vec::new();
-    for place in places() {
-        let kept = slice(body, copied..place.start)?;
-        let start = length.saturating_add(kept.len());
-        length = start.saturating_add(with_endings_of(new, body, &place, &style)?.len());
-        must_fit(length, bytes_max)?;
-        if first.len() < listed_max {
-            first.push(start..length);
-        }
-        count += 1;
-        copied = place.end;
-    }
-    let length = length.saturating_add(slice(body, copied..)?.len());
-    must_fit(length, bytes_max)?;
-    if count <= PIECES_MAX {
-        let replaced = replace_each(body, places().map(|place| (place, new)), bytes_max)?;
-        return Ok(ReplacedAll { body: replaced.body, first, count });
-    }
-    let mut text = Vec::with_capacity(length);
-    copied = 0;
-    for place in places() {
-        text.extend_from_slice(slice(body, copied..place.start)?);
-        text.extend_from_slice(&with_endings_of(new, body, &place, &style)?);
-        copied = place.end;
-    }
-    text.extend_from_slice(slice(body, copied..)?);
-    Ok(ReplacedAll { body: text.into(), first, count })
 }
 
 /// Returns `new` with the line endings of the text at `place`. A line that the old text has too keeps its ending. A
@@ -447,119 +381,6 @@ fn ending_near(body: &[u8], offset: usize) -> Result<&'static [u8], Fault> {
     Ok(after.or(before).map_or(b"\n", |at| ending_at(body, at)))
 }
 
-/// A piece of the text.
-#[derive(Debug, Clone, Copy)]
-struct Piece<'a> {
-    /// Its bytes.
-    text: &'a [u8],
-    /// Start in the current text.
-    start: usize,
-    /// Start in the old text, or the first byte of it that the piece replaces.
-    origin: usize,
-    /// True if it belongs to the old text.
-    is_old: bool,
-}
-
-impl Piece<'_> {
-    /// Returns its end in the current text.
-    const fn end(&self) -> usize {
-        self.start + self.text.len()
-    }
-}
-
-/// A text with replacements, stored as pieces.
-#[derive(Debug)]
-pub struct Pieces<'a> {
-    /// Pieces in order.
-    pieces: Vec<Piece<'a>>,
-    /// Its length.
-    length: usize,
-}
-
-impl<'a> Pieces<'a> {
-    /// Returns a text in which nothing is replaced.
-    #[must_use]
-    pub fn of(text: &'a [u8]) -> Self {
-        Self { pieces: vec![Piece { text, start: 0, origin: 0, is_old: true }], length: text.len() }
-    }
-
-    /// Returns its length.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Returns true if it is empty.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
-    /// Replaces a range of the current text, which is not empty, by `new`.
-    ///
-    /// # Errors
-    /// Fails if the range lies outside the text.
-    pub fn replace(&mut self, place: &Range<usize>, new: &'a [u8]) -> Result<(), Fault> {
-        let first = self.pieces.partition_point(|piece| piece.end() <= place.start);
-        let last = self.pieces.partition_point(|piece| piece.start < place.end);
-        let (head, tail) = (*item(&self.pieces, first)?, *item(&self.pieces, last.wrapping_sub(1))?);
-        if place.is_empty() || place.end > self.length || last <= first {
-            return Err(Fault::OutOfRange);
-        }
-        let kept_head = Piece { text: slice(head.text, ..place.start - head.start)?, ..head };
-        let origin = if head.is_old { head.origin + kept_head.text.len() } else { head.origin };
-        let put = Piece { text: new, start: place.start, origin, is_old: false };
-        let cut = place.end - tail.start;
-        let kept_tail = Piece {
-            text: slice(tail.text, cut..)?,
-            start: put.end(),
-            origin: if tail.is_old { tail.origin + cut } else { tail.origin },
-            is_old: tail.is_old,
-        };
-        let parts = [kept_head, put, kept_tail];
-        let is_put = |at: usize, piece: &Piece<'_>| at == 1 || !piece.text.is_empty();
-        let parts =
-            parts.into_iter().enumerate().filter(|(at, piece)| is_put(*at, piece)).map(|(_, piece)| piece);
-        let count = parts.clone().count();
-        self.pieces.splice(first..last, parts);
-        for piece in self.pieces.iter_mut().skip(first + count) {
-            piece.start = piece.start - place.len() + new.len();
-        }
-        self.length = self.length - place.len() + new.len();
-        Ok(())
-    }
-
-    /// Returns the current start of a range of the old text; `None` if part of it was replaced.
-    #[must_use]
-    pub fn place_of(&self, old: &Range<usize>) -> Option<usize> {
-        let at = self.pieces.partition_point(|piece| piece.origin <= old.start);
-        let piece = self.pieces.get(at.checked_sub(1)?)?;
-        let offset = old.start - piece.origin;
-        (piece.is_old && offset + old.len() <= piece.text.len()).then_some(piece.start + offset)
-    }
-
-    /// Returns the bytes of a range, or as many of them as exist.
-    #[must_use]
-    pub fn window(&self, range: &Range<usize>) -> Vec<u8> {
-        let first = self.pieces.partition_point(|piece| piece.end() <= range.start);
-        let mut window = Vec::with_capacity(range.len());
-        for piece in self.pieces.iter().skip(first).take_while(|piece| piece.start < range.end) {
-            let from = range.start.saturating_sub(piece.start);
-            let to = piece.text.len().min(range.end - piece.start);
-            window.extend_from_slice(peek(piece.text, from..to));
-        }
-        window
-    }
-
-    /// Returns the whole text.
-    #[must_use]
-    pub fn whole(&self) -> Vec<u8> {
-        let mut whole = Vec::with_capacity(self.length);
-        self.pieces.iter().for_each(|piece| whole.extend_from_slice(piece.text));
-        whole
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -610,7 +431,8 @@ mod tests {
         let body = vec![b'x'; 1 << 20];
         let flat = Flat::of(&body);
         let new = vec![b'y'; 100_000];
-        let found = replace_all(&body, || each_place(&flat, b"x", false), &new, 20, 1 << 30);
+        let each = || each_place(&flat, b"x", false).map(|place| (place, new.as_slice()));
+        let found = replace_each(&body, each, || LineEnding::None, 20, 1 << 30);
         assert!(matches!(found, Err(Fault::TooLarge { bytes_max, .. }) if bytes_max == 1 << 30));
         let places: Vec<_> = each_place(&flat, b"x", false).collect();
         assert!(matches!(replace(&body, &places, &new, 1 << 30), Err(Fault::TooLarge { .. })));
@@ -634,7 +456,7 @@ mod tests {
             places(body, needle, word).into_iter().map(|place| place.start).collect()
         };
         assert_eq!(starts(b"aaa", b"aa", false), [0, 1]);
-        assert_eq!(without_overlaps(&places(b"aaa", b"aa", false)), vec![0..2]);
+        assert_eq!(apart(places(b"aaa", b"aa", false).into_iter()).collect::<Vec<_>>(), vec![0..2]);
         assert_eq!(starts(b"x\r\nx\r\n", b"x\n", false), [0, 3]);
         assert_eq!(starts(b"foo foobar _foo foo", b"foo", true), [0, 16]);
         assert_eq!(starts("éfoo foo".as_bytes(), b"foo", true), [6]);
@@ -653,11 +475,12 @@ mod tests {
                 (0..random(30)).flat_map(|_| alphabet[random(alphabet.len())].to_vec()).collect();
             let needle: Vec<u8> =
                 (0..=random(3)).flat_map(|_| alphabet[random(alphabet.len())].to_vec()).collect();
-            let places = without_overlaps(&places(&body, &needle, false));
+            let places: Vec<_> = apart(places(&body, &needle, false).into_iter()).collect();
             let replaced = replace(&body, &places, b"X\nY", usize::MAX).unwrap();
-            let all = replace_all(&body, || places.iter().cloned(), b"X\nY", 3, usize::MAX).unwrap();
+            let each = || places.iter().map(|place| (place.clone(), &b"X\nY"[..]));
+            let all = replace_each(&body, each, || LineEnding::None, 3, usize::MAX).unwrap();
             assert_eq!((*all.body).to_vec(), replaced.body.to_vec());
-            assert_eq!((all.count, all.first.len()), (places.len(), places.len().min(3)));
+            assert_eq!((all.count, all.ranges.len()), (places.len(), places.len().min(3)));
             let mut rest = Vec::new();
             let mut at = 0;
             for range in &replaced.ranges {
@@ -675,36 +498,5 @@ mod tests {
             kept.extend_from_slice(&body[at..]);
             assert_eq!(rest, kept, "{body:?} {needle:?}");
         }
-    }
-
-    #[test]
-    fn replacements_are_those_of_a_text() {
-        let mut numbers = Random::new(1);
-        let mut random = |below| numbers.below(below);
-        for _ in 0..500 {
-            let old: Vec<u8> = (0..=random(40)).map(|at| u8::try_from(at).unwrap()).collect();
-            let (mut pieces, mut text) = (Pieces::of(&old), old.clone());
-            for _ in 0..random(12) {
-                if text.is_empty() {
-                    break;
-                }
-                let start = random(text.len());
-                let place = start..start + 1 + random(text.len() - start);
-                let new: &[u8] = [&b""[..], b"x", b"yyyyyy"][random(3)];
-                pieces.replace(&place, new).unwrap();
-                text.splice(place, new.iter().copied());
-                assert_eq!((pieces.whole(), pieces.len()), (text.clone(), text.len()));
-                let start = random(text.len() + 1);
-                let range = start..start + random(10);
-                assert_eq!(pieces.window(&range), text[start..range.end.min(text.len())]);
-            }
-            // The bytes of the old text are all distinct, and not in the new texts.
-            for start in 0..old.len() {
-                let range = start..old.len().min(start + 1 + random(4));
-                let found = text.windows(range.len()).position(|part| *part == old[range.clone()]);
-                assert_eq!(pieces.place_of(&range), found, "{old:?} {text:?} {range:?}");
-            }
-        }
-        assert_eq!(Pieces::of(b"ab").replace(&(1..3), b""), Err(Fault::OutOfRange));
     }
 }

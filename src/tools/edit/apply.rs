@@ -1,14 +1,11 @@
 //! Applies the edits of one request to one text.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use super::error::{Miss, Shas, Why};
 use super::find::{self, Body, Edited, Matched};
-use super::many;
 use super::replacement::{Replacement, Text, replacement};
 use super::step::{EditStep, TextToReplace, What};
-use crate::control::Control;
 use crate::sha256::Sha256;
 use crate::text::checked::must_fit;
 use crate::text::content::View;
@@ -17,10 +14,10 @@ use crate::text::lines::{self, LineEnding, LineSpan};
 use crate::text::replace::{self, Replaced};
 use crate::tools::common::PLACES_LISTED;
 
-/// Time limit for a list of edits that must be applied one by one.
-const TIME: Duration = Duration::from_secs(2);
-/// Number of edits that are applied without a time limit.
-const UNTIMED_STEPS: usize = 50;
+/// Bytes that a list of edits may search; each edit searches the whole text.
+const SEARCHED_BYTES_MAX: usize = 4 << 30;
+/// Passes over the text of an edit that may match flexibly.
+const FLEXIBLE_PASSES: usize = 20;
 
 /// Applies all edits in order, each to the result of the previous one.
 ///
@@ -34,10 +31,7 @@ pub fn apply<'a>(
     let original = file.body.as_ref();
     let scopes =
         checked_scopes(file, steps).map_err(|(step, why)| Miss::of(step, Body::Borrowed(original), why))?;
-    let edited = match many::apply(original, steps, &scopes, bytes_max)? {
-        Some(edited) => edited,
-        None => one_by_one(original, steps, scopes, bytes_max)?,
-    };
+    let edited = one_by_one(original, steps, scopes, bytes_max)?;
     must_fit(file.bytes_of(&edited.body), bytes_max)?;
     Ok(edited)
 }
@@ -65,14 +59,16 @@ fn one_by_one<'a>(
     scopes: Vec<Range<usize>>,
     bytes_max: usize,
 ) -> Result<Edited<'a>, Box<Miss<'a>>> {
-    let control = Control::default().within(TIME);
+    let mut searched_bytes = 0_usize;
     let mut text = TextSoFar::new(original, scopes);
     let usual = || match LineEnding::of(original) {
         LineEnding::Mixed => LineEnding::None,
         uniform => uniform,
     };
     for (index, step) in steps.iter().enumerate() {
-        let done = if index >= UNTIMED_STEPS && control.should_stop() {
+        let passes = if step.is_flexible() { FLEXIBLE_PASSES } else { 1 };
+        searched_bytes = searched_bytes.saturating_add(text.edited.body.len().saturating_mul(passes));
+        let done = if index > 0 && searched_bytes > SEARCHED_BYTES_MAX {
             Err(Why::OutOfTime(index, steps.len()))
         } else {
             let scope = text.scopes.get(index).cloned().unwrap_or(0..text.edited.body.len());
@@ -116,13 +112,9 @@ impl<'a> TextSoFar<'a> {
         let edited = &mut self.edited;
         match replacement {
             Replacement::None(range) => edited.ranges.push(range),
-            Replacement::All(replaced) if is_alone => {
-                edited.ranges = replaced.first;
-                edited.count = replaced.count;
-                edited.body = Body::Owned(replaced.body);
-                edited.matched = Matched::Exact;
+            Replacement::Places { replaced, .. } if replaced.count > replaced.ranges.len() && !is_alone => {
+                return Err(Why::TooManyPlaces(replaced.count));
             }
-            Replacement::All(replaced) => return Err(Why::TooManyPlaces(replaced.count)),
             Replacement::Places { matched, places, replaced, left_out } => {
                 if matched == Matched::Sketch {
                     edited.removed.extend(removed_lines(&edited.body, &places, &replaced));
@@ -130,6 +122,7 @@ impl<'a> TextSoFar<'a> {
                 edited.ranges = moved(&edited.ranges, &places, &replaced);
                 self.touched = moved(&self.touched, &places, &replaced);
                 self.scopes = moved(&self.scopes, &places, &replaced);
+                edited.count += replaced.count;
                 edited.ranges.extend(replaced.ranges.iter().cloned());
                 self.touched.extend(replaced.ranges);
                 edited.body = Body::Owned(replaced.body);

@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::ops::Range;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -532,8 +531,8 @@ fn line_at(body: &[u8], start: usize, terminator: u8) -> String {
     line.trim_end_matches('␍').chars().take(LINE_CHARACTERS).collect()
 }
 
-/// Time limit of the search.
-const TIME: Duration = Duration::from_millis(150);
+/// Entries of the workspace that are visited.
+const ENTRIES_MAX: usize = 20_000;
 /// Largest number of files with the same name to search.
 const FILES_MAX: usize = 20;
 /// Largest file to search, in bytes.
@@ -578,8 +577,8 @@ fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<St
     let Some(name) = path.name() else { return Vec::new() };
     let selection = Selection { tracked: true, ..Selection::of(Kinds::FILES) };
     let root = Root { path: WorkspacePath::default(), is_folder: true };
-    let control = engine.control.clone().within(TIME);
-    Walk::new(&engine.workspace, vec![root], selection, control)
+    Walk::new(&engine.workspace, vec![root], selection, engine.control.clone())
+        .take(ENTRIES_MAX)
         .filter(|found| found.name() == name)
         .map(|found| found.path())
         .filter(|found| found != path)

@@ -3,7 +3,6 @@
 mod apply;
 mod error;
 mod find;
-mod many;
 mod rebase;
 mod replacement;
 mod request;

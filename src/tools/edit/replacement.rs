@@ -7,7 +7,7 @@ use super::find::{self, Matched, MatchedPlaces, PLACES_MAX, Searched};
 use super::step::{EditStep, TextToReplace, What};
 use crate::text::checked::Fault;
 use crate::text::lines::LineEnding;
-use crate::text::replace::{self, Flat, Replaced, ReplacedAll};
+use crate::text::replace::{self, Flat, Replaced};
 use crate::text::{lines, sketch};
 use crate::tools::common::PLACES_LISTED;
 
@@ -15,19 +15,17 @@ use crate::tools::common::PLACES_LISTED;
 pub enum Replacement {
     /// Nothing to replace: the new text is already at this place.
     None(Range<usize>),
-    /// Several places.
+    /// Some places.
     Places {
         /// Kind of match.
         matched: Matched,
-        /// Places in the old text.
+        /// Places in the old text; empty if there are too many to keep.
         places: Vec<Range<usize>>,
         /// New text.
         replaced: Replaced,
         /// Lines that a sketch leaves out.
         left_out: Vec<(usize, usize)>,
     },
-    /// More places than are kept.
-    All(ReplacedAll),
 }
 
 /// Text that is being edited.
@@ -85,8 +83,10 @@ fn of_text<'a>(
         MatchedPlaces::Places(places) => places,
         MatchedPlaces::All(count) if count <= PLACES_MAX => apart().collect(),
         MatchedPlaces::All(_) => {
-            let replaced = replace::replace_all(body, apart, new, PLACES_LISTED, bytes_max)?;
-            return Ok(Replacement::All(replaced));
+            let changes = || apart().map(|place| (place, new));
+            let replaced = replace::replace_each(body, changes, text.usual, PLACES_LISTED, bytes_max)?;
+            let (matched, places, left_out) = (Matched::Exact, Vec::new(), Vec::new());
+            return Ok(Replacement::Places { matched, places, replaced, left_out });
         }
         MatchedPlaces::Fitted(tier, place, new) => {
             return Ok(changed(text, tier.into(), vec![place], &[&new], bytes_max)?);
@@ -123,7 +123,7 @@ fn of_sketch<'a>(
         Replacement::Places { matched, places, replaced, .. } => {
             Replacement::Places { matched, places, replaced, left_out }
         }
-        other @ (Replacement::None(_) | Replacement::All(_)) => other,
+        other @ Replacement::None(_) => other,
     })
 }
 
@@ -136,8 +136,8 @@ fn changed(
     bytes_max: usize,
 ) -> Result<Replacement, Fault> {
     let body = text.body;
-    let changes = places.iter().cloned().zip(news.iter().copied());
-    let replaced = replace::replace_each_as(body, changes, text.usual, bytes_max)?;
+    let changes = || places.iter().cloned().zip(news.iter().copied());
+    let replaced = replace::replace_each(body, changes, text.usual, usize::MAX, bytes_max)?;
     if let ([old], [new]) = (places.as_slice(), replaced.ranges.as_slice())
         && body.get(old.clone()) == replaced.body.get(new.clone())
     {

@@ -109,6 +109,11 @@ impl EditStep {
         matches!(self.what, What::Lines { .. })
     }
 
+    /// Returns true if its text may differ from the file.
+    pub const fn is_flexible(&self) -> bool {
+        matches!(&self.what, What::Text(wanted) if wanted.flexible)
+    }
+
     /// Returns the new text, if it is known without the file.
     pub fn new_text(&self) -> Option<&str> {
         match &self.what {
