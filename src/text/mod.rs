@@ -11,6 +11,7 @@ pub mod flexible;
 pub mod jsonc;
 pub mod likeness;
 pub mod line_diff;
+mod line_index;
 pub mod lines;
 pub mod markdown;
 pub mod merge;

@@ -7,20 +7,14 @@
 use std::collections::BTreeMap;
 
 use super::Work;
-use super::place::{
-    MatchedLines, NewLine, PLACES_MAX, Unfit, at, compose, indent, longest, split, trimmed, whole_lines,
-};
+use super::place::{MatchedLines, NewLine, Unfit, at, compose, indent, split, trimmed, whole_lines};
 use crate::text::checked::slice;
 
 /// Returns the places of `old` with another indentation.
 pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
-    let Some(anchor) = longest(&wanted) else {
-        return Vec::new();
-    };
-    let same = |wanted: &[u8], found: &[u8]| trimmed(wanted) == trimmed(found);
-    let candidates = whole_lines(text, &wanted, anchor, has_final_break, work, same);
-    candidates.into_iter().filter_map(|place| fitting(text, place, &wanted)).take(PLACES_MAX).collect()
+    let candidates = whole_lines(text, &wanted, has_final_break, work, trimmed);
+    candidates.into_iter().filter_map(|place| fitting(text, place, &wanted)).collect()
 }
 
 /// Lines that follow the rule.

@@ -16,7 +16,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(in crate::text) use pasted::on_keyboard;
+pub(in crate::text) use pasted::plain_typography;
 pub use place::{PLACES_MAX, Unfit};
 
 /// Work of one search at most, in bytes compared; more takes too long.
@@ -38,6 +38,16 @@ impl Work {
         let left = self.0.get().checked_sub(line.len() + LINE_WORK);
         self.0.set(left.unwrap_or(0));
         left.map(|_| ())
+    }
+
+    /// Returns the rest of the budget.
+    const fn left(&self) -> usize {
+        self.0.get()
+    }
+
+    /// Sets the rest of the budget.
+    fn set_left(&self, left: usize) {
+        self.0.set(left);
     }
 
     /// Returns true if the budget is used up, so that matches may be missing.
@@ -156,9 +166,9 @@ impl Tier {
     /// Returns the places where the tier finds `old`.
     fn places(self, text: &[u8], old: &[u8], work: &Work) -> Vec<place::MatchedLines> {
         match self {
-            Self::TrailingWhitespace => whitespace::trailing_places(text, old, work),
+            Self::TrailingWhitespace => whitespace::trailing_places(text, old),
             Self::Indentation => indentation::places(text, old, work),
-            Self::Typographic => pasted::typographic_places(text, old, work),
+            Self::Typographic => pasted::typographic_places(text, old),
             Self::LineNumbers => pasted::numbered_places(text, old, work),
             Self::Escapes => escapes::places(text, old, work),
             Self::BlankLines => whitespace::blank_line_places(text, old, work),

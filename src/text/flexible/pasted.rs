@@ -4,12 +4,11 @@
 //! counts up line by line, after blanks or an `L`, before a tab, `→`, `|`, `│` or `:`. Whole lines of the file must
 //! follow the prefixes. A single line proves little, so its number must be right too.
 
-use std::ops::Range;
-
 use super::Work;
 use super::place::{
-    MatchedLines, NewLine, PLACES_MAX, Unfit, compose, longest, split, trimmed_end, whole_lines,
+    Folded, MatchedLines, NewLine, PLACES_MAX, Unfit, compose, split, trimmed_end, whole_lines,
 };
+use crate::text::checked::peek;
 
 /// Separators that may follow a number.
 const SEPARATORS: [&str; 5] = ["\t", "→", "|", "│", ":"];
@@ -41,11 +40,7 @@ fn places_of(
         return Vec::new();
     };
     let wanted: Vec<&[u8]> = lines.iter().filter_map(|line| Some(form.read(line)?.1)).collect();
-    let Some(anchor) = longest(&wanted) else {
-        return Vec::new();
-    };
-    let same = |wanted: &[u8], found: &[u8]| trimmed_end(wanted) == trimmed_end(found);
-    let mut places = whole_lines(text, &wanted, anchor, has_final_break, work, same);
+    let mut places = whole_lines(text, &wanted, has_final_break, work, trimmed_end);
     if wanted.len() == 1 {
         let line = |before: &[u8]| memchr::memchr_iter(b'\n', before).count() as u64 + 1;
         places.retain(|place| text.get(..place.range.start).is_some_and(|before| line(before) == first.0));
@@ -114,24 +109,34 @@ impl Form {
 }
 
 /// Returns the places of `old`, ignoring typography.
-pub fn typographic_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
-    let Some(fragment) = longest_plain(old) else {
+pub fn typographic_places(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
+    let needle = plain_typography(old).text;
+    if text.is_ascii() && old.is_ascii() || needle.iter().all(|byte| b"'\"- ".contains(byte)) {
         return Vec::new();
-    };
-    let needle = super::place::at(old, &fragment);
-    let place = |hit: usize| {
-        let (before, after) = (old.get(..fragment.start)?, old.get(fragment.end..)?);
-        let start = matched_before(text, hit, before, work)?;
-        let end = matched_after(text, hit + needle.len(), after, work)?;
-        let lines = text.get(start..end)?.split_inclusive(|&byte| byte == b'\n');
-        let ranges = lines.scan(start, |at, line| {
-            let range = *at..*at + line.len();
-            *at = range.end;
-            Some(range)
-        });
-        MatchedLines::of(ranges.collect())
-    };
-    memchr::memmem::find_iter(text, needle).filter_map(place).take(PLACES_MAX).collect()
+    }
+    let folded = plain_typography(text);
+    let places = folded.places(&needle).filter_map(|place| MatchedLines::in_range(text, &place));
+    places.take(PLACES_MAX).collect()
+}
+
+/// Returns a text with the keyboard characters for typographic ones.
+pub(in crate::text) fn plain_typography(text: &[u8]) -> Folded {
+    let mut folded = Folded::default();
+    let (mut start, mut end) = (0, 0);
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let next = end + character.len_utf8();
+            if let Some(plain) = on_keyboard(character) {
+                folded.push(start, peek(text, start..end));
+                folded.push(end, plain.encode_utf8(&mut [0; 4]).as_bytes());
+                start = next;
+            }
+            end = next;
+        }
+        end += chunk.invalid().len();
+    }
+    folded.push(start, peek(text, start..));
+    folded
 }
 
 /// Returns `new` with the characters of the file in all that the edit keeps: whole lines, and in a changed line the
@@ -167,7 +172,7 @@ fn rewritten(line: &NewLine<'_>) -> Vec<u8> {
 }
 
 /// Returns the keyboard character for a typographic one; `None` for all others.
-pub(in crate::text) const fn on_keyboard(character: char) -> Option<char> {
+const fn on_keyboard(character: char) -> Option<char> {
     Some(match character {
         '\u{2018}'..='\u{201b}' => '\'',
         '\u{201c}'..='\u{201f}' => '"',
@@ -175,55 +180,6 @@ pub(in crate::text) const fn on_keyboard(character: char) -> Option<char> {
         '\u{a0}' | '\u{2002}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
         _ => return None,
     })
-}
-
-/// Returns true if a character of the old text may differ in the file.
-fn may_differ(character: char) -> bool {
-    matches!(character, '\'' | '"' | '-' | ' ') || on_keyboard(character).is_some()
-}
-
-/// Returns the longest part without such characters.
-fn longest_plain(old: &[u8]) -> Option<Range<usize>> {
-    let text = std::str::from_utf8(old).ok()?;
-    let parts = text.split(may_differ).filter(|part| !part.is_empty());
-    let longest = parts.max_by_key(|part| part.len())?;
-    let start = longest.as_ptr().addr() - text.as_ptr().addr();
-    Some(start..start + longest.len())
-}
-
-/// Returns true if two characters are equal except for typography.
-fn same(one: char, other: char) -> bool {
-    one == other || on_keyboard(one).unwrap_or(one) == on_keyboard(other).unwrap_or(other)
-}
-
-/// Returns the start of `wanted` if it ends at `end`.
-fn matched_before(text: &[u8], end: usize, wanted: &[u8], work: &Work) -> Option<usize> {
-    let wanted = std::str::from_utf8(wanted).ok()?;
-    let mut start = end;
-    for character in wanted.chars().rev() {
-        let begin = (1..=4)
-            .filter_map(|length| start.checked_sub(length))
-            .find(|&begin| text.get(begin).is_some_and(|&byte| byte & 0xc0 != 0x80))?;
-        let found = std::str::from_utf8(text.get(begin..start)?).ok()?.chars().next()?;
-        work.line(b"")?;
-        same(character, found).then_some(())?;
-        start = begin;
-    }
-    Some(start)
-}
-
-/// Returns the end of `wanted` if it begins at `start`.
-fn matched_after(text: &[u8], start: usize, wanted: &[u8], work: &Work) -> Option<usize> {
-    let wanted = std::str::from_utf8(wanted).ok()?;
-    let mut end = start;
-    for character in wanted.chars() {
-        let ahead = text.get(end..text.len().min(end + 4))?;
-        let found = ahead.utf8_chunks().next()?.valid().chars().next()?;
-        work.line(b"")?;
-        same(character, found).then_some(())?;
-        end += found.len_utf8();
-    }
-    Some(end)
 }
 
 #[cfg(test)]
@@ -276,14 +232,14 @@ mod tests {
             ("a — b\nc’d\n", "a - b\nc'd\n", "a - b\nc'e\n", "a — b\nc’e\n"),
             ("x = 'a'\n", "x = ‘a’", "x = ‘b’", "x = 'b'\n"),
         ] {
-            let found = typographic_places(text.as_bytes(), old.as_bytes(), &Work::new());
+            let found = typographic_places(text.as_bytes(), old.as_bytes());
             let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
             let fitted = typographic_text(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
             let mut changed = text.as_bytes().to_vec();
             changed.splice(place.range.clone(), fitted);
             assert_eq!(String::from_utf8(changed).unwrap(), after);
         }
-        assert_eq!(typographic_places("“a” „a”\n".as_bytes(), b"\"a\"", &Work::new()).len(), 2);
-        assert_eq!(typographic_places(b"a\xffb", "a”b".as_bytes(), &Work::new()), []);
+        assert_eq!(typographic_places("“a” „a”\n".as_bytes(), b"\"a\"").len(), 2);
+        assert_eq!(typographic_places(b"a\xffb", "a”b".as_bytes()), []);
     }
 }

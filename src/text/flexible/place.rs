@@ -1,12 +1,16 @@
 //! A place that a tier found, and a new text that is made to fit it line by line.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use similar::DiffOp;
 
 use super::Work;
 use crate::text::checked::{item, items, peek, slice};
+use crate::text::find::Occurrences;
 use crate::text::line_diff;
+use crate::text::line_index::LineIndex;
+use crate::text::lines::at_line_feeds;
 
 /// Places that are collected at most; more would be just as ambiguous.
 pub const PLACES_MAX: usize = 1000;
@@ -29,6 +33,17 @@ impl MatchedLines {
         let range = lines.first()?.start..lines.last()?.end;
         let gaps = lines.iter().map(|line| line.end..line.end).collect();
         Some(Self { range, lines: lines.into_iter().map(Some).collect(), gaps })
+    }
+
+    /// Returns a place whose lines are those of a range.
+    pub fn in_range(text: &[u8], range: &Range<usize>) -> Option<Self> {
+        let mut end = range.start;
+        let lines = at_line_feeds(at(text, range)).map(|line| {
+            let start = end;
+            end += line.len();
+            start..end
+        });
+        Self::of(lines.collect())
     }
 
     /// Returns a place that is treated as one line.
@@ -73,15 +88,15 @@ pub fn line_end(text: &[u8], offset: usize) -> usize {
     memchr::memchr(b'\n', at(text, &(offset..text.len()))).map_or(text.len(), |length| offset + length)
 }
 
-/// Returns the line that begins at `start`, without its ending; `None` at the end of the text.
-pub fn line_from(text: &[u8], start: usize) -> Option<Range<usize>> {
-    (start < text.len()).then(|| start..line_end(text, start))
-}
-
-/// Returns the line before the one that begins at `start`, without its ending.
-pub fn line_before(text: &[u8], start: usize) -> Option<Range<usize>> {
-    let end = start.checked_sub(1)?;
-    Some(line_start(text, end)..end)
+/// Returns the lines of a text without their endings.
+pub fn lines_of(text: &[u8]) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let lines = at_line_feeds(text).map(|line| {
+        let start = end;
+        end += line.len();
+        start..start + line.strip_suffix(b"\n").unwrap_or(line).len()
+    });
+    lines.collect()
 }
 
 /// Returns the range of a line with its ending, if it has one.
@@ -111,77 +126,77 @@ fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// Returns the index of the longest line without its blanks, which is the quickest to find; `None` if all are blank.
-pub fn longest(lines: &[&[u8]]) -> Option<usize> {
-    let lengths = lines.iter().map(|line| trimmed(line).len()).enumerate();
-    lengths.rev().max_by_key(|&(_, length)| length).filter(|&(_, length)| length > 0).map(|(index, _)| index)
+/// Part of a line that is compared.
+pub type Key = fn(&[u8]) -> &[u8];
+
+/// Returns the longest line without its blanks; `None` if all are blank. Without it, the lines are nowhere in a text.
+pub fn longest<'a>(lines: &[&'a [u8]]) -> Option<&'a [u8]> {
+    lines.iter().map(|line| trimmed(line)).max_by_key(|line| line.len()).filter(|line| !line.is_empty())
 }
 
-/// Returns every line of `text` that equals `wanted`, ignoring blanks at both ends, without its ending.
-pub fn lines_like<'a>(text: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
-    let wanted = trimmed(wanted);
-    let finder = memchr::memmem::Finder::new(wanted).into_owned();
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        loop {
-            if wanted.is_empty() {
-                return None;
-            }
-            let hit = from + finder.find(text.get(from..)?)?;
-            let line = line_start(text, hit)..line_end(text, hit);
-            from = line.end.max(hit + 1);
-            if trimmed(at(text, &line)) == wanted {
-                return Some(line);
-            }
-        }
-    })
+/// Returns the starts of the runs of `lines` with the keys of `wanted`, as indices.
+pub fn runs(text: &[u8], lines: &[Range<usize>], wanted: &[&[u8]], key: Key, work: &Work) -> Vec<usize> {
+    if longest(wanted).is_none_or(|longest| memchr::memmem::find(text, longest).is_none()) {
+        return Vec::new();
+    }
+    let index = LineIndex::new(lines.iter().map(|line| Cow::Borrowed(key(at(text, line)))));
+    let Some(needle) = index.needle(wanted.iter().map(|line| Cow::Borrowed(key(line)))) else {
+        return Vec::new();
+    };
+    let mut budget = work.left() / needle.len().max(1);
+    let places = index.places(&needle, &(0..lines.len()), PLACES_MAX, &mut budget);
+    work.set_left(if places.is_cut { 0 } else { budget.saturating_mul(needle.len()) });
+    places.starts
 }
 
-/// Returns the places where all lines match one after the other, each whole: first the line of `anchor`, then the lines
-/// around it by `same(wanted, found)`.
+/// Returns the places where all lines match one after the other, each whole, by their keys.
 pub fn whole_lines(
     text: &[u8],
     wanted: &[&[u8]],
-    anchor: usize,
     has_final_break: bool,
     work: &Work,
-    same: impl Fn(&[u8], &[u8]) -> bool,
+    key: Key,
 ) -> Vec<MatchedLines> {
-    let (Some(&anchor_line), Some(before), Some(after)) =
-        (wanted.get(anchor), wanted.get(..anchor), wanted.get(anchor + 1..))
-    else {
-        return Vec::new();
-    };
-    let is_same = |wanted: &[u8], line: &Range<usize>| {
-        work.line(wanted)?;
-        same(wanted, at(text, line)).then_some(())
-    };
-    let place = |line: Range<usize>| {
-        is_same(anchor_line, &line)?;
-        let mut lines = vec![line.clone()];
-        let mut start = line.start;
-        for wanted in before.iter().rev() {
-            let before = line_before(text, start)?;
-            is_same(wanted, &before)?;
-            start = before.start;
-            lines.push(before);
-        }
-        lines.reverse();
-        let mut end = line.end;
-        for wanted in after {
-            let after = line_from(text, end + 1)?;
-            is_same(wanted, &after)?;
-            end = after.end;
-            lines.push(after);
-        }
-        let is_cut_off = has_final_break && end == text.len();
-        let last = lines.len() - 1;
-        let with_endings = lines.iter().enumerate().map(|(index, line)| {
+    let lines = lines_of(text);
+    let place = |start: usize| {
+        let found = lines.get(start..start + wanted.len())?;
+        let last = found.len().checked_sub(1)?;
+        let is_cut_off = has_final_break && found.last()?.end == text.len();
+        let with_endings = found.iter().enumerate().map(|(index, line)| {
             if index < last || has_final_break { with_ending(text, line) } else { line.clone() }
         });
         (!is_cut_off).then(|| MatchedLines::of(with_endings.collect()))?
     };
-    lines_like(text, anchor_line).filter_map(place).take(PLACES_MAX).collect()
+    runs(text, &lines, wanted, key, work).into_iter().filter_map(place).collect()
+}
+
+/// A text in which some bytes are omitted or replaced by others, and the way back to the offsets in it.
+#[derive(Default)]
+pub struct Folded {
+    /// The text.
+    pub text: Vec<u8>,
+    /// Starts of its parts, here and in the original.
+    parts: Vec<(usize, usize)>,
+}
+
+impl Folded {
+    /// Adds a part that begins at `original`.
+    pub fn push(&mut self, original: usize, part: &[u8]) {
+        self.parts.push((self.text.len(), original));
+        self.text.extend_from_slice(part);
+    }
+
+    /// Returns the places of `needle`, as ranges of the original.
+    pub fn places<'t>(&'t self, needle: &'t [u8]) -> impl Iterator<Item = Range<usize>> + 't {
+        let places = Occurrences::of(&self.text, needle);
+        places.map(|start| self.original(start)..self.original(start + needle.len()))
+    }
+
+    /// Returns the original offset of one here.
+    fn original(&self, offset: usize) -> usize {
+        let part = self.parts.partition_point(|part| part.0 <= offset).checked_sub(1);
+        part.and_then(|part| self.parts.get(part)).map_or(0, |(start, original)| original + offset - start)
+    }
 }
 
 /// Returns `new` as given, except that lines which the edit keeps have the bytes of the file.

@@ -11,24 +11,65 @@ use std::ops::Range;
 
 use super::Work;
 use super::place::{
-    MatchedLines, PLACES_MAX, Unfit, as_given, at, line_before, line_end, line_from, line_start, lines_like,
-    longest, split, trimmed, trimmed_end, with_ending,
+    Folded, MatchedLines, PLACES_MAX, Unfit, as_given, at, line_end, lines_of, longest, runs, split, trimmed,
+    trimmed_end, with_ending,
 };
 use crate::text::checked::{items, peek, slice};
 
 /// Returns the places of `old`, ignoring blank lines.
 pub fn blank_line_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
-    let Some(anchor) = longest(&wanted) else {
-        return Vec::new();
+    let all = lines_of(text);
+    let wanted_at: Vec<usize> = (0..wanted.len()).filter(|&at| has_text(wanted.get(at).copied())).collect();
+    let found_at: Vec<usize> =
+        (0..all.len()).filter(|&line| has_text(all.get(line).map(|line| at(text, line)))).collect();
+    let filled: Vec<Range<usize>> = found_at.iter().filter_map(|&line| all.get(line).cloned()).collect();
+    let sought: Vec<&[u8]> = wanted_at.iter().filter_map(|&line| wanted.get(line).copied()).collect();
+    let place = |start: usize| {
+        let found_at = found_at.get(start..start + wanted_at.len())?;
+        let mut place = paired(&all, (&wanted_at, wanted.len()), found_at)?;
+        if has_final_break {
+            place.range = with_ending(text, &place.range);
+        }
+        for line in place.lines.iter_mut().flatten() {
+            *line = with_ending(text, line);
+            line.end = line.end.min(place.range.end);
+        }
+        Some(place)
     };
-    let Some(anchor_line) = wanted.get(anchor) else {
-        return Vec::new();
-    };
-    let search = Search { text, wanted: &wanted, anchor, has_final_break, work };
-    let found: Vec<MatchedLines> =
-        lines_like(text, anchor_line).filter_map(|line| search.place(&line)).take(PLACES_MAX).collect();
+    let starts = runs(text, &filled, &sought, trimmed_end, work);
+    let found: Vec<MatchedLines> = starts.into_iter().filter_map(place).collect();
     if found.is_empty() && !work.is_done() { without_edges(text, old) } else { found }
+}
+
+/// Returns true for a line that is not blank.
+fn has_text(line: Option<&[u8]>) -> bool {
+    line.is_some_and(|line| !trimmed_end(line).is_empty())
+}
+
+/// Returns the place at which some of the `count` lines of the old text, `wanted_at`, match lines of the file,
+/// `found_at`. The blank lines between two of them are pairs from the first on; the file may have more, or fewer.
+fn paired(
+    all: &[Range<usize>],
+    (wanted_at, count): (&[usize], usize),
+    found_at: &[usize],
+) -> Option<MatchedLines> {
+    let mut lines: Vec<Option<Range<usize>>> = vec![None; count];
+    let mut gaps = vec![0..0; count];
+    let nexts = wanted_at.iter().zip(found_at).skip(1).map(Some).chain([None]);
+    for ((&wanted, &found), next) in wanted_at.iter().zip(found_at).zip(nexts) {
+        let (wanted_end, found_end) =
+            next.map_or((wanted + 1, found + 1), |(wanted, found)| (*wanted, *found));
+        for (wanted, found) in (wanted..wanted_end).zip(found..found_end) {
+            *lines.get_mut(wanted)? = Some(all.get(found)?.clone());
+        }
+        let pairs = (wanted_end - wanted).min(found_end - found);
+        if pairs < found_end - found {
+            *gaps.get_mut(wanted + pairs - 1)? = all.get(found + pairs)?.start..all.get(found_end)?.start;
+        }
+    }
+    let range = all.get(*found_at.first()?)?.start..all.get(*found_at.last()?)?.end;
+    Some(MatchedLines { range, lines, gaps })
 }
 
 /// Returns true if `old` ends in an indentation without a line, and matches exactly without it: then it was not shifted
@@ -51,22 +92,16 @@ fn without_edges(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     let ends_line = |end: usize| tail == 0 || text.get(end).is_none_or(|&next| next == b'\n');
     let found = memchr::memmem::find_iter(text, &core).map(|start| start..start + core.len());
     let whole = found.filter(|place| begins_line(place.start) && ends_line(place.end));
-    whole.map(|range| place_of(text, range, head, tail)).take(PLACES_MAX).collect()
+    whole.filter_map(|range| place_of(text, &range, head, tail)).take(PLACES_MAX).collect()
 }
 
 /// Returns the place of the lines in `range`, with no lines for the edges.
-fn place_of(text: &[u8], range: Range<usize>, head: usize, tail: usize) -> MatchedLines {
-    let mut start = range.start;
-    let lines = at(text, &range).split_inclusive(|&byte| byte == b'\n').map(|line| {
-        let found = start..start + line.len();
-        start = found.end;
-        Some(found)
-    });
-    let none = || std::iter::repeat_n(None, 1);
-    let lines: Vec<Option<Range<usize>>> =
-        (0..head).flat_map(|_| none()).chain(lines).chain((0..tail).flat_map(|_| none())).collect();
-    let gaps = vec![range.end..range.end; lines.len()];
-    MatchedLines { range, lines, gaps }
+fn place_of(text: &[u8], range: &Range<usize>, head: usize, tail: usize) -> Option<MatchedLines> {
+    let mut place = MatchedLines::in_range(text, range)?;
+    place.lines.splice(0..0, vec![None; head]);
+    place.lines.resize(place.lines.len() + tail, None);
+    place.gaps = vec![range.end..range.end; place.lines.len()];
+    Some(place)
 }
 
 /// Number of blank lines at both ends of a text; a final indentation without a line counts.
@@ -204,187 +239,38 @@ fn must_keep_blanks(
     Ok(())
 }
 
-/// Direction of a search from the anchor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    /// Towards the start of the file.
-    Up,
-    /// Towards its end.
-    Down,
-}
-
-/// One search.
-struct Search<'a> {
-    /// The file's text.
-    text: &'a [u8],
-    /// Lines of the old text.
-    wanted: &'a [&'a [u8]],
-    /// Index of the line that was found.
-    anchor: usize,
-    /// True if the last of them ends in a break.
-    has_final_break: bool,
-    /// Remaining budget of the search.
-    work: &'a Work,
-}
-
-impl Search<'_> {
-    /// Returns the place around a line that may be the anchor.
-    fn place(&self, anchor: &Range<usize>) -> Option<MatchedLines> {
-        self.is_same(self.anchor, anchor).then_some(())?;
-        let has_text = |index: &usize| !self.is_blank(*index);
-        let first = (0..self.anchor).find(has_text).unwrap_or(self.anchor);
-        let last = (0..self.wanted.len()).rev().find(has_text).unwrap_or(self.anchor);
-        let mut above = self.beside(anchor.start, (first..self.anchor).rev(), Direction::Up)?;
-        let mut lines: Vec<Option<Range<usize>>> = vec![None; self.anchor - above.len()];
-        lines.append(&mut above);
-        lines.push(Some(anchor.clone()));
-        lines.append(&mut self.beside(anchor.end, self.anchor + 1..=last, Direction::Down)?);
-        lines.resize(self.wanted.len(), None);
-        let mut gaps = Self::gaps(&lines);
-        let range = lines.iter().flatten().next()?.start..lines.iter().flatten().last()?.end;
-        let range = if self.has_final_break { with_ending(self.text, &range) } else { range };
-        for line in lines.iter_mut().flatten() {
-            *line = with_ending(self.text, line);
-            line.end = line.end.min(range.end);
-        }
-        gaps.iter_mut().for_each(|gap| gap.end = gap.end.clamp(gap.start, range.end.max(gap.start)));
-        Some(MatchedLines { range, lines, gaps })
-    }
-
-    /// Returns true if a line of the file matches an old line.
-    fn is_same(&self, index: usize, found: &Range<usize>) -> bool {
-        self.wanted.get(index).is_some_and(|wanted| {
-            self.work.line(wanted).is_some() && trimmed_end(wanted) == trimmed_end(at(self.text, found))
-        })
-    }
-
-    /// Returns true if an old line is blank.
-    fn is_blank(&self, index: usize) -> bool {
-        self.wanted.get(index).is_some_and(|wanted| trimmed_end(wanted).is_empty())
-    }
-
-    /// Returns the lines found for `indices`, upwards or downwards from the line that begins or ends at `offset`. They
-    /// are in the order of the file.
-    fn beside(
-        &self,
-        mut offset: usize,
-        indices: impl Iterator<Item = usize>,
-        direction: Direction,
-    ) -> Option<Vec<Option<Range<usize>>>> {
-        let is_up = direction == Direction::Up;
-        let mut lines: Vec<Option<Range<usize>>> = Vec::new();
-        let mut blanks = 0;
-        for index in indices {
-            if self.is_blank(index) {
-                blanks += 1;
-                continue;
-            }
-            let mut passed = Vec::new();
-            let found = loop {
-                let next =
-                    if is_up { line_before(self.text, offset)? } else { line_from(self.text, offset + 1)? };
-                offset = if is_up { next.start } else { next.end };
-                self.work.line(b"")?;
-                if !trimmed_end(at(self.text, &next)).is_empty() {
-                    break next;
-                }
-                passed.push(next);
-            };
-            self.is_same(index, &found).then_some(())?;
-            // Pair the blank lines of both sides from the line before them.
-            if is_up {
-                passed.reverse();
-            }
-            let mut paired: Vec<Option<Range<usize>>> = passed.into_iter().map(Some).collect();
-            paired.resize(blanks, None);
-            if is_up {
-                paired.reverse();
-            }
-            lines.append(&mut paired);
-            lines.push(Some(found));
-            blanks = 0;
-        }
-        if is_up {
-            lines.reverse();
-        }
-        Some(lines)
-    }
-
-    /// Returns the text of the file between each line found and the next: blank lines that only the file has.
-    fn gaps(lines: &[Option<Range<usize>>]) -> Vec<Range<usize>> {
-        let mut next: Option<usize> = None;
-        let mut gaps: Vec<Range<usize>> = Vec::with_capacity(lines.len());
-        for line in lines.iter().rev() {
-            let end = line.as_ref().map(|line| line.end + 1);
-            gaps.push(end.zip(next).map_or(0..0, |(end, next)| end..next.max(end)));
-            next = line.as_ref().map(|line| line.start).or(next);
-        }
-        gaps.reverse();
-        gaps
-    }
-}
-
 /// Returns the places of `old`, ignoring blanks at the ends of lines.
-pub fn trailing_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
+pub fn trailing_places(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
-    let Some(anchor) = longest(&wanted) else {
+    if longest(&wanted).is_none_or(|longest| memchr::memmem::find(text, longest).is_none()) {
         return Vec::new();
-    };
-    let Some(needle) = wanted.get(anchor).map(|line| trimmed_end(line)) else {
-        return Vec::new();
-    };
-    let search = Search { text, wanted: &wanted, anchor, has_final_break, work };
-    let hits = memchr::memmem::find_iter(text, needle);
-    hits.filter_map(|hit| search.trailing_place(hit, needle.len())).take(PLACES_MAX).collect()
-}
-
-impl Search<'_> {
-    /// Returns the place around a hit of the text of the anchor.
-    fn trailing_place(&self, hit: usize, length: usize) -> Option<MatchedLines> {
-        let start = line_start(self.text, hit);
-        if self.anchor > 0 && hit != start {
-            return None;
-        }
-        let found = hit..self.end_of(self.anchor, hit + length)?;
-        let mut lines: Vec<Range<usize>> = std::iter::once(found).collect();
-        let mut before = start;
-        for index in (0..self.anchor).rev() {
-            let line = line_before(self.text, before)?;
-            before = line.start;
-            let wanted = trimmed_end(self.wanted.get(index)?);
-            self.work.line(wanted)?;
-            let found = trimmed_end(at(self.text, &line));
-            let skipped = found.len().checked_sub(wanted.len())?;
-            let is_same = found.ends_with(wanted) && (index == 0 || skipped == 0);
-            is_same.then(|| lines.push(line.start + skipped..line.end + 1))?;
-        }
-        lines.reverse();
-        for index in self.anchor + 1..self.wanted.len() {
-            let line = line_from(self.text, lines.last()?.end)?;
-            let wanted = trimmed_end(self.wanted.get(index)?);
-            self.work.line(wanted)?;
-            at(self.text, &line).starts_with(wanted).then_some(())?;
-            let end = self.end_of(index, line.start + wanted.len())?;
-            lines.push(line.start..end);
-        }
-        MatchedLines::of(lines)
     }
-
-    /// Returns the end of line `index` of the place, whose text ends at `offset`.
-    fn end_of(&self, index: usize, offset: usize) -> Option<usize> {
-        let is_last = index + 1 == self.wanted.len();
-        let end = line_end(self.text, offset);
-        let wanted = self.wanted.get(index)?;
-        if is_last && !self.has_final_break && trimmed_end(wanted).len() == wanted.len() {
-            return Some(offset);
-        }
-        trimmed_end(at(self.text, &Range { start: offset, end })).is_empty().then_some(())?;
-        match (is_last && !self.has_final_break, self.text.get(end)) {
-            (true, _) => Some(end),
-            (false, Some(_)) => Some(end + 1),
-            (false, None) => None,
-        }
+    let needle = wanted.iter().map(|line| trimmed_end(line)).collect::<Vec<_>>().join(&b'\n');
+    let needle = [needle.as_slice(), if has_final_break { b"\n" } else { b"" }].concat();
+    let mut folded = Folded::default();
+    for line in lines_of(text) {
+        folded.push(line.start, trimmed_end(at(text, &line)));
+        folded.text.extend_from_slice(at(text, &(line.end..with_ending(text, &line).end)));
     }
+    folded.push(text.len(), b"");
+    // Blanks at the very end mean the end of a line.
+    let ends_line =
+        !has_final_break && wanted.last().is_some_and(|last| trimmed_end(last).len() < last.len());
+    let place = |mut found: Range<usize>| {
+        if ends_line {
+            let end = line_end(text, found.end);
+            let is_line = found.end < text.len() || !needle.ends_with(b"\n");
+            (is_line && trimmed_end(at(text, &(found.end..end))).is_empty()).then_some(())?;
+            found.end = end;
+        }
+        let mut place = MatchedLines::in_range(text, &found)?;
+        if place.lines.len() < wanted.len() {
+            place.lines.push(Some(found.end..found.end));
+            place.gaps.push(found.end..found.end);
+        }
+        Some(place)
+    };
+    folded.places(&needle).filter_map(place).take(PLACES_MAX).collect()
 }
 
 #[cfg(test)]
@@ -441,15 +327,15 @@ mod tests {
             ("let a\t\nlet b;\n", "a\nlet b", "a\nlet c", "let a\t\nlet c;\n"),
             ("foo\nbar", "foo\nbar  ", "foo\nbaz", "foo\nbaz"),
         ] {
-            let found = trailing_places(text.as_bytes(), old.as_bytes(), &Work::new());
+            let found = trailing_places(text.as_bytes(), old.as_bytes());
             let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
             let fitted = as_given(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
             let mut changed = text.as_bytes().to_vec();
             changed.splice(place.range.clone(), fitted);
             assert_eq!(String::from_utf8(changed).unwrap(), after);
         }
-        assert_eq!(trailing_places(b"foobar\n", b"foo ", &Work::new()), []);
-        assert_eq!(trailing_places(b"xa\nb\n", b"\na \nb\n", &Work::new()), []);
-        assert_eq!(trailing_places(b"a \na \n", b"a\n", &Work::new()).len(), 2);
+        assert_eq!(trailing_places(b"foobar\n", b"foo "), []);
+        assert_eq!(trailing_places(b"xa\nb\n", b"\na \nb\n"), []);
+        assert_eq!(trailing_places(b"a \na \n", b"a\n").len(), 2);
     }
 }

@@ -3,12 +3,11 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::model::{Ending, Line};
-use crate::text::checked::peek;
-use crate::text::flexible::on_keyboard;
+use crate::text::flexible::plain_typography;
+use crate::text::line_index::{LineIndex, Places, widen};
 
 /// Kind of comparison of a line of the file and one of the patch; line endings never count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,141 +44,10 @@ impl Tier {
             Self::Exact => Cow::Borrowed(text),
             Self::TrailingSpace => Cow::Borrowed(text.trim_ascii_end()),
             Self::Space => Cow::Borrowed(text.trim_ascii()),
-            Self::Typography => folded(text),
+            Self::Typography if text.is_ascii() => Cow::Borrowed(text.trim_ascii()),
+            Self::Typography => Cow::Owned(plain_typography(text).text.trim_ascii().to_vec()),
         }
     }
-}
-
-/// Returns `text` trimmed, with plain quotes, dashes and spaces for typographic ones.
-fn folded(text: &[u8]) -> Cow<'_, [u8]> {
-    if text.is_ascii() {
-        return Cow::Borrowed(text.trim_ascii());
-    }
-    let mut plain = Vec::with_capacity(text.len());
-    for chunk in text.utf8_chunks() {
-        for letter in chunk.valid().chars() {
-            let letter = on_keyboard(letter).unwrap_or(letter);
-            plain.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
-        }
-        plain.extend_from_slice(chunk.invalid());
-    }
-    Cow::Owned(plain.trim_ascii().to_vec())
-}
-
-/// Lines of a file as numbers, equal for equal lines, and the places of each number.
-pub struct Index<'f> {
-    /// Kind of comparison.
-    tier: Tier,
-    /// Number of each line.
-    ids: Vec<u32>,
-    /// Number of each text.
-    id_by_text: HashMap<Cow<'f, [u8]>, u32>,
-    /// Start of the places of each number in `positions`, and the end of the last.
-    starts: Vec<usize>,
-    /// Places of all numbers, in order for each.
-    positions: Vec<u32>,
-}
-
-/// Result of a search.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Places {
-    /// Indices of first lines, in order and up to the limit.
-    pub starts: Vec<usize>,
-    /// True if the search was stopped, so that there may be more.
-    pub is_cut: bool,
-}
-
-impl<'f> Index<'f> {
-    /// Creates the index of `lines`.
-    pub fn new(lines: &[Line<'f>], tier: Tier) -> Self {
-        let mut id_by_text = HashMap::with_capacity(lines.len());
-        let mut ids = Vec::with_capacity(lines.len());
-        for line in lines {
-            let fresh = u32::try_from(id_by_text.len()).unwrap_or(u32::MAX);
-            ids.push(*id_by_text.entry(tier.key(line.text)).or_insert(fresh));
-        }
-        let (starts, positions) = places_by_id(&ids, id_by_text.len());
-        Self { tier, ids, id_by_text, starts, positions }
-    }
-
-    /// Returns the numbers of `texts`; `None` if one of them is nowhere in the file.
-    pub fn needle(&self, texts: &[&[u8]]) -> Option<Vec<u32>> {
-        texts.iter().map(|text| self.id_by_text.get(&self.tier.key(text)).copied()).collect()
-    }
-
-    /// Returns the places of one text.
-    pub fn positions(&self, text: &[u8]) -> &[u32] {
-        self.id_by_text.get(&self.tier.key(text)).map_or(&[], |id| self.positions_of(*id))
-    }
-
-    /// Returns true if `needle` matches at the line with index `at`.
-    pub fn stands_at(&self, needle: &[u32], at: usize) -> bool {
-        at.checked_add(needle.len()).and_then(|end| self.ids.get(at..end)) == Some(needle)
-    }
-
-    /// Returns at most `limit` places of `needle` that start in `window`, for at most `budget` comparisons.
-    pub fn places(&self, needle: &[u32], window: &Range<usize>, limit: usize, budget: &mut usize) -> Places {
-        let rarest = needle.iter().enumerate().min_by_key(|(_, id)| self.positions_of(**id).len());
-        let mut places = Places::default();
-        let Some((offset, id)) = rarest else { return places };
-        let positions = self.positions_of(*id);
-        let first = positions.partition_point(|at| widen(*at) < window.start.saturating_add(offset));
-        for at in peek(positions, first..) {
-            let Some(start) = widen(*at).checked_sub(offset).filter(|start| *start < window.end) else {
-                break;
-            };
-            if *budget == 0 {
-                places.is_cut = true;
-                break;
-            }
-            *budget -= 1;
-            if self.stands_at(needle, start) {
-                places.starts.push(start);
-                if places.starts.len() == limit {
-                    break;
-                }
-            }
-        }
-        places
-    }
-
-    /// Returns the places of a number.
-    fn positions_of(&self, id: u32) -> &[u32] {
-        let id = widen(id);
-        let range = self.starts.get(id).zip(self.starts.get(id + 1));
-        range.map_or(&[], |(start, end)| peek(&self.positions, *start..*end))
-    }
-}
-
-/// Returns an index from the narrow form that saves memory.
-fn widen(index: u32) -> usize {
-    usize::try_from(index).unwrap_or(usize::MAX)
-}
-
-/// Sorts the places of `count` numbers by number, in one pass over them.
-fn places_by_id(ids: &[u32], count: usize) -> (Vec<usize>, Vec<u32>) {
-    let mut starts = vec![0_usize; count + 1];
-    for id in ids {
-        if let Some(next) = starts.get_mut(widen(*id) + 1) {
-            *next += 1;
-        }
-    }
-    let mut sum = 0;
-    for start in &mut starts {
-        sum += *start;
-        *start = sum;
-    }
-    let mut free = starts.clone();
-    let mut positions = vec![0; ids.len()];
-    for (at, id) in (0_u32..).zip(ids) {
-        if let Some(slot) = free.get_mut(widen(*id)) {
-            if let Some(position) = positions.get_mut(*slot) {
-                *position = at;
-            }
-            *slot += 1;
-        }
-    }
-    (starts, positions)
 }
 
 /// Comparisons for one file, after which a search counts as ambiguous.
@@ -199,7 +67,7 @@ pub struct Text<'f> {
     /// Lines of the file.
     pub lines: Vec<Line<'f>>,
     /// Index for each kind of comparison.
-    indices: [OnceCell<Index<'f>>; 4],
+    indices: [OnceCell<LineIndex<'f>>; 4],
     /// True if its lines have different endings; computed when first needed.
     is_mixed: OnceCell<bool>,
     /// Remaining comparisons.
@@ -251,7 +119,7 @@ impl<'f> Text<'f> {
     }
 
     /// Returns the index for `tier`, built when first needed.
-    pub fn index(&self, tier: Tier) -> &Index<'f> {
+    pub fn index(&self, tier: Tier) -> &LineIndex<'f> {
         let [exact, trailing, space, typography] = &self.indices;
         let cell = match tier {
             Tier::Exact => exact,
@@ -259,7 +127,17 @@ impl<'f> Text<'f> {
             Tier::Space => space,
             Tier::Typography => typography,
         };
-        cell.get_or_init(|| Index::new(&self.lines, tier))
+        cell.get_or_init(|| LineIndex::new(self.lines.iter().map(|line| tier.key(line.text))))
+    }
+
+    /// Returns the numbers of some lines in the index for `tier`; `None` if one of them is nowhere in the file.
+    fn needle(&self, lines: &[&[u8]], tier: Tier) -> Option<Vec<u32>> {
+        self.index(tier).needle(lines.iter().map(|line| tier.key(line)))
+    }
+
+    /// Returns the places of one line, in order.
+    pub fn positions(&self, line: &[u8], tier: Tier) -> impl ExactSizeIterator<Item = usize> {
+        self.index(tier).positions(&tier.key(line)).iter().map(|at| widen(*at))
     }
 
     /// Finds `wanted` under one kind of comparison: at the stated line, else at its only place.
@@ -267,7 +145,7 @@ impl<'f> Text<'f> {
         if tier != Tier::Exact && wanted.lines.iter().all(|line| line.trim_ascii().is_empty()) {
             return Search::Nowhere;
         }
-        let Some(needle) = self.index(tier).needle(&wanted.lines) else { return Search::Nowhere };
+        let Some(needle) = self.needle(&wanted.lines, tier) else { return Search::Nowhere };
         if wanted.at_end {
             return match self.lines.len().checked_sub(needle.len()) {
                 Some(at) if self.index(tier).stands_at(&needle, at) => Search::At(at),
@@ -303,7 +181,7 @@ impl<'f> Text<'f> {
         {
             return is_unique;
         }
-        let Some(needle) = self.index(tier).needle(lines) else { return false };
+        let Some(needle) = self.needle(lines, tier) else { return false };
         let mut budget = self.budget.get();
         let places = self.index(tier).places(&needle, &(0..self.lines.len()), 2, &mut budget);
         self.budget.set(budget);
@@ -390,12 +268,8 @@ fn innermost<'a>(text: &Text<'_>, anchors: &[&'a [u8]], start: usize) -> Result<
 /// contain it.
 fn matching(text: &Text<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
     for tier in Tier::ALL {
-        let places = text.index(tier).positions(anchor).iter();
-        let places: Vec<_> = places
-            .filter_map(|at| usize::try_from(*at).ok())
-            .filter(|at| *at >= from)
-            .take(STARTS_MAX)
-            .collect();
+        let places = text.positions(anchor, tier).filter(|at| *at >= from);
+        let places: Vec<_> = places.take(STARTS_MAX).collect();
         if !places.is_empty() {
             return places;
         }
@@ -430,19 +304,6 @@ mod tests {
     use crate::text::patch::model::lines;
 
     #[test]
-    fn places_are_found_in_order_and_within_the_window() {
-        let lines = lines(b"a\nb\na\nb\nc\na\nb\n");
-        let index = Index::new(&lines, Tier::Exact);
-        let needle = index.needle(&[b"a", b"b"]).unwrap();
-        let find = |window: Range<usize>, limit| index.places(&needle, &window, limit, &mut 100).starts;
-        assert_eq!(find(0..7, 9), [0, 2, 5]);
-        assert_eq!(find(1..5, 9), [2]);
-        assert_eq!(find(0..7, 2), [0, 2]);
-        assert!(index.places(&needle, &(0..7), 9, &mut 1).is_cut);
-        assert!(index.needle(&[b"z"]).is_none());
-    }
-
-    #[test]
     fn tiers_forgive_more_and_more() {
         let same = |tier: Tier, one: &str, two: &str| tier.key(one.as_bytes()) == tier.key(two.as_bytes());
         assert!(!same(Tier::Exact, "a ", "a"));
@@ -465,7 +326,7 @@ mod tests {
             let sought: Vec<&[u8]> = sought.iter().map(String::as_bytes).collect();
             let text = Text::new(lines(file.as_bytes()));
             let by_scan = text.is_unique_by_scan(&sought);
-            let needle = text.index(Tier::Exact).needle(&sought);
+            let needle = text.needle(&sought, Tier::Exact);
             let by_index = needle.is_some_and(|needle| {
                 let all = 0..text.lines.len();
                 text.index(Tier::Exact).places(&needle, &all, 2, &mut 1000).starts.len() == 1

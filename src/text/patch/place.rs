@@ -363,11 +363,11 @@ pub fn nearest(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<Nearest>
 fn voted(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> {
     let mut votes: HashMap<usize, usize> = HashMap::new();
     for (offset, line) in old.iter().enumerate().take(VOTERS_MAX) {
-        let places = text.index(Tier::Space).positions(line);
+        let places = text.positions(line, Tier::Space);
         if line.trim_ascii().is_empty() || places.len() > VOTES_MAX {
             continue;
         }
-        for start in places.iter().filter_map(|at| usize::try_from(*at).ok()?.checked_sub(offset)) {
+        for start in places.filter_map(|at| at.checked_sub(offset)) {
             *votes.entry(start).or_default() += 1;
         }
     }
