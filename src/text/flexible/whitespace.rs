@@ -252,7 +252,9 @@ pub fn trailing_places(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
         folded.push(line.start, trimmed_end(at(text, &line)));
         folded.text.extend_from_slice(at(text, &(line.end..with_ending(text, &line).end)));
     }
-    folded.push(text.len(), b"");
+    if text.ends_with(b"\n") {
+        folded.push(text.len(), b"");
+    }
     // Blanks at the very end mean the end of a line.
     let ends_line =
         !has_final_break && wanted.last().is_some_and(|last| trimmed_end(last).len() < last.len());
