@@ -7,23 +7,14 @@ use super::conflict::{Conflict, Reason};
 use super::model::{Body, FilePatch, Format, Hunk, Operation, Patch, SYMLINK_MODE, is_symlink};
 use super::place::PatchOptions;
 use super::plan::{
-    Action, Before, FileOutcome, Look, PatchStep, PlanError, PlanOptions, Reader, RefusalReason, normal,
-    steps,
+    Action, Before, FileOutcome, Look, PatchStep, PlanError, PlanOptions, Reader, RefusalReason, steps,
 };
 use crate::text::checked::Fault;
 
 /// The byte-order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Reason why a step failed.
-pub(super) enum Stop<E> {
-    /// A file could not be read.
-    Read(E),
-    /// The change cannot be applied.
-    Refused(RefusalReason),
-}
-
-/// Current state of a file in the patch.
+/// State of a file after the steps so far, or the result of one step.
 #[derive(Debug, Clone)]
 struct PatchedFile {
     /// Bytes of the file; `None` if it was deleted.
@@ -52,32 +43,42 @@ fn must_be_of_type(file: &FilePatch<'_>, is_symlink: bool) -> Result<(), Refusal
     if file.speaks_of_symlink() == is_symlink { Ok(()) } else { Err(RefusalReason::OtherType { is_symlink }) }
 }
 
-/// Result of a step at a path.
-struct StepResult {
-    /// Bytes of the file; `None` if it is deleted.
-    bytes: Option<Vec<u8>>,
-    /// New mode, if stated.
-    mode: Option<u32>,
-    /// True if it is a symlink.
-    is_symlink: bool,
-    /// Applied hunks.
-    hunks: Vec<HunkReport>,
-    /// True if they showed what they change.
-    exact_and_unique: bool,
-}
-
-impl StepResult {
+impl PatchedFile {
     /// Creates the result for a file that is created or deleted without hunks.
     fn plain(bytes: Option<Vec<u8>>, mode: Option<u32>) -> Self {
-        let is_symlink = mode.is_some_and(is_symlink);
-        Self { bytes, mode, is_symlink, hunks: Vec::new(), exact_and_unique: true }
+        let (is_symlink, was_made) = (mode.is_some_and(is_symlink), bytes.is_some());
+        Self { bytes, mode, is_symlink, was_made, from: None, hunks: Vec::new(), exact_and_unique: true }
     }
 
     /// Creates the result for a file or symlink after its hunks.
     fn applied(applied: Applied, mode: Option<u32>, is_symlink: bool) -> Self {
         let Applied { after, hunks, exact_and_unique, .. } = applied;
-        Self { bytes: Some(after), mode, is_symlink, hunks, exact_and_unique }
+        Self { is_symlink, hunks, exact_and_unique, ..Self::plain(Some(after), mode) }
     }
+
+    /// Returns the state after a step, given the one before it.
+    fn after(self, before: Self) -> Self {
+        let is_there = self.bytes.is_some();
+        Self {
+            mode: self.mode.or(before.mode).filter(|_| is_there),
+            was_made: self.was_made || before.was_made,
+            from: before.from.filter(|_| is_there),
+            hunks: [before.hunks, self.hunks].concat(),
+            exact_and_unique: self.exact_and_unique && before.exact_and_unique,
+            ..self
+        }
+    }
+}
+
+/// A file as a step finds it.
+#[derive(Clone, Copy, Default)]
+struct FileState<'t> {
+    /// Bytes of the file; `None` if it is missing.
+    bytes: Option<&'t [u8]>,
+    /// Mode, if known.
+    mode: Option<u32>,
+    /// True if it is a symlink.
+    is_symlink: bool,
 }
 
 /// Files that the patch touches, before it and in their current state.
@@ -144,13 +145,16 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Applies one step.
-    pub(super) fn take(&mut self, step: &PatchStep<'_, '_>) -> Result<(), Stop<E>> {
+    ///
+    /// # Errors
+    /// Fails if a file cannot be read. The inner result is the refusal of the step.
+    pub(super) fn take(&mut self, step: &PatchStep<'_, '_>) -> Result<Result<(), RefusalReason>, E> {
         for path in [&step.old, &step.new].into_iter().flatten() {
-            self.load(path).map_err(Stop::Read)?;
+            self.load(path)?;
         }
-        let taken = match (step.file.operation, &step.old, &step.new) {
+        Ok(match (step.file.operation, &step.old, &step.new) {
             (Operation::Create, _, Some(path)) => self.create(&step.file, path),
-            (Operation::Modify, Some(old), Some(new)) if self.now(new).is_none() => {
+            (Operation::Modify, Some(old), Some(new)) if self.now(new).bytes.is_none() => {
                 self.modify(&step.file, old)
             }
             (Operation::Modify, _, Some(path)) | (Operation::Modify, Some(path), None) => {
@@ -159,8 +163,7 @@ impl<'r, E> Tree<'r, E> {
             (Operation::Delete, Some(path), _) => self.delete(&step.file, path),
             (Operation::Rename | Operation::Copy, Some(old), Some(new)) => self.carry(&step.file, old, new),
             _ => Err(RefusalReason::NoPath),
-        };
-        taken.map_err(Stop::Refused)
+        })
     }
 
     /// Reads the file before the patch, once.
@@ -174,8 +177,8 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Returns the bytes of a file before the patch.
-    fn before(&self, path: &[u8]) -> Option<&[u8]> {
-        Some(&self.originals.get(path)?.as_ref()?.bytes)
+    fn before(&self, path: &[u8]) -> Option<&Before> {
+        self.originals.get(path)?.as_ref()
     }
 
     /// Returns the state of a path that a rename, copy or deletion starts from, if the patch changed it.
@@ -183,61 +186,49 @@ impl<'r, E> Tree<'r, E> {
         if self.is_git { self.earlier.get(path) } else { self.entries.get(path) }
     }
 
-    /// Returns the bytes that a rename, copy or deletion starts from.
-    fn source(&self, path: &[u8]) -> Option<&[u8]> {
-        self.source_entry(path).map_or_else(|| self.before(path), |entry| entry.bytes.as_deref())
+    /// Returns the file that a rename, copy or deletion starts from.
+    fn source(&self, path: &[u8]) -> FileState<'_> {
+        self.state(path, self.source_entry(path))
     }
 
-    /// Returns true if a rename, copy or deletion starts from a symlink.
-    fn is_symlink_at_source(&self, path: &[u8]) -> bool {
-        let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
-        self.source_entry(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
+    /// Returns the current file at a path.
+    fn now(&self, path: &[u8]) -> FileState<'_> {
+        self.state(path, self.entries.get(path))
     }
 
-    /// Returns the current bytes of a file.
-    fn now(&self, path: &[u8]) -> Option<&[u8]> {
-        match self.entries.get(path) {
-            Some(entry) => entry.bytes.as_deref(),
-            None => self.before(path),
+    /// Returns the file at a path that is in the state `entry`, or else as before the patch.
+    fn state<'t>(&'t self, path: &[u8], entry: Option<&'t PatchedFile>) -> FileState<'t> {
+        let before = self.before(path);
+        let mode = before.and_then(|before| before.mode);
+        match (entry, before) {
+            (Some(PatchedFile { bytes, mode: own, is_symlink, .. }), _) => {
+                FileState { bytes: bytes.as_deref(), mode: own.or(mode), is_symlink: *is_symlink }
+            }
+            (None, Some(before)) => {
+                FileState { bytes: Some(&before.bytes), mode, is_symlink: before.is_symlink() }
+            }
+            (None, None) => FileState::default(),
         }
-    }
-
-    /// Returns true if a path is currently a symlink.
-    fn is_symlink(&self, path: &[u8]) -> bool {
-        let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
-        self.entries.get(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
     }
 
     /// Returns the bytes of a file that blocks a new one at `path`.
     fn obstacle(&self, path: &[u8]) -> Option<&[u8]> {
         let is_leaving = self.leaving.contains(path) && !self.touched.contains(path);
-        self.now(path).filter(|_| !is_leaving)
+        self.now(path).bytes.filter(|_| !is_leaving)
     }
 
     /// Stores the result of a step at `path`.
-    fn put(&mut self, path: &[u8], change: StepResult) {
+    fn put(&mut self, path: &[u8], result: PatchedFile) {
         self.touched.insert(path.to_vec());
-        if !self.entries.contains_key(path) {
+        let before = self.entries.remove(path);
+        if before.is_none() {
             self.order.push(path.to_vec());
         }
-        let entry = self.entries.entry(path.to_vec()).or_insert(PatchedFile {
-            bytes: None,
-            mode: None,
-            is_symlink: false,
-            was_made: false,
-            from: None,
-            hunks: Vec::new(),
-            exact_and_unique: true,
-        });
-        entry.was_made |= change.bytes.is_some();
-        entry.mode = change.mode.or(entry.mode);
-        entry.is_symlink = change.is_symlink;
-        entry.hunks.extend(change.hunks);
-        entry.exact_and_unique &= change.exact_and_unique;
-        if change.bytes.is_none() {
-            (entry.from, entry.mode) = (None, None);
-        }
-        entry.bytes = change.bytes;
+        let after = match before {
+            Some(before) => result.after(before),
+            None => result,
+        };
+        self.entries.insert(path.to_vec(), after);
     }
 
     /// Creates a file, unless it already exists with this content.
@@ -256,13 +247,13 @@ impl<'r, E> Tree<'r, E> {
             Body::Unseen => Vec::new(),
         };
         let mode = match self.obstacle(path) {
-            Some(there) if there != bytes || self.is_symlink(path) != file.speaks_of_symlink() => {
+            Some(there) if there != bytes || self.now(path).is_symlink != file.speaks_of_symlink() => {
                 return Err(RefusalReason::AlreadyExists);
             }
             Some(_) => file.new_mode.filter(|mode| is_symlink(*mode)),
             None => file.new_mode,
         };
-        self.put(path, StepResult::plain(Some(bytes), mode));
+        self.put(path, PatchedFile::plain(Some(bytes), mode));
         Ok(())
     }
 
@@ -270,8 +261,8 @@ impl<'r, E> Tree<'r, E> {
     fn modify(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
         let starts_empty =
             matches!(file.hunks(), [only] if only.old_start == Some(0) && only.old().next().is_none());
-        let is_symlink = self.is_symlink(path);
-        let applied = match self.now(path) {
+        let FileState { bytes, is_symlink, .. } = self.now(path);
+        let applied = match bytes {
             Some(bytes) => {
                 must_be_of_type(file, is_symlink)?;
                 self.apply(file, bytes)?
@@ -279,7 +270,7 @@ impl<'r, E> Tree<'r, E> {
             None if starts_empty => self.apply(file, b"")?,
             None => return Err(RefusalReason::NotFound),
         };
-        self.put(path, StepResult::applied(applied, file.new_mode, is_symlink));
+        self.put(path, PatchedFile::applied(applied, file.new_mode, is_symlink));
         Ok(())
     }
 
@@ -289,19 +280,16 @@ impl<'r, E> Tree<'r, E> {
         let has_come = self.is_git
             && self.touched.contains(path)
             && self.entries.get(path).is_some_and(|entry| entry.from.is_some());
-        let (there, is_symlink) = if has_come {
-            (self.source(path), self.is_symlink_at_source(path))
-        } else {
-            (self.now(path), self.is_symlink(path))
-        };
-        let change = match there {
+        let there = if has_come { self.source(path) } else { self.now(path) };
+        let change = match there.bytes {
             Some(bytes) => {
                 if file.body != Body::Unseen {
-                    must_be_of_type(file, is_symlink)?;
+                    must_be_of_type(file, there.is_symlink)?;
                 }
-                StepResult { bytes: None, ..StepResult::applied(self.apply(file, bytes)?, None, false) }
+                let Applied { hunks, exact_and_unique, .. } = self.apply(file, bytes)?;
+                PatchedFile { hunks, exact_and_unique, ..PatchedFile::plain(None, None) }
             }
-            None if self.is_removed(path) => StepResult::plain(None, None),
+            None if self.is_removed(path) => PatchedFile::plain(None, None),
             None => return Err(RefusalReason::NotFound),
         };
         if !has_come {
@@ -313,8 +301,8 @@ impl<'r, E> Tree<'r, E> {
     /// Renames or copies a file, with its changes.
     fn carry(&mut self, file: &FilePatch<'_>, old: &[u8], new: &[u8]) -> Result<(), RefusalReason> {
         let is_move = file.operation == Operation::Rename;
-        let Some(source) = self.source(old) else { return self.carried_before(file, old, new, is_move) };
-        let is_symlink = self.is_symlink_at_source(old);
+        let FileState { bytes, mode, is_symlink } = self.source(old);
+        let Some(source) = bytes else { return self.carried_before(file, old, new, is_move) };
         if !file.keeps_content() {
             must_be_of_type(file, is_symlink)?;
         }
@@ -324,12 +312,12 @@ impl<'r, E> Tree<'r, E> {
             return Err(RefusalReason::AlreadyExists);
         }
         let is_there = obstacle.is_some();
-        let mode = file.new_mode.or_else(|| self.mode_of(old));
+        let mode = file.new_mode.or(mode);
         let earlier = self.source_entry(old).cloned();
         if is_move && !(self.is_git && self.touched.contains(old)) {
-            self.put(old, StepResult::plain(None, None));
+            self.put(old, PatchedFile::plain(None, None));
         }
-        self.put(new, StepResult::applied(applied, mode, is_symlink));
+        self.put(new, PatchedFile::applied(applied, mode, is_symlink));
         if let Some(entry) = self.entries.get_mut(new).filter(|_| !is_there) {
             let from = Some((old.to_vec(), is_move));
             entry.from = earlier.as_ref().and_then(|earlier| earlier.from.clone()).or(from);
@@ -350,7 +338,8 @@ impl<'r, E> Tree<'r, E> {
         new: &[u8],
         is_move: bool,
     ) -> Result<(), RefusalReason> {
-        let there = self.now(new).filter(|_| is_move).ok_or(RefusalReason::NotFound)?;
+        let FileState { bytes, is_symlink, .. } = self.now(new);
+        let there = bytes.filter(|_| is_move).ok_or(RefusalReason::NotFound)?;
         // Any file may be at the new path: without a hunk, only the caller knows that it is this one.
         if file.keeps_content() && !self.is_removed(old) {
             return Err(RefusalReason::NotFound);
@@ -359,19 +348,13 @@ impl<'r, E> Tree<'r, E> {
         if !applied.already_applied {
             return Err(RefusalReason::AlreadyExists);
         }
-        self.put(new, StepResult::applied(applied, file.new_mode, self.is_symlink(new)));
+        self.put(new, PatchedFile::applied(applied, file.new_mode, is_symlink));
         Ok(())
     }
 
     /// Returns true if a path is missing because the caller or the patch removed it.
     fn is_removed(&self, path: &[u8]) -> bool {
         self.removed.contains(path) || self.entries.get(path).is_some_and(|entry| entry.bytes.is_none())
-    }
-
-    /// Returns the mode that a rename or copy starts from.
-    fn mode_of(&self, path: &[u8]) -> Option<u32> {
-        let original = || self.originals.get(path)?.as_ref()?.mode;
-        self.source_entry(path).and_then(|entry| entry.mode).or_else(original)
     }
 
     /// Applies the hunks, without the byte-order mark if they do not contain it.
@@ -477,11 +460,8 @@ pub fn compose<'r, E>(
     for commit in steps.chunk_by(|one, next| one.file.commit == next.file.commit) {
         tree.begin(commit);
         for step in commit {
-            match tree.take(step) {
-                Ok(()) => {}
-                Err(Stop::Read(error)) => return Err(PlanError::Read(error)),
-                Err(Stop::Refused(reason)) => refusals.push(step.refusal(reason)),
-            }
+            let taken = tree.take(step).map_err(PlanError::Read)?;
+            refusals.extend(taken.err().map(|reason| step.refusal(reason)));
         }
     }
     let outcomes = tree.outcomes();
@@ -502,18 +482,16 @@ impl Whole {
     #[must_use]
     pub fn of(patch: &Patch<'_>, options: &PlanOptions) -> Self {
         let mut whole = Self::default();
-        for file in &patch.files {
-            let Some(paths) = file.paths(options.strip) else { continue };
-            let (old, new) = (paths.old.as_deref().map(normal), paths.new.as_deref().map(normal));
-            let (comes, goes) = match file.operation {
-                Operation::Create | Operation::Copy => (new, None),
-                Operation::Delete => (None, old),
-                Operation::Rename if old != new => (new, old),
-                Operation::Rename | Operation::Modify => (None, None),
-            };
-            let (comes, goes) = if options.apply.reverse { (goes, comes) } else { (comes, goes) };
-            whole.coming.extend(comes);
-            whole.leaving.extend(goes);
+        for step in steps(patch, options).0 {
+            match step.file.operation {
+                Operation::Create | Operation::Copy => whole.coming.extend(step.new),
+                Operation::Delete => whole.leaving.extend(step.old),
+                Operation::Rename => {
+                    whole.coming.extend(step.new);
+                    whole.leaving.extend(step.old);
+                }
+                Operation::Modify => {}
+            }
         }
         whole
     }
