@@ -45,7 +45,7 @@ pub struct Nearest {
 pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
     let (file, wanted_lines) = (Lines::of(body), Lines::of(wanted));
     let region = elided(body, wanted, &file.bare).or_else(|| {
-        let start = best_start(&file.bare, &wanted_lines.bare)?;
+        let start = best_start(&file.bare, &wanted_lines.bare, 0)?;
         Some(as_long_as_there(&file.bare, &wanted_lines.bare, start))
     })?;
     compared(&file, &wanted_lines, region)
@@ -143,9 +143,10 @@ const RATIO_MIN: f32 = 0.5;
 
 /// Returns the first line of the region most similar to `wanted`.
 ///
-/// Equal lines vote for the place. If few lines vote, or they vote for several places, the characters decide.
-pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
-    let (votes, mut starts) = by_votes(file, wanted);
+/// Equal lines vote for the place. If few lines vote, or they vote for several places, the characters decide, and then
+/// the distance from the line with index `around`.
+pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> Option<usize> {
+    let (votes, mut starts) = by_votes(file, wanted, around);
     let voters = wanted.iter().filter(|line| may_vote(line)).count();
     if votes * 2 <= voters {
         starts.extend(by_likeness(file, wanted));
@@ -165,7 +166,10 @@ pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
         .into_iter()
         .enumerate()
         .map_while(alike)
-        .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
+        .max_by(|one, other| {
+            let distance = |start: usize| (start.abs_diff(around), start);
+            one.0.total_cmp(&other.0).then_with(|| distance(other.1).cmp(&distance(one.1)))
+        })
         .map(|(_, start)| start)
 }
 
@@ -179,7 +183,7 @@ pub(super) fn may_vote(line: &[u8]) -> bool {
 ///
 /// Each line votes for one start per pair of its occurrences in both texts. The lines with the fewest votes go first,
 /// until there are [`VOTES_MAX`] votes.
-fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> (usize, Vec<usize>) {
+fn by_votes(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> (usize, Vec<usize>) {
     let mut voters: HashMap<&[u8], (Vec<usize>, usize)> = HashMap::new();
     for (offset, line) in wanted.iter().enumerate().take(VOTING_LINES_MAX) {
         let line = line.trim_ascii();
@@ -215,7 +219,7 @@ fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> (usize, Vec<usize>) {
     let most = votes.values().map(|votes| votes.count).max().unwrap_or(0);
     let mut votes: Vec<(usize, Votes)> = votes.into_iter().collect();
     votes.sort_unstable_by_key(|(start, _)| *start);
-    (most, heaviest(&votes, SLACK_LINES.min(wanted.len())))
+    (most, heaviest(&votes, SLACK_LINES.min(wanted.len()), around))
 }
 
 /// Votes for one start.
@@ -228,8 +232,8 @@ struct Votes {
 }
 
 /// Returns the starts with about the most votes, in order. Votes for nearby starts are added: missing or extra lines
-/// shift the votes of the lines after them.
-fn heaviest(votes: &[(usize, Votes)], slack: usize) -> Vec<usize> {
+/// shift the votes of the lines after them. Of equal ones, those nearest to `around` come first.
+fn heaviest(votes: &[(usize, Votes)], slack: usize, around: usize) -> Vec<usize> {
     let (mut sum, mut from, mut to) = (0, 0, 0);
     let weight_at = |at: usize| votes.get(at).map(|(start, votes)| (*start, votes.weight));
     let mut pooled: Vec<(usize, usize, usize)> = Vec::with_capacity(votes.len());
@@ -246,7 +250,9 @@ fn heaviest(votes: &[(usize, Votes)], slack: usize) -> Vec<usize> {
     }
     let best = pooled.iter().map(|(sum, ..)| *sum).max().unwrap_or(0);
     pooled.retain(|(sum, ..)| sum * 4 >= best * 3);
-    pooled.sort_unstable_by_key(|&(sum, own, start)| (std::cmp::Reverse((sum, own)), start));
+    pooled.sort_unstable_by_key(|&(sum, own, start)| {
+        (std::cmp::Reverse((sum, own)), start.abs_diff(around), start)
+    });
     pooled.truncate(STARTS_MAX);
     pooled.into_iter().map(|(.., start)| start).collect()
 }

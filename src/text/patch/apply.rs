@@ -401,11 +401,11 @@ pub fn render(
     hunks: usize,
     options: PatchOptions,
 ) -> Result<(Vec<u8>, Vec<bool>), Fault> {
-    let mut size = Size(0);
-    write(lines, edits, hunks, &mut size)?;
-    options.must_fit(size.0)?;
-    let mut bytes = Vec::with_capacity(size.0);
-    let changed = write(lines, edits, hunks, &mut bytes)?;
+    let mut size = 0_usize;
+    write(lines, edits, hunks, &mut |piece| size = size.saturating_add(piece.len()))?;
+    options.must_fit(size)?;
+    let mut bytes = Vec::with_capacity(size);
+    let changed = write(lines, edits, hunks, &mut |piece| bytes.extend_from_slice(piece))?;
     Ok((bytes, changed))
 }
 
@@ -414,7 +414,7 @@ fn write(
     lines: &[Line<'_>],
     edits: &[Edit<'_>],
     hunks: usize,
-    sink: &mut impl Sink,
+    sink: &mut dyn FnMut(&[u8]),
 ) -> Result<Vec<bool>, Fault> {
     let mut output = Output { sink, is_open: false, filler: filler(lines) };
     let mut changed = vec![false; hunks];
@@ -441,45 +441,24 @@ fn write(
     Ok(changed)
 }
 
-/// Receiver of a text in pieces.
-trait Sink {
-    /// Receives the next bytes.
-    fn take(&mut self, bytes: &[u8]);
-}
-
-impl Sink for Vec<u8> {
-    fn take(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-}
-
-/// Counter of the size of a text that is not stored.
-struct Size(usize);
-
-impl Sink for Size {
-    fn take(&mut self, bytes: &[u8]) {
-        self.0 = self.0.saturating_add(bytes.len());
-    }
-}
-
 /// State of the written text.
-struct Output<'s, S> {
-    /// Receiver of the text.
-    sink: &'s mut S,
+struct Output<'s> {
+    /// Receiver of the text in pieces.
+    sink: &'s mut dyn FnMut(&[u8]),
     /// True if the last line has no ending.
     is_open: bool,
     /// Ending for such a line if another follows.
     filler: Ending,
 }
 
-impl<S: Sink> Output<'_, S> {
+impl Output<'_> {
     /// Writes one line.
     fn push(&mut self, text: &[u8], ending: Ending) {
         if self.is_open {
-            self.sink.take(self.filler.bytes());
+            (self.sink)(self.filler.bytes());
         }
-        self.sink.take(text);
-        self.sink.take(ending.bytes());
+        (self.sink)(text);
+        (self.sink)(ending.bytes());
         self.is_open = ending == Ending::None;
     }
 

@@ -136,7 +136,7 @@ impl<'f> Text<'f> {
     }
 
     /// Returns the places of one line, in order.
-    pub fn positions(&self, line: &[u8], tier: Tier) -> impl ExactSizeIterator<Item = usize> {
+    fn positions(&self, line: &[u8], tier: Tier) -> impl Iterator<Item = usize> {
         self.index(tier).positions(&tier.key(line)).iter().map(|at| widen(*at))
     }
 

@@ -1,13 +1,11 @@
 //! Decides where one hunk is applied, or that it is already applied.
 
-use std::collections::HashMap;
-
 use super::conflict::{Failure, Nearest, Reason, visible};
 use super::index;
 use super::index::{LinesSought, Search, Text, Tier};
 use super::model::{Ending, Hunk, HunkLine, Kind};
 use crate::text::checked::{Fault, must_fit, peek};
-use crate::text::likeness;
+use crate::text::nearest::best_start;
 
 /// Place of a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -338,59 +336,10 @@ impl Placing<'_, '_> {
     }
 }
 
-/// A line in more places than this says little about the place of a hunk.
-const VOTES_MAX: usize = 64;
-
-/// Number of old lines that vote.
-const VOTERS_MAX: usize = 200;
-
-/// Lines around the stated one that are compared by characters.
-const COMPARED_MAX: usize = 400;
-
-/// Longest line that is compared by characters, in bytes.
-const COMPARED_BYTES_MAX: usize = 300;
-
-/// Minimum similarity of two lines to be reported.
-const RATIO_MIN: f32 = 0.6;
-
 /// Returns the place nearest to `old`, preferring one near the index `around`.
 pub fn nearest(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<Nearest> {
-    let start = voted(text, old, around).or_else(|| similar_line(text, old, around))?;
-    Some(compare(text, old, start))
-}
-
-/// Returns the start that gets the most votes of old lines, by their own places.
-fn voted(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> {
-    let mut votes: HashMap<usize, usize> = HashMap::new();
-    for (offset, line) in old.iter().enumerate().take(VOTERS_MAX) {
-        let places = text.positions(line, Tier::Space);
-        if line.trim_ascii().is_empty() || places.len() > VOTES_MAX {
-            continue;
-        }
-        for start in places.filter_map(|at| at.checked_sub(offset)) {
-            *votes.entry(start).or_default() += 1;
-        }
-    }
-    let best =
-        |(start, votes): &(usize, usize)| (*votes, usize::MAX - start.abs_diff(around), usize::MAX - start);
-    votes.into_iter().max_by_key(best).map(|(start, _)| start)
-}
-
-/// Returns the start at which the first suitable old line meets its most similar line.
-fn similar_line(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> {
-    let is_telling = |line: &&[u8]| !line.trim_ascii().is_empty() && line.len() <= COMPARED_BYTES_MAX;
-    let offset = old.iter().position(is_telling)?;
-    let wanted = old.get(offset)?.trim_ascii();
-    let from = around.saturating_sub(COMPARED_MAX / 2);
-    let candidates = text.lines.iter().enumerate().skip(from).take(COMPARED_MAX);
-    let wanted = String::from_utf8_lossy(wanted);
-    let ratio = |line: &[u8]| likeness::ratio(&wanted, &String::from_utf8_lossy(line.trim_ascii()));
-    candidates
-        .filter(|(_, line)| is_telling(&line.text))
-        .map(|(at, line)| (at, ratio(line.text)))
-        .filter(|(_, ratio)| *ratio >= RATIO_MIN)
-        .max_by(|one, two| one.1.total_cmp(&two.1).then(two.0.cmp(&one.0)))
-        .map(|(at, _)| at.saturating_sub(offset))
+    let file: Vec<&[u8]> = text.lines.iter().map(|line| line.text).collect();
+    Some(compare(text, old, best_start(&file, old, around)?))
 }
 
 /// Returns the difference of `old` and the lines from `start` on.
