@@ -79,16 +79,7 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
         if text.left_out == 0 {
             text.push(&hunk_header(&group));
         }
-        for op in &group {
-            let removed = peek(&old, op.old_range());
-            if op.tag() == DiffTag::Equal {
-                text.push_lines(' ', removed);
-                continue;
-            }
-            text.push_lines('-', removed);
-            let added = peek(&new, op.new_range());
-            text.push_lines('+', added);
-        }
+        each_line(&group, &old, &new, |sign, line| text.push_line(sign, line));
     }
     let Bounded { mut text, left_out, .. } = text;
     if left_out > 0 {
@@ -110,6 +101,17 @@ fn hunk_header(group: &[DiffOp]) -> String {
     format!("@@ -{} +{} @@\n", span(DiffOp::old_range), span(DiffOp::new_range))
 }
 
+/// Passes each line of a hunk with its sign.
+fn each_line(group: &[DiffOp], old: &[&[u8]], new: &[&[u8]], mut take: impl FnMut(char, &[u8])) {
+    for op in group {
+        let is_kept = op.tag() == DiffTag::Equal;
+        let sign = if is_kept { ' ' } else { '-' };
+        peek(old, op.old_range()).iter().for_each(|line| take(sign, line));
+        let added = if is_kept { 0..0 } else { op.new_range() };
+        peek(new, added).iter().for_each(|line| take('+', line));
+    }
+}
+
 /// A diff for an answer.
 struct Bounded {
     /// Text that fits.
@@ -123,21 +125,19 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// Adds lines of a hunk.
-    fn push_lines(&mut self, sign: char, lines: &[&[u8]]) {
-        for line in lines {
-            // Skip a line that cannot fit before its size is computed.
-            if self.left_out > 0 || !self.room.holds(self.size.and(TextSize::plain(line.len() / 4))) {
-                self.left_out += 1;
-                continue;
-            }
-            let body = lines::without_ending(line);
-            let mut shown = format!("{sign}{}\n", String::from_utf8_lossy(body));
-            if body.len() == line.len() {
-                shown.push_str("\\ No newline at end of file\n");
-            }
-            self.push(&shown);
+    /// Adds a line of a hunk.
+    fn push_line(&mut self, sign: char, line: &[u8]) {
+        // Skip a line that cannot fit before its size is computed.
+        if self.left_out > 0 || !self.room.holds(self.size.and(TextSize::plain(line.len() / 4))) {
+            self.left_out += 1;
+            return;
         }
+        let body = lines::without_ending(line);
+        let mut shown = format!("{sign}{}\n", String::from_utf8_lossy(body));
+        if body.len() == line.len() {
+            shown.push_str("\\ No newline at end of file\n");
+        }
+        self.push(&shown);
     }
 
     /// Adds a line if it still fits and no line was omitted before it; otherwise counts it.
@@ -322,31 +322,17 @@ fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
     let (mut insertions, mut deletions) = (0, 0);
     for group in groups(&old, &new) {
         out.extend_from_slice(hunk_header(&group).as_bytes());
-        for op in &group {
-            let gone = peek(&old, op.old_range());
-            let come = peek(&new, op.new_range());
-            if op.tag() == DiffTag::Equal {
-                write_lines(out, b' ', gone);
-                continue;
+        each_line(&group, &old, &new, |sign, line| {
+            deletions += usize::from(sign == '-');
+            insertions += usize::from(sign == '+');
+            out.extend(u8::try_from(sign));
+            out.extend_from_slice(line);
+            if !line.ends_with(b"\n") {
+                out.extend_from_slice(b"\n\\ No newline at end of file\n");
             }
-            write_lines(out, b'-', gone);
-            write_lines(out, b'+', come);
-            deletions += gone.len();
-            insertions += come.len();
-        }
+        });
     }
     Amount { insertions: Some(insertions), deletions: Some(deletions) }
-}
-
-/// Adds lines of a hunk.
-fn write_lines(out: &mut Vec<u8>, sign: u8, lines: &[&[u8]]) {
-    for line in lines {
-        out.push(sign);
-        out.extend_from_slice(line);
-        if !line.ends_with(b"\n") {
-            out.extend_from_slice(b"\n\\ No newline at end of file\n");
-        }
-    }
 }
 
 /// Returns a path with its prefix, in quotes as git writes them if it could be misread.

@@ -49,32 +49,24 @@ struct Container {
 /// Fails if the text is not JSON with comments, or if the path leads through a value that is not an object.
 pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
     let text = if is_blank(text) { "{}\n" } else { text };
-    let (first, rest) = path.split_first().ok_or_else(|| Fault("no name is given".to_owned()))?;
-    let mut name = *first;
-    let mut rest = rest;
-    let mut inner = top(text)?;
-    loop {
-        let found = inner.members.iter().rev().find(|member| member.name == name).cloned();
-        match (found, rest.split_first()) {
-            (None, _) => {
-                let nested = rest.iter().rev().fold(value.clone(), |value, name| {
-                    Value::Object(std::iter::once(((*name).to_owned(), value)).collect())
-                });
-                return with_member(text, &inner, Some(name), &nested);
-            }
-            (Some(member), None) => {
-                if plain(text, member.value, member.end) == Some(value.clone()) {
-                    return Ok(text.to_owned());
-                }
-                let indent = indent_at(text, member.start);
-                return spliced(text, member.value, member.end, &pretty(value, &indent));
-            }
-            (Some(member), Some((next, after))) => {
-                inner = container_at(text, member.value, b'{')?;
-                (name, rest) = (next, after);
-            }
+    if let Some(member) = find(text, path)? {
+        if plain(text, member.value, member.end) == Some(value.clone()) {
+            return Ok(text.to_owned());
         }
+        let indent = indent_at(text, member.start);
+        return spliced(text, member.value, member.end, &pretty(value, &indent));
     }
+    // The new member goes into the innermost object that is there.
+    let mut value = value.clone();
+    let mut outer = path;
+    while let Some((name, parents)) = outer.split_last() {
+        if let Some(object) = object(text, parents)? {
+            return with_member(text, &object, Some(name), &value);
+        }
+        value = Value::Object(std::iter::once(((*name).to_owned(), value)).collect());
+        outer = parents;
+    }
+    Err(Fault("no name is given".to_owned()))
 }
 
 /// Returns the text with `item` added to the list at `path`, unless an item of it contains `sign`.
@@ -101,22 +93,13 @@ pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<S
 /// # Errors
 /// Fails if the text is not JSON with comments.
 pub fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
-    if find(text, path)?.is_none() {
-        return Ok(text.to_owned());
-    }
     let Some((last, parents)) = path.split_last() else { return Ok(text.to_owned()) };
-    let parent = match parents {
-        [] => top(text)?,
-        _ => match find(text, parents)? {
-            Some(member) => container_at(text, member.value, b'{')?,
-            None => return Ok(text.to_owned()),
-        },
-    };
-    if parent.members.len() == 1 && !parents.is_empty() {
-        return remove(text, parents);
+    let Some(parent) = object(text, parents)? else { return Ok(text.to_owned()) };
+    match parent.members.iter().position(|member| member.name == *last) {
+        None => Ok(text.to_owned()),
+        Some(_) if parent.members.len() == 1 && !parents.is_empty() => remove(text, parents),
+        Some(at) => without_member(text, &parent, at),
     }
-    let at = parent.members.iter().position(|member| member.name == *last);
-    at.map_or_else(|| Ok(text.to_owned()), |at| without_member(text, &parent, at))
 }
 
 /// Returns the text without the items of the list at `path` that contain `sign`; an empty list is removed, too.
@@ -126,8 +109,7 @@ pub fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
 pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fault> {
     let mut text = text.to_owned();
     loop {
-        let Some(member) = find(&text, path)? else { return Ok(text) };
-        let Ok(list) = container_at(&text, member.value, b'[') else { return Ok(text) };
+        let Some(list) = list(&text, path)? else { return Ok(text) };
         let holds = |item: &Member| text.get(item.value..item.end).is_some_and(|item| item.contains(sign));
         match list.members.iter().position(holds) {
             None => return Ok(text),
@@ -146,9 +128,9 @@ pub fn get(text: &str, path: &[&str]) -> Result<Option<Value>, Fault> {
     if let Some(value) = plain(text, member.value, member.end) {
         return Ok(Some(value));
     }
-    let items = container_at(text, member.value, b'[').map(|list| list.members).unwrap_or_default();
-    let values = items.iter().map(|item| plain(text, item.value, item.end).unwrap_or_default());
-    Ok(Some(values.collect()))
+    let list = list(text, path)?;
+    let items = list.iter().flat_map(|list| &list.members);
+    Ok(Some(items.map(|item| plain(text, item.value, item.end).unwrap_or_default()).collect()))
 }
 
 /// Returns the byte range of the value at `path`.
@@ -164,9 +146,8 @@ pub fn span(text: &str, path: &[&str]) -> Result<Option<Range<usize>>, Fault> {
 /// # Errors
 /// Fails if the text is not JSON with comments.
 pub fn items(text: &str, path: &[&str]) -> Result<Option<Vec<Range<usize>>>, Fault> {
-    let Some(member) = find(text, path)? else { return Ok(None) };
-    let Ok(list) = container_at(text, member.value, b'[') else { return Ok(None) };
-    Ok(Some(list.members.iter().map(|item| item.value..item.end).collect()))
+    let range = |item: &Member| item.value..item.end;
+    Ok(list(text, path)?.map(|list| list.members.iter().map(range).collect()))
 }
 
 /// Returns the text with `item`, which is JSON, inserted at index `at` of the list at `path`.
@@ -174,8 +155,7 @@ pub fn items(text: &str, path: &[&str]) -> Result<Option<Vec<Range<usize>>>, Fau
 /// # Errors
 /// Fails if there is no such list.
 pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<String, Fault> {
-    let member = find(text, path)?.ok_or_else(|| Fault("there is no list to insert into".to_owned()))?;
-    let list = container_at(text, member.value, b'[')?;
+    let list = list(text, path)?.ok_or_else(|| Fault("there is no list to insert into".to_owned()))?;
     let own_line = |item: &Member| {
         let line_start = peek_str(text, ..item.start).rfind('\n').map(|at| at + 1)?;
         let indent = text.get(line_start..item.start)?;
@@ -199,8 +179,7 @@ pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<S
 /// # Errors
 /// Fails if the text is not JSON with comments.
 pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, Fault> {
-    let Some(member) = find(text, path)? else { return Ok(text.to_owned()) };
-    without_member(text, &container_at(text, member.value, b'[')?, at)
+    list(text, path)?.map_or_else(|| Ok(text.to_owned()), |list| without_member(text, &list, at))
 }
 
 /// Returns true if the text is an object without members and comments.
@@ -216,20 +195,22 @@ fn is_blank(text: &str) -> bool {
 
 /// Returns the member at a path.
 fn find(text: &str, path: &[&str]) -> Result<Option<Member>, Fault> {
-    if is_blank(text) {
-        return Ok(None);
+    let Some((last, parents)) = path.split_last() else { return Ok(None) };
+    let member = |object: Container| object.members.into_iter().rev().find(|member| member.name == *last);
+    Ok(object(text, parents)?.and_then(member))
+}
+
+/// Returns the object at a path; the empty path leads to the whole text.
+fn object(text: &str, path: &[&str]) -> Result<Option<Container>, Fault> {
+    if path.is_empty() {
+        return if is_blank(text) { Ok(None) } else { top(text).map(Some) };
     }
-    let mut inner = top(text)?;
-    for (depth, name) in path.iter().enumerate() {
-        let Some(member) = inner.members.iter().rev().find(|member| member.name == *name).cloned() else {
-            return Ok(None);
-        };
-        if depth + 1 == path.len() {
-            return Ok(Some(member));
-        }
-        inner = container_at(text, member.value, b'{')?;
-    }
-    Ok(None)
+    find(text, path)?.map(|member| container_at(text, member.value, b'{')).transpose()
+}
+
+/// Returns the list at a path; `None` if there is another value, or none.
+fn list(text: &str, path: &[&str]) -> Result<Option<Container>, Fault> {
+    Ok(find(text, path)?.and_then(|member| container_at(text, member.value, b'[').ok()))
 }
 
 /// Returns the object that the whole text is.
@@ -288,45 +269,32 @@ fn with_member(
     name: Option<&str>,
     value: &Value,
 ) -> Result<String, Fault> {
-    if let Some(last) = container.members.last() {
-        let is_inline =
-            text.get(container.start..container.close).is_some_and(|within| !within.contains('\n'));
-        if is_inline {
-            return with_inline(text, last, name, value);
-        }
+    let name = name.map(|name| format!("{}: ", Value::from(name))).unwrap_or_default();
+    let has_break = |range: Range<usize>| text.get(range).is_some_and(|part| part.contains('\n'));
+    let last = container.members.last();
+    if let Some(last) = last.filter(|_| !has_break(container.start..container.close)) {
+        return match last.comma {
+            Some(comma) => spliced(text, comma, comma, &format!(" {name}{value},")),
+            None => spliced(text, last.end, last.end, &format!(", {name}{value}")),
+        };
     }
     let outer = indent_at(text, container.start);
-    let indent = match container.members.last() {
-        Some(last) if text.get(container.start..last.start).is_some_and(|before| before.contains('\n')) => {
-            indent_at(text, last.start)
-        }
-        _ => format!("{outer}  "),
+    let indent = match last.filter(|last| has_break(container.start..last.start)) {
+        Some(last) => indent_at(text, last.start),
+        None => format!("{outer}  "),
     };
-    let name = name.map(|name| format!("{}: ", Value::from(name))).unwrap_or_default();
     // In a file with trailing commas, the new last member has one, too.
-    let comma = if container.members.last().is_some_and(|last| last.comma.is_some()) { "," } else { "" };
+    let comma = if last.is_some_and(|last| last.comma.is_some()) { "," } else { "" };
     let member = format!("\n{indent}{name}{}{comma}", pretty(value, &indent));
     let body_end = peek_str(text, ..container.close).trim_end_matches(BLANKS).len();
-    let is_open = text.get(body_end..container.close).is_some_and(|blanks| blanks.contains('\n'));
-    let close = if is_open { String::new() } else { format!("\n{outer}") };
-    let with = spliced(
-        text,
-        body_end,
-        if is_open { body_end } else { container.close },
-        &format!("{member}{close}"),
-    )?;
-    match container.members.last() {
-        Some(last) if last.comma.is_none() => spliced(&with, last.end, last.end, ","),
-        _ => Ok(with),
-    }
-}
-
-/// Returns the text with one more member at the end of a container on one line.
-fn with_inline(text: &str, last: &Member, name: Option<&str>, value: &Value) -> Result<String, Fault> {
-    let name = name.map(|name| format!("{}: ", Value::from(name))).unwrap_or_default();
-    match last.comma {
-        Some(comma) => spliced(text, comma, comma, &format!(" {name}{value},")),
-        None => spliced(text, last.end, last.end, &format!(", {name}{value}")),
+    let with = if has_break(body_end..container.close) {
+        spliced(text, body_end, body_end, &member)?
+    } else {
+        spliced(text, body_end, container.close, &format!("{member}\n{outer}"))?
+    };
+    match last.filter(|last| last.comma.is_none()) {
+        Some(last) => spliced(&with, last.end, last.end, ","),
+        None => Ok(with),
     }
 }
 

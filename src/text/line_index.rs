@@ -15,7 +15,7 @@ pub struct LineIndex<'f> {
     /// Start of the places of each number in `positions`, and the end of the last.
     starts: Vec<usize>,
     /// Places of all numbers, in order for each.
-    positions: Vec<u32>,
+    positions: Vec<usize>,
 }
 
 /// Result of a search.
@@ -49,7 +49,7 @@ impl<'f> LineIndex<'f> {
     }
 
     /// Returns the places of one key.
-    pub fn positions(&self, key: &[u8]) -> &[u32] {
+    pub fn positions(&self, key: &[u8]) -> &[usize] {
         self.id_by_key.get(key).map_or(&[], |id| self.positions_of(*id))
     }
 
@@ -64,9 +64,9 @@ impl<'f> LineIndex<'f> {
         let mut places = Places::default();
         let Some((offset, id)) = rarest else { return places };
         let positions = self.positions_of(*id);
-        let first = positions.partition_point(|at| widen(*at) < window.start.saturating_add(offset));
+        let first = positions.partition_point(|at| *at < window.start.saturating_add(offset));
         for at in peek(positions, first..) {
-            let Some(start) = widen(*at).checked_sub(offset).filter(|start| *start < window.end) else {
+            let Some(start) = at.checked_sub(offset).filter(|start| *start < window.end) else {
                 break;
             };
             if *budget == 0 {
@@ -85,7 +85,7 @@ impl<'f> LineIndex<'f> {
     }
 
     /// Returns the places of a number.
-    fn positions_of(&self, id: u32) -> &[u32] {
+    fn positions_of(&self, id: u32) -> &[usize] {
         let id = widen(id);
         let range = self.starts.get(id).zip(self.starts.get(id + 1));
         range.map_or(&[], |(start, end)| peek(&self.positions, *start..*end))
@@ -93,12 +93,12 @@ impl<'f> LineIndex<'f> {
 }
 
 /// Returns an index from the narrow form that saves memory.
-pub fn widen(index: u32) -> usize {
+fn widen(index: u32) -> usize {
     usize::try_from(index).unwrap_or(usize::MAX)
 }
 
 /// Sorts the places of `count` numbers by number, in one pass over them.
-fn places_by_id(ids: &[u32], count: usize) -> (Vec<usize>, Vec<u32>) {
+fn places_by_id(ids: &[u32], count: usize) -> (Vec<usize>, Vec<usize>) {
     let mut starts = vec![0_usize; count + 1];
     for id in ids {
         if let Some(next) = starts.get_mut(widen(*id) + 1) {
@@ -112,7 +112,7 @@ fn places_by_id(ids: &[u32], count: usize) -> (Vec<usize>, Vec<u32>) {
     }
     let mut free = starts.clone();
     let mut positions = vec![0; ids.len()];
-    for (at, id) in (0_u32..).zip(ids) {
+    for (at, id) in ids.iter().enumerate() {
         if let Some(slot) = free.get_mut(widen(*id)) {
             if let Some(position) = positions.get_mut(*slot) {
                 *position = at;

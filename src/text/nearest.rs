@@ -43,66 +43,56 @@ pub struct Nearest {
 /// Returns the region of `body` most similar to `wanted`, if one is similar enough to show.
 #[must_use]
 pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
-    let (file, wanted_lines) = (Lines::of(body), Lines::of(wanted));
-    let region = elided(body, wanted, &file.bare).or_else(|| {
-        let start = best_start(&file.bare, &wanted_lines.bare, 0)?;
-        Some(as_long_as_there(&file.bare, &wanted_lines.bare, start))
+    let (file, wanted_lines) = (bare_lines(body), bare_lines(wanted));
+    let region = elided(body, wanted, &file).or_else(|| {
+        let start = best_start(&file, &wanted_lines, 0)?;
+        Some(as_long_as_there(&file, &wanted_lines, start))
     })?;
-    compared(&file, &wanted_lines, region)
+    compared(body, wanted, region)
 }
 
 /// Returns the region of `body` from line `first` to line `last`, compared with `wanted`.
 #[must_use]
 pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<Nearest> {
     let index = |line: u64| usize::try_from(line).ok();
-    compared(&Lines::of(body), &Lines::of(wanted), index(first)?.checked_sub(1)?..index(last)?)
+    compared(body, wanted, index(first)?.checked_sub(1)?..index(last)?)
 }
 
-/// The lines of a text.
-struct Lines<'a> {
-    /// Lines without their endings, which matching ignores.
-    bare: Vec<&'a [u8]>,
-    /// True if the last one has an ending.
-    is_ended: bool,
+/// Returns the lines of a text without their endings, which matching ignores.
+fn bare_lines(text: &[u8]) -> Vec<&[u8]> {
+    let terminator = [lines::terminator(text)];
+    let bare = lines::lines(text)
+        .map(|line| if line.ends_with(&terminator) { lines::without_ending(line) } else { line });
+    bare.collect()
 }
 
-impl<'a> Lines<'a> {
-    /// Splits a text into lines.
-    fn of(text: &'a [u8]) -> Self {
-        let terminator = lines::terminator(text);
-        let bare = text.split_inclusive(|&byte| byte == terminator).map(|line| {
-            let body = line.strip_suffix(&[terminator]).unwrap_or(line);
-            if terminator == b'\n' && body.len() < line.len() {
-                body.strip_suffix(b"\r").unwrap_or(body)
-            } else {
-                body
-            }
-        });
-        Self { bare: bare.collect(), is_ended: text.last() == Some(&terminator) }
-    }
+/// Returns true if the last line of a text has an ending.
+fn is_ended(text: &[u8]) -> bool {
+    text.last() == Some(&lines::terminator(text))
 }
 
 /// Compares a region with the wanted text.
-fn compared(file: &Lines<'_>, wanted: &Lines<'_>, lines: Range<usize>) -> Option<Nearest> {
+fn compared(body: &[u8], text: &[u8], lines: Range<usize>) -> Option<Nearest> {
+    let (file, wanted) = (bare_lines(body), bare_lines(text));
     let start = lines.start;
-    let region = file.bare.get(lines.clone())?;
-    let ops = line_diff::diff(&wanted.bare, region).ops;
-    let mut difference = difference(&wanted.bare, region, ops.clone());
+    let region = file.get(lines.clone())?;
+    let ops = line_diff::diff(&wanted, region).ops;
+    let mut difference = difference(&wanted, region, ops.clone());
     // No line shows that the final line ending is missing.
-    if wanted.is_ended && !file.is_ended && lines.end == file.bare.len() {
+    if is_ended(text) && !is_ended(body) && lines.end == file.len() {
         difference.push_str(NO_NEWLINE);
     }
-    let is_short = wanted.bare.len().max(region.len()) <= REGION_LINES_MAX;
+    let is_short = wanted.len().max(region.len()) <= REGION_LINES_MAX;
     let ratio = if is_short {
-        likeness::ratio(&visible_lines(&wanted.bare), &visible_lines(region))
+        likeness::ratio(&visible_lines(&wanted), &visible_lines(region))
     } else {
-        share_kept(&ops, wanted.bare.len() + region.len())
+        share_kept(&ops, wanted.len() + region.len())
     };
     Some(Nearest {
         start_line: start as u64 + 1,
         end_line: (start + region.len()) as u64,
         ratio,
-        first_difference: first_difference(&wanted.bare, region, start),
+        first_difference: first_difference(&wanted, region, start),
         difference,
     })
 }

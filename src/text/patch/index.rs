@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::model::{Ending, Line};
 use crate::text::flexible::plain_typography;
-use crate::text::line_index::{LineIndex, Places, widen};
+use crate::text::line_index::{LineIndex, Places};
 
 /// Kind of comparison of a line of the file and one of the patch; line endings never count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,11 +133,6 @@ impl<'f> Text<'f> {
     /// Returns the numbers of some lines in the index for `tier`; `None` if one of them is nowhere in the file.
     fn needle(&self, lines: &[&[u8]], tier: Tier) -> Option<Vec<u32>> {
         self.index(tier).needle(lines.iter().map(|line| tier.key(line)))
-    }
-
-    /// Returns the places of one line, in order.
-    fn positions(&self, line: &[u8], tier: Tier) -> impl Iterator<Item = usize> {
-        self.index(tier).positions(&tier.key(line)).iter().map(|at| widen(*at))
     }
 
     /// Finds `wanted` under one kind of comparison: at the stated line, else at its only place.
@@ -268,8 +263,8 @@ fn innermost<'a>(text: &Text<'_>, anchors: &[&'a [u8]], start: usize) -> Result<
 /// contain it.
 fn matching(text: &Text<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
     for tier in Tier::ALL {
-        let places = text.positions(anchor, tier).filter(|at| *at >= from);
-        let places: Vec<_> = places.take(STARTS_MAX).collect();
+        let places = text.index(tier).positions(&tier.key(anchor)).iter().copied();
+        let places: Vec<_> = places.filter(|at| *at >= from).take(STARTS_MAX).collect();
         if !places.is_empty() {
             return places;
         }

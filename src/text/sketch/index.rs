@@ -1,11 +1,12 @@
 //! The parts of a sketch between its markers, and the places of their lines in the file.
 
+use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::{Refusal, Which};
 use crate::text::checked::peek;
+use crate::text::line_index::LineIndex;
 use crate::text::omission;
 
 /// Lines that are compared at most to place the parts; a sketch that needs more counts as ambiguous.
@@ -17,8 +18,8 @@ const LINES_NAMED: usize = 20;
 pub struct Index<'a> {
     /// Lines of the file, with their endings.
     pub file: &'a [&'a [u8]],
-    /// Indices of each line of the sketch in the file, ascending; blank lines are omitted.
-    positions: HashMap<&'a [u8], Vec<usize>>,
+    /// Index of these lines, without the blanks at their ends.
+    index: LineIndex<'a>,
     /// Comparisons still allowed.
     budget: Cell<usize>,
 }
@@ -33,26 +34,16 @@ pub struct Core {
 }
 
 impl<'a> Index<'a> {
-    /// Searches the file for the lines of the parts.
-    pub fn new(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Self {
-        let mut positions: HashMap<&[u8], Vec<usize>> = parts
-            .iter()
-            .flat_map(|part| &part.lines)
-            .map(|line| key(line))
-            .filter(|key| !key.is_empty())
-            .map(|key| (key, Vec::new()))
-            .collect();
-        for (number, line) in file.iter().enumerate() {
-            if let Some(found) = positions.get_mut(key(line)) {
-                found.push(number);
-            }
-        }
-        Self { file, positions, budget: Cell::new(COMPARISONS_MAX) }
+    /// Creates the index of the lines of a file.
+    pub fn new(file: &'a [&'a [u8]]) -> Self {
+        let index = LineIndex::new(file.iter().map(|line| Cow::Borrowed(key(line))));
+        Self { file, index, budget: Cell::new(COMPARISONS_MAX) }
     }
 
-    /// Returns the indices of a line within a range of lines of the file.
+    /// Returns the indices of a line that is not blank within a range of lines of the file.
     pub fn positions(&self, line: &[u8], within: &Range<usize>) -> &[usize] {
-        let all = self.positions.get(key(line)).map_or(&[][..], Vec::as_slice);
+        let key = key(line);
+        let all = if key.is_empty() { &[] } else { self.index.positions(key) };
         let from = all.partition_point(|&at| at < within.start);
         let to = all.partition_point(|&at| at < within.end);
         peek(all, from..to)

@@ -24,7 +24,7 @@ enum PartState {
 /// # Errors
 /// Returns a [`Refusal`] that names the part; its lines count from the first of `file`.
 pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Option<Range<usize>>>, Refusal> {
-    let index = Index::new(parts, file);
+    let index = Index::new(file);
     let all = 0..file.len();
     let mut known: Vec<PartState> =
         parts.iter().map(|part| index.core(part, &all).map_or(PartState::Nothing, PartState::Core)).collect();
