@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::common::time_text;
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::record::{self, unreadable};
+use crate::engine::change::record;
 use crate::engine::snapshot::{BASELINE, Blame as Found, Origin};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
@@ -132,9 +132,7 @@ impl Tool for Blame {
             .at(&shown));
         }
         let found = match record::find(engine)? {
-            Some(store) => store
-                .blame(place.path().as_bytes(), &bytes, Instant::now() + TIME_MAX)
-                .map_err(|error| unreadable(&error))?,
+            Some(store) => store.blame(place.path().as_bytes(), &bytes, Instant::now() + TIME_MAX)?,
             None => Found { lines: vec![None; lines::lines(&bytes).count()], ..Found::default() },
         };
         if found.truncated {

@@ -11,7 +11,7 @@ use super::snapshot::Stat;
 use super::targets::{self, PathOrRevisions, Revisions, no_snapshot};
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::record::{self, unreadable};
+use crate::engine::change::record;
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{FileStat, Query, Snapshot, Store};
 use crate::engine::store::session::SessionId;
@@ -189,7 +189,7 @@ impl Tool for Log {
                 limit => limit,
             },
         };
-        let log = store.log(&query).map_err(|error| unreadable(&error))?;
+        let log = store.log(&query)?;
         if let Some(why) = &log.unreadable {
             engine.warn(format!(
                 "older snapshots cannot be read ({why}); `lbx doctor` says how to repair that"
@@ -387,11 +387,11 @@ impl Since {
         {
             return Ok(Self::Time(time.timestamp().into()));
         }
-        let Some(id) = store.resolve(text).map_err(|error| unreadable(&error))? else {
+        let Some(id) = store.resolve(text)? else {
             return Err(unknown_since(store, text));
         };
         // A commit that is not a snapshot means its time.
-        let seconds = store.time_of_foreign(&id).map_err(|error| unreadable(&error))?;
+        let seconds = store.time_of_foreign(&id)?;
         Ok(match seconds {
             Some(seconds) => {
                 Self::Time(UNIX_EPOCH + Duration::from_secs(seconds.try_into().unwrap_or_default()))

@@ -11,7 +11,7 @@ use super::undo::{self, Conflict, Conflicts, Interleaved, Manner, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
-use crate::engine::change::record::{self, unreadable};
+use crate::engine::change::record;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
 use crate::engine::journal::{self, JournalEntry, TakenBack};
@@ -133,7 +133,7 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     };
     let id = commit_named(&store, name, "id")?;
     let named = engine.named_session().map(SessionId::as_str);
-    match store.session_at(&id, named).map_err(|error| unreadable(&error))? {
+    match store.session_at(&id, named)? {
         Some(at) => Ok((id, at)),
         None => Err(Error::invalid(match named {
             Some(_) => format!("the commit {name} is not a snapshot"),

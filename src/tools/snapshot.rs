@@ -9,7 +9,7 @@ use super::common::time_now;
 use super::targets::{self, ChosenSession};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::record::{self, unreadable};
+use crate::engine::change::record;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
 use crate::engine::snapshot::{EXTERNAL, PathChange, Store};
 use crate::engine::workspace::path::WorkspacePath;
@@ -141,7 +141,7 @@ impl Stat {
 fn stat_of(engine: &Engine, id: &str) -> Result<Stat, Error> {
     let store = record::find(engine)?;
     let found = store.map(|store| store.one(id)).transpose();
-    let found = found.map_err(|error| record::unreadable(&error))?.flatten();
+    let found = found?.flatten();
     Ok(found.as_ref().map(Stat::of).unwrap_or_default())
 }
 
@@ -315,7 +315,7 @@ fn own_repository(engine: &Engine) -> Result<Store, Error> {
         Error::new(ErrorKind::NotFound, "there is no git repository here that lbx could commit to")
             .suggest("Make one with git init, or take the changes as a patch: `lbx diff -t`.")
     })?;
-    if let Some(what) = store.in_progress().map_err(|error| unreadable(&error))? {
+    if let Some(what) = store.in_progress()? {
         return Err(refused(&format!("git is in the middle of {what}"))
             .suggest("Finish or abort it with git first; nothing was committed."));
     }
@@ -324,7 +324,7 @@ fn own_repository(engine: &Engine) -> Result<Store, Error> {
 
 /// Returns the branch to commit on.
 fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<String, Error> {
-    let head = store.checked_out().map_err(|error| unreadable(&error))?;
+    let head = store.checked_out()?;
     let onto = request.onto.clone();
     match (request.checked_out, head, onto) {
         (false, head, onto) => {
@@ -406,7 +406,7 @@ fn order<'a>(
         order.steps = vec![SquashCommit { message, changes }];
         return Ok(order);
     }
-    let deltas = store.deltas(&changes).map_err(|error| unreadable(&error))?;
+    let deltas = store.deltas(&changes)?;
     for delta in deltas {
         let sides = [&delta.before, &delta.after].into_iter().flatten().map(|(path, _)| path.clone());
         let sides: Vec<Vec<u8>> = sides.collect();

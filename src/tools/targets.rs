@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::engine::change::record::{self, unreadable};
+use crate::engine::change::record;
 use crate::engine::history::stacks::{self, MovedPath};
 use crate::engine::snapshot::{Query, Store};
 use crate::engine::store::session::{self, SessionId};
@@ -105,8 +105,7 @@ fn is_known(
     let query = Query { path: Some(place.path().as_bytes()), limit: 1, ..Query::default() };
     let was_there = match store {
         Some(store) => {
-            !store.log(&query).map_err(|error| unreadable(&error))?.snapshots.is_empty()
-                || store.has_at_head(place.path().as_bytes()).map_err(|error| unreadable(&error))?
+            !store.log(&query)?.snapshots.is_empty() || store.has_at_head(place.path().as_bytes())?
         }
         None => false,
     };
@@ -159,11 +158,10 @@ impl Revisions {
                 commit_named(store, &to, "to")?,
             )));
         }
-        let broken = |error| unreadable(&error);
-        let Some(id) = store.resolve(text).map_err(broken)? else {
+        let Some(id) = store.resolve(text)? else {
             return Ok(None);
         };
-        let is_snapshot = store.time_of_foreign(&id).map_err(broken)?.is_none();
+        let is_snapshot = store.time_of_foreign(&id)?.is_none();
         Ok(Some(if is_snapshot { Self::Snapshot(id) } else { Self::Since(id) }))
     }
 }
@@ -173,7 +171,7 @@ impl Revisions {
 /// # Errors
 /// Returns `not_found` with similar snapshots, or fails if the repository cannot be read.
 pub fn commit_named(store: &Store, name: &str, field: &str) -> Result<String, Error> {
-    if let Some(id) = store.resolve(name).map_err(|error| unreadable(&error))? {
+    if let Some(id) = store.resolve(name)? {
         return Ok(id);
     }
     Err(no_snapshot(name, field, &store.near(name)))
@@ -244,8 +242,7 @@ pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSessi
 /// Returns `not_found`, with the sessions that have changed something.
 pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
     let chosen = session_named(engine, engine.session())?;
-    let has_changed =
-        !store.steps_of(&chosen.session, chosen.after).map_err(|error| unreadable(&error))?.is_empty();
+    let has_changed = !store.steps_of(&chosen.session, chosen.after)?.is_empty();
     if has_changed { Ok(chosen) } else { Err(has_changed_nothing(store, &chosen.session)?) }
 }
 
@@ -271,7 +268,7 @@ pub fn current_or_newest_session(engine: &Engine, store: &Store) -> Result<Chose
 /// # Errors
 /// Fails if the snapshots cannot be read.
 pub fn all_sessions(store: &Store) -> Result<Vec<String>, Error> {
-    store.sessions().map_err(|error| unreadable(&error))
+    Ok(store.sessions()?)
 }
 
 /// Rejects an unknown session: one with neither state nor snapshots.

@@ -268,7 +268,7 @@ pub fn scan_others(
 /// The caller holds the lock. A failure is a warning.
 pub fn pack(engine: &mut Engine) -> usize {
     let packed = find(engine).and_then(|store| match store {
-        Some(store) => store.pack().map_err(|error| unreadable(&error)),
+        Some(store) => Ok(store.pack()?),
         None => Ok(0),
     });
     packed.unwrap_or_else(|error| {
@@ -282,8 +282,7 @@ pub fn pack(engine: &mut Engine) -> usize {
 /// # Errors
 /// Returns `io_error` if they cannot be opened.
 pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
-    uninterrupted(|| with_place(engine, |place| Store::find(place, engine.policy().branch())))
-        .map_err(|error| unreadable(&error))
+    Ok(uninterrupted(|| with_place(engine, |place| Store::find(place, engine.policy().branch())))?)
 }
 
 /// Returns the repository with damage in one of the newest snapshots, and the damage; `None` if they are whole, or if
@@ -297,7 +296,7 @@ pub fn damage(engine: &Engine) -> Result<Option<(Store, Damage)>, Error> {
         let Some(store) = find_damaged(engine)? else { return Ok(None) };
         Ok(store.damage(&named)?.map(|damage| (store, damage)))
     };
-    uninterrupted(look).map_err(|error| unreadable(&error))
+    Ok(uninterrupted(look)?)
 }
 
 /// Returns other damage in the workspace's repository, which git has to repair.
@@ -309,7 +308,7 @@ pub fn damage_of_git(engine: &Engine) -> Result<Vec<String>, Error> {
         Some(store) if !store.is_private() => store.damage_of_git(),
         _ => Ok(Vec::new()),
     };
-    uninterrupted(look).map_err(|error| unreadable(&error))
+    Ok(uninterrupted(look)?)
 }
 
 /// Repairs the damage that [`damage`] finds, if that is provably right; replaced files go to [`DAMAGED_FOLDER`].
@@ -333,7 +332,7 @@ pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
         Some(store) => store.repair(&named, &keep),
         None => Ok(Repaired::default()),
     };
-    uninterrupted(work).map_err(|error| unreadable(&error))
+    Ok(uninterrupted(work)?)
 }
 
 /// Opens the snapshots for reading, however damaged the workspace's repository is.
@@ -355,11 +354,8 @@ fn named_by_audit(engine: &Engine) -> Vec<String> {
 pub fn file_at(engine: &Engine, name: &str, path: &Path) -> Result<Option<Vec<u8>>, Error> {
     use std::os::unix::ffi::OsStrExt as _;
     let Some(store) = find(engine)? else { return Ok(None) };
-    let found = store.resolve(name).and_then(|commit| match commit {
-        Some(commit) => store.file_at(&commit, path.as_os_str().as_bytes()),
-        None => Ok(None),
-    });
-    found.map_err(|error| unreadable(&error))
+    let Some(commit) = store.resolve(name)? else { return Ok(None) };
+    Ok(store.file_at(&commit, path.as_os_str().as_bytes())?)
 }
 
 /// Returns the version of a file in the snapshot `tip`, or in the newest one before a time, in seconds since 1970.
@@ -407,12 +403,13 @@ pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -
     found.unwrap_or_else(|| vec![None; queries.len()])
 }
 
-/// Returns the error for unreadable snapshots.
-#[must_use]
-pub fn unreadable(error: &SnapshotError) -> Error {
-    refused(ErrorKind::IoError, error).suggest(
-        "Run `lbx doctor`: it says what is damaged and how to repair it. Changes can still be undone.",
-    )
+impl From<SnapshotError> for Error {
+    /// Returns the error for unreadable snapshots.
+    fn from(error: SnapshotError) -> Self {
+        refused(ErrorKind::IoError, &error).suggest(
+            "Run `lbx doctor`: it says what is damaged and how to repair it. Changes can still be undone.",
+        )
+    }
 }
 
 /// Returns the error for a failure of the snapshots.

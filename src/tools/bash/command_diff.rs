@@ -244,8 +244,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             (Some(store), Some(tip)) => store.files_of(tip).map(|files| Some(RefCell::new(files))),
             _ => Ok(None),
         };
-        let tips = [&sides.tips.0, &sides.tips.1].map(files_of);
-        let [before, after] = tips.map(|files| files.map_err(|error| record::unreadable(&error)));
+        let [before, after] = [&sides.tips.0, &sides.tips.1].map(files_of);
         Ok(Self {
             change,
             workspace: change.workspace(),
@@ -488,8 +487,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         }
         let [Some(files), _] = &self.tips else { return Ok(None) };
         let Some(store) = &self.store else { return Ok(None) };
-        let found = store.file_of_size(&mut files.borrow_mut(), path.as_bytes(), size);
-        found.map_err(|error| record::unreadable(&error))
+        Ok(store.file_of_size(&mut files.borrow_mut(), path.as_bytes(), size)?)
     }
 
     /// Returns the current bytes at a path.
@@ -527,8 +525,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Returns true if the newest snapshot [`BEFORE`] or [`AFTER`] the command has a file.
     fn is_in(&self, side: usize, path: &WorkspacePath) -> Result<bool, Error> {
         let (Some(store), Some(Some(files))) = (&self.store, self.tips.get(side)) else { return Ok(false) };
-        let found = store.has_at(&mut files.borrow_mut(), path.as_bytes());
-        found.map_err(|error| record::unreadable(&error))
+        Ok(store.has_at(&mut files.borrow_mut(), path.as_bytes())?)
     }
 
     /// Records a file without old bytes, which the response lists unless git ignores it.

@@ -377,7 +377,7 @@ fn warn_of_unseen(engine: &mut Engine, before: &Survey, after: &Survey) {
 fn tip(engine: &Engine) -> Result<Option<String>, Error> {
     let store = record::find(engine)?;
     let tip = store.map(|store| store.newest()).transpose();
-    Ok(tip.map_err(|error| record::unreadable(&error))?.flatten())
+    Ok(tip?.flatten())
 }
 
 /// Warns of owners and attributes that a command changed.

@@ -5,8 +5,7 @@ use serde::Serialize;
 
 use super::Request;
 use crate::engine::Engine;
-use crate::engine::change::record::unreadable;
-use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
+use crate::engine::snapshot::{Delta, PathChange, Store, Version};
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
@@ -158,7 +157,7 @@ impl Response {
         deltas: &[Delta],
         mut window: Window,
         binary: bool,
-    ) -> Result<(), SnapshotError> {
+    ) -> Result<(), Error> {
         for delta in deltas {
             let mut diff = Vec::new();
             write(store, delta, binary, &mut diff)?;
@@ -184,7 +183,7 @@ impl Response {
         deltas: &[Delta],
         offset: usize,
         room: AnswerRoom,
-    ) -> Result<(), SnapshotError> {
+    ) -> Result<(), Error> {
         let (mut files, mut size) = (Vec::new(), TextSize::default());
         for delta in deltas.iter().skip(offset).take(FILES_LISTED_MAX) {
             let amount = write(store, delta, false, &mut Vec::new())?;
@@ -257,7 +256,6 @@ pub fn compared(
     caller: &ChosenSession,
     is_named: bool,
 ) -> Result<Compared, Error> {
-    let broken = |error: SnapshotError| unreadable(&error);
     let named = |name: &Option<String>, field| {
         name.as_deref().map(|name| commit_named(store, name, field)).transpose()
     };
@@ -265,7 +263,7 @@ pub fn compared(
         (named(&request.of, "of")?, named(&request.from, "from")?, named(&request.to, "to")?);
     if of.is_none() && from.is_none() && to.is_none() {
         let session = Some(caller.session.clone());
-        if let Some(changed) = store.changed_by(&caller.session, caller.after).map_err(broken)? {
+        if let Some(changed) = store.changed_by(&caller.session, caller.after)? {
             let (from, to) = (changed.before, Some(changed.last));
             return Ok(Compared { from, to, session, changes: changed.paths });
         }
@@ -276,8 +274,8 @@ pub fn compared(
     let is_any = of.is_none() && from.is_none() && to.is_none();
     let to = match of.or(to) {
         Some(to) => Some(to),
-        None if is_any => store.newest_change().map_err(broken)?,
-        None => store.tip().map_err(broken)?,
+        None if is_any => store.newest_change()?,
+        None => store.tip()?,
     };
     let Some(to) = to else {
         // Without a snapshot there are no differences.
@@ -285,9 +283,9 @@ pub fn compared(
     };
     let from = match from {
         Some(from) => Some(from),
-        None => store.parent(&to).map_err(broken)?,
+        None => store.parent(&to)?,
     };
-    let changes = store.changes(from.as_deref(), &to, FILES_MAX).map_err(broken)?.paths;
+    let changes = store.changes(from.as_deref(), &to, FILES_MAX)?.paths;
     Ok(Compared { from, to: Some(to), session: None, changes })
 }
 
@@ -396,12 +394,12 @@ pub fn settled(
 ///
 /// # Errors
 /// Fails if a version cannot be read.
-pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
+pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, Error> {
     let read = |side: &Option<(Vec<u8>, Version)>| {
         let read = |(path, version): &(Vec<u8>, Version)| {
             // A binary diff includes all bytes, any other diff only text lines.
             let bytes = if binary { store.content(*version)? } else { store.content_to_compare(*version)? };
-            Ok((path.clone(), version.mode(), version.id(), bytes))
+            Ok::<_, Error>((path.clone(), version.mode(), version.id(), bytes))
         };
         side.as_ref().map(read).transpose()
     };

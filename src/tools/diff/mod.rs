@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::targets::{self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known};
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::record::{self, unreadable};
+use crate::engine::change::record;
 use crate::engine::snapshot::Store;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
@@ -109,16 +109,14 @@ impl Tool for Diff {
         }
         let mut compared = compared(&store, &request, &caller, is_named)?;
         compared.changes.retain(|change| lies_in_any(&change.path, &places));
-        let deltas = store.deltas(&compared.changes).map_err(|error| unreadable(&error))?;
+        let deltas = store.deltas(&compared.changes)?;
         let mut response = Response::of(&compared, deltas.len());
         let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
-        let filled = if request.stat {
-            response.fill_stat(&store, &deltas, request.offset, room)
+        if request.stat {
+            response.fill_stat(&store, &deltas, request.offset, room)?;
         } else {
-            let window = Window::new(request.offset, room);
-            response.fill_diff(&store, &deltas, window, request.binary)
-        };
-        filled.map_err(|error| unreadable(&error))?;
+            response.fill_diff(&store, &deltas, Window::new(request.offset, room), request.binary)?;
+        }
         if response.diff.as_ref().is_some_and(|diff| diff.as_bytes() != response.bytes) {
             engine
                 .warn("the diff is not all UTF-8 and is shown lossily here; the text form has its own bytes");
@@ -174,7 +172,7 @@ fn is_by_session(
     if request.by_session || names_any || engine.named_session().is_some() || !engine.is_for_a_person() {
         return Ok(request.by_session);
     }
-    let own = store.steps_of(&caller.session, caller.after).map_err(|error| unreadable(&error))?;
+    let own = store.steps_of(&caller.session, caller.after)?;
     Ok(own.is_empty())
 }
 
@@ -191,7 +189,7 @@ fn by_session(
         engine.control.check()?;
         let Ok(id) = name.parse() else { continue };
         let chosen = targets::session_named(engine, &id)?;
-        let changed = store.changed_by(&name, chosen.after).map_err(|error| unreadable(&error))?;
+        let changed = store.changed_by(&name, chosen.after)?;
         let Some(mut changed) = changed else { continue };
         changed.paths.retain(|change| lies_in_any(&change.path, places));
         if changed.paths.is_empty() {
@@ -201,14 +199,13 @@ fn by_session(
             whole.truncated = true;
             break;
         }
-        let deltas = store.deltas(&changed.paths).map_err(|error| unreadable(&error))?;
+        let deltas = store.deltas(&changed.paths)?;
         let mut response = Response::of(&Compared::default(), deltas.len());
-        let filled = if request.stat {
-            response.fill_stat(store, &deltas, 0, room)
+        if request.stat {
+            response.fill_stat(store, &deltas, 0, room)?;
         } else {
-            response.fill_diff(store, &deltas, Window::new(0, room), request.binary)
-        };
-        filled.map_err(|error| unreadable(&error))?;
+            response.fill_diff(store, &deltas, Window::new(0, room), request.binary)?;
+        }
         whole.files += response.files;
         whole.truncated |= response.truncated;
         whole.cut_lines += response.cut_lines;

@@ -49,7 +49,9 @@ impl<'e> Files<'e> {
     /// # Errors
     /// Returns `invalid_request` if an expectation is invalid.
     pub fn new(change: Change<'e>, whole: Whole, expected: Option<&ExpectedByPath>) -> Result<Self, Error> {
-        let parsed = |(path, sha256): (&String, &String)| Ok((path.clone(), parse_expected(path, sha256)?));
+        let parsed = |(path, sha256): (&String, &String)| {
+            Ok::<_, Error>((path.clone(), parse_expected(path, sha256)?))
+        };
         let stated = expected.map(|ExpectedByPath(map)| map.iter().map(parsed).collect()).transpose()?;
         Ok(Self {
             change,

@@ -3,7 +3,6 @@
 use super::{File, ReviewedChange};
 use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
-use crate::engine::change::record::unreadable;
 use crate::engine::journal::{FileEntry, JournalEntry, Version};
 use crate::engine::snapshot::{Delta, SessionStep, Store};
 use crate::engine::store::state::State;
@@ -48,7 +47,7 @@ pub fn of_step(
     let snapshot = &step.snapshot;
     let is_own = !snapshot.session.is_empty();
     let undo = entry.filter(|_| is_own).map(|entry| command(&snapshot.session, entry.seq));
-    let deltas = bytes.store.deltas(&step.paths).map_err(|error| unreadable(&error))?;
+    let deltas = bytes.store.deltas(&step.paths)?;
     let mut files = Vec::new();
     for delta in &deltas {
         bytes.engine.control.check()?;
@@ -117,7 +116,7 @@ fn of_delta(
     let known = entry.and_then(|entry| entry.files.iter().find(|file| file.path.as_bytes() == path));
     let read = |side: &Option<(Vec<u8>, crate::engine::snapshot::Version)>, on_disk: Option<&Version>| {
         let Some((path, version)) = side else { return Ok(None) };
-        let stored = bytes.store.content_to_compare(*version).map_err(|error| unreadable(&error))?;
+        let stored = bytes.store.content_to_compare(*version)?;
         Ok::<_, Error>(Some((
             path.clone(),
             version.mode(),

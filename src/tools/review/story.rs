@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::changes::{self, Bytes};
 use super::{Refused, Response, ReviewedChange, Totals};
 use crate::engine::Engine;
-use crate::engine::change::record::unreadable;
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::{self, JournalEntry};
 use crate::engine::snapshot::{SessionStep, Store};
@@ -53,7 +52,7 @@ impl<'a> Story<'a> {
         state: &'a State,
         chosen: &'a ChosenSession,
     ) -> Result<Self, Error> {
-        let steps = store.story_of(&chosen.session, chosen.after).map_err(|error| unreadable(&error))?;
+        let steps = store.story_of(&chosen.session, chosen.after)?;
         let mut entries = BTreeMap::new();
         for seq in journal::history(state, &chosen.session)?.into_iter().filter(|seq| *seq > chosen.after) {
             engine.control.check()?;
@@ -142,12 +141,10 @@ impl<'a> Story<'a> {
             ..Totals::default()
         };
         let store = self.bytes.store;
-        let changed =
-            store.changed_by(&self.chosen.session, self.chosen.after).map_err(|error| unreadable(&error))?;
+        let changed = store.changed_by(&self.chosen.session, self.chosen.after)?;
         let paths = changed.map(|changed| changed.paths).unwrap_or_default();
-        for delta in store.deltas(&paths).map_err(|error| unreadable(&error))? {
-            let amount = crate::tools::diff::write(store, &delta, false, &mut Vec::new())
-                .map_err(|error| unreadable(&error))?;
+        for delta in store.deltas(&paths)? {
+            let amount = crate::tools::diff::write(store, &delta, false, &mut Vec::new())?;
             totals.files += 1;
             totals.insertions += amount.insertions.unwrap_or(0);
             totals.deletions += amount.deletions.unwrap_or(0);
