@@ -228,19 +228,11 @@ impl PreparedSnapshot {
             // A `git prune` that began before the branch moved may still remove them.
             if let Some(tip) = self.tip.filter(|_| written.objects.is_lost()) {
                 let newest = written.value.to();
-                self.store.branch.move_back(&self.store.repo, newest, tip, &written.log)?;
+                self.store.branch.advance(&self.store.repo, Some(newest), tip, &written.log)?;
                 return Ok(None);
             }
         }
         Ok(Some(Published { ready: self, branch }))
-    }
-}
-
-impl Drop for PreparedSnapshot {
-    fn drop(&mut self) {
-        if let Some(written) = &self.written {
-            written.value.discard(&self.store.repo);
-        }
     }
 }
 

@@ -184,9 +184,34 @@ impl Branch {
         to: ObjectId,
         log: &LogLine,
     ) -> Result<Moved, SnapshotError> {
+        self.write_and_put(repo, (from, to), log, || Ok(self.tip(repo)? == from))
+    }
+
+    /// Moves the branch to `to` even if its file is damaged or missing: from `from`, if known.
+    ///
+    /// The objects must be durable already, and the caller holds lbx's lock.
+    pub fn replace(
+        &self,
+        repo: &Repo,
+        from: Option<ObjectId>,
+        to: ObjectId,
+        log: &LogLine,
+    ) -> Result<(), SnapshotError> {
+        self.write_and_put(repo, (from, to), log, || Ok(true)).map(drop)
+    }
+
+    /// Writes a value, durably, and makes it the branch's if `is_expected` agrees then.
+    fn write_and_put(
+        &self,
+        repo: &Repo,
+        (from, to): (Option<ObjectId>, ObjectId),
+        log: &LogLine,
+        is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
+    ) -> Result<Moved, SnapshotError> {
         // It may be any commit of the developer's, so the content of the lock does not show its owner.
         let value = RefUpdate::write_own(repo, to).context(|| self.cannot_move())?;
-        let folder = self.put_synced(repo, (from, &value), log, || Ok(self.tip(repo)? == from))?;
+        value.file.sync_all().context(|| self.cannot_move())?;
+        let folder = self.put_where(repo, (from, &value), log, is_expected)?;
         let Some(folder) = folder else { return Ok(Moved::Overtaken) };
         folder.sync().context(|| format!("cannot sync `{}`", folder.path().display()))?;
         Ok(Moved::Yes)
@@ -206,75 +231,15 @@ impl Branch {
         value: &RefUpdate,
         log: &LogLine,
     ) -> Result<Option<Arc<Dir>>, SnapshotError> {
-        let is_expected = || Ok(self.tip(repo)? == from);
-        let folder = self.put_where(repo, value, is_expected)?;
-        if folder.is_some() {
-            self.append_log(repo, from, value.to(), log);
-        }
-        Ok(folder)
-    }
-
-    /// Moves the branch to `to` even if its file is damaged or missing: from `from`, if known.
-    ///
-    /// The objects must be durable already, and the caller holds lbx's lock.
-    pub fn replace(
-        &self,
-        repo: &Repo,
-        from: Option<ObjectId>,
-        to: ObjectId,
-        log: &LogLine,
-    ) -> Result<(), SnapshotError> {
-        self.write_and_put(repo, (from, to), log, || Ok(true))
-    }
-
-    /// Moves the branch back from `from` to `to`, unless someone else has moved it meanwhile.
-    ///
-    /// The objects must be durable already, and the caller holds lbx's lock.
-    pub fn move_back(
-        &self,
-        repo: &Repo,
-        from: ObjectId,
-        to: ObjectId,
-        log: &LogLine,
-    ) -> Result<(), SnapshotError> {
-        self.write_and_put(repo, (Some(from), to), log, || Ok(self.tip(repo)? == Some(from)))
-    }
-
-    /// Writes a value, durably, and makes it the branch's if `is_expected` agrees then.
-    fn write_and_put(
-        &self,
-        repo: &Repo,
-        (from, to): (Option<ObjectId>, ObjectId),
-        log: &LogLine,
-        is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
-    ) -> Result<(), SnapshotError> {
-        let value = self.write_value(repo, to)?;
-        let folder = self.put_synced(repo, (from, &value), log, is_expected)?;
-        folder.map_or(Ok(()), |folder| folder.sync()).context(|| self.cannot_move())
-    }
-
-    /// Syncs a value and makes it the branch's if `is_expected` agrees then; returns the folder to sync.
-    fn put_synced(
-        &self,
-        repo: &Repo,
-        (from, value): (Option<ObjectId>, &RefUpdate),
-        log: &LogLine,
-        is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
-    ) -> Result<Option<Arc<Dir>>, SnapshotError> {
-        let synced = value.file.sync_all().context(|| self.cannot_move());
-        let put = synced.and_then(|()| self.put_where(repo, value, is_expected));
-        value.discard(repo);
-        if matches!(put, Ok(Some(_))) {
-            self.append_log(repo, from, value.to(), log);
-        }
-        put
+        self.put_where(repo, (from, value), log, || Ok(self.tip(repo)? == from))
     }
 
     /// Makes a durable value the branch's, under git's lock, if `is_expected` agrees then; returns the folder to sync.
     fn put_where(
         &self,
         repo: &Repo,
-        value: &RefUpdate,
+        (from, value): (Option<ObjectId>, &RefUpdate),
+        log: &LogLine,
         is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
     ) -> Result<Option<Arc<Dir>>, SnapshotError> {
         let path = self.full_name();
@@ -293,6 +258,8 @@ impl Branch {
         self.put(repo, &lock)?;
         lock.held = false;
         drop(lock);
+        // The line that git would write.
+        refs::append_log(repo, repo.common(), &path, (from, value.to), log);
         Ok(Some(folder))
     }
 
@@ -346,11 +313,6 @@ impl Branch {
         folder.remove(&name).context(doing)?;
         value.place(repo, folder, &name).context(doing)?;
         Ok(held(name))
-    }
-
-    /// Writes the line that git would write to the branch's log. A convenience, so errors are ignored.
-    fn append_log(&self, repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
-        refs::append_log(repo, repo.common(), &self.full_name(), (from, to), log);
     }
 
     /// Returns the last component of its name.
@@ -419,12 +381,14 @@ fn is_ours(repo: &Repo, folder: &Dir, name: &str) -> bool {
     })
 }
 
-/// A new value of the branch, written but not yet in place.
+/// A new value of the branch, written but not yet in place. Its file is removed on drop.
 #[derive(Debug)]
 pub struct RefUpdate {
     /// The value.
     to: ObjectId,
-    /// Name of its file, in the folder of objects.
+    /// Folder of objects, which has its file.
+    objects: Arc<Dir>,
+    /// Name of its file; empty if `own` has it.
     name: String,
     /// Content of the file.
     content: String,
@@ -454,7 +418,8 @@ impl RefUpdate {
             let file = repo.objects_folder().write_new(&name, 0o666, content.as_bytes())?;
             (name, file)
         };
-        Ok(Self { to, name, content, file, is_placed: Cell::new(false), own: None })
+        let objects = Arc::clone(repo.objects_folder());
+        Ok(Self { to, objects, name, content, file, is_placed: Cell::new(false), own: None })
     }
 
     /// Writes a value whose lock shows that it is lbx's, whatever the value is.
@@ -466,7 +431,9 @@ impl RefUpdate {
         let content = format!("{to}\n");
         (&own.file).write_all(content.as_bytes())?;
         let file = own.file.try_clone()?;
-        Ok(Self { to, name: String::new(), content, file, is_placed: Cell::new(false), own: Some(own) })
+        let objects = Arc::clone(repo.objects_folder());
+        let (name, is_placed) = (String::new(), Cell::new(false));
+        Ok(Self { to, objects, name, content, file, is_placed, own: Some(own) })
     }
 
     /// Returns the value.
@@ -483,7 +450,7 @@ impl RefUpdate {
                 write_new(to, name, &self.content)?.sync_all()
             };
         }
-        match repo.objects_folder().rename_new(&self.name, to, name) {
+        match self.objects.rename_new(&self.name, to, name) {
             Ok(()) => {
                 self.is_placed.set(true);
                 Ok(())
@@ -495,11 +462,12 @@ impl RefUpdate {
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    /// Removes the file, unless it is in place.
-    pub fn discard(&self, repo: &Repo) {
+impl Drop for RefUpdate {
+    fn drop(&mut self) {
         if !self.is_placed.get() && self.own.is_none() {
-            let _ = repo.objects_folder().remove(&self.name);
+            let _ = self.objects.remove(&self.name);
         }
     }
 }

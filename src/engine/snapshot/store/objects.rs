@@ -13,7 +13,6 @@ use gix::objs::encode::loose_header;
 use gix::zlib::Compression;
 use rustix::io::Errno;
 use zlib_rs::adler32::adler32;
-use zlib_rs::{Deflate, DeflateFlush};
 
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
@@ -37,16 +36,10 @@ const TRIES_MAX: usize = 10;
 pub const LARGE_BYTES: usize = 1024 * 1024;
 /// Bytes of a piece: a compressor has a buffer of 64 KiB, and looks some 300 bytes ahead.
 const PIECE_BYTES: usize = 60 << 10;
-/// Buffer for a compressed piece; an incompressible one is stored with a few more bytes.
-const ROOM_BYTES: usize = 64 << 10;
 /// First bytes of a stream that was compressed for speed.
 const STREAM_BEGIN: [u8; 2] = [0x78, 0x01];
 /// Last block, which is empty.
 const STREAM_END: [u8; 2] = [0x03, 0x00];
-/// zlib's fastest level.
-const FASTEST: i32 = 1;
-/// Window as git has it, as a power of two.
-const WINDOW_BITS: u8 = 15;
 
 /// A blob, compressed as in its object file.
 #[derive(Debug, Clone)]
@@ -336,42 +329,17 @@ fn compress_in_pieces(content: &[u8]) -> io::Result<Vec<u8>> {
     let (first, second) = content.split_at(content.len() / 2 / PIECE_BYTES * PIECE_BYTES);
     // Two processors take half the time.
     let (first, second) = thread::scope(|scope| {
-        let other = thread::Builder::new().spawn_scoped(scope, || deflated(second.chunks(PIECE_BYTES)));
-        let first = deflated(std::iter::once(&*header).chain(first.chunks(PIECE_BYTES)));
+        let other =
+            thread::Builder::new().spawn_scoped(scope, || Deflater::pieces(second.chunks(PIECE_BYTES)));
+        let first = Deflater::pieces(std::iter::once(&*header).chain(first.chunks(PIECE_BYTES)));
         let second = match other {
             Ok(other) => other.join().unwrap_or_else(|_| Err(io::Error::other("a compressor ended early"))),
-            Err(_) => deflated(second.chunks(PIECE_BYTES)), // no thread to be had
+            Err(_) => Deflater::pieces(second.chunks(PIECE_BYTES)), // no thread to be had
         };
         (first, second)
     });
     let sum = adler32(adler32(1, &header), content);
     Ok([&STREAM_BEGIN[..], &first?, &second?, &STREAM_END, &sum.to_be_bytes()].concat())
-}
-
-/// Compresses pieces that do not know each other.
-fn deflated<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> io::Result<Vec<u8>> {
-    let mut deflate = Deflate::new(FASTEST, false, WINDOW_BITS);
-    let mut room = vec![0; ROOM_BYTES];
-    let mut file = Vec::new();
-    for piece in pieces {
-        deflate.reset();
-        let mut rest = piece;
-        loop {
-            let (read, written) = (deflate.total_in(), deflate.total_out());
-            deflate
-                .compress(rest, &mut room, DeflateFlush::SyncFlush)
-                .map_err(|it| io::Error::other(it.as_str()))?;
-            let since = |now: u64, then: u64| usize::try_from(now - then).unwrap_or(usize::MAX);
-            let written = since(deflate.total_out(), written);
-            file.extend_from_slice(room.get(..written).unwrap_or_default());
-            rest = rest.get(since(deflate.total_in(), read)..).unwrap_or_default();
-            // Room is left, so the compressor has no more output.
-            if rest.is_empty() && written < room.len() {
-                break;
-            }
-        }
-    }
-    Ok(file)
 }
 
 /// Locks a mutex, even if a thread that held it panicked.

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use gix::ObjectId;
 use gix::objs::Kind;
 use gix::objs::encode::loose_header;
-use gix::zlib::stream::deflate::{Compress, FlushCompress};
-use gix::zlib::{Compression, Status};
+use gix::zlib::Compression;
 use rustix::fs::CWD;
+use zlib_rs::{Deflate, DeflateFlush, Status};
 
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
@@ -39,8 +39,10 @@ const PACKS_MAX: usize = 16;
 const PACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Prefix of temporary files; `git gc` removes such files too.
 pub const ASIDE: &str = "tmp_lbx_";
-/// Buffer for compressed bytes.
-const ROOM_BYTES: usize = 32 * 1024;
+/// Buffer for compressed bytes: an incompressible piece is stored with a few more bytes than it has.
+const ROOM_BYTES: usize = 64 << 10;
+/// Window as git has it, as a power of two.
+const WINDOW_BITS: u8 = 15;
 /// The types of pack entries that are whole objects; others are deltas.
 const WHOLE: std::ops::RangeInclusive<u8> = 1..=4;
 
@@ -339,17 +341,30 @@ fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec
 /// Compressor for many objects in turn: setting it up takes longer than compressing a small object.
 pub struct Deflater {
     /// Compressor.
-    compress: Compress,
+    deflate: Deflate,
     /// Output buffer.
     room: Vec<u8>,
-    /// True if it was used before.
-    is_used: bool,
 }
 
 impl Deflater {
     /// Returns one with the given level.
     pub fn new(level: Compression) -> Self {
-        Self { compress: Compress::new(level), room: vec![0; ROOM_BYTES], is_used: false }
+        Self { deflate: Deflate::new(level.level(), true, WINDOW_BITS), room: vec![0; ROOM_BYTES] }
+    }
+
+    /// Compresses pieces that do not know each other, for speed; writes neither header nor end of a stream.
+    ///
+    /// # Errors
+    /// Fails if they cannot be compressed.
+    pub fn pieces<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> io::Result<Vec<u8>> {
+        let level = Compression::BEST_SPEED.level();
+        let mut one = Self { deflate: Deflate::new(level, false, WINDOW_BITS), room: vec![0; ROOM_BYTES] };
+        let mut bytes = Vec::new();
+        for piece in pieces {
+            one.deflate.reset();
+            one.feed(piece, DeflateFlush::SyncFlush, &mut bytes)?;
+        }
+        Ok(bytes)
     }
 
     /// Returns an object in the form of a pack: type and size in a few bytes, then the compressed content.
@@ -388,36 +403,28 @@ impl Deflater {
 
     /// Appends the compressed `parts`, which form one content, to `bytes`.
     pub(super) fn deflate(&mut self, parts: &[&[u8]], bytes: &mut Vec<u8>) -> io::Result<()> {
-        if self.is_used {
-            self.compress.reset();
-        }
-        self.is_used = true;
+        self.deflate.reset();
         for part in parts {
-            self.feed(part, FlushCompress::None, bytes)?;
+            self.feed(part, DeflateFlush::NoFlush, bytes)?;
         }
-        self.feed(&[], FlushCompress::Finish, bytes)
+        self.feed(&[], DeflateFlush::Finish, bytes)
     }
 
-    /// Compresses `rest`; with [`FlushCompress::Finish`] to the end of the stream.
-    fn feed(&mut self, mut rest: &[u8], flush: FlushCompress, bytes: &mut Vec<u8>) -> io::Result<()> {
-        let finishes = matches!(flush, FlushCompress::Finish);
-        while finishes || !rest.is_empty() {
-            let (read, written) = (self.compress.total_in(), self.compress.total_out());
-            let status = self.compress.compress(rest, &mut self.room, flush);
-            let status = status.map_err(io::Error::other)?;
-            let gone = |now: u64, then: u64| usize::try_from(now - then).unwrap_or(usize::MAX);
-            let read = gone(self.compress.total_in(), read);
-            let written = gone(self.compress.total_out(), written);
+    /// Compresses `rest`; with [`DeflateFlush::Finish`] to the end of the stream.
+    fn feed(&mut self, mut rest: &[u8], flush: DeflateFlush, bytes: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            let (read, written) = (self.deflate.total_in(), self.deflate.total_out());
+            let status = self.deflate.compress(rest, &mut self.room, flush);
+            let status = status.map_err(|error| io::Error::other(error.as_str()))?;
+            let since = |now: u64, then: u64| usize::try_from(now - then).unwrap_or(usize::MAX);
+            let written = since(self.deflate.total_out(), written);
             bytes.extend_from_slice(self.room.get(..written).unwrap_or_default());
-            rest = rest.get(read..).unwrap_or_default();
-            if status == Status::StreamEnd {
+            rest = rest.get(since(self.deflate.total_in(), read)..).unwrap_or_default();
+            // Room is left, so the compressor has no more output.
+            if status == Status::StreamEnd || (rest.is_empty() && written < self.room.len()) {
                 return Ok(());
             }
-            if read == 0 && written == 0 {
-                return Err(io::Error::other("compression makes no progress"));
-            }
         }
-        Ok(())
     }
 }
 
