@@ -2,24 +2,27 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gix::index::Entry;
 use gix::index::entry::{self, Stat};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, RawMode, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::change::FileState;
 use crate::buffer::Buffer;
-use crate::engine::snapshot::store::tree::RULE_FILES;
-use crate::engine::workspace::fs::{is_unchanged, size_of};
+use crate::engine::workspace::fs::{self, is_unchanged, size_of};
 use crate::engine::workspace::git_files;
-use crate::engine::workspace::listing::{ListedName, Listing};
+use crate::engine::workspace::listing::Listing;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, Survey, SurveyedFolder, Thing, names_of};
 
 /// A file that was read.
@@ -77,21 +80,14 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens the folder at `path`, to read files of at most `file_bytes_max` bytes.
-    pub fn open(path: &std::path::Path, file_bytes_max: u64) -> io::Result<Self> {
-        let folder = openat(CWD, path, folder_flags(), Mode::empty())?;
-        Ok(Self { folder: Arc::new(folder), file_bytes_max, survey: None })
+    /// Wraps an open folder, to read files of at most `file_bytes_max` bytes.
+    pub fn of(folder: BorrowedFd<'_>, file_bytes_max: u64) -> io::Result<Self> {
+        Ok(Self { folder: Arc::new(folder.try_clone_to_owned()?), file_bytes_max, survey: None })
     }
 
     /// Uses a survey, so that no folder or file is examined again.
     pub fn surveyed(self, survey: Option<Arc<Survey>>) -> Self {
         Self { survey, ..self }
-    }
-
-    /// Wraps an open folder.
-    pub fn of(folder: BorrowedFd<'_>, file_bytes_max: u64) -> io::Result<Self> {
-        let folder = openat(folder, ".", folder_flags(), Mode::empty())?;
-        Ok(Self { folder: Arc::new(folder), file_bytes_max, survey: None })
     }
 
     /// Reads the file at `path`; `None` if it is missing, or behind a link.
@@ -130,8 +126,7 @@ impl Root {
 
     /// Reads a regular file, even if it has changed since its stat.
     fn read_file(&self, folder: &OwnedFd, name: &[u8], at_hand: Option<&HeldFile>) -> Result<Looked, Errno> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(openat(folder, name, flags, Mode::empty())?);
+        let file = File::from(fs::open_at(folder.as_fd(), OsStr::from_bytes(name), fs::READ)?);
         let stat = rustix::fs::fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode as RawMode) != FileType::RegularFile {
             return Err(Errno::NOENT);
@@ -152,17 +147,24 @@ impl Root {
         Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
     }
 
-    /// Returns the folder at `path`, which ends in a slash, or is empty for the workspace itself. It comes from the
+    /// Lists the folder at `path`, which ends in a slash, or is empty for the workspace itself. It comes from the
     /// survey, or is opened.
     ///
     /// # Errors
-    /// Returns the OS error; `ELOOP` or `ENOTDIR` if a link is on the way.
-    pub fn folder(&self, path: &[u8]) -> Result<ScannedFolder, Errno> {
-        let known = path.strip_suffix(b"/").unwrap_or(path);
-        if self.survey.as_ref().is_some_and(|survey| survey.folder(known).is_some()) {
-            return Ok(ScannedFolder::Surveyed(self.clone(), path.to_vec()));
-        }
-        Ok(ScannedFolder::Opened(self.opened(path)?))
+    /// Returns the OS error.
+    pub fn list(&self, path: &[u8]) -> io::Result<Listed> {
+        let folder = if self.found(path).is_some() {
+            ScannedFolder::Surveyed(self.clone(), path.to_vec())
+        } else {
+            match self.opened(path) {
+                Ok(folder) => ScannedFolder::Opened(folder),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Listed::Missing),
+                Err(Errno::ACCESS | Errno::PERM) => return Ok(Listed::Closed),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let (listing, is_repository) = folder.list()?;
+        Ok(Listed::Folder { folder, listing, is_repository })
     }
 
     /// Returns the survey's folder at a path.
@@ -172,23 +174,26 @@ impl Root {
 
     /// Opens the folder at `path`.
     fn opened(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        let path = if path.is_empty() { b"." } else { path };
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::{ResolveFlags, openat2};
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            match openat2(&*self.folder, path, folder_flags(), Mode::empty(), resolve) {
-                // Old kernel (before Linux 5.6), system call filter, or path too long.
-                Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::NAMETOOLONG) => {}
-                other => return other,
-            }
-        }
-        let mut folder = self.folder.as_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?;
-        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-            folder = openat(&folder, name, folder_flags(), Mode::empty())?;
-        }
-        Ok(folder)
+        let path = WorkspacePath::new(Path::new(OsStr::from_bytes(path))).ok_or(Errno::NOENT)?;
+        fs::open_beneath(self.folder.as_fd(), &path, fs::FOLDER)
     }
+}
+
+/// Result of listing a folder.
+pub enum Listed {
+    /// There is no folder, or it lies behind a link.
+    Missing,
+    /// It may not be read.
+    Closed,
+    /// The folder.
+    Folder {
+        /// To look into it.
+        folder: ScannedFolder,
+        /// Its entries, except git's own folder.
+        listing: Listing,
+        /// True if git's own folder is in it.
+        is_repository: bool,
+    },
 }
 
 /// A folder of the workspace.
@@ -204,7 +209,7 @@ impl ScannedFolder {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn list(&self) -> io::Result<(Listing, bool)> {
+    fn list(&self) -> io::Result<(Listing, bool)> {
         let mut listing = match self {
             Self::Opened(folder) => names_of(folder.as_fd())?,
             Self::Surveyed(root, path) => {
@@ -232,33 +237,12 @@ impl ScannedFolder {
         }
     }
 
-    /// Runs `work` with the opened folder; `None` if it cannot be opened.
-    fn opened<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
-        match self {
-            Self::Opened(folder) => Some(work(folder.as_fd())),
-            Self::Surveyed(root, path) => root.opened(path).ok().map(|folder| work(folder.as_fd())),
-        }
-    }
-}
-
-impl ScannedFolder {
     /// Returns the bytes of the rule file `name` in it; `None` if it is unreadable, not a regular file, or too large.
     pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
-        self.opened(|folder| git_files::read(folder, name)).flatten()
-    }
-
-    /// Returns the name of an unusable rule file in it: one that is not a file, or is too large.
-    pub fn odd_rules<'l>(&self, listing: &'l Listing) -> Option<&'l [u8]> {
-        let is_odd = |it: &ListedName<'_>| match it.kind {
-            FileType::Symlink | FileType::Directory => false,
-            FileType::RegularFile => {
-                let fits =
-                    |look: FileLook| self.opened(|folder| git_files::fits(folder, it.name, look.size_bytes));
-                self.stat(it.name).is_ok_and(|look| fits(look) == Some(false))
-            }
-            _ => true,
-        };
-        listing.iter().find(|it| RULE_FILES.contains(&it.name) && is_odd(it)).map(|it| it.name)
+        match self {
+            Self::Opened(folder) => git_files::read(folder, name),
+            Self::Surveyed(root, path) => git_files::read(root.opened(path).ok()?, name),
+        }
     }
 }
 
@@ -269,11 +253,6 @@ pub fn in_order(one: &[u8], one_is_folder: bool, other: &[u8], other_is_folder: 
     one.get(..common)
         .cmp(&other.get(..common))
         .then_with(|| next(one, one_is_folder).cmp(&next(other, other_is_folder)))
-}
-
-/// Returns the flags for opening a folder.
-fn folder_flags() -> OFlags {
-    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
 
 /// Largest lag of the clock of file timestamps: two of its slowest usual ticks.
@@ -339,8 +318,6 @@ impl Clock {
 pub struct FileLook {
     /// Type and permission bits.
     pub mode: u32,
-    /// Its size in bytes.
-    pub size_bytes: u64,
     /// Other fields, as an index stores them.
     pub stat: Stat,
 }
@@ -348,7 +325,7 @@ pub struct FileLook {
 impl FileLook {
     /// Takes the stat from the file system.
     pub fn now(stat: &rustix::fs::Stat) -> Self {
-        Self { mode: stat.st_mode, size_bytes: size_of(stat), stat: noted(stat) }
+        Self { mode: stat.st_mode, stat: noted(stat) }
     }
 
     /// Takes the stat from a survey. The device is unknown, and no index is compared by it.
@@ -367,7 +344,7 @@ impl FileLook {
             gid,
             size: low(thing.size()),
         };
-        Self { mode: thing.mode(), size_bytes: thing.size(), stat }
+        Self { mode: thing.mode(), stat }
     }
 }
 

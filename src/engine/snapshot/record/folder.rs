@@ -8,7 +8,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::change::{FileState, FolderChange, LeftOut, Reason};
-use super::disk::{AtHand, OnDisk, Root, ScannedFolder};
+use super::disk::{AtHand, Listed, OnDisk, Root, ScannedFolder};
 use super::prepare::Preparer;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
@@ -122,21 +122,19 @@ impl Taker<'_, '_, '_, '_> {
         self.folders_left = left;
         let names = self.names;
         let doing = || names.cannot_read(below);
-        let folder = match self.root.folder(below) {
-            Ok(folder) => folder,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
-            Err(Errno::ACCESS | Errno::PERM) => {
+        let (folder, listing) = match self.root.list(below).context(doing)? {
+            Listed::Missing => return Ok(()),
+            Listed::Closed => {
                 self.leave_out(below, Reason::Unreadable);
                 return Ok(());
             }
-            Err(error) => return Err(error).context(doing),
+            Listed::Folder { is_repository: true, .. } => {
+                let at = self.names.path(below).to_str_lossy().trim_end_matches('/').to_owned();
+                self.leave_out(below, Reason::NestedRepository(at));
+                return Ok(());
+            }
+            Listed::Folder { folder, listing, .. } => (folder, listing),
         };
-        let (listing, is_repository) = folder.list().context(doing)?;
-        if is_repository {
-            let at = self.names.path(below).to_str_lossy().trim_end_matches('/').to_owned();
-            self.leave_out(below, Reason::NestedRepository(at));
-            return Ok(());
-        }
         if !self.learn_rules(below, &folder, &listing)? {
             return Ok(());
         }
@@ -184,16 +182,12 @@ impl Taker<'_, '_, '_, '_> {
         listing: &Listing,
     ) -> Result<bool, SnapshotError> {
         for name in RULE_FILES {
-            let Some(entry) = listing.iter().find(|entry| entry.name == name) else { continue };
-            let path = [below, name].concat();
-            match entry.kind {
-                FileType::Symlink | FileType::Directory => continue, // git reads none that is a link
-                FileType::RegularFile => {}
-                _ => {
-                    self.leave_out(below, Reason::Rules(self.names.path(&path).to_str_lossy().into_owned()));
-                    return Ok(false);
-                }
+            // Git reads none that is a link.
+            let is_link = |kind| matches!(kind, FileType::Symlink | FileType::Directory);
+            if !listing.iter().any(|entry| entry.name == name && !is_link(entry.kind)) {
+                continue;
             }
+            let path = [below, name].concat();
             let Some(rules) = folder.rules(name) else {
                 self.leave_out(below, Reason::Rules(self.names.path(&path).to_str_lossy().into_owned()));
                 return Ok(false);

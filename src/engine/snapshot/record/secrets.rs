@@ -146,7 +146,7 @@ fn secrets_in(folder: &Path) -> Vec<SeenFile> {
     let names = folder.names().unwrap_or_default().into_iter();
     let secrets = names.filter(|name| is_secret(name.as_bytes())).take(SECRETS_MAX);
     let read = |name: OsString| {
-        let bytes = folder.read_regular(&name, SECRET_BYTES_MAX).ok()??;
+        let bytes = folder.read(&name, SECRET_BYTES_MAX).ok()??;
         Some(SeenFile { path: name.into_vec(), sha256: Sha256::of(&bytes), size: bytes.len() as u64 })
     };
     secrets.filter_map(read).collect()

@@ -5,6 +5,7 @@ pub mod walk;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -148,7 +149,7 @@ impl Store {
     /// Opens the work tree for a scan.
     fn root_of(&self, scan: &Scan<'_>) -> Result<Root, SnapshotError> {
         let root = self.repo.root();
-        let opened = Root::open(root, self.file_bytes_max)
+        let opened = Root::of(self.repo.work_tree().as_fd(), self.file_bytes_max)
             .context(|| format!("`{}` cannot be read", root.display()))?;
         Ok(opened.surveyed(scan.survey.clone()))
     }

@@ -249,7 +249,7 @@ pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
 ///
 /// gix opens an index by its path; the one given here leads to the very file that was checked.
 fn stored(folder: &Dir, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
-    let opened = folder.open_regular(name, INDEX_BYTES_MAX).ok()??;
+    let (opened, _) = folder.open_regular(name, INDEX_BYTES_MAX).ok()??;
     let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
     let options = decode::Options {
         alloc_limit_bytes: usize::try_from(INDEX_BYTES_MAX).ok(),

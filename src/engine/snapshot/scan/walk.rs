@@ -4,6 +4,7 @@
 //! Several threads walk the folders with tracked files, and examine each file by its name in its opened folder. The
 //! walk reads no rule and no file; untracked files are sorted out after it, by git's rules.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, thread};
@@ -16,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::control::{Control, Progress};
 use crate::engine::snapshot::record::change::{LeftOut, Reason};
-use crate::engine::snapshot::record::disk::{Clock, Root, ScannedFolder, in_order};
+use crate::engine::snapshot::record::disk::{Clock, Listed, Root, ScannedFolder, in_order};
 use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{may_enter, may_hold_policy};
@@ -37,8 +38,6 @@ pub struct WalkFindings {
     pub files: Vec<BString>,
     /// Folders without entries in the index.
     pub folders: Vec<BString>,
-    /// Rule files that are unusable, since they are not files.
-    pub unruled: Vec<BString>,
     /// Folders that may not be read.
     pub closed: Vec<BString>,
 }
@@ -49,14 +48,13 @@ impl WalkFindings {
         self.doubtful.append(&mut other.doubtful);
         self.files.append(&mut other.files);
         self.folders.append(&mut other.folders);
-        self.unruled.append(&mut other.unruled);
         self.closed.append(&mut other.closed);
     }
 
     /// Sorts everything, so that the order does not depend on the threads.
     fn sort(&mut self) {
         self.doubtful.sort_unstable();
-        for paths in [&mut self.files, &mut self.folders, &mut self.unruled, &mut self.closed] {
+        for paths in [&mut self.files, &mut self.folders, &mut self.closed] {
             paths.sort_unstable();
         }
     }
@@ -157,22 +155,17 @@ impl Walker<'_> {
 
     /// Walks one folder.
     fn folder(&self, job: Job, seen: &mut WalkFindings, found: &mut Vec<Job>) -> io::Result<()> {
-        let folder = match self.root.folder(&job.path) {
-            Ok(folder) => folder,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+        let (folder, listing) = match self.root.list(&job.path)? {
+            Listed::Folder { folder, listing, .. } => (folder, listing),
+            Listed::Missing => {
                 self.missing(job.entries, seen);
                 return Ok(());
             }
-            Err(Errno::ACCESS | Errno::PERM) => {
+            Listed::Closed => {
                 seen.closed.push(job.path);
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
         };
-        let (listing, _) = folder.list()?;
-        if let Some(name) = folder.odd_rules(&listing) {
-            seen.unruled.push([&job.path[..], name].concat().into());
-        }
         let mut listed = listing.iter().peekable();
         for child in self.children(&job) {
             let is_before = |it: &ListedName<'_>| {
@@ -309,7 +302,7 @@ pub fn sort_out(
     control: &Control,
 ) -> Result<Untracked, SnapshotError> {
     let (files, mut folders) = (std::mem::take(&mut seen.files), std::mem::take(&mut seen.folders));
-    let mut sorter = UntrackedSorter { root, rules, unruled: &seen.unruled, found: Untracked::default() };
+    let mut sorter = UntrackedSorter { root, rules, unruled: BTreeSet::new(), found: Untracked::default() };
     for file in files {
         control.check().context(|| "the work tree cannot be scanned".into())?;
         sorter.file(file)?;
@@ -320,9 +313,6 @@ pub fn sort_out(
         sorter.folder(&folder, &mut folders)?;
     }
     let mut found = sorter.found;
-    for file in &seen.unruled {
-        found.left_out.push(LeftOut::new(folder_of(file), Reason::Rules(file.to_string())));
-    }
     for folder in &seen.closed {
         found.left_out.push(LeftOut::new(folder, Reason::Unreadable));
     }
@@ -337,16 +327,21 @@ struct UntrackedSorter<'a, 'repo> {
     root: &'a Root,
     /// Git's rules for paths.
     rules: &'a mut Rules<'repo>,
-    /// Unusable rule files.
-    unruled: &'a [BString],
+    /// Unusable rule files that are noted.
+    unruled: BTreeSet<String>,
     /// Result so far.
     found: Untracked,
 }
 
 impl UntrackedSorter<'_, '_> {
-    /// Returns true if a rule file on the way to `path` is unusable.
-    fn is_unruled(&self, path: &[u8]) -> bool {
-        self.unruled.iter().any(|file| path.starts_with(folder_of(file)))
+    /// Returns true if a rule file on the way to `path` is unusable; notes that file.
+    fn is_unruled(&mut self, path: &[u8]) -> bool {
+        let Some(Reason::Rules(file)) = self.rules.obstacle(path) else { return false };
+        if self.unruled.insert(file.clone()) {
+            let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+            self.found.left_out.push(LeftOut::new(folder.as_bytes(), Reason::Rules(file)));
+        }
+        true
     }
 
     /// Adds a file, unless it is ignored.
@@ -372,25 +367,19 @@ impl UntrackedSorter<'_, '_> {
             self.found.ignored.push(below(b"").into());
             return Ok(());
         }
-        let doing = || format!("`{path}` cannot be read");
-        let folder = match self.root.folder(&below(b"")) {
-            Ok(folder) => folder,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
-            Err(Errno::ACCESS | Errno::PERM) => {
+        let listed = self.root.list(&below(b"")).context(|| format!("`{path}` cannot be read"))?;
+        let listing = match listed {
+            Listed::Missing => return Ok(()),
+            Listed::Closed => {
                 self.found.left_out.push(LeftOut::new(path, Reason::Unreadable));
                 return Ok(());
             }
-            Err(error) => return Err(error).context(doing),
+            Listed::Folder { is_repository: true, .. } => {
+                self.found.left_out.push(LeftOut::new(path, Reason::NestedRepository(path.to_string())));
+                return Ok(());
+            }
+            Listed::Folder { listing, .. } => listing,
         };
-        let (listing, is_repository) = folder.list().context(doing)?;
-        if is_repository {
-            self.found.left_out.push(LeftOut::new(path, Reason::NestedRepository(path.to_string())));
-            return Ok(());
-        }
-        if let Some(name) = folder.odd_rules(&listing) {
-            self.found.left_out.push(LeftOut::new(path, Reason::Rules(below(name).to_string())));
-            return Ok(());
-        }
         let first = more.len();
         for entry in listing.iter() {
             let path = below(entry.name);
@@ -403,10 +392,4 @@ impl UntrackedSorter<'_, '_> {
         more.get_mut(first..).unwrap_or_default().reverse(); // the first is taken first
         Ok(())
     }
-}
-
-/// Returns the folder of a file, ending in a slash; empty for the root.
-fn folder_of(file: &[u8]) -> &[u8] {
-    let end = file.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-    file.get(..end).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat};
@@ -114,35 +114,18 @@ impl Dir {
     /// # Errors
     /// Returns the OS error; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
     pub fn stat(&self, name: impl AsRef<Path>) -> Result<Option<Stat>, Errno> {
-        let mut parts = name.as_ref().components();
-        if let (Some(Component::Normal(only)), None) = (parts.next(), parts.next()) {
-            // A single component: no folder on the way.
-            return match fs::stat_at(self.as_fd(), only) {
-                Ok(stat) => Ok(Some(stat)),
-                Err(Errno::NOENT) => Ok(None),
-                Err(errno) => Err(errno),
-            };
-        }
-        match fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::LOOK) {
-            Ok(fd) => rustix::fs::fstat(fd).map(Some),
-            Err(Errno::NOENT) => Ok(None),
-            // If links are not allowed at all, `openat2` rejects a link in the last place too.
-            Err(Errno::LOOP) => self.stat_of_link(name.as_ref()),
-            Err(errno) => Err(errno),
-        }
-    }
-
-    /// Returns the stat at `name`, whose last component may be a link.
-    fn stat_of_link(&self, name: &Path) -> Result<Option<Stat>, Errno> {
-        let folder = match name.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => self.folder(parent)?,
-            None => self.folder(".")?,
+        let name = beneath(name.as_ref())?;
+        let (parent, last) = (name.parent().unwrap_or_default(), name.name().unwrap_or(OsStr::new(".")));
+        let stat = if parent.is_root() {
+            fs::stat_at(self.as_fd(), last)
+        } else {
+            let flags = fs::LOOK | OFlags::DIRECTORY;
+            fs::open_beneath(self.as_fd(), &parent, flags)
+                .and_then(|parent| fs::stat_at(parent.as_fd(), last))
         };
-        let Some(folder) = folder else { return Ok(None) };
-        match fs::stat_at(folder.as_fd(), name.file_name().unwrap_or_default()) {
-            Ok(stat) => Ok(Some(stat)),
+        match stat {
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno),
+            stat => stat.map(Some),
         }
     }
 
@@ -151,15 +134,16 @@ impl Dir {
     /// # Errors
     /// Returns the OS error; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
     pub fn read(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let name = name.as_ref();
-        match self.stat(name)? {
+        // Check the type first: a FIFO or a device is not even opened.
+        match self.stat(&name)? {
             None => Ok(None),
             Some(stat) if !fs::is_regular(&stat) => Err(Errno::INVAL.into()),
             Some(stat) => self.read_found(name, &stat, bytes_max),
         }
     }
 
-    /// Reads the regular file `name`, whose recent stat is `found`.
+    /// Reads the regular file `name`, whose recent stat is `found`. Its bytes may come from an earlier call, and are
+    /// cached for later ones.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -169,20 +153,11 @@ impl Dir {
         found: &Stat,
         bytes_max: u64,
     ) -> io::Result<Option<Vec<u8>>> {
-        match self.known(found, bytes_max) {
-            Some(bytes) => Ok(Some(bytes)),
-            None => self.read_and_keep(name.as_ref(), bytes_max),
+        let known = self.files.as_ref().and_then(|files| files.known(Way::Beneath, found));
+        if let Some(bytes) = known.filter(|bytes| bytes.len() as u64 <= bytes_max) {
+            return Ok(Some(bytes));
         }
-    }
-
-    /// Returns the cached bytes of the file with this stat.
-    fn known(&self, now: &Stat, bytes_max: u64) -> Option<Vec<u8>> {
-        self.files.as_ref()?.known(Way::Beneath, now).filter(|bytes| bytes.len() as u64 <= bytes_max)
-    }
-
-    /// Reads a file and caches its bytes for later calls.
-    fn read_and_keep(&self, name: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let Some((file, stat)) = self.opened_regular(name, bytes_max)? else { return Ok(None) };
+        let Some((file, stat)) = self.open_regular(name, bytes_max)? else { return Ok(None) };
         let bytes = fs::read_to_end(file, fs::size_of(&stat), bytes_max)?;
         if let Some(files) = &self.files {
             files.note(Way::Beneath, &stat, &bytes);
@@ -190,46 +165,22 @@ impl Dir {
         Ok(Some(bytes))
     }
 
-    /// Opens the regular file `name`, which has at most `bytes_max` bytes; `None` if it is missing.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn open_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<File>> {
-        let name = name.as_ref();
-        // Check the type first: a FIFO or a device is not even opened.
-        match self.stat(name)? {
-            None => Ok(None),
-            Some(stat) if !fs::is_regular(&stat) => Err(Errno::INVAL.into()),
-            Some(_) => Ok(self.opened_regular(name, bytes_max)?.map(|(file, _)| file)),
-        }
-    }
-
-    /// Returns all bytes of `name`, as [`Self::read`] does, but may open a FIFO, without waiting for a writer.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn read_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let name = name.as_ref();
-        if self.files.is_some()
-            && let Ok(found) = fs::stat_at(self.as_fd(), name.as_os_str())
-        {
-            return self.read_found(name, &found, bytes_max);
-        }
-        self.read_and_keep(name, bytes_max)
-    }
-
     /// Returns all bytes of `name`, which was a regular file a moment ago; does not cache them.
     ///
     /// # Errors
     /// As [`Self::read`].
     pub fn read_once(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let Some((file, stat)) = self.opened_regular(name.as_ref(), bytes_max)? else { return Ok(None) };
+        let Some((file, stat)) = self.open_regular(name, bytes_max)? else { return Ok(None) };
         fs::read_to_end(file, fs::size_of(&stat), bytes_max).map(Some)
     }
 
-    /// Opens a file that was regular a moment ago; returns it with its stat.
-    fn opened_regular(&self, name: &Path, bytes_max: u64) -> io::Result<Option<(File, Stat)>> {
-        let file = match fs::open_beneath(self.as_fd(), &beneath(name)?, fs::READ) {
+    /// Opens the regular file `name`, which has at most `bytes_max` bytes; returns it with its stat, `None` if it is
+    /// missing. May open a FIFO, without waiting for a writer.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn open_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<(File, Stat)>> {
+        let file = match fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::READ) {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(errno.into()),

@@ -55,8 +55,7 @@ pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
 /// Fails if it is not a regular file, or is too large.
 pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file within the limits";
-    // Opened without a check: a FIFO does not block this way, and only a regular file is read.
-    let rules = folder.read_regular(name, git_files::FILE_BYTES_MAX);
+    let rules = folder.read(name, git_files::FILE_BYTES_MAX);
     let rules = rules.context_redacted(|| refusal(folder, name, what))?;
     match rules {
         Some(rules) if !git_files::is_few(&rules) => Err(refused(folder, name, what)),
