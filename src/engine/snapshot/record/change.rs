@@ -76,6 +76,21 @@ pub enum FileState<'a> {
     },
 }
 
+impl FileState<'_> {
+    /// Returns the size of its content.
+    pub(in crate::engine::snapshot) const fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Regular { bytes, .. } => bytes.len() as u64,
+            Self::Symlink { target } => target.len() as u64,
+        }
+    }
+
+    /// Returns true if it is a symbolic link.
+    pub(in crate::engine::snapshot) const fn is_link(&self) -> bool {
+        matches!(self, Self::Symlink { .. })
+    }
+}
+
 /// Result of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {

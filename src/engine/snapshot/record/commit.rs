@@ -149,7 +149,7 @@ fn prepared<'a>(
             preparer.done.left_out.push(LeftOut { path, reason });
         }
     }
-    Ok(Prepared { withheld: preparer.withheld.found, ..preparer.done })
+    Ok(preparer.finish())
 }
 
 /// The commits of a change, in memory.

@@ -42,14 +42,15 @@ pub enum OnDisk {
 }
 
 impl OnDisk {
-    /// Returns the file as input of a snapshot; `None` if it is too large.
-    pub fn state(&self) -> Option<FileState<'_>> {
+    /// Returns the file as input of a snapshot.
+    ///
+    /// # Errors
+    /// Returns its size in bytes if it is too large.
+    pub fn state(&self) -> Result<FileState<'_>, u64> {
         match self {
-            Self::Regular { executable, bytes } => {
-                Some(FileState::Regular { executable: *executable, bytes })
-            }
-            Self::Symlink(target) => Some(FileState::Symlink { target }),
-            Self::TooLarge(_) => None,
+            Self::Regular { executable, bytes } => Ok(FileState::Regular { executable: *executable, bytes }),
+            Self::Symlink(target) => Ok(FileState::Symlink { target }),
+            Self::TooLarge(size_bytes) => Err(*size_bytes),
         }
     }
 }

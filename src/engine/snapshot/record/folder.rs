@@ -8,7 +8,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::change::{FileState, FolderChange, LeftOut, Reason};
-use super::disk::{AtHand, Listed, OnDisk, Root, ScannedFolder};
+use super::disk::{AtHand, Listed, Root, ScannedFolder};
 use super::prepare::Preparer;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
@@ -224,24 +224,21 @@ impl Taker<'_, '_, '_, '_> {
             }
             Err(error) => return Err(error).context(|| self.names.cannot_read(below)),
         };
-        let Some(state) = file.state() else {
-            if let OnDisk::TooLarge(size_bytes) = file {
+        let state = match file.state() {
+            Ok(state) => state,
+            Err(size_bytes) => {
                 let reason = self.preparer.too_large(size_bytes);
                 self.leave_out(below, reason);
+                return Ok(());
             }
-            return Ok(());
         };
-        let (size, is_link) = match state {
-            FileState::Regular { bytes, .. } => (bytes.len() as u64, false),
-            FileState::Symlink { target } => (target.len() as u64, true),
-        };
-        let Some(left) = self.bytes_left.checked_sub(size) else {
+        let Some(left) = self.bytes_left.checked_sub(state.size_bytes()) else {
             self.leave_out(below, Reason::NoRoom);
             return Ok(());
         };
         self.bytes_left = left;
         let known = if let Some(side) = before {
-            self.was(side, state, (size, is_link))?
+            self.was(side, state)?
         } else {
             if self.names.before.is_some() {
                 self.preparer.withheld.note([None, Some(state)]);
@@ -249,7 +246,7 @@ impl Taker<'_, '_, '_, '_> {
             None
         };
         if let Some(side) = after {
-            self.is(side, state, (size, is_link), known, below)?;
+            self.is(side, state, known, below)?;
         }
         self.preparer.flush()
     }
@@ -266,20 +263,9 @@ impl Taker<'_, '_, '_, '_> {
 
     /// Records changes that someone else made to a file before it was moved; returns the id of the blob, which is kept
     /// or stored.
-    fn was(
-        &mut self,
-        side: Side,
-        state: FileState<'_>,
-        size: (u64, bool),
-    ) -> Result<Option<ObjectId>, SnapshotError> {
+    fn was(&mut self, side: Side, state: FileState<'_>) -> Result<Option<ObjectId>, SnapshotError> {
         let Side { path, found } = side;
-        if !is_name(&path, size.1) {
-            return Ok(None);
-        }
-        if let Some(reason) = self.preparer.refusal(&path, Some(size), found)? {
-            if reason.is_of_path() {
-                self.preparer.withheld.note([None, Some(state)]);
-            }
+        if self.preparer.barrier(&path, found, [None, Some(state)])?.is_some() {
             return Ok(None);
         }
         let entry = self.preparer.entry(&path, state, found, false)?;
@@ -292,21 +278,10 @@ impl Taker<'_, '_, '_, '_> {
         &mut self,
         side: Side,
         state: FileState<'_>,
-        size: (u64, bool),
         known: Option<ObjectId>,
         below: &BString,
     ) -> Result<(), SnapshotError> {
-        let reason = if is_name(&side.path, size.1) {
-            match self.preparer.refusal(&side.path, Some(size), side.found)? {
-                None if self.preparer.is_withheld(&side.path, [None, Some(state)], side.found)? => {
-                    Some(Reason::Copy)
-                }
-                refusal => refusal,
-            }
-        } else {
-            Some(Reason::Name)
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = self.preparer.barrier(&side.path, side.found, [None, Some(state)])? {
             self.leave_out(below, reason);
             return Ok(());
         }

@@ -125,35 +125,21 @@ impl<'a> Preparer<'_, 'a> {
         if file.before.is_none() && file.after.is_none() {
             return Ok(None);
         }
-        let is_link = matches!(file.after, Some(FileState::Symlink { .. }));
         if is_too_deep(file.path) {
             return Ok(Some(Reason::Depth));
         }
-        if !is_name(file.path, is_link) {
-            return Ok(Some(Reason::Name));
-        }
         let found = self.look_up(file.path)?;
-        let after = file.after.map(|state| (size_bytes(state), is_link));
-        let filtered = match self.refusal(file.path, after, found)? {
-            Some(Reason::Filter(_)) if file.after.is_none() => true, // a deletion converts nothing
-            None => false,
-            refusal => {
-                if refusal.as_ref().is_some_and(Reason::is_of_path) {
-                    self.withheld.note([file.before, file.after]);
-                    if found.entry().is_some() {
-                        // It entered before it was ignored.
-                        self.done.external.push(TreeEdit { path: Cow::Borrowed(file.path), to: None });
-                    }
-                }
-                return Ok(refusal);
+        if let Some(reason) = self.barrier(file.path, found, [file.before, file.after])? {
+            if reason.is_of_path() && found.entry().is_some() {
+                // It entered before it was ignored.
+                self.done.external.push(TreeEdit { path: Cow::Borrowed(file.path), to: None });
             }
-        };
-        if self.is_withheld(file.path, [file.before, file.after], found)? {
-            return Ok(Some(Reason::Copy));
+            return Ok(Some(reason));
         }
-        let fits = |state| size_bytes(state) <= self.file_bytes_max;
-        let knows_before = !filtered && file.before.is_none_or(fits);
-        if knows_before {
+        // A deletion converts nothing, so that it needs no filter, but the state before it is unknown.
+        let is_filtered = file.after.is_none() && self.rules.program(file.path)?.is_some();
+        let fits = |state: FileState<'_>| state.size_bytes() <= self.file_bytes_max;
+        if !is_filtered && file.before.is_none_or(fits) {
             let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
             self.note_external(file.path, found, before)?;
         }
@@ -173,30 +159,19 @@ impl<'a> Preparer<'_, 'a> {
         known: Option<TreeItem>,
         bytes_left: &mut u64,
     ) -> Result<Scanned, SnapshotError> {
-        let state = match on_disk {
-            None => return Ok(Scanned::Is(None)),
-            Some(OnDisk::TooLarge(size_bytes)) => return Ok(Scanned::LeftOut(self.too_large(*size_bytes))),
-            Some(on_disk) => on_disk.state(),
+        let Some(on_disk) = on_disk else { return Ok(Scanned::Is(None)) };
+        let state = match on_disk.state() {
+            Ok(state) => state,
+            Err(size_bytes) => return Ok(Scanned::LeftOut(self.too_large(size_bytes))),
         };
-        let Some(state) = state else { return Ok(Scanned::Is(None)) };
-        if !is_name(path, matches!(state, FileState::Symlink { .. })) {
-            return Ok(Scanned::LeftOut(Reason::Name));
-        }
         // Skip the lookup of a known entry: it is slow for many files in a wide folder.
         let found = match known {
             Some(known) => Lookup::Entry(known),
             None => self.look_up(path)?,
         };
-        let after = (size_bytes(state), matches!(state, FileState::Symlink { .. }));
-        let refusal = self.refusal(path, Some(after), found)?;
-        if refusal.as_ref().is_some_and(Reason::is_of_path) {
-            self.withheld.note([None, Some(state)]);
-        }
-        if refusal.is_none() && self.is_withheld(path, [None, Some(state)], found)? {
-            return Ok(Scanned::LeftOut(Reason::Copy));
-        }
-        if let Some(reason) = refusal {
-            let is_known = known.is_some_and(|known| self.is_as_it_is(state, known));
+        if let Some(reason) = self.barrier(path, found, [None, Some(state)])? {
+            let is_known = !matches!(reason, Reason::Name | Reason::Copy)
+                && known.is_some_and(|known| self.is_as_it_is(state, known));
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
         }
         let (kind, bytes) = self.stored_form(path, state, found, true)?;
@@ -204,7 +179,7 @@ impl<'a> Preparer<'_, 'a> {
         if known == Some(TreeItem { kind, id }) {
             return Ok(Scanned::IsKnown);
         }
-        let Some(left) = bytes_left.checked_sub(size_bytes(state)) else {
+        let Some(left) = bytes_left.checked_sub(state.size_bytes()) else {
             return Ok(Scanned::LeftOut(Reason::NoRoom));
         };
         *bytes_left = left;
@@ -230,39 +205,56 @@ impl<'a> Preparer<'_, 'a> {
         Ok(is_barred || self.rules.program(path)?.is_some())
     }
 
-    /// Returns the warnings, large blobs, and digests of bytes that stayed out.
-    pub fn finish(self) -> (Vec<String>, Vec<Packed>, BTreeSet<Sha256>) {
-        (self.done.warnings, self.done.packed, self.withheld.found)
+    /// Returns the result.
+    pub fn finish(self) -> Prepared<'a> {
+        Prepared { withheld: self.withheld.found, ..self.done }
     }
 
-    /// Returns the reason why a file may not enter, by its path, size and rules. `after` is the new file's size, and
-    /// true if it is a symlink.
-    pub fn refusal(
+    /// Returns the reason why a file may not enter, with these states before and after; `found` is what the newest
+    /// snapshot has at its path. Notes the bytes of a file that stays out.
+    pub fn barrier(
         &mut self,
         path: &[u8],
-        after: Option<(u64, bool)>,
+        found: Lookup,
+        [before, after]: [Option<FileState<'_>>; 2],
+    ) -> Result<Option<Reason>, SnapshotError> {
+        if !is_name(path, after.is_some_and(|state| state.is_link())) {
+            return Ok(Some(Reason::Name));
+        }
+        let refusal = self.refusal(path, after, found)?;
+        if refusal.as_ref().is_some_and(Reason::is_of_path) {
+            self.withheld.note([before, after]);
+        }
+        Ok(match refusal {
+            None if self.is_withheld(path, [before, after], found)? => Some(Reason::Copy),
+            refusal => refusal,
+        })
+    }
+
+    /// Returns the reason why a file may not enter, by its path, size and rules.
+    fn refusal(
+        &mut self,
+        path: &[u8],
+        after: Option<FileState<'_>>,
         found: Lookup,
     ) -> Result<Option<Reason>, SnapshotError> {
         if let Lookup::Blocked(end, TreeItem { kind: EntryKind::Commit, .. }) = found {
             let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
             return Ok(Some(Reason::NestedRepository(at)));
         }
-        let obstacle = self.rules.obstacle(path);
-        if obstacle.is_some() {
-            return Ok(obstacle);
+        if let Some(reason) = self.rules.obstacle(path) {
+            return Ok(Some(reason));
         }
-        let too_large = after.map(|(size, _)| size).filter(|size| *size > self.file_bytes_max);
-        let stays_out = self.stays_out(path)?;
-        if stays_out.is_some() {
-            return Ok(stays_out);
+        if let Some(reason) = self.stays_out(path)? {
+            return Ok(Some(reason));
         }
-        if let Some(size_bytes) = too_large {
-            return Ok(Some(self.too_large(size_bytes)));
+        match after {
+            Some(state) if state.size_bytes() > self.file_bytes_max => {
+                Ok(Some(self.too_large(state.size_bytes())))
+            }
+            Some(FileState::Regular { .. }) => Ok(self.rules.program(path)?.map(Reason::Filter)),
+            Some(FileState::Symlink { .. }) | None => Ok(None),
         }
-        if after.is_some_and(|(_, is_link)| is_link) {
-            return Ok(None);
-        }
-        Ok(self.rules.program(path)?.map(Reason::Filter))
     }
 
     /// Returns the reason for a file that is too large.
@@ -447,14 +439,6 @@ impl<'a> Preparer<'_, 'a> {
     }
 }
 
-/// Returns the size of a file's content.
-fn size_bytes(state: FileState<'_>) -> u64 {
-    match state {
-        FileState::Regular { bytes, .. } => bytes.len() as u64,
-        FileState::Symlink { target } => target.len() as u64,
-    }
-}
-
 /// Returns the id of the blob found, if there is one.
 pub fn blob_id(found: Lookup) -> Option<ObjectId> {
     found.entry().filter(|found| found.is_file() || found.kind == EntryKind::Link).map(|found| found.id)
@@ -463,7 +447,7 @@ pub fn blob_id(found: Lookup) -> Option<ObjectId> {
 impl Preparer<'_, '_> {
     /// Returns true if a new file has the bytes of a file that stays out. `found` is the entry of the newest snapshot
     /// at its path. Bytes that the repository already has are no secret.
-    pub(super) fn is_withheld(
+    fn is_withheld(
         &mut self,
         path: &[u8],
         [before, after]: [Option<FileState<'_>>; 2],

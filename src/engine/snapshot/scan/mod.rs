@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::record::change::{LeftOut, Reason, Recorded};
 use super::record::disk::{AtHand, Root};
 use super::record::prepare;
-use super::record::prepare::{Preparer, Scanned};
+use super::record::prepare::{Prepared, Preparer, Scanned};
 use super::record::rules::Rules;
 use super::store::branch::Moved;
 use super::store::error::{Context as _, SnapshotError};
@@ -316,7 +316,8 @@ impl Store {
             taken.edits.push((path.clone().into(), None));
             taken.recorded.left_out.push(LeftOut::new(path, reason.clone()));
         }
-        (taken.recorded.warnings, taken.packed, taken.recorded.withheld) = preparer.finish();
+        let Prepared { warnings, packed, withheld, .. } = preparer.finish();
+        (taken.recorded.warnings, taken.packed, taken.recorded.withheld) = (warnings, packed, withheld);
         Ok(taken)
     }
 
