@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use lbx::engine::snapshot::{Query, VersionKind};
+use lbx::engine::snapshot::Query;
 
 use crate::place::Place;
 
@@ -68,7 +68,7 @@ fn two_snapshots_are_compared() {
     assert_eq!(paths, ["d", "d/b.txt", "new/n.txt"]);
     assert!(changes.paths[0].before.is_none() && changes.paths[1].after.is_none());
     let version = changes.paths[2].after.unwrap();
-    assert_eq!((version.kind, store.content(version).unwrap()), (VersionKind::File, b"n\n".to_vec()));
+    assert_eq!((version.mode(), store.content(version).unwrap()), ("100644", b"n\n".to_vec()));
     assert!(store.changes(None, &to, 2).unwrap().truncated);
     assert_eq!(store.changes(Some(&to), &to, 2).unwrap().paths, []);
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Request;
 use crate::engine::Engine;
-use crate::engine::snapshot::{Delta, PathChange, Store, Version};
+use crate::engine::snapshot::{Delta, PathChange, Store, TreeItem};
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
@@ -395,11 +395,11 @@ pub fn settled(
 /// # Errors
 /// Fails if a version cannot be read.
 pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, Error> {
-    let read = |side: &Option<(Vec<u8>, Version)>| {
-        let read = |(path, version): &(Vec<u8>, Version)| {
+    let read = |side: &Option<(Vec<u8>, TreeItem)>| {
+        let read = |(path, version): &(Vec<u8>, TreeItem)| {
             // A binary diff includes all bytes, any other diff only text lines.
             let bytes = if binary { store.content(*version)? } else { store.content_to_compare(*version)? };
-            Ok::<_, Error>((path.clone(), version.mode(), version.id(), bytes))
+            Ok::<_, Error>((path.clone(), version.mode(), version.id.to_string(), bytes))
         };
         side.as_ref().map(read).transpose()
     };

@@ -4,7 +4,7 @@ use super::{File, ReviewedChange};
 use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
 use crate::engine::journal::{FileEntry, JournalEntry, Version};
-use crate::engine::snapshot::{Delta, SessionStep, Store};
+use crate::engine::snapshot::{Delta, SessionStep, Store, TreeItem};
 use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::sha256::Sha256;
@@ -114,13 +114,13 @@ fn of_delta(
 ) -> Result<File, Error> {
     let path = delta.path();
     let known = entry.and_then(|entry| entry.files.iter().find(|file| file.path.as_bytes() == path));
-    let read = |side: &Option<(Vec<u8>, crate::engine::snapshot::Version)>, on_disk: Option<&Version>| {
+    let read = |side: &Option<(Vec<u8>, TreeItem)>, on_disk: Option<&Version>| {
         let Some((path, version)) = side else { return Ok(None) };
         let stored = bytes.store.content_to_compare(*version)?;
         Ok::<_, Error>(Some((
             path.clone(),
             version.mode(),
-            version.id(),
+            version.id.to_string(),
             bytes.on_disk(known, on_disk, stored),
         )))
     };

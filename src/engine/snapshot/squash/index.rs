@@ -19,7 +19,7 @@ use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::refs::RefLock;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
-use crate::engine::snapshot::view::compare::{PathChange, Version};
+use crate::engine::snapshot::view::compare::PathChange;
 
 /// Index, in the git folder of the work tree.
 const INDEX: &str = "index";
@@ -114,7 +114,7 @@ impl Store {
 fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError> {
     let (mut staged, mut follows) = (Vec::new(), BTreeMap::new());
     for change in changes {
-        let (before, after) = (change.before.map(Version::item), change.after.map(Version::item));
+        let (before, after) = (change.before, change.after);
         let now = entry_at(index, change.path.as_bstr());
         if now == before && now != after {
             follows.insert(change.path.as_bstr(), after);

@@ -21,7 +21,7 @@ use super::store::error::{Context as _, SnapshotError};
 use super::store::objects;
 use super::store::refs::{self, LogLine, RefTarget};
 use super::store::tree::{self, TreeEdit, TreeItem};
-use super::view::compare::{PathChange, Version};
+use super::view::compare::PathChange;
 use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike, Labels};
 
@@ -343,7 +343,7 @@ impl Store {
             tree::Lookup::Blocked(..) => return refused("a parent of it is a file there"),
             found => found.entry(),
         };
-        let (before, after) = (change.before.map(Version::item), change.after.map(Version::item));
+        let (before, after) = (change.before, change.after);
         if ours == after {
             return Ok(Ok(None));
         }
@@ -366,15 +366,15 @@ impl Store {
     fn merged(
         &self,
         change: &PathChange,
-        before: Version,
+        before: TreeItem,
         ours: TreeItem,
-        after: Version,
+        after: TreeItem,
     ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
         let path = change.path.clone();
         let refused = |why: &str, conflicts: Option<String>| {
             Ok(Err(Overlap { path: path.clone(), why: why.to_owned(), conflicts }))
         };
-        let (old, new) = (before.item(), after.item());
+        let (old, new) = (before, after);
         if ![old, ours, new].into_iter().all(TreeItem::is_file) {
             return refused("it is a link or a submodule, and the branch has another version", None);
         }

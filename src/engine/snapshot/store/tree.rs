@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use gix::ObjectId;
@@ -23,7 +23,7 @@ pub const DEPTH_MAX: usize = 1024;
 /// levels.
 const FOLDERS_MAX: usize = 500_000;
 
-/// Entry of a tree.
+/// Entry of a tree, or a version of a file: without its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeItem {
     /// Kind of entry.
@@ -33,9 +33,27 @@ pub struct TreeItem {
 }
 
 impl TreeItem {
+    /// Returns the part of an entry that does not depend on its name.
+    pub fn of(entry: &Entry) -> Self {
+        Self { kind: entry.mode.kind(), id: entry.oid }
+    }
+
     /// Returns true if it is a regular file.
+    #[must_use]
     pub const fn is_file(self) -> bool {
         matches!(self.kind, EntryKind::Blob | EntryKind::BlobExecutable)
+    }
+
+    /// Returns its mode, as git writes it.
+    #[must_use]
+    pub const fn mode(self) -> &'static str {
+        match self.kind {
+            EntryKind::Tree => "040000",
+            EntryKind::Blob => "100644",
+            EntryKind::BlobExecutable => "100755",
+            EntryKind::Link => "120000",
+            EntryKind::Commit => "160000",
+        }
     }
 }
 
@@ -240,8 +258,8 @@ impl Carrier<'_> {
         let left = self.folders_left.get().checked_sub(1);
         self.folders_left.set(left.ok_or_else(|| SnapshotError::new("HEAD differs in too many folders"))?);
         let (mut mine, old, new) = (by_name(repo, ours)?, by_name(repo, old)?, by_name(repo, new)?);
-        for name in differing(&old, &new) {
-            match self.merged(mine.get(name), old.get(name), new.get(name), depth)? {
+        for (name, before, after) in differing(&old, &new) {
+            match self.merged(mine.get(name), before, after, depth)? {
                 Some(entry) => mine.insert(name.clone(), entry),
                 None => mine.remove(name),
             };
@@ -276,11 +294,14 @@ impl Carrier<'_> {
     }
 }
 
-/// Returns the names whose entries differ between two trees.
-fn differing<'a>(old: &'a Entries, new: &'a Entries) -> Vec<&'a BString> {
-    let changed = old.iter().filter(|(name, entry)| new.get(*name) != Some(*entry)).map(|(name, _)| name);
-    let added = new.keys().filter(|name| !old.contains_key(*name));
-    changed.chain(added).collect()
+/// Returns the names whose entries differ between two trees, with both entries, in order.
+pub fn differing<'a>(
+    old: &'a Entries,
+    new: &'a Entries,
+) -> impl Iterator<Item = (&'a BString, Option<&'a Entry>, Option<&'a Entry>)> {
+    let names: BTreeSet<&BString> = old.keys().chain(new.keys()).collect();
+    let both = names.into_iter().map(|name| (name, old.get(name), new.get(name)));
+    both.filter(|(_, old, new)| old != new)
 }
 
 /// Entries of a tree by name, of any kind.

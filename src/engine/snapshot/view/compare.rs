@@ -1,10 +1,10 @@
 //! Differences of two trees: changed paths, and deltas for a diff, with renames.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use gix::ObjectId;
 use gix::bstr::BString;
-use gix::objs::tree::{Entry, EntryKind};
+use gix::objs::tree::Entry;
 
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::SnapshotError;
@@ -14,67 +14,15 @@ use crate::engine::snapshot::store::tree::{self, TreeItem};
 /// Most folders that are opened: a tree may name one folder a thousand times, on each of ten levels.
 const FOLDERS_MAX: usize = 500_000;
 
-/// Kind of a file in a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionKind {
-    /// A regular file.
-    File,
-    /// A regular file that may be executed.
-    Executable,
-    /// A symbolic link; its content is the target.
-    Symlink,
-    /// A submodule, which has no content here.
-    Submodule,
-}
-
-/// One version of a file in a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Version {
-    /// Kind.
-    pub kind: VersionKind,
-    /// Object with its content.
-    pub(in crate::engine::snapshot) id: ObjectId,
-}
-
-impl Version {
-    /// Returns the id of the object with its content, in hex.
-    #[must_use]
-    pub fn id(&self) -> String {
-        self.id.to_string()
-    }
-
-    /// Returns the tree entry.
-    pub(in crate::engine::snapshot) const fn item(self) -> TreeItem {
-        let kind = match self.kind {
-            VersionKind::File => EntryKind::Blob,
-            VersionKind::Executable => EntryKind::BlobExecutable,
-            VersionKind::Symlink => EntryKind::Link,
-            VersionKind::Submodule => EntryKind::Commit,
-        };
-        TreeItem { kind, id: self.id }
-    }
-
-    /// Returns its mode, as git writes it.
-    #[must_use]
-    pub const fn mode(&self) -> &'static str {
-        match self.kind {
-            VersionKind::File => "100644",
-            VersionKind::Executable => "100755",
-            VersionKind::Symlink => "120000",
-            VersionKind::Submodule => "160000",
-        }
-    }
-}
-
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathChange {
     /// Path from the root.
     pub path: Vec<u8>,
     /// Earlier version, if there was one.
-    pub before: Option<Version>,
+    pub before: Option<TreeItem>,
     /// Later version, if there is one.
-    pub after: Option<Version>,
+    pub after: Option<TreeItem>,
 }
 
 /// Paths that differ between two snapshots, ordered by component.
@@ -117,49 +65,29 @@ impl Comparison<'_> {
         if old == new {
             return Ok(());
         }
-        if depth > tree::DEPTH_MAX {
+        if depth > tree::DEPTH_MAX || self.folders_left == 0 {
             self.found.truncated = true;
             return Ok(());
         }
-        let Some(left) = self.folders_left.checked_sub(1) else {
-            self.found.truncated = true;
-            return Ok(());
-        };
-        self.folders_left = left;
+        self.folders_left -= 1;
         let read = |id: Option<ObjectId>| id.map(|id| tree::by_name(self.repo, id)).transpose();
         let (old, new) = (read(old)?.unwrap_or_default(), read(new)?.unwrap_or_default());
-        let mut both: BTreeMap<&BString, (Option<&Entry>, Option<&Entry>)> = BTreeMap::new();
-        for (name, entry) in &old {
-            both.entry(name).or_default().0 = Some(entry);
-        }
-        for (name, entry) in &new {
-            both.entry(name).or_default().1 = Some(entry);
-        }
-        for (name, (before, after)) in both.into_iter().filter(|(_, (before, after))| before != after) {
+        for (name, before, after) in tree::differing(&old, &new) {
             if self.found.truncated {
                 break;
             }
-            let mut path = at.clone();
-            if !path.is_empty() {
-                path.push(b'/');
+            let path = tree::joined(at, name);
+            let (old, new) = (version(before), version(after));
+            if old != new && self.found.paths.len() >= self.paths_max {
+                self.found.truncated = true;
+                break;
             }
-            path.extend_from_slice(name);
-            self.note(&path, version(before), version(after));
+            if old != new {
+                self.found.paths.push(PathChange { path: path.to_vec(), before: old, after: new });
+            }
             self.folder(&path, subtree(before), subtree(after), depth + 1)?;
         }
         Ok(())
-    }
-
-    /// Notes a path whose files differ.
-    fn note(&mut self, path: &BString, before: Option<Version>, after: Option<Version>) {
-        if before == after {
-            return;
-        }
-        if self.found.paths.len() >= self.paths_max {
-            self.found.truncated = true;
-            return;
-        }
-        self.found.paths.push(PathChange { path: path.to_vec(), before, after });
     }
 }
 
@@ -169,16 +97,8 @@ fn subtree(entry: Option<&Entry>) -> Option<ObjectId> {
 }
 
 /// Returns the file of an entry, if it is one.
-fn version(entry: Option<&Entry>) -> Option<Version> {
-    let entry = entry?;
-    let kind = match entry.mode.kind() {
-        EntryKind::Tree => return None,
-        EntryKind::Blob => VersionKind::File,
-        EntryKind::BlobExecutable => VersionKind::Executable,
-        EntryKind::Link => VersionKind::Symlink,
-        EntryKind::Commit => VersionKind::Submodule,
-    };
-    Some(Version { kind, id: entry.oid })
+fn version(entry: Option<&Entry>) -> Option<TreeItem> {
+    entry.filter(|entry| !entry.mode.is_tree()).map(TreeItem::of)
 }
 
 /// Most pairs of a deleted and a new file whose contents are compared.
@@ -191,15 +111,15 @@ const SIMILARITY_MIN: usize = 50;
 const SIMILARITY_ALL: usize = 100;
 
 /// Index of a delta, and one of its versions.
-type Indexed = (usize, Version);
+type Indexed = (usize, TreeItem);
 
 /// A file on both sides of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
     /// Earlier path and version, if there was one.
-    pub before: Option<(Vec<u8>, Version)>,
+    pub before: Option<(Vec<u8>, TreeItem)>,
     /// Later path and version, if there is one.
-    pub after: Option<(Vec<u8>, Version)>,
+    pub after: Option<(Vec<u8>, TreeItem)>,
     /// Similarity of the two in percent, if the file was renamed.
     pub similarity: Option<usize>,
 }
@@ -235,8 +155,8 @@ impl Store {
         let (mut gone, mut come): (Vec<Indexed>, Vec<Indexed>) = (Vec::new(), Vec::new());
         for (index, delta) in deltas.iter().enumerate() {
             match (&delta.before, &delta.after) {
-                (Some((_, version)), None) if is_file(*version) => gone.push((index, *version)),
-                (None, Some((_, version))) if is_file(*version) => come.push((index, *version)),
+                (Some((_, version)), None) if version.is_file() => gone.push((index, *version)),
+                (None, Some((_, version))) if version.is_file() => come.push((index, *version)),
                 _ => {}
             }
         }
@@ -279,7 +199,7 @@ impl Store {
 
 /// Returns the deltas of one path; a change of type is a deletion and a creation.
 fn delta(change: &PathChange) -> Vec<Delta> {
-    let side = |version: Option<Version>| version.map(|version| (change.path.clone(), version));
+    let side = |version: Option<TreeItem>| version.map(|version| (change.path.clone(), version));
     let (before, after) = (side(change.before), side(change.after));
     match (change.before, change.after) {
         (Some(old), Some(new)) if format_of(old) != format_of(new) => vec![
@@ -290,13 +210,8 @@ fn delta(change: &PathChange) -> Vec<Delta> {
     }
 }
 
-/// Returns true if a version is a regular file.
-fn is_file(version: Version) -> bool {
-    matches!(version.kind, VersionKind::File | VersionKind::Executable)
-}
-
 /// Returns the type of a file, ignoring the executable bit.
-fn format_of(version: Version) -> &'static str {
+fn format_of(version: TreeItem) -> &'static str {
     version.mode().get(..3).unwrap_or_default()
 }
 

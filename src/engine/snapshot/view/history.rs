@@ -5,11 +5,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
+use gix::objs::tree::EntryKind;
 use similar::{DiffOp, DiffTag};
 
-use super::compare::{self, Changes, PathChange, Version, VersionKind};
+use super::compare::{self, Changes, PathChange};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
-use crate::engine::snapshot::store::{Store, commit_builder, refs, tree};
+use crate::engine::snapshot::store::tree::{self, TreeItem};
+use crate::engine::snapshot::store::{Store, commit_builder, refs};
 use crate::text::{line_diff, lines};
 
 /// Most paths of one snapshot in a listing.
@@ -174,8 +176,8 @@ impl Store {
     ///
     /// # Errors
     /// Fails if it cannot be read.
-    pub fn content(&self, version: Version) -> Result<Vec<u8>, SnapshotError> {
-        if version.kind == VersionKind::Submodule {
+    pub fn content(&self, version: TreeItem) -> Result<Vec<u8>, SnapshotError> {
+        if version.kind == EntryKind::Commit {
             return Ok(format!("Subproject commit {}\n", version.id).into_bytes());
         }
         let doing = || format!("the object {} cannot be read", version.id);
@@ -187,7 +189,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::content`].
-    pub fn content_to_compare(&self, version: Version) -> Result<Vec<u8>, SnapshotError> {
+    pub fn content_to_compare(&self, version: TreeItem) -> Result<Vec<u8>, SnapshotError> {
         if self.size(version)? > COMPARE_BYTES_MAX {
             return Ok(format!("\0{}", version.id).into_bytes());
         }
@@ -195,8 +197,8 @@ impl Store {
     }
 
     /// Returns the size of one version of a file, in bytes.
-    pub(in crate::engine::snapshot) fn size(&self, version: Version) -> Result<u64, SnapshotError> {
-        if version.kind == VersionKind::Submodule { Ok(0) } else { Ok(self.repo.header(version.id)?.1) }
+    pub(in crate::engine::snapshot) fn size(&self, version: TreeItem) -> Result<u64, SnapshotError> {
+        if version.kind == EntryKind::Commit { Ok(0) } else { Ok(self.repo.header(version.id)?.1) }
     }
 
     /// Reads the snapshots from a commit back to the start of the branch.
@@ -298,13 +300,14 @@ impl Store {
         change: &PathChange,
         count_until: Instant,
     ) -> Result<Option<(usize, usize)>, SnapshotError> {
-        let size = |version: Option<Version>| version.map_or(Ok(0), |version| self.size(version));
+        let size = |version: Option<TreeItem>| version.map_or(Ok(0), |version| self.size(version));
         if Instant::now() >= count_until
             || size(change.before)?.max(size(change.after)?) > COUNT_BYTES_MAX as u64
         {
             return Ok(None);
         }
-        let read = |version: Option<Version>| version.map_or(Ok(Vec::new()), |version| self.content(version));
+        let read =
+            |version: Option<TreeItem>| version.map_or(Ok(Vec::new()), |version| self.content(version));
         Ok(count(&read(change.before)?, &read(change.after)?))
     }
 }

@@ -15,13 +15,14 @@ use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 use gix::refs::FullName;
 
-use super::compare::{self, PathChange, Version, VersionKind};
+use super::compare::{self, PathChange};
 use crate::engine::snapshot::scan::scan_index::users_index;
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::repo::{self, Loose};
-use crate::engine::snapshot::store::{Store, commit_builder, objects, tree};
+use crate::engine::snapshot::store::tree::{self, TreeItem};
+use crate::engine::snapshot::store::{Store, commit_builder, objects};
 use crate::engine::workspace::fs::{is_folder, is_regular};
 
 /// Most paths of one snapshot whose content is read.
@@ -172,7 +173,7 @@ impl Store {
     }
 
     /// Reads a version of a file; only its header if it is larger than `left`.
-    pub(super) fn read_version(&self, version: Version, left: &mut u64) -> Result<(), SnapshotError> {
+    pub(super) fn read_version(&self, version: TreeItem, left: &mut u64) -> Result<(), SnapshotError> {
         let size = self.size(version)?;
         if let Some(rest) = left.checked_sub(size) {
             self.content(version)?;
@@ -356,7 +357,7 @@ impl Store {
     }
 
     /// Returns the files of the newest snapshots whose objects are unreadable.
-    fn missing_files(&self, named: &[String]) -> Vec<(Vec<u8>, Version)> {
+    fn missing_files(&self, named: &[String]) -> Vec<(Vec<u8>, TreeItem)> {
         let tip = self.branch.tip(&self.repo).ok().flatten();
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
         let logged = refs::log_values(&self.repo, &self.branch.full_name());
@@ -381,8 +382,8 @@ impl Store {
     }
 
     /// Returns the bytes of a version of a file, if the work tree has them: unchanged, or with LF.
-    fn bytes_in_work_tree(&self, path: &[u8], version: Version) -> Option<Vec<u8>> {
-        if !matches!(version.kind, VersionKind::File | VersionKind::Executable) {
+    fn bytes_in_work_tree(&self, path: &[u8], version: TreeItem) -> Option<Vec<u8>> {
+        if !version.is_file() {
             return None;
         }
         let path = Path::new(OsStr::from_bytes(path));

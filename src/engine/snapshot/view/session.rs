@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use gix::ObjectId;
 use gix::objs::Kind;
 
-use super::compare::{self, PathChange, Version, VersionKind};
+use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
 use crate::engine::history::session_diff::{self, Before, PathChanges, Sides};
 use crate::engine::snapshot::store::Store;
@@ -45,7 +45,7 @@ pub struct SessionStep {
     pub paths: Vec<PathChange>,
 }
 
-impl session_diff::StoredVersion for Version {
+impl session_diff::StoredVersion for TreeItem {
     fn is_same(&self, other: &Self) -> bool {
         self == other
     }
@@ -119,7 +119,7 @@ impl Store {
         let steps = self.steps_of(session, after)?;
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(None) };
         let (before, last) = (first.snapshot.parent.clone(), last.snapshot.id.clone());
-        let mut paths: BTreeMap<Vec<u8>, PathChanges<Version>> = BTreeMap::new();
+        let mut paths: BTreeMap<Vec<u8>, PathChanges<TreeItem>> = BTreeMap::new();
         for PathChange { path, before, after } in steps.into_iter().flat_map(|step| step.paths) {
             paths
                 .entry(path)
@@ -135,17 +135,17 @@ impl Store {
     pub(in crate::engine::snapshot) fn change_of(
         &self,
         path: Vec<u8>,
-        own: &PathChanges<Version>,
+        own: &PathChanges<TreeItem>,
     ) -> Result<PathChange, SnapshotError> {
-        let is_text = |version: &Version| matches!(version.kind, VersionKind::File | VersionKind::Executable);
-        let read = |version: &Version| {
+        let is_text = |version: &TreeItem| version.is_file();
+        let read = |version: &TreeItem| {
             if is_text(version) { self.content(*version).map(Some) } else { Ok(None) }
         };
         let before = match own.before(read)? {
             Before::Known(version) => version,
             Before::Text(like, text) => {
                 let id = self.repo.write(Kind::Blob, &text)?;
-                Some(Version { id, ..like })
+                Some(TreeItem { id, ..like })
             }
         };
         Ok(PathChange { path, before, after: own.last().copied() })
@@ -238,7 +238,7 @@ pub struct Missing {
 }
 
 /// Changes of one path by a session.
-type PathSteps = Vec<Sides<Version>>;
+type PathSteps = Vec<Sides<TreeItem>>;
 
 impl Store {
     /// Returns the changes that `session` made after its change `after` and that `branch` lacks, or HEAD if that branch
@@ -283,19 +283,19 @@ impl Store {
     fn count_had(
         &self,
         path: &[u8],
-        steps: &[Sides<Version>],
+        steps: &[Sides<TreeItem>],
         now: Option<ObjectId>,
         trees: &[ObjectId],
     ) -> Result<usize, SnapshotError> {
         let at = |tree| Ok::<_, SnapshotError>(tree::look_up(&self.repo, tree, path)?.entry());
         let ours = now.map_or(Ok(None), at)?;
-        let made: Vec<Option<TreeItem>> = steps.iter().map(|(_, after)| after.map(Version::item)).collect();
+        let made: Vec<Option<TreeItem>> = steps.iter().map(|(_, after)| *after).collect();
         if made.last() == Some(&ours) {
             return Ok(steps.len());
         }
         let Some(own) = own_of(steps) else { return Ok(0) };
         let first = self.change_of(path.to_vec(), &own)?.before;
-        if first.map(Version::item) == ours {
+        if first == ours {
             return Ok(0);
         }
         let mut texts: Vec<ObjectId> = Vec::new();
@@ -304,7 +304,7 @@ impl Store {
             if let Some(index) = made.iter().rposition(|made| *made == then) {
                 return Ok(index + 1);
             }
-            if first.map(Version::item) == then {
+            if first == then {
                 break;
             }
             texts.extend(then.filter(|then| then.is_file() && !texts.contains(&then.id)).map(|then| then.id));
@@ -316,12 +316,12 @@ impl Store {
     fn count_in_texts(
         &self,
         path: &[u8],
-        steps: &[Sides<Version>],
-        first: Version,
+        steps: &[Sides<TreeItem>],
+        first: TreeItem,
         texts: &[ObjectId],
     ) -> Result<usize, SnapshotError> {
         let base = self.content_to_compare(first)?;
-        if texts.is_empty() || !first.item().is_file() || looks_binary(&base) {
+        if texts.is_empty() || !first.is_file() || looks_binary(&base) {
             return Ok(0);
         }
         let texts = texts.iter().map(|id| self.repo.find_blob(*id));
@@ -333,7 +333,7 @@ impl Store {
                 Some(rest) => self.change_of(path.to_vec(), &rest)?.before,
                 None => steps.last().and_then(|(_, after)| *after),
             };
-            let Some(then) = then.filter(|then| then.item().is_file()) else { continue };
+            let Some(then) = then.filter(|then| then.is_file()) else { continue };
             let then = self.content_to_compare(then)?;
             if looks_binary(&then) || then == base {
                 continue;
@@ -368,7 +368,7 @@ impl Store {
 }
 
 /// Returns the changes of one path as one record; `None` if there are none.
-fn own_of(steps: &[Sides<Version>]) -> Option<PathChanges<Version>> {
+fn own_of(steps: &[Sides<TreeItem>]) -> Option<PathChanges<TreeItem>> {
     let ((before, after), later) = steps.split_first()?;
     let mut own = PathChanges::new(*before, *after);
     later.iter().for_each(|(before, after)| own.push(*before, *after));
