@@ -13,8 +13,8 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange, IgnoreQuery,
-    Ignored, Known, LeftOut, PrecomputedBlob, PreparedSnapshot, Reason, Recorded, Repaired, RepositoryPaths,
-    Scan, SeenFile, SnapshotError, Store, Unrecorded,
+    Ignored, Known, LeftOut, Limits, PrecomputedBlob, PreparedSnapshot, Reason, Recorded, Repaired,
+    RepositoryPaths, Scan, SeenFile, SnapshotError, Store, Unrecorded,
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
@@ -480,11 +480,13 @@ fn open(
     how: impl FnOnce(&RepositoryPaths<'_>, &str) -> Result<Store, SnapshotError>,
 ) -> Result<Store, SnapshotError> {
     let store = with_place(engine, |place| how(place, engine.policy().branch()))?;
-    let store = store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes));
-    let store = store.leaving_out(engine.policy().snapshot_excluded());
     let session = Arc::clone(&engine.session_state);
-    let store = store.withholding(move || known_to(&session));
-    Ok(store.made_for(engine.harness.clone()))
+    Ok(store.within(Limits {
+        file_bytes_max: engine.policy().number(Key::SnapshotFileBytes),
+        excluded: engine.policy().snapshot_excluded(),
+        withheld: Arc::new(move || known_to(&session)),
+        harness: engine.harness.clone(),
+    }))
 }
 
 /// Returns what a session knows about bytes that stay out of snapshots.

@@ -71,7 +71,7 @@ impl Store {
             seq: change.seq,
             seconds: seconds(change.time),
             gate: change.gate,
-            harness: self.harness.as_deref(),
+            harness: self.limits.harness.as_deref(),
         };
         let (tip, mut chain) = self.start_move(stamp)?;
         let prepared = prepared(self, &chain, change)?;
@@ -133,7 +133,7 @@ fn prepared<'a>(
 ) -> Result<Prepared<'a>, SnapshotError> {
     let paths = change.files.iter().map(|file| file.path);
     let names = change.folders.iter().flat_map(|folder| [folder.before, folder.after]).flatten();
-    let mut preparer = Preparer::new(&store.repo, chain, paths.clone().chain(names), store.takes())?;
+    let mut preparer = Preparer::new(&store.repo, chain, paths.clone().chain(names), &store.limits)?;
     preparer.paths = paths.collect();
     preparer.blobs = change.blobs;
     for folder in &change.folders {
@@ -315,7 +315,7 @@ impl Store {
     pub fn ignored(&self, queries: &[IgnoreQuery<'_>]) -> Result<Vec<Option<Ignored>>, SnapshotError> {
         let (_, chain) = self.start(CommitMeta::default())?;
         let paths = queries.iter().map(|query| query.path);
-        let mut preparer = Preparer::new(&self.repo, &chain, paths, self.takes())?;
+        let mut preparer = Preparer::new(&self.repo, &chain, paths, &self.limits)?;
         for query in queries {
             if let Some(bytes) = query.rules {
                 preparer.rules.learn(query.path, bytes)?;

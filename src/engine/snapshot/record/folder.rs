@@ -30,7 +30,7 @@ const LEFT_OUT_MAX: usize = 1000;
 /// Fails if the folder cannot be read, or if an object cannot be stored.
 pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Result<(), SnapshotError> {
     let names = Names { before: change.before, after: change.after };
-    let root = Root::of(change.folder, preparer.file_bytes_max).context(|| names.cannot_read(b""))?;
+    let root = Root::of(change.folder, preparer.limits.file_bytes_max).context(|| names.cannot_read(b""))?;
     let mut taker = Taker {
         preparer,
         names,

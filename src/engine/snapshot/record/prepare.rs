@@ -13,8 +13,9 @@ use gix::objs::tree::EntryKind;
 use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
 use super::rules::Rules;
-use super::secrets::{self, Excluded, Withheld, content, is_secret};
+use super::secrets::{Withheld, content, is_secret};
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
+use crate::engine::snapshot::store::Limits;
 use crate::engine::snapshot::store::blob_prefetch::{self, PrecomputedBlob};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
@@ -74,10 +75,8 @@ pub struct Preparer<'r, 'a> {
     pub(super) paths: BTreeSet<&'a [u8]>,
     /// Blobs that are computed already.
     pub(super) blobs: &'a [PrecomputedBlob],
-    /// Largest file that enters, in bytes.
-    pub file_bytes_max: u64,
-    /// Names that stay out.
-    excluded: &'r Excluded,
+    /// Limits of the snapshot.
+    pub limits: &'r Limits,
     /// Bytes of excluded files, which stay out under every name.
     pub(super) withheld: Withheld,
     /// Result so far.
@@ -94,7 +93,7 @@ impl<'r> Preparer<'r, '_> {
         repo: &'r Repo,
         chain: &CommitBuilder<'_>,
         paths: impl Iterator<Item = &'p [u8]>,
-        (file_bytes_max, excluded, withheld): (u64, &'r Excluded, &secrets::Source),
+        limits: &'r Limits,
     ) -> Result<Self, SnapshotError> {
         let rules = Rules::new(repo, chain.tree, paths)?;
         let modes = modes_count(repo);
@@ -109,9 +108,8 @@ impl<'r> Preparer<'r, '_> {
             modes,
             paths,
             blobs: &[],
-            file_bytes_max,
-            excluded,
-            withheld: Withheld::of(withheld),
+            limits,
+            withheld: Withheld::of(&limits.withheld),
             done,
             kept_bytes: 0,
             index: OnceCell::new(),
@@ -138,7 +136,7 @@ impl<'a> Preparer<'_, 'a> {
         }
         // A deletion converts nothing, so that it needs no filter, but the state before it is unknown.
         let is_filtered = file.after.is_none() && self.rules.program(file.path)?.is_some();
-        let fits = |state: FileState<'_>| state.size_bytes() <= self.file_bytes_max;
+        let fits = |state: FileState<'_>| state.size_bytes() <= self.limits.file_bytes_max;
         if !is_filtered && file.before.is_none_or(fits) {
             let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
             self.note_external(file.path, found, before)?;
@@ -201,7 +199,7 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Returns true if a scan leaves out a file, whatever its content.
     pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
-        let is_barred = size_bytes > self.file_bytes_max || self.rules.obstacle(path).is_some();
+        let is_barred = size_bytes > self.limits.file_bytes_max || self.rules.obstacle(path).is_some();
         Ok(is_barred || self.rules.program(path)?.is_some())
     }
 
@@ -249,7 +247,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(Some(reason));
         }
         match after {
-            Some(state) if state.size_bytes() > self.file_bytes_max => {
+            Some(state) if state.size_bytes() > self.limits.file_bytes_max => {
                 Ok(Some(self.too_large(state.size_bytes())))
             }
             Some(FileState::Regular { .. }) => Ok(self.rules.program(path)?.map(Reason::Filter)),
@@ -259,7 +257,7 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Returns the reason for a file that is too large.
     pub fn too_large(&self, size_bytes: u64) -> Reason {
-        Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
+        Reason::TooLarge { size_bytes, bytes_max: self.limits.file_bytes_max }
     }
 
     /// Returns the reason why a path stays out: it is ignored or excluded now, and neither HEAD nor the index has it.
@@ -272,7 +270,7 @@ impl<'a> Preparer<'_, 'a> {
             Reason::Ignored
         } else if is_secret(path) {
             Reason::Secret
-        } else if self.excluded.names(path) {
+        } else if self.limits.excluded.names(path) {
             Reason::Excluded
         } else {
             return Ok(None);

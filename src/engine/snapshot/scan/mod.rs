@@ -142,14 +142,14 @@ impl Store {
 
     /// Returns the metadata shared by all commits of a scan.
     fn meta_of<'a>(&'a self, scan: &Scan<'a>) -> CommitMeta<'a> {
-        let harness = self.harness.as_deref();
+        let harness = self.limits.harness.as_deref();
         CommitMeta { session: scan.session, seq: scan.seq, seconds: seconds(scan.time), gate: None, harness }
     }
 
     /// Opens the work tree for a scan.
     fn root_of(&self, scan: &Scan<'_>) -> Result<Root, SnapshotError> {
         let root = self.repo.root();
-        let opened = Root::of(self.repo.work_tree().as_fd(), self.file_bytes_max)
+        let opened = Root::of(self.repo.work_tree().as_fd(), self.limits.file_bytes_max)
             .context(|| format!("`{}` cannot be read", root.display()))?;
         Ok(opened.surveyed(scan.survey.clone()))
     }
@@ -251,7 +251,7 @@ impl Store {
         let is_wanted = |path: &[u8]| work.only.is_none_or(|only| only.contains(path));
         added.retain(|change| change.before.is_none() && is_wanted(&change.path));
         let paths = added.iter().map(|change| change.path.as_slice());
-        let mut preparer = Preparer::new(&self.repo, chain, paths, self.takes())?;
+        let mut preparer = Preparer::new(&self.repo, chain, paths, &self.limits)?;
         let mut leaving = BTreeMap::new();
         for PathChange { path, .. } in added {
             if let Some(reason) = preparer.stays_out(&path)? {
@@ -280,7 +280,7 @@ impl Store {
         files.retain(|(path, _)| is_wanted(path));
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut preparer =
-            Preparer::new(&self.repo, chain, files.iter().map(|(path, _)| path.as_slice()), self.takes())?;
+            Preparer::new(&self.repo, chain, files.iter().map(|(path, _)| path.as_slice()), &self.limits)?;
         let mut taken = Taken { is_news: !files.is_empty(), ..Taken::default() };
         taken.recorded.left_out = looked.untracked.left_out;
         taken.unreadable = Unreadable(looked.untracked.closed);
@@ -345,7 +345,7 @@ impl Store {
             &self.repo,
             chain,
             there.iter().map(|change| change.path.as_slice()),
-            self.takes(),
+            &self.limits,
         )?;
         let mut edits = Vec::new();
         for change in there {

@@ -46,16 +46,29 @@ pub struct Store {
     pub(in crate::engine::snapshot) branch: Branch,
     /// True if the repository is lbx's own.
     private: bool,
-    /// Largest file that enters a snapshot, in bytes.
-    pub(in crate::engine::snapshot) file_bytes_max: u64,
-    /// Untracked files that stay out because of their names.
-    excluded: Excluded,
-    /// Source of what the session knows about bytes that stay out.
-    withheld: secrets::Source,
+    /// Limits of a snapshot.
+    pub(in crate::engine::snapshot) limits: Limits,
     /// Warnings from opening, repeated with every snapshot.
     pub(in crate::engine::snapshot) warnings: Vec<String>,
+}
+
+/// Limits of a snapshot, and the harness that asks for it.
+pub struct Limits {
+    /// Largest file that enters, in bytes.
+    pub file_bytes_max: u64,
+    /// Untracked files that stay out because of their names.
+    pub excluded: Excluded,
+    /// Source of what the session knows about bytes that stay out.
+    pub withheld: secrets::Source,
     /// Harness that made the request, if it named itself.
-    pub(in crate::engine::snapshot) harness: Option<String>,
+    pub harness: Option<String>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let withheld = Arc::new(secrets::Known::default);
+        Self { file_bytes_max: FILE_BYTES_MAX, excluded: Excluded::default(), withheld, harness: None }
+    }
 }
 
 impl Store {
@@ -108,39 +121,13 @@ impl Store {
         let branch = Branch::new(branch, opened.worktree.as_deref())?;
         let warnings = opened.warning.into_iter().collect();
         let (repo, private) = (opened.repo, opened.private);
-        let file_bytes_max = FILE_BYTES_MAX;
-        let excluded = Excluded::default();
-        let withheld: secrets::Source = Arc::new(secrets::Known::default);
-        Ok(Self { repo, branch, private, file_bytes_max, excluded, withheld, warnings, harness: None })
+        Ok(Self { repo, branch, private, limits: Limits::default(), warnings })
     }
 
-    /// Limits files to `file_bytes_max` bytes.
+    /// Sets the limits of the snapshots that it makes.
     #[must_use]
-    pub fn taking_files_of(self, file_bytes_max: u64) -> Self {
-        Self { file_bytes_max, ..self }
-    }
-
-    /// Leaves out untracked files with these names.
-    #[must_use]
-    pub fn leaving_out(self, excluded: Excluded) -> Self {
-        Self { excluded, ..self }
-    }
-
-    /// Sets the source of what the session knows about bytes that stay out.
-    #[must_use]
-    pub fn withholding(self, known: impl Fn() -> secrets::Known + Send + Sync + 'static) -> Self {
-        Self { withheld: Arc::new(known), ..self }
-    }
-
-    /// Returns the limits of a snapshot: the largest size, and the names and bytes that stay out.
-    pub(in crate::engine::snapshot) const fn takes(&self) -> (u64, &Excluded, &secrets::Source) {
-        (self.file_bytes_max, &self.excluded, &self.withheld)
-    }
-
-    /// Sets the harness that made the request.
-    #[must_use]
-    pub fn made_for(self, harness: Option<String>) -> Self {
-        Self { harness, ..self }
+    pub fn within(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Returns the name of the snapshot branch; a linked worktree has its own.

@@ -18,11 +18,11 @@ use gix::config::Source;
 
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
-use super::preflight::{self, CONFIG_BYTES_MAX, RULES};
+use super::preflight::{self, CONFIG_BYTES_MAX, RULES, parse_config};
 use super::repo::{Folders, Repo};
 use super::settings::Settings;
-use crate::engine::workspace::stat_cache::Kept;
-use crate::engine::workspace::stat_cache::{self, KeptFiles};
+use crate::engine::workspace::fs;
+use crate::engine::workspace::stat_cache::{self, Kept, KeptFiles};
 
 /// Repository that holds the snapshots of a workspace.
 #[derive(Debug)]
@@ -184,24 +184,28 @@ pub fn locate(folder: &Dir, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let root = folder.path();
     let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
     let path = root.join(".git");
-    if crate::engine::workspace::fs::is_folder(&stat) {
-        return Ok(own_folder(folder, path));
+    let odd = |why: &str| Ok(GitDir::Odd(why.to_owned()));
+    if fs::is_folder(&stat) {
+        // It must be the whole repository.
+        if folder.stat(".git/commondir").is_ok_and(|stat| stat.is_some()) {
+            return odd("`.git` takes its objects from another folder");
+        }
+        return Ok(GitDir::Here(Located { path, common: None, worktree: None }));
     }
     // A link or a pointer may lead anywhere, so its target must point back.
-    let target = if crate::engine::workspace::fs::is_symlink(&stat) {
-        path
-    } else {
-        let Some(target) = read_pointer(folder, ".git", b"gitdir:") else {
-            return Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into()));
-        };
-        root.join(target)
+    let file = match leads_to(&path) {
+        Ok((path, true)) => return folder_elsewhere(root, path, allowed),
+        Ok((file, false)) => file,
+        Err(_) => return odd("`.git` points to a folder that is not there"),
     };
+    let holder = file.parent().and_then(|holder| Dir::open(holder).ok());
+    let pointer = holder.zip(file.file_name()).and_then(|(holder, name)| {
+        read_pointer(&holder, name, b"gitdir:").map(|target| holder.path().join(target))
+    });
+    let Some(target) = pointer else { return odd("`.git` is neither a folder nor a pointer to one") };
     match leads_to(&target) {
         Ok((path, true)) => folder_elsewhere(root, path, allowed),
-        Ok((file, _)) if crate::engine::workspace::fs::is_symlink(&stat) => {
-            linked_pointer(root, &file, allowed)
-        }
-        Ok(_) | Err(_) => Ok(GitDir::Odd("`.git` points to a folder that is not there".into())),
+        Ok(_) | Err(_) => odd("`.git` points to a folder that is not there"),
     }
 }
 
@@ -228,26 +232,6 @@ pub fn is_empty(folder: &Dir) -> bool {
     inner.is_some_and(|inner| inner.names().is_ok_and(|names| names.is_empty()))
 }
 
-/// Checks a real folder `.git`: it must be the whole repository.
-fn own_folder(root: &Dir, path: PathBuf) -> GitDir {
-    if root.stat(".git/commondir").is_ok_and(|stat| stat.is_some()) {
-        return GitDir::Odd("`.git` takes its objects from another folder".into());
-    }
-    GitDir::Here(Located { path, common: None, worktree: None })
-}
-
-/// Follows a `.git` link that leads to the pointer `file`.
-fn linked_pointer(root: &Path, file: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
-    let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
-        return Ok(GitDir::Odd("`.git` is a link to nothing".into()));
-    };
-    let pointer = Dir::open(parent).ok().and_then(|folder| read_pointer(&folder, name, b"gitdir:"));
-    match pointer.and_then(|pointer| leads_to(&parent.join(pointer)).ok()) {
-        Some((path, true)) => folder_elsewhere(root, path, allowed),
-        _ => Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into())),
-    }
-}
-
 /// Checks a git folder outside `root/.git`: it must point back to `root`, or the user must have named it.
 fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let folder = Dir::open(&path)?;
@@ -267,13 +251,8 @@ fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Resu
 /// Returns the work tree that a git folder's own configuration names.
 fn work_tree(folder: &Dir) -> Option<PathBuf> {
     let bytes = folder.read("config", CONFIG_BYTES_MAX).ok()??;
-    let metadata = gix::config::file::Metadata::from(Source::Local);
-    let config = gix::config::File::from_bytes_no_includes(
-        &bytes,
-        metadata,
-        gix::config::file::init::Options::default(),
-    );
-    let named = config.ok()?.string("core.worktree")?;
+    let named =
+        parse_config(&bytes, Source::Local, folder.path().join("config")).ok()?.string("core.worktree")?;
     Some(leads_to(&folder.path().join(named.to_path().ok()?)).ok()?.0)
 }
 
@@ -362,9 +341,7 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
         // A folder cannot be removed here, and is refused below.
         let _ = parent.map(|parent| parent.remove(path.file_name().unwrap_or_default()));
     }
-    let is_whole =
-        is_as_written(&folder, "HEAD", PRIVATE_HEAD) && is_as_written(&folder, "config", PRIVATE_CONFIG);
-    if is_whole {
+    if is_as_written(&folder) {
         return Ok(folder);
     }
     for name in PRIVATE_FOLDERS {
@@ -385,16 +362,15 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
 pub fn find_private(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
     let Some(state) = place.state_folder()? else { return Ok(None) };
     let doing = || "the private snapshot repository cannot be opened as a folder of its own".into();
-    let Some(folder) = state.folder(PRIVATE_FOLDER).context(doing)? else { return Ok(None) };
-    let is_whole =
-        is_as_written(&folder, "HEAD", PRIVATE_HEAD) && is_as_written(&folder, "config", PRIVATE_CONFIG);
-    Ok(is_whole.then_some(folder))
+    Ok(state.folder(PRIVATE_FOLDER).context(doing)?.filter(is_as_written))
 }
 
-/// Returns true if a file of the private repository has the content that lbx wrote.
-fn is_as_written(folder: &Dir, name: &str, wanted: &str) -> bool {
-    let read = folder.read(name, wanted.len() as u64);
-    read.is_ok_and(|read| read.is_some_and(|read| read == wanted.as_bytes()))
+/// Returns true if the files of the private repository have the content that lbx wrote.
+fn is_as_written(folder: &Dir) -> bool {
+    [("HEAD", PRIVATE_HEAD), ("config", PRIVATE_CONFIG)].iter().all(|(name, wanted)| {
+        let read = folder.read(name, wanted.len() as u64);
+        read.is_ok_and(|read| read.is_some_and(|read| read == wanted.as_bytes()))
+    })
 }
 
 /// Fails if something in the private repository leads elsewhere, or is not a file or folder.
@@ -427,19 +403,13 @@ pub fn adopt_rules(own: &Dir, unusable: &Located) -> Result<Vec<BString>, Snapsh
         }
     }
     let Ok(Some(bytes)) = folder.read("config", CONFIG_BYTES_MAX) else { return Ok(Vec::new()) };
-    let metadata = gix::config::file::Metadata::from(Source::Local);
-    let options = gix::config::file::init::Options::default();
-    let Ok(parsed) = gix::config::File::from_bytes_no_includes(&bytes, metadata, options) else {
-        return Ok(Vec::new());
-    };
+    let Ok(parsed) = parse_config(&bytes, Source::Local, path.join("config")) else { return Ok(Vec::new()) };
     let mut settings = Vec::new();
     for name in SETTINGS {
         let Some(value) = parsed.string(name) else { continue };
         let named = preflight::resolved(&path.join("config"), &value.to_path_lossy());
-        if name.ends_with("File") && !preflight::may_be_rules(&named) {
-            return Err(SnapshotError::new(format!(
-                "`{name}` names something that is not a regular file, or has too many rules"
-            )));
+        if name.ends_with("File") {
+            preflight::check_rules_at(&named, name)?;
         }
         settings.push(BString::from(format!("{name}={value}")));
     }

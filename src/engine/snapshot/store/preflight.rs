@@ -4,14 +4,14 @@
 //! one in its configuration. Opening a FIFO blocks, and a parser takes as much memory as there are bytes. So everything
 //! that gix reads by path is checked first, and borrowed objects are bounded in number and depth.
 
-use std::fs::FileType;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use gix::bstr::ByteSlice as _;
+use gix::config::file::Metadata;
 use gix::config::file::init::Options;
 use gix::config::{File, Source};
-use rustix::fs::{AtFlags, CWD, OFlags};
+use gix::sec::Trust;
+use rustix::fs::{AtFlags, CWD, OFlags, Stat};
 
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
@@ -25,6 +25,8 @@ pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 pub const REF_BYTES_MAX: u64 = 4096;
 /// Files of a git folder that hold rules.
 pub const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
+/// Setting of a file that turns it off.
+const NO_FILE: &str = "/dev/null";
 /// Deepest nesting of included configuration files; git stops there too.
 const INCLUDE_DEPTH_MAX: usize = 10;
 /// Most files that a configuration may include, counted each time they are named.
@@ -37,16 +39,15 @@ const PACKS_MAX: usize = 100_000;
 /// # Errors
 /// Names the missing part.
 pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
-    let refs = common.stat("refs").context_redacted(|| refusal(common, "refs", "a folder of its own"))?;
-    if !refs.is_some_and(|stat| is_folder(&stat)) {
-        return Err(refused(common, "refs", "a folder of its own"));
+    let parts: [(&Dir, &str, fn(&Stat) -> bool, &str); 2] =
+        [(common, "refs", is_folder, "a folder of its own"), (own, "HEAD", is_regular, "a regular file")];
+    for (folder, name, is_it, what) in parts {
+        let found = folder.stat(name).context_redacted(|| refusal(folder, name, what))?;
+        if !found.is_some_and(|stat| is_it(&stat)) {
+            return Err(refused(folder, name, what));
+        }
     }
-    let head = own.stat("HEAD").context_redacted(|| refusal(own, "HEAD", "a regular file"))?;
-    if head.is_some_and(|stat| is_regular(&stat)) {
-        Ok(())
-    } else {
-        Err(refused(own, "HEAD", "a regular file"))
-    }
+    Ok(())
 }
 
 /// Returns the rules in the file `name` of a git folder; `None` if it is missing.
@@ -97,17 +98,34 @@ pub fn is_there(path: &Path) -> bool {
     std::fs::metadata(path).is_ok()
 }
 
-/// Returns true if a file that the configuration names is safe to read as rules: missing, or a regular file within
-/// bounds. It may be anywhere, as for git.
+/// Fails if the file `path`, which `setting` names, is not safe to read as rules: it must be missing, or a regular file
+/// within bounds. It may be anywhere, as for git.
+///
+/// # Errors
+/// Names the setting.
 #[expect(
     clippy::disallowed_methods,
     reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
 )]
-pub fn may_be_rules(path: &Path) -> bool {
-    let Ok(found) = std::fs::metadata(path) else { return true };
-    path == Path::new("/dev/null")
-        || found.is_dir()
-        || (found.is_file() && found.len() <= git_files::FILE_BYTES_MAX)
+pub fn check_rules_at(path: &Path, setting: &str) -> Result<(), SnapshotError> {
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    let is_small = found.is_file() && found.len() <= git_files::FILE_BYTES_MAX;
+    if path == Path::new(NO_FILE) || found.is_dir() || is_small {
+        return Ok(());
+    }
+    Err(SnapshotError::new(format!(
+        "`{setting}` names something that is not a regular file, or has too many rules"
+    )))
+}
+
+/// Parses a configuration file; follows no includes.
+///
+/// # Errors
+/// Fails if it is not in git's format.
+pub fn parse_config(bytes: &[u8], source: Source, path: PathBuf) -> gix::error::Result<File> {
+    let metadata = Metadata::from(source).at(path).with(Trust::Full);
+    let options = Options { lossy: true, ignore_io_errors: true, ..Options::default() };
+    File::from_bytes_owned(&mut bytes.to_owned(), metadata, options)
 }
 
 /// Fails if an include of the configuration file `path`, which has these bytes, is something that git could not read
@@ -123,12 +141,11 @@ pub fn check_includes(path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
 /// Checks the includes of a configuration file, to the given depth.
 #[expect(clippy::disallowed_methods, reason = "as git does: what a configuration names may lie anywhere")]
 fn check_included(path: &Path, bytes: &[u8], depth: usize, left: &mut usize) -> Result<(), SnapshotError> {
-    if !bytes.to_ascii_lowercase().contains_str("include") {
+    if depth == 0 && !bytes.to_ascii_lowercase().contains_str("include") {
         return Ok(()); // what is wrong with it otherwise, opening will tell
     }
-    let metadata = gix::config::file::Metadata::from(Source::Local);
-    let Ok(config) = File::from_bytes_no_includes(bytes, metadata, Options::default()) else {
-        return if depth == 0 { Ok(()) } else { Err(no_configuration(path)) };
+    let Ok(config) = parse_config(bytes, Source::Local, path.to_owned()) else {
+        return if depth == 0 { Ok(()) } else { Err(SnapshotError::new(no_configuration(path))) };
     };
     let sections = config.sections().filter(|section| {
         ["include", "includeif"]
@@ -137,20 +154,21 @@ fn check_included(path: &Path, bytes: &[u8], depth: usize, left: &mut usize) -> 
     });
     for named in sections.flat_map(|section| section.values("path")) {
         let included = resolved(path, named.to_path_lossy().as_ref());
-        *left = left.checked_sub(1).ok_or_else(|| no_configuration(&included))?;
-        if is_odd(&included) || depth >= INCLUDE_DEPTH_MAX {
-            return Err(no_configuration(&included));
+        let found = std::fs::metadata(&included).ok();
+        // Reading anything else may block, or never end.
+        let is_odd = |it: std::fs::Metadata| !it.is_file() && !it.is_dir();
+        let is_file = found.as_ref().is_some_and(std::fs::Metadata::is_file);
+        if *left == 0
+            || depth >= INCLUDE_DEPTH_MAX
+            || (included != Path::new(NO_FILE) && found.is_some_and(is_odd))
+        {
+            return Err(SnapshotError::new(no_configuration(&included)));
         }
-        let Ok(found) = std::fs::metadata(&included) else { continue };
-        if !found.is_file() {
+        *left -= 1;
+        if !is_file {
             continue;
         }
-        let is_small = found.len() <= CONFIG_BYTES_MAX;
-        if !is_small || File::from_path_no_includes(included.clone(), Source::Local).is_err() {
-            return Err(no_configuration(&included));
-        }
-        let bytes = read_followed(&included, None)
-            .context_redacted(|| format!("`{}` cannot be read", included.display()))?;
+        let bytes = read_followed(&included, None).context_redacted(|| no_configuration(&included))?;
         check_included(&included, &bytes, depth + 1, left)?;
     }
     Ok(())
@@ -184,18 +202,6 @@ pub fn resolved(from: &Path, named: &Path) -> PathBuf {
     home.unwrap_or_else(|| from.parent().unwrap_or(Path::new("")).join(named))
 }
 
-/// Returns true if reading the path may block, or never end.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
-)]
-fn is_odd(path: &Path) -> bool {
-    let blocks = |kind: FileType| {
-        kind.is_fifo() || kind.is_socket() || kind.is_block_device() || kind.is_char_device()
-    };
-    path != Path::new("/dev/null") && std::fs::metadata(path).is_ok_and(|found| blocks(found.file_type()))
-}
-
 /// Returns the error for an entry that has the wrong type.
 fn refused(folder: &Dir, name: &str, what: &str) -> SnapshotError {
     SnapshotError::new(refusal(folder, name, what))
@@ -206,12 +212,12 @@ fn refusal(folder: &Dir, name: &str, what: &str) -> String {
     format!("`{}` is not {what}", folder.path().join(name).display())
 }
 
-/// Returns the error for an included file.
-fn no_configuration(path: &Path) -> SnapshotError {
-    SnapshotError::new(format!(
+/// Returns the text of the error for an included file.
+fn no_configuration(path: &Path) -> String {
+    format!(
         "its configuration includes `{}`, which is not a configuration file, or includes too many files",
         path.display()
-    ))
+    )
 }
 
 /// Longest list of borrowed folders, in bytes.

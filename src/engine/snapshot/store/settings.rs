@@ -16,13 +16,12 @@ use gix::config::{File, Source, path::interpolate};
 use gix::filter::plumbing::pipeline::{self, CrlfRoundTripCheck};
 use gix::filter::plumbing::{Driver, eol};
 use gix::refs::FullName;
-use gix::sec::Trust;
 use gix::zlib::Compression;
 
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::preflight;
-use super::preflight::{CONFIG_BYTES_MAX, REF_BYTES_MAX};
+use super::preflight::{CONFIG_BYTES_MAX, REF_BYTES_MAX, parse_config};
 use crate::engine::workspace::stat_cache::KeptFiles;
 
 /// Extensions that a repository of format 1 may use, in lower case.
@@ -65,7 +64,7 @@ impl Settings {
         let bytes = common.read("config", CONFIG_BYTES_MAX);
         let bytes = bytes.context(|| "its configuration cannot be read".into())?.unwrap_or_default();
         preflight::check_includes(&common.path().join("config"), &bytes)?;
-        let mut local = parsed(&bytes, Source::Local, common.path().join("config"))
+        let mut local = parse_config(&bytes, Source::Local, common.path().join("config"))
             .context_redacted(|| "its configuration is not in git's format".into())?;
         check_extensions(&local)?;
         let hash = hash_of(&local).context_redacted(opening)?;
@@ -73,7 +72,7 @@ impl Settings {
             let path = own.path().join("config.worktree");
             let bytes = own.read("config.worktree", CONFIG_BYTES_MAX).context(opening)?.unwrap_or_default();
             preflight::check_includes(&path, &bytes)?;
-            local.append(parsed(&bytes, Source::Worktree, path).context(opening)?).context(opening)?;
+            local.append(parse_config(&bytes, Source::Worktree, path).context(opening)?).context(opening)?;
         }
         let mut file = of_user(common.files().map(Arc::as_ref)).context(opening)?;
         file.append(local).context(opening)?;
@@ -160,11 +159,7 @@ impl Settings {
     pub fn check_rules(&self, root: &Path) -> Result<(), SnapshotError> {
         for setting in RULE_SETTINGS {
             let Ok(Some(path)) = self.path(root, setting) else { continue };
-            if !preflight::may_be_rules(&path) {
-                return Err(SnapshotError::new(format!(
-                    "`{setting}` names something that is not a regular file, or has too many rules"
-                )));
-            }
+            preflight::check_rules_at(&path, setting)?;
         }
         Ok(())
     }
@@ -214,20 +209,13 @@ fn interpolation(home: Option<&Path>) -> interpolate::Context<'_> {
     }
 }
 
-/// Returns the settings in a file.
-fn parsed(bytes: &[u8], source: Source, path: PathBuf) -> gix::error::Result<File> {
-    let metadata = Metadata::from(source).at(path).with(Trust::Full);
-    let options = Options { lossy: true, ignore_io_errors: true, ..Options::default() };
-    File::from_bytes_owned(&mut bytes.to_owned(), metadata, options)
-}
-
 /// Returns the settings of the system and the user; skips unreadable files.
 fn of_user(files: Option<&KeptFiles>) -> gix::error::Result<File> {
     let mut all = File::new(Metadata::from(Source::System));
     for source in [Source::System, Source::Git, Source::User] {
         let Some(path) = source.storage_location(&mut variable) else { continue };
         let Ok(bytes) = preflight::read_followed(&path, files) else { continue };
-        all.append(parsed(&bytes, source, path)?)?;
+        all.append(parse_config(&bytes, source, path)?)?;
     }
     Ok(all)
 }

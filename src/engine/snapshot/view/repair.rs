@@ -387,7 +387,7 @@ impl Store {
             return None;
         }
         let path = Path::new(OsStr::from_bytes(path));
-        let bytes = self.repo.work_tree().read(path, self.file_bytes_max).ok().flatten()?;
+        let bytes = self.repo.work_tree().read(path, self.limits.file_bytes_max).ok().flatten()?;
         let with_lf = bytes.replace("\r\n", "\n");
         let is_it = |bytes: &Vec<u8>| {
             gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
