@@ -53,6 +53,17 @@ impl SnapshotError {
         outcome.unwrap_or_else(|_| Err(Self::new("internal error while the repository was in use")))
     }
 
+    /// Returns the value or the text of an error; if the system was at fault, only the error.
+    ///
+    /// # Errors
+    /// Returns an error that says nothing about the repository.
+    pub(in crate::engine::snapshot) fn found<T>(outcome: Result<T, Self>) -> Result<Result<T, String>, Self> {
+        match outcome {
+            Err(error) if error.is_passing() => Err(error),
+            outcome => Ok(outcome.map_err(|error| error.message)),
+        }
+    }
+
     /// Returns an error without a cause.
     pub(in crate::engine::snapshot) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), interrupted: false, short: None, timeout: false }

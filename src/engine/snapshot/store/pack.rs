@@ -78,7 +78,8 @@ pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
     let packer = Packer { repo, packs };
     let mut packed = 0;
     if amount == Amount::Little {
-        if packer.has_many_loose() {
+        // By a sample.
+        if repo.loose_objects(SAMPLE).len() >= SAMPLE_MAX {
             packed = packer.pack_loose(Instant::now() + TIME_MAX)?;
             packer.join_packs(PACKS_MAX)?;
         }
@@ -112,24 +113,6 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Returns true if there are many loose objects, by a sample.
-    fn has_many_loose(&self) -> bool {
-        self.loose(SAMPLE).len() >= SAMPLE_MAX
-    }
-
-    /// Returns the folder of the loose objects whose ids begin with `first`.
-    fn loose_folder(&self, first: u8) -> Option<Dir> {
-        self.repo.objects_folder().folder(format!("{first:02x}")).ok().flatten()
-    }
-
-    /// Returns the loose objects whose ids begin with `first`.
-    fn loose(&self, first: u8) -> Vec<ObjectId> {
-        let names = self.loose_folder(first).and_then(|folder| folder.names().ok()).unwrap_or_default();
-        let id =
-            |name: OsString| ObjectId::from_hex(format!("{first:02x}{}", name.to_str()?).as_bytes()).ok();
-        names.into_iter().filter_map(id).collect()
-    }
-
     /// Packs loose objects until a bound is reached; returns their number.
     fn pack_loose(&self, until: Instant) -> Result<usize, SnapshotError> {
         let mut entries = Vec::new();
@@ -138,7 +121,7 @@ impl Packer<'_> {
         let mut bytes = 0;
         // The sample comes last, so that it represents all other folders.
         let folders = (0..=u8::MAX).map(|step| SAMPLE.wrapping_add(1).wrapping_add(step));
-        for id in folders.flat_map(|first| self.loose(first)) {
+        for id in folders.flat_map(|first| self.repo.loose_objects(first)) {
             if entries.len() >= OBJECTS_MAX || bytes >= BYTES_MAX || (bytes > 0 && Instant::now() >= until) {
                 break;
             }
@@ -157,7 +140,7 @@ impl Packer<'_> {
             self.write(entries)?;
             for id in &packed_ids {
                 let hex = id.to_hex().to_string();
-                let folder = self.loose_folder(id.first_byte());
+                let folder = self.repo.loose_folder(id.first_byte());
                 // It is in the pack too, so keeping it does no harm.
                 let _ = folder.map(|folder| folder.remove(hex.get(2..).unwrap_or_default()));
             }

@@ -2,6 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -333,6 +334,19 @@ impl Repo {
         };
         self.read.borrow_mut().keep(&object);
         Ok(Some(object))
+    }
+
+    /// Returns the folder of the loose objects whose ids begin with `first`.
+    pub fn loose_folder(&self, first: u8) -> Option<Dir> {
+        self.objects_folder.folder(format!("{first:02x}")).ok().flatten()
+    }
+
+    /// Returns the loose objects whose ids begin with `first`.
+    pub fn loose_objects(&self, first: u8) -> Vec<ObjectId> {
+        let names = self.loose_folder(first).and_then(|folder| folder.names().ok()).unwrap_or_default();
+        let id =
+            |name: OsString| ObjectId::from_hex(format!("{first:02x}{}", name.to_str()?).as_bytes()).ok();
+        names.into_iter().filter_map(id).collect()
     }
 
     /// Returns its packs and borrowed objects.

@@ -108,30 +108,27 @@ impl Store {
         let mut log = Log::default();
         let mut passed_over = 0;
         let (count_until, walk_until) = (Instant::now() + LISTING_TIME_MAX, Instant::now() + WALK_TIME_MAX);
-        let mut next = match query.from {
+        let from = match query.from {
             Some(hex) => Some(refs::commit_id(hex)?),
             None => self.branch.tip(&self.repo)?,
         };
-        let after = query.after.map(|hex| ObjectId::from_hex(hex.as_bytes()));
-        let after = after.transpose().context(|| "the oldest snapshot is named by no commit id".into())?;
-        while let Some(id) = next {
-            if after == Some(id) {
-                break;
-            }
+        for found in self.snapshots(from) {
             if Instant::now() >= walk_until {
                 log.truncated = true;
                 break;
             }
-            let found = match self.snapshot(id) {
+            let found = match SnapshotError::found(found)? {
+                Ok(found) => found,
                 // Show the newer ones that a damaged disk has left.
-                Err(error) if !log.snapshots.is_empty() && !error.is_passing() => {
-                    log.unreadable = Some(error.to_string());
+                Err(message) if !log.snapshots.is_empty() => {
+                    log.unreadable = Some(message);
                     break;
                 }
-                found => found?,
+                Err(message) => return Err(SnapshotError::new(message)),
             };
-            let Some(found) = found else { break };
-            next = found.first_parent;
+            if query.after == Some(&found.snapshot.id) {
+                break;
+            }
             if !self.matches(query, &found)? {
                 continue;
             }
@@ -286,11 +283,8 @@ impl Store {
 
     /// Counts the lines of one changed file until `count_until`; returns no counts for a damaged one.
     fn stat(&self, change: PathChange, count_until: Instant) -> Result<FileStat, SnapshotError> {
-        let counted = match self.count_lines(&change, count_until) {
-            Err(error) if !error.is_passing() => None,
-            counted => counted?,
-        };
-        let (insertions, deletions) = counted.unzip();
+        let counted = SnapshotError::found(self.count_lines(&change, count_until))?;
+        let (insertions, deletions) = counted.ok().flatten().unzip();
         Ok(FileStat { path: change.path, insertions, deletions })
     }
 

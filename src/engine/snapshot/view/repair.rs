@@ -62,43 +62,36 @@ impl Store {
     /// # Errors
     /// Returns an error if the system was short of a resource, which says nothing about the snapshot.
     pub fn damage(&self, named: &[String]) -> Result<Option<Damage>, SnapshotError> {
-        let tip = match self.branch.tip(&self.repo) {
-            Ok(None) => {
-                let was_there = refs::log_values(&self.repo, &self.branch.full_name()).into_iter().next();
-                return Ok(was_there.map(|_| {
-                    let missing = format!(
-                        "the branch `{}` is missing, though git's log of it is there",
-                        self.branch.short_name()
-                    );
-                    self.damaged(missing, None, named)
-                }));
-            }
+        let tip = match SnapshotError::found(self.branch.tip(&self.repo))? {
             Ok(Some(tip)) => tip,
-            Err(error) if error.is_passing() => return Err(error),
-            Err(error) => return Ok(Some(self.damaged(error.to_string(), None, named))),
+            Ok(None) => {
+                let name = self.branch.short_name();
+                let missing = || format!("the branch `{name}` is missing, though git's log of it is there");
+                return Ok(self.logged().first().map(|_| self.damaged(missing(), None, named)));
+            }
+            Err(message) => return Ok(Some(self.damaged(message, None, named))),
         };
-        let older = match self.look_through(tip) {
+        let mut next = match SnapshotError::found(self.look_through(tip))? {
             Ok(before) => before,
-            Err(error) if error.is_passing() => return Err(error),
-            Err(error) => return Ok(Some(self.damaged(error.to_string(), Some(tip), named))),
+            Err(message) => return Ok(Some(self.damaged(message, Some(tip), named))),
         };
-        let is_older = |damage| Damage { is_older: true, last_whole: None, ..damage };
-        let older = self.damage_before(older)?;
-        Ok(older.map(|message| is_older(self.damaged(message, Some(tip), &[]))))
-    }
-
-    /// Finds damage in the snapshot `next` and those before it.
-    fn damage_before(&self, mut next: Option<ObjectId>) -> Result<Option<String>, SnapshotError> {
         let mut left = CONTENT_BYTES_MAX;
         for _ in 0..OLDER_MAX {
             let Some(id) = next else { break };
-            next = match self.look_at_change(id, &mut left) {
+            next = match SnapshotError::found(self.look_at_change(id, &mut left))? {
                 Ok(before) => before,
-                Err(error) if error.is_passing() => return Err(error),
-                Err(error) => return Ok(Some(error.to_string())),
+                Err(message) => {
+                    let damage = self.damaged(message, Some(tip), &[]);
+                    return Ok(Some(Damage { is_older: true, last_whole: None, ..damage }));
+                }
             };
         }
         Ok(None)
+    }
+
+    /// Returns the values of the branch in git's log, newest first.
+    fn logged(&self) -> Vec<ObjectId> {
+        refs::log_values(&self.repo, &self.branch.full_name())
     }
 
     /// Returns the damage with the text `message`, for a branch at `tip`.
@@ -115,8 +108,7 @@ impl Store {
     /// Returns the newest fully readable value of the branch other than `tip`.
     fn last_whole(&self, tip: Option<ObjectId>, named: &[String]) -> Option<ObjectId> {
         let is_whole = |id: &ObjectId| Some(*id) != tip && self.look_through(*id).is_ok();
-        let logged = refs::log_values(&self.repo, &self.branch.full_name());
-        let logged = logged.into_iter().take(VALUES_MAX).find(is_whole);
+        let logged = self.logged().into_iter().take(VALUES_MAX).find(is_whole);
         // The audit log is synced, git's log is not, so a descendant in git's log is newer.
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok()).take(VALUES_MAX);
         let mut newer = named
@@ -196,9 +188,8 @@ impl Store {
     /// Returns an error if the system was short of a resource.
     pub fn damage_of_git(&self) -> Result<Vec<String>, SnapshotError> {
         let mut found = Vec::new();
-        match self.repo.packed_refs() {
-            Err(error) if error.is_passing() => return Err(error),
-            Err(error) => found.push(error.to_string()),
+        match SnapshotError::found(self.repo.packed_refs())? {
+            Err(message) => found.push(message),
             Ok(_) => self.look_at_references(&mut found),
         }
         let own = self.repo.own();
@@ -301,8 +292,7 @@ impl Store {
         {
             let whole_id = refs::commit_id(whole)?;
             let lost = self.branch.tip(&self.repo).ok().flatten();
-            let lost: Vec<ObjectId> =
-                lost.into_iter().chain(refs::log_values(&self.repo, &self.branch.full_name())).collect();
+            let lost: Vec<ObjectId> = lost.into_iter().chain(self.logged()).collect();
             self.go_back(whole_id, keep)?;
             repaired.moved_to = Some(whole.clone());
             repaired.moved_out += self.move_incomplete(&lost, whole_id, keep)?;
@@ -315,31 +305,29 @@ impl Store {
 
     /// Moves objects with an empty or damaged file out of the repository; returns their number.
     fn move_unreadable_objects(&self, keep: Keep<'_>) -> Result<usize, SnapshotError> {
-        let doing = || "the objects cannot be listed".into();
-        let (objects, until) = (self.repo.objects_folder(), Instant::now() + SEARCH_TIME_MAX);
-        let mut moved = 0;
-        for fan_out in objects.names().context(doing)? {
-            let Some(folder) = fan_out_folder(objects, &fan_out) else { continue };
-            let before = moved;
-            for name in folder.names().context(doing)? {
-                let hex = format!("{}{}", fan_out.to_string_lossy(), name.to_string_lossy());
-                let Ok(id) = ObjectId::from_hex(hex.as_bytes()) else { continue };
-                if Instant::now() > until {
-                    return Ok(moved);
-                }
-                if is_damaged(objects, id)
-                    && let Ok(Some(bytes)) = folder.read_once(&name, MOVED_BYTES_MAX)
-                {
-                    keep(&format!("object-{hex}"), &bytes)?;
-                    folder.remove(&name).context(|| format!("the object {id} cannot be moved"))?;
-                    moved += 1;
-                }
+        let (until, mut moved) = (Instant::now() + SEARCH_TIME_MAX, 0);
+        for id in (0..=u8::MAX).flat_map(|first| self.repo.loose_objects(first)) {
+            if Instant::now() > until {
+                break;
             }
-            if moved > before {
-                folder.sync().context(doing)?;
+            if is_damaged(self.repo.objects_folder(), id) {
+                moved += self.move_out(id, keep)?;
             }
         }
         Ok(moved)
+    }
+
+    /// Moves the file of an object out of the repository; returns 1, or 0 if it has none.
+    fn move_out(&self, id: ObjectId, keep: Keep<'_>) -> Result<usize, SnapshotError> {
+        let doing = || format!("the object {id} cannot be moved");
+        let hex = id.to_string();
+        let Some(folder) = self.repo.loose_folder(id.first_byte()) else { return Ok(0) };
+        let name = hex.get(2..).unwrap_or_default();
+        let Ok(Some(bytes)) = folder.read_once(name, MOVED_BYTES_MAX) else { return Ok(0) };
+        keep(&format!("object-{hex}"), &bytes)?;
+        folder.remove(name).context(doing)?;
+        folder.sync().context(doing)?;
+        Ok(1)
     }
 
     /// Rewrites missing objects of the newest snapshots from files in the work tree with the same bytes; returns their
@@ -360,9 +348,8 @@ impl Store {
     fn missing_files(&self, named: &[String]) -> Vec<(Vec<u8>, TreeItem)> {
         let tip = self.branch.tip(&self.repo).ok().flatten();
         let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
-        let logged = refs::log_values(&self.repo, &self.branch.full_name());
         // The parent of an unreadable commit is known only from a log.
-        let mut begins = tip.into_iter().chain(logged).chain(named).take(OLDER_MAX);
+        let mut begins = tip.into_iter().chain(self.logged()).chain(named).take(OLDER_MAX);
         let mut next = begins.find(|id| self.repo.find_commit(*id).is_ok());
         let (mut missing, mut left) = (Vec::new(), CONTENT_BYTES_MAX);
         let empty = ObjectId::empty_tree(self.repo.object_hash());
@@ -413,9 +400,7 @@ impl Store {
         let subject = "lbx doctor: back to the newest whole snapshot".to_owned();
         self.branch.replace(&self.repo, from, to, &LogLine { subject, seconds: now })
     }
-}
 
-impl Store {
     /// Moves commits that the branch has lost, and their trees, out of the repository if an object that they name is
     /// missing: git reports that as damage even without a reference to it. Lost commits are those newer than `whole`.
     fn move_incomplete(
@@ -441,20 +426,7 @@ impl Store {
                 incomplete.insert(id);
             }
         }
-        let mut moved = 0;
-        for id in incomplete {
-            let hex = id.to_string();
-            let Some((fan_out, name)) = hex.split_at_checked(2) else { continue };
-            let Some(folder) = fan_out_folder(self.repo.objects_folder(), OsStr::new(fan_out)) else {
-                continue;
-            };
-            if let Ok(Some(bytes)) = folder.read_once(name, MOVED_BYTES_MAX) {
-                keep(&format!("object-{hex}"), &bytes)?;
-                folder.remove(name).context(|| format!("the object {id} cannot be moved"))?;
-                moved += 1;
-            }
-        }
-        Ok(moved)
+        incomplete.into_iter().try_fold(0, |moved, id| Ok(moved + self.move_out(id, keep)?))
     }
 
     /// Returns true if an object below a tree is missing, except those in the tree `known`; notes the trees for which
@@ -492,12 +464,6 @@ impl Store {
         }
         is_incomplete
     }
-}
-
-/// Returns the fan-out folder of that name; `None` for any other entry.
-fn fan_out_folder(objects: &Dir, name: &OsStr) -> Option<Dir> {
-    let is_fan_out = name.len() == 2 && name.as_bytes().iter().all(u8::is_ascii_hexdigit);
-    if is_fan_out { objects.folder(name).ok().flatten() } else { None }
 }
 
 /// Returns true if the file of an object can be read and has the wrong content.

@@ -3,6 +3,7 @@
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
+use super::history::Snapshot;
 use crate::engine::snapshot::record::prepare;
 use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::store::commit_builder::{self, EXTERNAL};
@@ -55,29 +56,20 @@ impl Store {
     /// # Errors
     /// Fails if the commit does not exist or cannot be read.
     pub fn time_of_foreign(&self, commit: &str) -> Result<Option<i64>, SnapshotError> {
-        let doing = || format!("the commit {commit} cannot be read");
-        let id = ObjectId::from_hex(commit.as_bytes()).context(doing)?;
-        let commit = self.repo.find_commit(id).context(doing)?;
-        if commit.message_raw().ok().and_then(commit_builder::parse_trailers).is_some() {
+        let id = refs::commit_id(commit)?;
+        if self.snapshot(id)?.is_some() {
             return Ok(None);
         }
-        Ok(Some(commit.seconds().context(doing)?))
+        let seconds = self.repo.find_commit(id)?.seconds();
+        seconds.map(Some).context(|| format!("the commit {commit} cannot be read"))
     }
 
     /// Returns the snapshots that `name` may mean, each with id and subject.
     #[must_use]
     pub fn near(&self, name: &str) -> Vec<String> {
-        let mut recent = Vec::new();
-        let mut next = self.branch.tip(&self.repo).ok().flatten();
-        while let Some(id) = next.filter(|_| recent.len() < NEAR_LOOKED_AT) {
-            let Ok(commit) = self.repo.find_commit(id) else { break };
-            let Ok(text) = commit.message_raw() else { break };
-            if commit_builder::parse_trailers(text).is_none() {
-                break;
-            }
-            recent.push((id.to_string(), commit_builder::subject_of(text)));
-            next = commit.parent_ids().next();
-        }
+        let tip = self.branch.tip(&self.repo).ok().flatten();
+        let recent = self.snapshots(tip).map_while(Result::ok).take(NEAR_LOOKED_AT);
+        let recent: Vec<_> = recent.map(|found| (found.snapshot.id, found.snapshot.subject)).collect();
         let digits = name.len().clamp(PREFIX_DIGITS_MIN, 40);
         let short = |id: &str| id.chars().take(digits.max(10)).collect::<String>();
         let ids: Vec<&str> = recent.iter().filter_map(|(id, _)| id.get(..digits)).collect();
@@ -190,10 +182,12 @@ impl Store {
     /// # Errors
     /// As [`Self::tip`]; also fails if HEAD cannot be read.
     pub fn newest(&self) -> Result<Option<String>, SnapshotError> {
-        let tip = self.branch.tip(&self.repo)?;
-        let newest =
-            tip.map_or_else(|| crate::engine::snapshot::store::refs::head(&self.repo), |tip| Ok(Some(tip)))?;
-        Ok(newest.map(|id| id.to_string()))
+        Ok(self.newest_id()?.map(|id| id.to_string()))
+    }
+
+    /// Returns [`Self::newest`] as an id.
+    fn newest_id(&self) -> Result<Option<ObjectId>, SnapshotError> {
+        self.branch.tip(&self.repo)?.map_or_else(|| refs::head(&self.repo), |tip| Ok(Some(tip)))
     }
 
     /// Returns the newest commit of the branch from before a time, in seconds since 1970; else the developer's commit
@@ -202,20 +196,15 @@ impl Store {
     /// # Errors
     /// Fails if the branch or a commit cannot be read.
     pub fn newest_before(&self, seconds: i64) -> Result<Option<String>, SnapshotError> {
-        /// Most commits that are read.
-        const COMMITS_MAX: usize = 10_000;
-        let mut next = match self.branch.tip(&self.repo)? {
-            None => crate::engine::snapshot::store::refs::head(&self.repo)?,
-            tip => tip,
-        };
-        for _ in 0..COMMITS_MAX {
-            let Some(id) = next else { return Ok(None) };
-            match self.snapshot(id)? {
-                Some(found) if found.snapshot.seconds >= seconds => next = found.first_parent,
-                _ => return Ok(Some(id.to_string())),
+        let mut next = self.newest_id()?;
+        for found in self.snapshots(next) {
+            let found = found?;
+            if found.snapshot.seconds < seconds {
+                break;
             }
+            next = found.first_parent;
         }
-        Ok(None)
+        Ok(next.map(|id| id.to_string()))
     }
 
     /// Returns true if the newest snapshot is of the change `seq` of `session`.
@@ -223,12 +212,9 @@ impl Store {
     /// # Errors
     /// Fails if the branch or its commit cannot be read.
     pub fn tip_is(&self, session: &str, seq: u64) -> Result<bool, SnapshotError> {
-        let Some(tip) = self.branch.tip(&self.repo)? else {
-            return Ok(false);
-        };
-        let commit = self.repo.find_commit(tip).context(|| "the newest snapshot cannot be read".into())?;
-        let trailers = commit.message_raw().ok().and_then(commit_builder::parse_trailers);
-        Ok(trailers.is_some_and(|it| it.session == session && it.seq == seq && it.tool != EXTERNAL))
+        let newest = self.snapshots(self.branch.tip(&self.repo)?).next().transpose()?;
+        let is_it = |it: &Snapshot| it.session == session && it.seq == seq && it.tool != EXTERNAL;
+        Ok(newest.is_some_and(|newest| is_it(&newest.snapshot)))
     }
 
     /// Returns the bytes stored for `path` in `commit` (in hex), as git has them: line endings converted, for a link
@@ -289,7 +275,7 @@ impl Store {
     /// # Errors
     /// Fails if HEAD cannot be read.
     pub fn has_at_head(&self, path: &[u8]) -> Result<bool, SnapshotError> {
-        let Some(head) = crate::engine::snapshot::store::refs::head(&self.repo)? else {
+        let Some(head) = refs::head(&self.repo)? else {
             return Ok(false);
         };
         let tree = commit_builder::tree_of(&self.repo, head)?;
@@ -323,7 +309,7 @@ impl Store {
         mut is_it: impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
-        let mut newest = [tip, crate::engine::snapshot::store::refs::head(&self.repo)?].into_iter().flatten();
+        let mut newest = [tip, refs::head(&self.repo)?].into_iter().flatten();
         let (mut older, mut looked_at) = (tip, Vec::new());
         for _ in 0..COMMITS_LOOKED_AT {
             let next = if let Some(commit) = newest.next() {
