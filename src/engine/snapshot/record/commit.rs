@@ -81,15 +81,9 @@ impl Store {
         let id = chain.commit(tree, &change.subject, change.why, change.tool)?;
         let mut warnings = self.warnings.clone();
         warnings.extend(self.lost_branch(tip));
-        warnings.extend(prepared.warnings);
-        let recorded = Recorded {
-            ignored: Vec::new(),
-            id: id.map(|id| id.to_string()),
-            external: external.map(|id| id.to_string()),
-            left_out: prepared.left_out,
-            warnings,
-            withheld: prepared.withheld,
-        };
+        warnings.extend(prepared.recorded.warnings);
+        let (id, external) = (id.map(|id| id.to_string()), external.map(|id| id.to_string()));
+        let recorded = Recorded { id, external, warnings, ..prepared.recorded };
         let (newest, seconds) = (chain.newest, stamp.seconds);
         Ok(NewCommits { tip, newest, seconds, packed: prepared.packed, recorded })
     }
@@ -132,8 +126,7 @@ fn prepared<'a>(
     change: &CommitInfo<'a>,
 ) -> Result<Prepared<'a>, SnapshotError> {
     let paths = change.files.iter().map(|file| file.path);
-    let names = change.folders.iter().flat_map(|folder| [folder.before, folder.after]).flatten();
-    let mut preparer = Preparer::new(&store.repo, chain, paths.clone().chain(names), &store.limits)?;
+    let mut preparer = Preparer::new(store, chain)?;
     preparer.paths = paths.collect();
     preparer.blobs = change.blobs;
     for folder in &change.folders {
@@ -146,7 +139,7 @@ fn prepared<'a>(
         preparer.flush()?; // before the next one: what a small change has goes out at its end, all at once
         if let Some(reason) = preparer.file(file)? {
             let path = file.path.to_str_lossy().into_owned();
-            preparer.done.left_out.push(LeftOut { path, reason });
+            preparer.done.recorded.left_out.push(LeftOut { path, reason });
         }
     }
     Ok(preparer.finish())
@@ -314,8 +307,7 @@ impl Store {
     /// Fails if the repository or its rules cannot be read.
     pub fn ignored(&self, queries: &[IgnoreQuery<'_>]) -> Result<Vec<Option<Ignored>>, SnapshotError> {
         let (_, chain) = self.start(CommitMeta::default())?;
-        let paths = queries.iter().map(|query| query.path);
-        let mut preparer = Preparer::new(&self.repo, &chain, paths, &self.limits)?;
+        let mut preparer = Preparer::new(self, &chain)?;
         for query in queries {
             if let Some(bytes) = query.rules {
                 preparer.rules.learn(query.path, bytes)?;

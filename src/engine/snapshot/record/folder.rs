@@ -297,8 +297,8 @@ impl Taker<'_, '_, '_, '_> {
 
     /// Notes a path that does not enter.
     fn leave_out(&mut self, below: &[u8], reason: Reason) {
-        if self.preparer.done.left_out.len() < LEFT_OUT_MAX {
-            self.preparer.done.left_out.push(LeftOut::new(&self.names.path(below), reason));
+        if self.preparer.done.recorded.left_out.len() < LEFT_OUT_MAX {
+            self.preparer.done.recorded.left_out.push(LeftOut::new(&self.names.path(below), reason));
         }
     }
 }

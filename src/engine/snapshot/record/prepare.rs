@@ -10,18 +10,18 @@ use gix::index::File;
 use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 
-use super::change::{FileChange, FileState, LeftOut, Reason};
+use super::change::{FileChange, FileState, Reason, Recorded};
 use super::disk::OnDisk;
 use super::rules::Rules;
 use super::secrets::{Withheld, content, is_secret};
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
-use crate::engine::snapshot::store::Limits;
 use crate::engine::snapshot::store::blob_prefetch::{self, PrecomputedBlob};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
+use crate::engine::snapshot::store::{Limits, Store};
 use crate::sha256::Sha256;
 
 /// Most bytes of new blobs in memory while more are read.
@@ -34,14 +34,10 @@ pub struct Prepared<'a> {
     pub external: Vec<TreeEdit<'a>>,
     /// Edits from there to the present state.
     pub change: Vec<TreeEdit<'a>>,
-    /// Paths that do not enter.
-    pub left_out: Vec<LeftOut>,
-    /// Warnings for the user.
-    pub warnings: Vec<String>,
+    /// Paths that do not enter, warnings, and digests of bytes that stay out.
+    pub recorded: Recorded,
     /// Large blobs, which are not kept uncompressed.
     pub packed: Vec<Packed>,
-    /// Digests of bytes that stayed out.
-    pub withheld: BTreeSet<Sha256>,
 }
 
 /// Returns true if the file system's executable bits count.
@@ -88,29 +84,19 @@ pub struct Preparer<'r, 'a> {
 }
 
 impl<'r> Preparer<'r, '_> {
-    /// Starts on top of `chain`, with rules for `paths`.
-    pub fn new<'p>(
-        repo: &'r Repo,
-        chain: &CommitBuilder<'_>,
-        paths: impl Iterator<Item = &'p [u8]>,
-        limits: &'r Limits,
-    ) -> Result<Self, SnapshotError> {
-        let rules = Rules::new(repo, chain.tree, paths)?;
-        let modes = modes_count(repo);
-        let (paths, done) = (BTreeSet::new(), Prepared::default());
-        let tip = Trees::of(chain.tree);
-        let head = chain.head_then.map(|commit| (commit, None));
+    /// Starts on top of `chain`.
+    pub fn new(store: &'r Store, chain: &CommitBuilder<'_>) -> Result<Self, SnapshotError> {
         Ok(Self {
-            repo,
-            tip,
-            head,
-            rules,
-            modes,
-            paths,
+            repo: &store.repo,
+            tip: Trees::of(chain.tree),
+            head: chain.head_then.map(|commit| (commit, None)),
+            rules: Rules::new(&store.repo, chain.tree)?,
+            modes: modes_count(&store.repo),
+            paths: BTreeSet::new(),
             blobs: &[],
-            limits,
-            withheld: Withheld::of(&limits.withheld),
-            done,
+            limits: &store.limits,
+            withheld: Withheld::of(&store.limits.withheld),
+            done: Prepared::default(),
             kept_bytes: 0,
             index: OnceCell::new(),
         })
@@ -199,13 +185,14 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Returns true if a scan leaves out a file, whatever its content.
     pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
-        let is_barred = size_bytes > self.limits.file_bytes_max || self.rules.obstacle(path).is_some();
+        let is_barred = size_bytes > self.limits.file_bytes_max || self.rules.obstacle(path)?.is_some();
         Ok(is_barred || self.rules.program(path)?.is_some())
     }
 
     /// Returns the result.
     pub fn finish(self) -> Prepared<'a> {
-        Prepared { withheld: self.withheld.found, ..self.done }
+        let recorded = Recorded { withheld: self.withheld.found, ..self.done.recorded };
+        Prepared { recorded, ..self.done }
     }
 
     /// Returns the reason why a file may not enter, with these states before and after; `found` is what the newest
@@ -240,7 +227,7 @@ impl<'a> Preparer<'_, 'a> {
             let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
             return Ok(Some(Reason::NestedRepository(at)));
         }
-        if let Some(reason) = self.rules.obstacle(path) {
+        if let Some(reason) = self.rules.obstacle(path)? {
             return Ok(Some(reason));
         }
         if let Some(reason) = self.stays_out(path)? {
@@ -340,7 +327,7 @@ impl<'a> Preparer<'_, 'a> {
             FileState::Symlink { target } => (EntryKind::Link, Cow::Borrowed(target)),
             FileState::Regular { executable, bytes } => {
                 let (bytes, warning) = self.rules.stored_form(path, bytes, stored.map(|found| found.id))?;
-                self.done.warnings.extend(warning.filter(|_| wanted));
+                self.done.recorded.warnings.extend(warning.filter(|_| wanted));
                 (self.kind(executable, stored), bytes)
             }
         })

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 
 use gix::ObjectId;
 use gix::attrs::search::MetadataCollection;
@@ -18,7 +19,6 @@ use gix::worktree::stack::state::{attributes, ignore};
 use gix::worktree::{Stack, stack};
 
 use super::change::Reason;
-use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::preflight;
 use crate::engine::snapshot::store::repo::Repo;
@@ -39,10 +39,12 @@ const SEEN_MAX: usize = 10_000;
 pub struct Rules<'repo> {
     /// The repository.
     repo: &'repo Repo,
-    /// Rule files that are missing in the work tree, by path.
+    /// Tree that rule files are taken from which the work tree lacks.
+    trees: Trees,
+    /// These rule files, by path.
     index: State,
-    /// Obstacles to applying rules to paths.
-    obstacles: Obstacles<'repo>,
+    /// Folders already examined, up to a bound.
+    seen: HashMap<Vec<u8>, FolderFinding>,
     /// Rule files that the repository does not have as objects.
     objects: RuleObjects<'repo>,
     /// Rules of the folders above the last paths.
@@ -54,24 +56,20 @@ pub struct Rules<'repo> {
 }
 
 impl<'repo> Rules<'repo> {
-    /// Returns the rules for `paths`.
+    /// Returns the rules of the work tree.
     ///
-    /// A `.gitattributes` in `tree` counts if the work tree does not have it, as in git, which reads it from the index:
-    /// a sparse checkout needs it.
-    pub fn new<'p>(
-        repo: &'repo Repo,
-        root: ObjectId,
-        paths: impl Iterator<Item = &'p [u8]>,
-    ) -> Result<Self, SnapshotError> {
-        let index = committed_rules(repo, root, paths)?;
+    /// A `.gitattributes` in the tree `root` counts if the work tree does not have it, as in git, which reads it from the
+    /// index: a sparse checkout needs it, and there the same is true of `.gitignore`.
+    pub fn new(repo: &'repo Repo, root: ObjectId) -> Result<Self, SnapshotError> {
         let settings = repo.settings();
         let options =
             settings.conversions().context(|| "the settings for line endings cannot be read".into())?;
         let programs = settings.filter_programs();
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
         let objects = RuleObjects { repo, read: BTreeMap::new() };
-        let obstacles = Obstacles { root: repo.work_tree(), seen: HashMap::new() };
-        Ok(Self { repo, index, obstacles, objects, stacks: Stacks::default(), pipeline, programs })
+        let (trees, index) = (Trees::of(root), State::new(repo.object_hash()));
+        let (seen, stacks) = (HashMap::new(), Stacks::default());
+        Ok(Self { repo, trees, index, seen, objects, stacks, pipeline, programs })
     }
 
     /// Adds a rule file that was or will be in the work tree: `path` from the root.
@@ -79,16 +77,94 @@ impl<'repo> Rules<'repo> {
         let id = gix::objs::compute_hash(self.repo.object_hash(), gix::objs::Kind::Blob, bytes)
             .context(|| format!("cannot hash `{}`", path.to_str_lossy()))?;
         self.objects.read.insert(id, bytes.to_vec());
-        let flags = Flags::SKIP_WORKTREE | Flags::EXTENDED;
-        self.index.dangerously_push_entry(Stat::default(), id, flags, Mode::FILE, BStr::new(path));
-        self.index.sort_entries();
-        self.stacks = Stacks::default();
+        self.add(path, id, Flags::SKIP_WORKTREE | Flags::EXTENDED);
         Ok(())
     }
 
-    /// Returns the reason if something on the way to `path` prevents applying rules.
-    pub fn obstacle(&mut self, path: &[u8]) -> Option<Reason> {
-        self.obstacles.of(path)
+    /// Adds a rule file that the work tree lacks.
+    fn add(&mut self, path: &[u8], id: ObjectId, flags: Flags) {
+        self.index.dangerously_push_entry(Stat::default(), id, flags, Mode::FILE, BStr::new(path));
+        self.index.sort_entries();
+        self.stacks = Stacks::default();
+    }
+
+    /// Returns the reason if something on the way to `path` prevents applying rules. Examines each folder about once.
+    ///
+    /// A nested repository has rules and snapshots of its own. Reading a rule file that is a FIFO would block, and one
+    /// of many megabytes would fill the memory; git reads none that is a link.
+    pub fn obstacle(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
+        let mut above = 0;
+        for folder in folders(path) {
+            let finding = match self.seen.get(folder) {
+                Some(known) => known.clone(),
+                None => {
+                    let finding = self.examine(folder, above)?;
+                    if self.seen.len() >= SEEN_MAX {
+                        self.seen.clear();
+                    }
+                    self.seen.insert(folder.to_vec(), finding.clone());
+                    finding
+                }
+            };
+            match finding {
+                FolderFinding::Barred(reason) => return Ok(Some(reason)),
+                FolderFinding::Rules(bytes) => above = bytes,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Examines one folder below folders whose rule files have `above` bytes.
+    fn examine(&mut self, folder: &[u8], above: u64) -> Result<FolderFinding, SnapshotError> {
+        let path = gix::path::from_byte_slice(folder).unwrap_or(Path::new("."));
+        // A missing folder, or one behind a link, has no rules of its own.
+        let opened = self.repo.work_tree().folder(path).ok().flatten();
+        let stat_of = |name: &[u8]| opened.as_ref()?.stat(name.to_path_lossy()).ok().flatten();
+        if !folder.is_empty() && stat_of(b".git").is_some() {
+            let at = folder.to_str_lossy().into_owned();
+            return Ok(FolderFinding::Barred(Reason::NestedRepository(at)));
+        }
+        let mut bytes = above;
+        for name in RULE_FILES {
+            match (stat_of(name), &opened) {
+                (Some(stat), _) if is_symlink(&stat) || is_folder(&stat) => {}
+                (Some(stat), Some(opened))
+                    if is_regular(&stat) && git_files::fits(opened, name, size_of(&stat)) =>
+                {
+                    bytes += size_of(&stat);
+                }
+                (Some(_), _) => {
+                    return Ok(FolderFinding::Barred(Reason::Rules(joined(folder, name).to_string())));
+                }
+                (None, _) => self.add_committed(folder, name)?,
+            }
+        }
+        Ok(if bytes > git_files::PATH_BYTES_MAX {
+            FolderFinding::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
+        } else {
+            FolderFinding::Rules(bytes)
+        })
+    }
+
+    /// Adds the rule file `name` of a folder from the tree, if it counts though the work tree lacks it.
+    fn add_committed(&mut self, folder: &[u8], name: &[u8]) -> Result<(), SnapshotError> {
+        let is_sparse = || self.repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
+        let flags = match name {
+            b".gitattributes" => Flags::empty(),
+            _ if is_sparse() => Flags::SKIP_WORKTREE | Flags::EXTENDED,
+            _ => return Ok(()),
+        };
+        let path = joined(folder, name);
+        if let Lookup::Entry(found) = self.trees.look_up(self.repo, &path)?
+            && found.kind == EntryKind::Blob
+            && self.index.entry_by_path(path.as_bstr()).is_none()
+        {
+            if self.repo.header(found.id)?.1 > git_files::FILE_BYTES_MAX {
+                return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));
+            }
+            self.add(&path, found.id, flags);
+        }
+        Ok(())
     }
 
     /// Returns true if git would ignore the file `path` if it were untracked. A file with too many rules may be a
@@ -104,7 +180,7 @@ impl<'repo> Rules<'repo> {
 
     /// Returns true if something of the type `mode` is ignored at `path`.
     fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
-        if matches!(self.obstacle(path), Some(Reason::Rules(_))) {
+        if matches!(self.obstacle(path)?, Some(Reason::Rules(_))) {
             return Ok(true);
         }
         let platform = self
@@ -120,6 +196,7 @@ impl<'repo> Rules<'repo> {
         if self.programs.is_empty() {
             return Ok(None);
         }
+        self.obstacle(path)?;
         let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
         let mut found = stack.selected_attribute_matches(["filter"]);
         let platform = stack
@@ -142,6 +219,7 @@ impl<'repo> Rules<'repo> {
         bytes: &'b [u8],
         stored: Option<ObjectId>,
     ) -> Result<(Cow<'b, [u8]>, Option<String>), SnapshotError> {
+        self.obstacle(path)?;
         let objects = &self.objects;
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
@@ -171,6 +249,7 @@ impl<'repo> Rules<'repo> {
 
     /// Returns the bytes that a checkout would write for a stored file.
     pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+        self.obstacle(path)?;
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
         let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).context(doing)?;
@@ -289,52 +368,6 @@ impl gix::objs::Find for RuleObjects<'_> {
     }
 }
 
-/// Returns an index of the rule files in `root` that lie on the way to `paths` and are not on disk: attributes, and
-/// ignore rules in a sparse checkout, which may lack them.
-fn committed_rules<'p>(
-    repo: &Repo,
-    root: ObjectId,
-    paths: impl Iterator<Item = &'p [u8]>,
-) -> Result<State, SnapshotError> {
-    let mut index = State::new(repo.object_hash());
-    let work_tree = repo.work_tree();
-    let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
-    let mut trees = Trees::of(root);
-    let is_sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
-    for (folder, name) in on_the_way.iter().flat_map(|folder| RULE_FILES.map(|name| (*folder, name))) {
-        let flags = match name {
-            b".gitattributes" => Flags::empty(),
-            _ if is_sparse => Flags::SKIP_WORKTREE | Flags::EXTENDED,
-            _ => continue,
-        };
-        let path = joined(folder, name);
-        let is_on_disk = || {
-            let on_disk = gix::path::from_bstr(path.as_bstr()).ok();
-            on_disk.is_some_and(|on_disk| work_tree.stat(on_disk).is_ok_and(|found| found.is_some()))
-        };
-        if let Lookup::Entry(found) = trees.look_up(repo, &path)?
-            && found.kind == EntryKind::Blob
-            && !is_on_disk()
-        {
-            if repo.header(found.id)?.1 > git_files::FILE_BYTES_MAX {
-                return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));
-            }
-            index.dangerously_push_entry(Stat::default(), found.id, flags, Mode::FILE, path.as_bstr());
-        }
-    }
-    index.sort_entries();
-    Ok(index)
-}
-
-/// Examines the folders on the way to paths, each about once.
-#[derive(Debug)]
-struct Obstacles<'r> {
-    /// The work tree.
-    root: &'r Dir,
-    /// Folders already examined, up to a bound.
-    seen: HashMap<Vec<u8>, FolderFinding>,
-}
-
 /// Finding about one folder and the folders above it.
 #[derive(Debug, Clone)]
 enum FolderFinding {
@@ -342,69 +375,4 @@ enum FolderFinding {
     Rules(u64),
     /// Reason why rules cannot be applied in it.
     Barred(Reason),
-}
-
-impl Obstacles<'_> {
-    /// Returns the reason if something on the way to `path` prevents applying rules.
-    ///
-    /// A nested repository has rules and snapshots of its own. Reading a rule file that is a FIFO would block, and one
-    /// of many megabytes would fill the memory; git reads none that is a link.
-    fn of(&mut self, path: &[u8]) -> Option<Reason> {
-        let mut above = 0;
-        for folder in folders(path) {
-            let finding = match self.seen.get(folder) {
-                Some(known) => known.clone(),
-                None => look(self.root, folder, above),
-            };
-            if self.seen.len() >= SEEN_MAX {
-                self.seen.clear();
-            }
-            self.seen.entry(folder.to_vec()).or_insert_with(|| finding.clone());
-            match finding {
-                FolderFinding::Barred(reason) => return Some(reason),
-                FolderFinding::Rules(bytes) => above = bytes,
-            }
-        }
-        None
-    }
-}
-
-/// Examines one folder below folders whose rule files have `above` bytes.
-fn look(root: &Dir, folder: &[u8], above: u64) -> FolderFinding {
-    let path = gix::path::from_byte_slice(folder).unwrap_or(std::path::Path::new("."));
-    let seen = if folder.is_empty() {
-        seen_in(root, folder)
-    } else {
-        // A missing path, or one behind a link, has no rules.
-        match root.folder(path) {
-            Ok(Some(opened)) => seen_in(&opened, folder),
-            Ok(None) | Err(_) => FolderFinding::Rules(0),
-        }
-    };
-    match seen {
-        FolderFinding::Rules(bytes) if above + bytes > git_files::PATH_BYTES_MAX => {
-            FolderFinding::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
-        }
-        FolderFinding::Rules(bytes) => FolderFinding::Rules(above + bytes),
-        FolderFinding::Barred(reason) => FolderFinding::Barred(reason),
-    }
-}
-
-/// Looks for obstacles in the opened folder at `folder`, a path from the root.
-fn seen_in(opened: &Dir, folder: &[u8]) -> FolderFinding {
-    if !folder.is_empty() && opened.stat(".git").ok().flatten().is_some() {
-        return FolderFinding::Barred(Reason::NestedRepository(folder.to_str_lossy().into_owned()));
-    }
-    let mut bytes = 0;
-    for name in RULE_FILES {
-        let Some(stat) = opened.stat(name.to_path_lossy()).ok().flatten() else { continue };
-        if is_symlink(&stat) || is_folder(&stat) {
-            continue;
-        }
-        if !is_regular(&stat) || !git_files::fits(opened, name, size_of(&stat)) {
-            return FolderFinding::Barred(Reason::Rules(joined(folder, name).to_string()));
-        }
-        bytes += size_of(&stat);
-    }
-    FolderFinding::Rules(bytes)
 }

@@ -214,8 +214,7 @@ impl Store {
         work.control.check().context(doing)?;
         let mut seen = seen.context(doing)?;
         let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
-        let known = seen.files.iter().chain(&seen.folders).map(|path| path.as_slice());
-        let mut rules = Rules::new(&self.repo, chain.tree, known)?;
+        let mut rules = Rules::new(&self.repo, chain.tree)?;
         let untracked = walk::sort_out(work.root, &mut seen, &mut rules, work.control)?;
         check_count(untracked.files.len(), work.bounds)?;
         Ok(Looked { doubtful, untracked })
@@ -250,8 +249,7 @@ impl Store {
         let mut added = compare::trees(&self.repo, head, chain.tree, PATHS_MAX)?.paths;
         let is_wanted = |path: &[u8]| work.only.is_none_or(|only| only.contains(path));
         added.retain(|change| change.before.is_none() && is_wanted(&change.path));
-        let paths = added.iter().map(|change| change.path.as_slice());
-        let mut preparer = Preparer::new(&self.repo, chain, paths, &self.limits)?;
+        let mut preparer = Preparer::new(self, chain)?;
         let mut leaving = BTreeMap::new();
         for PathChange { path, .. } in added {
             if let Some(reason) = preparer.stays_out(&path)? {
@@ -279,8 +277,7 @@ impl Store {
             looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
         files.retain(|(path, _)| is_wanted(path));
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut preparer =
-            Preparer::new(&self.repo, chain, files.iter().map(|(path, _)| path.as_slice()), &self.limits)?;
+        let mut preparer = Preparer::new(self, chain)?;
         let mut taken = Taken { is_news: !files.is_empty(), ..Taken::default() };
         taken.recorded.left_out = looked.untracked.left_out;
         taken.unreadable = Unreadable(looked.untracked.closed);
@@ -316,8 +313,9 @@ impl Store {
             taken.edits.push((path.clone().into(), None));
             taken.recorded.left_out.push(LeftOut::new(path, reason.clone()));
         }
-        let Prepared { warnings, packed, withheld, .. } = preparer.finish();
-        (taken.recorded.warnings, taken.packed, taken.recorded.withheld) = (warnings, packed, withheld);
+        let Prepared { packed, recorded, .. } = preparer.finish();
+        let Recorded { warnings, withheld, .. } = recorded;
+        (taken.packed, taken.recorded) = (packed, Recorded { warnings, withheld, ..taken.recorded });
         Ok(taken)
     }
 
@@ -341,12 +339,7 @@ impl Store {
             change.after.is_some() || unreadable.holds(&change.path) || is_passed(&change.path)
         };
         let there: Vec<_> = since.iter().filter(is_there).filter(|change| may_stay(&change.path)).collect();
-        let mut preparer = Preparer::new(
-            &self.repo,
-            chain,
-            there.iter().map(|change| change.path.as_slice()),
-            &self.limits,
-        )?;
+        let mut preparer = Preparer::new(self, chain)?;
         let mut edits = Vec::new();
         for change in there {
             let path = change.path.as_slice();

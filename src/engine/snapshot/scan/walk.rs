@@ -335,18 +335,18 @@ struct UntrackedSorter<'a, 'repo> {
 
 impl UntrackedSorter<'_, '_> {
     /// Returns true if a rule file on the way to `path` is unusable; notes that file.
-    fn is_unruled(&mut self, path: &[u8]) -> bool {
-        let Some(Reason::Rules(file)) = self.rules.obstacle(path) else { return false };
+    fn is_unruled(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        let Some(Reason::Rules(file)) = self.rules.obstacle(path)? else { return Ok(false) };
         if self.unruled.insert(file.clone()) {
             let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
             self.found.left_out.push(LeftOut::new(folder.as_bytes(), Reason::Rules(file)));
         }
-        true
+        Ok(true)
     }
 
     /// Adds a file, unless it is ignored.
     fn file(&mut self, path: BString) -> Result<(), SnapshotError> {
-        if may_enter(&path) && !self.is_unruled(&path) {
+        if may_enter(&path) && !self.is_unruled(&path)? {
             if self.rules.ignores(&path)? {
                 self.found.ignored.push(path.into());
             } else {
@@ -360,7 +360,7 @@ impl UntrackedSorter<'_, '_> {
     fn folder(&mut self, path: &BString, more: &mut Vec<BString>) -> Result<(), SnapshotError> {
         let is_of_note = may_enter(path) || may_hold_policy(path);
         let below = |name: &[u8]| BString::from([&path[..], b"/", name].concat());
-        if !is_of_note || self.is_unruled(path) {
+        if !is_of_note || self.is_unruled(path)? {
             return Ok(());
         }
         if self.rules.ignores_folder(path)? {
