@@ -21,7 +21,6 @@ use super::record::prepare::{Prepared, Preparer, Scanned};
 use super::record::rules::Rules;
 use super::store::branch::Moved;
 use super::store::error::{Context as _, SnapshotError};
-use super::store::objects::Packed;
 use super::store::tree::{TreeEdit, TreeItem};
 use super::store::{Store, pack, tree};
 use super::view::compare;
@@ -133,7 +132,7 @@ impl Store {
         let index = ScanIndex::load(&self.repo, place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
-        let work = Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, only: None, control };
+        let work = Work { root: &folder, scan, control };
         let Looked { doubtful, untracked } = self.look(&work, &chain, &index, clock)?;
         let paths = doubtful.into_iter().map(|(path, _)| path).chain(untracked.files);
         let paths = paths.map(Vec::from).collect();
@@ -167,8 +166,7 @@ impl Store {
         let mut index = ScanIndex::load(&self.repo, place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
-        let work =
-            Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, only: scan.only, control };
+        let work = Work { root: &folder, scan, control };
         let found = self.look(&work, &chain, &index, clock)?;
         let leaving = if moved_head.is_some() || self.has_new_rules(&found, &chain, &index)? {
             self.leaving(&work, &chain)?
@@ -177,9 +175,7 @@ impl Store {
         };
         let mut taken = self.take_in(&work, &chain, &mut index, found, &leaving)?;
         let is_news = taken.is_news || !index.is_settled(clock);
-        let edits: Vec<TreeEdit<'_>> =
-            taken.edits.iter().map(|(path, to)| TreeEdit { path: Cow::Borrowed(path), to: *to }).collect();
-        let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
+        let seen_tree = tree::apply(&self.repo, index.tree, &taken.done.change)?;
         let stays = |path: &[u8]| !leaving.contains_key(path);
         let tree = self.keep_unjudged(&work, &chain, (index.tree, seen_tree), &taken.unreadable, stays)?;
         let count = compare::trees(&self.repo, chain.tree, tree, PATHS_MAX)?.paths;
@@ -188,17 +184,21 @@ impl Store {
             more => format!("external: {}", counted(more.len(), "file")),
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
-        taken.recorded.warnings.splice(0..0, self.warnings.iter().cloned());
+        taken.done.recorded.warnings.splice(0..0, self.warnings.iter().cloned());
         pack::wait_for_gc(&self.repo);
-        if self.publish(tip, chain.newest, seconds(scan.time), &taken.packed)? != Moved::Yes {
+        if self.publish(tip, chain.newest, seconds(scan.time), &taken.done.packed)? != Moved::Yes {
             return Ok(None);
         }
         // The snapshot is made; without the index the next scan only takes longer.
         if is_news {
-            taken.recorded.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+            taken
+                .done
+                .recorded
+                .warnings
+                .extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
         }
         let (id, external) = (id.map(|id| id.to_string()), moved_head.map(|id| id.to_string()));
-        Ok(Some(Recorded { id, external, ..taken.recorded }))
+        Ok(Some(Recorded { id, external, ..taken.done.recorded }))
     }
 
     /// Finds possible differences between the index and the work tree.
@@ -216,7 +216,7 @@ impl Store {
         let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
         let mut rules = Rules::new(&self.repo, chain.tree)?;
         let untracked = walk::sort_out(work.root, &mut seen, &mut rules, work.control)?;
-        check_count(untracked.files.len(), work.bounds)?;
+        check_count(untracked.files.len(), work.scan.bounds)?;
         Ok(Looked { doubtful, untracked })
     }
 
@@ -247,7 +247,7 @@ impl Store {
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         let head = chain.head_then.map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
         let mut added = compare::trees(&self.repo, head, chain.tree, PATHS_MAX)?.paths;
-        let is_wanted = |path: &[u8]| work.only.is_none_or(|only| only.contains(path));
+        let is_wanted = |path: &[u8]| work.scan.only.is_none_or(|only| only.contains(path));
         added.retain(|change| change.before.is_none() && is_wanted(&change.path));
         let mut preparer = Preparer::new(self, chain)?;
         let mut leaving = BTreeMap::new();
@@ -267,10 +267,10 @@ impl Store {
         index: &mut ScanIndex,
         looked: Looked,
         leaving: &BTreeMap<Vec<u8>, Reason>,
-    ) -> Result<Taken, SnapshotError> {
+    ) -> Result<Taken<'static>, SnapshotError> {
         let new = looked.untracked.files.into_iter().map(|path| (path, None));
         let is_wanted = |path: &BString| {
-            work.only.is_none_or(|only| only.contains(path.as_slice()))
+            work.scan.only.is_none_or(|only| only.contains(path.as_slice()))
                 && !leaving.contains_key(path.as_slice())
         };
         let mut files: Vec<(BString, Option<TreeItem>)> =
@@ -278,17 +278,17 @@ impl Store {
         files.retain(|(path, _)| is_wanted(path));
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut preparer = Preparer::new(self, chain)?;
-        let mut taken = Taken { is_news: !files.is_empty(), ..Taken::default() };
-        taken.recorded.left_out = looked.untracked.left_out;
-        taken.unreadable = Unreadable(looked.untracked.closed);
-        taken.recorded.ignored = looked.untracked.ignored;
-        let mut bytes_left = work.bounds.bytes_max;
+        let is_news = !files.is_empty();
+        let mut unreadable = Unreadable(looked.untracked.closed);
+        preparer.done.recorded.left_out = looked.untracked.left_out;
+        preparer.done.recorded.ignored = looked.untracked.ignored;
+        let mut bytes_left = work.scan.bounds.bytes_max;
         for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
             work.control.check().context(|| "the work tree cannot be scanned".into())?;
-            let on_disk = match work.root.read(&path, work.at_hand) {
+            let on_disk = match work.root.read(&path, work.scan.at_hand) {
                 Err(Errno::ACCESS | Errno::PERM) => {
-                    taken.recorded.left_out.push(LeftOut::new(&path, Reason::Unreadable));
-                    taken.unreadable.0.push(path);
+                    preparer.done.recorded.left_out.push(LeftOut::new(&path, Reason::Unreadable));
+                    unreadable.0.push(path);
                     continue;
                 }
                 other => other.context(|| format!("`{path}` cannot be read"))?,
@@ -297,26 +297,23 @@ impl Store {
             match preparer.scanned(&path, file, known, &mut bytes_left)? {
                 Scanned::Is(found) => {
                     index.put(path.as_bstr(), found, stat);
-                    taken.edits.push((path, found));
-                    check_count(taken.edits.len(), work.bounds)?;
+                    preparer.done.change.push(TreeEdit { path: Cow::Owned(path.into()), to: found });
+                    check_count(preparer.done.change.len(), work.scan.bounds)?;
                 }
                 Scanned::IsKnown => index.refresh(path.as_bstr(), stat),
                 Scanned::LeftOut(reason) => {
                     // A file beyond the limit must be found again by the next scan.
                     index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
-                    taken.recorded.left_out.push(LeftOut::new(&path, reason));
+                    preparer.done.recorded.left_out.push(LeftOut::new(&path, reason));
                 }
             }
         }
         for (path, reason) in leaving {
             index.put(path.as_bstr(), None, None);
-            taken.edits.push((path.clone().into(), None));
-            taken.recorded.left_out.push(LeftOut::new(path, reason.clone()));
+            preparer.done.change.push(TreeEdit { path: Cow::Owned(path.clone()), to: None });
+            preparer.done.recorded.left_out.push(LeftOut::new(path, reason.clone()));
         }
-        let Prepared { packed, recorded, .. } = preparer.finish();
-        let Recorded { warnings, withheld, .. } = recorded;
-        (taken.packed, taken.recorded) = (packed, Recorded { warnings, withheld, ..taken.recorded });
-        Ok(taken)
+        Ok(Taken { done: preparer.finish(), is_news, unreadable })
     }
 
     /// Returns the tree `seen`, with the branch's entries for files that exist but that a scan does not judge: files
@@ -334,7 +331,7 @@ impl Store {
         may_stay: impl Fn(&[u8]) -> bool,
     ) -> Result<ObjectId, SnapshotError> {
         let since = compare::trees(&self.repo, scanned, chain.tree, PATHS_MAX)?.paths;
-        let is_passed = |path: &[u8]| work.only.is_some_and(|only| !only.contains(path));
+        let is_passed = |path: &[u8]| work.scan.only.is_some_and(|only| !only.contains(path));
         let is_there = |change: &&PathChange| {
             change.after.is_some() || unreadable.holds(&change.path) || is_passed(&change.path)
         };
@@ -363,12 +360,8 @@ impl Store {
 struct Work<'a> {
     /// The work tree.
     root: &'a Root,
-    /// Limits.
-    bounds: Bounds,
-    /// Files that need not be read.
-    at_hand: &'a AtHand,
-    /// Only paths to record.
-    only: Option<&'a BTreeSet<Vec<u8>>>,
+    /// Metadata and bounds.
+    scan: &'a Scan<'a>,
     /// Cancellation and deadline.
     control: &'a Control,
 }
@@ -382,22 +375,16 @@ struct Looked {
 }
 
 /// Result of reading the files that differ.
-#[derive(Default)]
-struct Taken {
-    /// Paths with their present entries.
-    edits: Vec<(BString, Option<TreeItem>)>,
+struct Taken<'a> {
+    /// Paths with their present entries, large blobs, and the result.
+    done: Prepared<'a>,
     /// True if the index has changed.
     is_news: bool,
     /// Paths that may not be read.
     unreadable: Unreadable,
-    /// Large blobs.
-    packed: Vec<Packed>,
-    /// Result.
-    recorded: Recorded,
 }
 
 /// Files and folders that may not be read; a folder ends in a slash, and the root is empty.
-#[derive(Default)]
 struct Unreadable(Vec<BString>);
 
 impl Unreadable {
