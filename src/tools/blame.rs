@@ -71,7 +71,7 @@ pub struct Response {
 }
 
 /// Lines that came from one call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Range {
     /// First line, from 1
     pub start_line: usize,
@@ -213,18 +213,7 @@ fn text_of(line: &[u8]) -> String {
 impl Range {
     /// Returns one line with its origin.
     fn of(line: usize, origin: Option<&Origin>, path: &[u8]) -> Self {
-        let nobody = Self {
-            start_line: line,
-            end_line: line,
-            by: DEVELOPER,
-            session: None,
-            tool: None,
-            seq: None,
-            time: None,
-            snapshot: None,
-            why: None,
-            from: None,
-        };
+        let nobody = Self { start_line: line, end_line: line, by: DEVELOPER, ..Self::default() };
         let Some(Origin { snapshot, path: then }) = origin else { return nobody };
         let (time, id) = (u64::try_from(snapshot.seconds).unwrap_or(0), snapshot.id.clone());
         let range = Self { time: Some(time_text(time)), snapshot: Some(id), ..nobody };

@@ -1,7 +1,5 @@
 //! `watch`: follows the calls of a workspace.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -157,23 +155,22 @@ impl Call {
             paths.push(format!("and {} more", self.paths.len() - PATHS_NAMED));
         }
         let paths = paths.join(", ");
-        let mut parts = BTreeMap::new();
+        let mut parts = Vec::new();
         if let (Some(came), Some(went)) = (self.insertions, self.deletions) {
-            parts.insert(0, text.paint(Paint::Green, &format!("+{came}")));
-            parts.insert(1, text.paint(Paint::Red, &format!("-{went}")));
+            parts.push(text.paint(Paint::Green, &format!("+{came}")));
+            parts.push(text.paint(Paint::Red, &format!("-{went}")));
         }
         if self.outcome != "ok" {
             let message = self.message.as_deref().unwrap_or_default();
-            parts.insert(2, text.paint(Paint::Red, &escaped::line(&format!("{}: {message}", self.outcome))));
+            parts.push(text.paint(Paint::Red, &escaped::line(&format!("{}: {message}", self.outcome))));
         }
         if let Some(gate) = &self.gate {
-            parts.insert(3, text.paint(Paint::Red, &format!("[gate {gate}]")));
+            parts.push(text.paint(Paint::Red, &format!("[gate {gate}]")));
         }
         if let Some(why) = self.why.as_deref().and_then(|why| why.lines().next()) {
-            parts.insert(4, text.paint(Paint::Dim, &escaped::line(why)));
+            parts.push(text.paint(Paint::Dim, &escaped::line(why)));
         }
-        let rest: Vec<String> = parts.into_values().collect();
         let (session, tool) = (text.paint(Paint::Cyan, &self.session), text.paint(Paint::Bold, &self.tool));
-        format!("{time} {session} {tool} {paths} {}", rest.join(" ")).trim_end().to_owned()
+        format!("{time} {session} {tool} {paths} {}", parts.join(" ")).trim_end().to_owned()
     }
 }

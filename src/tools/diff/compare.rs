@@ -21,7 +21,7 @@ use crate::tools::targets::{
 const FILES_LISTED_MAX: usize = 1000;
 
 /// Differences between two states.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
     /// Earlier commit, if any
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct SessionDiff {
 }
 
 /// Size of the change in one file.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct FileStat {
     /// Path from the root
     pub path: String,
@@ -96,12 +96,13 @@ pub struct FileStat {
 }
 
 /// Type of the change of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// Created
     Create,
     /// Modified
+    #[default]
     Modify,
     /// Deleted
     Delete,
@@ -140,13 +141,7 @@ impl Response {
             to: compared.to.clone(),
             session: compared.session.clone(),
             files,
-            stat: None,
-            diff: None,
-            sessions: None,
-            truncated: false,
-            next_offset: None,
-            bytes: Vec::new(),
-            cut_lines: 0,
+            ..Self::default()
         }
     }
 
@@ -212,7 +207,7 @@ impl FileStat {
     }
 
     /// Returns the line counts of one file.
-    fn of(delta: &Delta, amount: Amount) -> Self {
+    pub fn of(delta: &Delta, amount: Amount) -> Self {
         let action = Action::of(delta);
         let before = delta.before.as_ref().filter(|_| action == Action::Rename);
         Self {
@@ -395,20 +390,37 @@ pub fn settled(
 /// # Errors
 /// Fails if a version cannot be read.
 pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, Error> {
-    let read = |side: &Option<(Vec<u8>, TreeItem)>| {
-        let read = |(path, version): &(Vec<u8>, TreeItem)| {
-            // A binary diff includes all bytes, any other diff only text lines.
-            let bytes = if binary { store.content(*version)? } else { store.content_to_compare(*version)? };
-            Ok::<_, Error>((path.clone(), version.mode(), version.id.to_string(), bytes))
+    // A binary diff includes all bytes, any other diff only text lines.
+    let read =
+        |version, _| Ok(if binary { store.content(version)? } else { store.content_to_compare(version)? });
+    with_bytes(delta, read, |diff| FileDiff { binary, ..diff }.write(out))
+}
+
+/// Runs `work` on the diff of one file. `read` returns the bytes of a version, which is the later one or not.
+///
+/// # Errors
+/// Returns the errors of `read`.
+pub fn with_bytes<T>(
+    delta: &Delta,
+    read: impl Fn(TreeItem, bool) -> Result<Vec<u8>, Error>,
+    work: impl FnOnce(FileDiff<'_>) -> T,
+) -> Result<T, Error> {
+    let bytes_of = |side: &Option<(Vec<u8>, TreeItem)>, is_later| {
+        let read = |(_, version): &(Vec<u8>, TreeItem)| {
+            Ok::<_, Error>((version.id.to_string(), read(*version, is_later)?))
         };
         side.as_ref().map(read).transpose()
     };
-    let (old, new) = (read(&delta.before)?, read(&delta.after)?);
-    let diff = FileDiff {
-        old: old.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
-        new: new.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
+    let (old, new) = (bytes_of(&delta.before, false)?, bytes_of(&delta.after, true)?);
+    Ok(work(FileDiff {
+        old: delta.before.as_ref().zip(old.as_ref()).map(side),
+        new: delta.after.as_ref().zip(new.as_ref()).map(side),
         similarity: delta.similarity,
-        binary,
-    };
-    Ok(diff.write(out))
+        binary: false,
+    }))
+}
+
+/// Returns a side of a diff, with the id and the bytes of its version.
+fn side<'s>(((path, version), (id, bytes)): (&'s (Vec<u8>, TreeItem), &'s (String, Vec<u8>))) -> Side<'s> {
+    Side { path, mode: version.mode(), id, bytes }
 }

@@ -4,14 +4,14 @@ use super::{File, ReviewedChange};
 use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
 use crate::engine::journal::{FileEntry, JournalEntry, Version};
-use crate::engine::snapshot::{Delta, SessionStep, Store, TreeItem};
+use crate::engine::snapshot::{Delta, SessionStep, Store};
 use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::diff::{self, FileDiff, Side};
+use crate::text::diff::{self, Amount, FileDiff, Side};
 use crate::tools::common::time_text;
-use crate::tools::diff::Action;
+use crate::tools::diff::{Action, FileStat, with_bytes};
 
 /// Bytes of a change in a response, without its texts.
 const CHANGE_BYTES: usize = 200;
@@ -62,10 +62,9 @@ pub fn of_step(
         why: snapshot.why.clone(),
         gate: snapshot.gate.clone(),
         snapshot: Some(snapshot.id.clone()),
-        undone_by: None,
-        undone_in_part_by: Vec::new(),
         undo,
         files,
+        ..ReviewedChange::default()
     })
 }
 
@@ -73,15 +72,12 @@ pub fn of_step(
 pub fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChange {
     let undo = command(&entry.session, entry.seq);
     let files = entry.files.iter().map(|file| of_file(bytes, file, &undo, diffs));
-    let moves = entry.moves.iter().map(|moved| File {
-        path: moved.to.to_string(),
-        from: Some(moved.from.to_string()),
-        action: Action::Rename,
-        insertions: None,
-        deletions: None,
-        undo: None,
-        by_hunk: false,
-        diff: None,
+    let moves = entry.moves.iter().map(|moved| {
+        let (path, from) = (moved.to.to_string(), Some(moved.from.to_string()));
+        File {
+            stat: FileStat { path, from, action: Action::Rename, ..FileStat::default() },
+            ..File::default()
+        }
     });
     ReviewedChange {
         by: "session",
@@ -91,11 +87,9 @@ pub fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> Reviewe
         subject: entry.subject.clone(),
         why: entry.why.clone(),
         gate: entry.gate.clone(),
-        snapshot: None,
-        undone_by: None,
-        undone_in_part_by: Vec::new(),
         undo: Some(undo.clone()),
         files: files.chain(moves).collect(),
+        ..ReviewedChange::default()
     }
 }
 
@@ -114,39 +108,26 @@ fn of_delta(
 ) -> Result<File, Error> {
     let path = delta.path();
     let known = entry.and_then(|entry| entry.files.iter().find(|file| file.path.as_bytes() == path));
-    let read = |side: &Option<(Vec<u8>, TreeItem)>, on_disk: Option<&Version>| {
-        let Some((path, version)) = side else { return Ok(None) };
-        let stored = bytes.store.content_to_compare(*version)?;
-        Ok::<_, Error>(Some((
-            path.clone(),
-            version.mode(),
-            version.id.to_string(),
-            bytes.on_disk(known, on_disk, stored),
-        )))
+    let read = |version, is_later: bool| {
+        let stored = bytes.store.content_to_compare(version)?;
+        let on_disk =
+            known.and_then(|file| if is_later { file.after.as_ref() } else { file.before.as_ref() });
+        Ok(bytes.on_disk(known, on_disk, stored))
     };
-    let before = read(&delta.before, known.and_then(|file| file.before.as_ref()))?;
-    let after = read(&delta.after, known.and_then(|file| file.after.as_ref()))?;
-    let action = Action::of(delta);
-    let diff = FileDiff {
-        old: before.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
-        new: after.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
-        similarity: delta.similarity,
-        binary: false,
-    };
-    let both = before.as_ref().zip(after.as_ref());
-    let has_hunks = both.is_some_and(|(old, new)| diff::has_hunks(&old.3, &new.3) && old.3 != new.3);
     let name = std::str::from_utf8(path).ok();
-    Ok(File {
-        path: String::from_utf8_lossy(path).into_owned(),
-        from: delta
-            .before
-            .as_ref()
-            .filter(|_| action == Action::Rename)
-            .map(|(path, _)| String::from_utf8_lossy(path).into_owned()),
-        action,
-        undo: undo.zip(name).map(|(undo, name)| with_path(undo, name)),
-        by_hunk: action == Action::Modify && has_hunks && known.is_some() && undo.is_some() && name.is_some(),
-        ..shown(&diff, diffs)
+    with_bytes(delta, read, |diff| {
+        let both = diff.old.zip(diff.new);
+        let has_hunks =
+            both.is_some_and(|(old, new)| diff::has_hunks(old.bytes, new.bytes) && old.bytes != new.bytes);
+        let (amount, text) = shown(&diff, diffs);
+        let stat = FileStat::of(delta, amount);
+        let by_hunk = stat.action == Action::Modify && has_hunks && known.is_some();
+        File {
+            by_hunk: by_hunk && undo.is_some() && name.is_some(),
+            undo: undo.zip(name).map(|(undo, name)| with_path(undo, name)),
+            diff: text,
+            stat,
+        }
     })
 }
 
@@ -182,12 +163,12 @@ fn of_file(bytes: &Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File
         binary: false,
     };
     let name = file.path.as_path().to_str();
+    let (Amount { insertions, deletions }, text) = shown(&diff, diffs && !lost);
     File {
-        path: file.path.to_string(),
-        action,
+        stat: FileStat { path: file.path.to_string(), from: None, action, insertions, deletions },
         undo: name.map(|name| with_path(undo, name)),
         by_hunk: action == Action::Modify && !lost && name.is_some(),
-        ..shown(&diff, diffs && !lost)
+        diff: text,
     }
 }
 
@@ -196,25 +177,16 @@ fn side<'a>(side: Option<&'a (&'static str, Option<Vec<u8>>)>, path: &'a [u8]) -
     side.map(|(mode, bytes)| Side { path, mode, id: NO_ID, bytes: bytes.as_deref().unwrap_or_default() })
 }
 
-/// Returns a file with only the diff and its numbers filled in.
-fn shown(diff: &FileDiff<'_>, wanted: bool) -> File {
+/// Returns the size of a diff, and its text if it is wanted.
+fn shown(diff: &FileDiff<'_>, wanted: bool) -> (Amount, Option<String>) {
     let mut out = Vec::new();
     let amount = diff.write(&mut out);
-    let diff = wanted.then(|| {
-        let mut diff = String::from_utf8_lossy(&out).into_owned();
-        cut_text(&mut diff, AnswerRoom::new(DIFF_BYTES_MAX));
-        diff
+    let text = wanted.then(|| {
+        let mut text = String::from_utf8_lossy(&out).into_owned();
+        cut_text(&mut text, AnswerRoom::new(DIFF_BYTES_MAX));
+        text
     });
-    File {
-        path: String::new(),
-        from: None,
-        action: Action::Modify,
-        insertions: amount.insertions,
-        deletions: amount.deletions,
-        undo: None,
-        by_hunk: false,
-        diff,
-    }
+    (amount, text)
 }
 
 /// Returns the command that undoes one file of a change.
@@ -239,7 +211,7 @@ impl Bytes<'_> {
 fn size_without_diffs(change: &ReviewedChange) -> TextSize {
     let texts = [Some(&change.subject), change.why.as_ref(), change.undo.as_ref()];
     let of_file = |file: &File| {
-        let texts = [Some(&file.path), file.from.as_ref(), file.undo.as_ref()];
+        let texts = [Some(&file.stat.path), file.stat.from.as_ref(), file.undo.as_ref()];
         texts.into_iter().flatten().fold(TextSize::plain(FILE_BYTES), |size, text| size.with(text))
     };
     let said = texts.into_iter().flatten().fold(TextSize::plain(CHANGE_BYTES), |size, text| size.with(text));

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::diff::FileStat;
 use super::{Effect, Stdin, Text, Tool, targets};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -89,7 +90,7 @@ pub struct Totals {
 }
 
 /// One change.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct ReviewedChange {
     /// `session`, or `developer` for changes made without lbx
     pub by: &'static str,
@@ -125,21 +126,11 @@ pub struct ReviewedChange {
 }
 
 /// Effect of a change on one file.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct File {
-    /// Path from the root
-    pub path: String,
-    /// Its old path, if it had another
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// Effect on it
-    pub action: super::diff::Action,
-    /// Lines added; absent if lines were not compared
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub insertions: Option<usize>,
-    /// Lines removed
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deletions: Option<usize>,
+    /// Size of the change.
+    #[serde(flatten)]
+    pub stat: FileStat,
     /// The command that undoes it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,

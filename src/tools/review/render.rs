@@ -13,7 +13,6 @@ use crate::engine::workspace::protect::protected_component;
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
 use crate::text::escaped;
-use crate::tools::common::amount_text;
 use crate::tools::{Paint, Text};
 
 /// Digits of an id that are shown.
@@ -99,10 +98,7 @@ fn tell_file(file: &File, text: &mut Text) {
         text.diff(diff.as_bytes());
         return;
     }
-    let amount = amount_text(file.insertions, file.deletions);
-    let from = file.from.as_ref().map(|from| format!("{} => ", escaped::name(from)));
-    let (sign, name) = (file.action.sign(), escaped::name(&file.path));
-    text.line(&format!("  {sign} {}{name} ({amount})", from.unwrap_or_default()));
+    text.line(&format!("  {}", file.stat.line()));
 }
 
 /// Adds the refused calls, and the files that were only read.

@@ -13,8 +13,8 @@ use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::store::audit;
 use crate::engine::store::session::{Mark, SessionState};
 use crate::engine::store::state::State as Lbx;
-use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{digest, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -274,7 +274,7 @@ impl Look<'_> {
         }
         self.bytes = self.bytes.saturating_add(fs::size_of(&stat));
         if fs::size_of(&stat) > COUNTED_BYTES_MAX {
-            let is_same = hash(file).is_some_and(|sha256| sha256 == mark.sha256);
+            let is_same = digest::sha256_of(file).is_ok_and(|sha256| sha256 == mark.sha256);
             return if is_same { (ReadState::Fresh, ranges) } else { (ReadState::Stale, None) };
         }
         match fs::read_to_end(file, fs::size_of(&stat), COUNTED_BYTES_MAX) {
@@ -374,21 +374,6 @@ fn body_of(bytes: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Returns the SHA-256 of a file of any size.
-fn hash(mut file: std::fs::File) -> Option<Sha256> {
-    use std::io::Read as _;
-    let mut hasher = crate::sha256::Hasher::default();
-    let mut piece = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut piece) {
-            Ok(0) => return Some(hasher.finish()),
-            Ok(length) => hasher.update(piece.get(..length)?),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-    }
-}
-
 /// Separator between two entries in braces; a list of lines has commas without a blank.
 const SEPARATOR: &str = ", ";
 
@@ -465,33 +450,19 @@ fn text(
     left: usize,
 ) -> String {
     let mut lines = vec![paragraph(engine, items)];
-    let is_changed = |item: &&PathStatus| item.change.is_some();
-    let is = |state: ReadState| move |item: &&PathStatus| item.change.is_none() && item.state == state;
-    section(
-        &mut lines,
-        "Changed since the session began, net (lines added and removed):",
-        page.iter().filter(is_changed),
-        true,
-    );
-    section(
-        &mut lines,
-        "Read, and unchanged since (lines, where not all were shown):",
-        page.iter().filter(is(ReadState::Fresh)),
-        false,
-    );
-    section(
-        &mut lines,
-        "Read, and changed by someone else since; read again before any change:",
-        page.iter().filter(is(ReadState::Stale)),
-        false,
-    );
-    section(&mut lines, "Read, and gone:", page.iter().filter(is(ReadState::Gone)), false);
-    section(
-        &mut lines,
-        "Read before the context was compacted; read again before any change:",
-        page.iter().filter(is(ReadState::Compacted)),
-        false,
-    );
+    for (heading, state) in [
+        ("Changed since the session began, net (lines added and removed):", None),
+        ("Read, and unchanged since (lines, where not all were shown):", Some(ReadState::Fresh)),
+        ("Read, and changed by someone else since; read again before any change:", Some(ReadState::Stale)),
+        ("Read, and gone:", Some(ReadState::Gone)),
+        ("Read before the context was compacted; read again before any change:", Some(ReadState::Compacted)),
+    ] {
+        let is_it = |item: &&PathStatus| match state {
+            None => item.change.is_some(),
+            Some(state) => item.change.is_none() && item.state == state,
+        };
+        section(&mut lines, heading, page.iter().filter(is_it), state.is_none());
+    }
     if let Some(refused) = refused {
         lines.push(format!("Refused calls ({}), the last ones:", refused.count));
         lines.extend(refused.last.iter().map(|call| format!("- {call}")));

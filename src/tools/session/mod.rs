@@ -72,15 +72,8 @@ pub enum Action {
 
 impl Action {
     /// Returns its name.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Status => "status",
-            Self::List => "list",
-            Self::Forget => "forget",
-            Self::Compact => "compact",
-            Self::Brief => "brief",
-            Self::End => "end",
-        }
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
