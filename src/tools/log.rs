@@ -176,13 +176,14 @@ impl Tool for Log {
         let grep = request.grep.as_deref().map(pattern).transpose()?;
         let session = engine.named_session().cloned();
         let since = request.since.as_deref().map(|text| Since::parse(&store, text)).transpose()?;
+        let since = since.unwrap_or_default();
         let query = Query {
             path: path.as_ref().map(|place| place.path().as_bytes()),
             session: session.as_ref().map(SessionId::as_str),
             from: from.as_deref(),
             grep: grep.as_ref(),
-            since: since.as_ref().and_then(Since::time),
-            after: since.as_ref().and_then(Since::snapshot),
+            since: since.time,
+            after: since.snapshot.as_deref(),
             offset: request.offset,
             limit: match request.limit.unwrap_or(limit_of(engine)) {
                 0 => usize::MAX,
@@ -364,81 +365,45 @@ fn rfc3339(seconds: i64) -> String {
 }
 
 /// Start of the list of snapshots.
-enum Since {
+#[derive(Default)]
+struct Since {
     /// After this snapshot.
-    Snapshot(String),
+    snapshot: Option<String>,
     /// At or after this time.
-    Time(SystemTime),
+    time: Option<SystemTime>,
 }
 
 impl Since {
     /// Returns the meaning of `text`.
     fn parse(store: &Store, text: &str) -> Result<Self, Error> {
-        let now = SystemTime::now();
-        let from = |duration: Duration| Self::Time(now.checked_sub(duration).unwrap_or(UNIX_EPOCH));
+        let from = |time: SystemTime| Self { time: Some(time), snapshot: None };
         if let Some(duration) = duration(text) {
-            return Ok(from(duration));
+            return Ok(from(SystemTime::now().checked_sub(duration).unwrap_or(UNIX_EPOCH)));
         }
         if let Ok(time) = text.parse::<jiff::Timestamp>() {
-            return Ok(Self::Time(time.into()));
+            return Ok(from(time.into()));
         }
         if let Ok(date) = text.parse::<jiff::civil::Date>()
             && let Ok(time) = date.to_zoned(jiff::tz::TimeZone::UTC)
         {
-            return Ok(Self::Time(time.timestamp().into()));
+            return Ok(from(time.timestamp().into()));
         }
-        let Some(id) = store.resolve(text)? else {
-            return Err(unknown_since(store, text));
-        };
+        let Some(id) = store.resolve(text)? else { return Err(unknown_since(store, text)) };
         // A commit that is not a snapshot means its time.
-        let seconds = store.time_of_foreign(&id)?;
-        Ok(match seconds {
-            Some(seconds) => {
-                Self::Time(UNIX_EPOCH + Duration::from_secs(seconds.try_into().unwrap_or_default()))
-            }
-            None => Self::Snapshot(id),
+        Ok(match store.time_of_foreign(&id)? {
+            Some(seconds) => from(UNIX_EPOCH + Duration::from_secs(seconds.try_into().unwrap_or_default())),
+            None => Self { snapshot: Some(id), time: None },
         })
-    }
-
-    /// Returns the time, if it is one.
-    fn time(&self) -> Option<SystemTime> {
-        match self {
-            Self::Time(time) => Some(*time),
-            Self::Snapshot(_) => None,
-        }
-    }
-
-    /// Returns the snapshot, if it is one.
-    fn snapshot(&self) -> Option<&str> {
-        match self {
-            Self::Snapshot(id) => Some(id),
-            Self::Time(_) => None,
-        }
     }
 }
 
 /// Returns a duration such as `2h` or `1h30m`; `None` for other texts.
 fn duration(text: &str) -> Option<Duration> {
-    if text.is_empty() || text.len() > DURATION_CHARS_MAX {
+    if text.len() > DURATION_CHARS_MAX {
         return None;
     }
-    let mut seconds: u64 = 0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, unit) = rest.split_at_checked(digits)?;
-        let unit_seconds = match unit.chars().next()? {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            'w' => 604_800,
-            _ => return None,
-        };
-        seconds = seconds.checked_add(number.parse::<u64>().ok()?.checked_mul(unit_seconds)?)?;
-        rest = unit.get(1..)?;
-    }
-    Some(Duration::from_secs(seconds))
+    let span = text.parse::<jiff::Span>().ok()?;
+    span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
 
 /// Returns the error for an invalid `since`.
