@@ -30,6 +30,14 @@ impl Direction {
             Self::Redo => "redo",
         }
     }
+
+    /// Returns the side of a change that it starts from, and the other one.
+    fn sides<T>(self, before: T, after: T) -> (T, T) {
+        match self {
+            Self::Undo => (after, before),
+            Self::Redo => (before, after),
+        }
+    }
 }
 
 /// Reason why a change cannot be played: it moves something that the model has no place for.
@@ -107,10 +115,7 @@ impl<'s> Replay<'s> {
         // Deleted files have their names before all moves, the others those after all moves.
         let (put, gone): (Vec<&FileEntry>, Vec<&FileEntry>) =
             entry.files.iter().partition(|file| file.after.is_some());
-        let (first, last) = match direction {
-            Direction::Undo => (put, gone),
-            Direction::Redo => (gone, put),
-        };
+        let (first, last) = direction.sides(gone, put);
         first.into_iter().for_each(|file| self.change_file(file, direction));
         // With its original metadata, if that differs from a new folder's.
         let made = |path: &WorkspacePath| {
@@ -131,10 +136,7 @@ impl<'s> Replay<'s> {
         // A file at the folder's path has to be removed before the folder can be made.
         let is_late = |folder: &FolderEntry<WorkspacePath>| {
             let leaves = |moved: &MoveEntry| {
-                let place = match direction {
-                    Direction::Undo => &moved.to,
-                    Direction::Redo => &moved.from,
-                };
+                let (place, _) = direction.sides(&moved.from, &moved.to);
                 folder.path.is_within(place) && self.is_leaf(place)
             };
             entry.moves.iter().any(leaves)
@@ -194,10 +196,7 @@ impl<'s> Replay<'s> {
     /// Moves everything that a change moved to its name on the other side. A move with a temporary path happens at the
     /// same time as all others.
     fn move_all(&mut self, moves: &[MoveEntry], direction: Direction) -> Result<(), ReplayConflict> {
-        let names = |moved: &MoveEntry| match direction {
-            Direction::Undo => (moved.to.clone(), moved.from.clone()),
-            Direction::Redo => (moved.from.clone(), moved.to.clone()),
-        };
+        let names = |moved: &MoveEntry| direction.sides(moved.from.clone(), moved.to.clone());
         let mut ordered: Vec<&MoveEntry> = moves.iter().collect();
         if direction == Direction::Undo {
             ordered.reverse();
@@ -226,20 +225,14 @@ impl<'s> Replay<'s> {
 
     /// Sets a file to its bytes on the other side of a change.
     fn change_file(&mut self, file: &FileEntry, direction: Direction) {
-        let (from, target) = match direction {
-            Direction::Undo => (&file.after, &file.before),
-            Direction::Redo => (&file.before, &file.after),
-        };
+        let (from, target) = direction.sides(&file.before, &file.after);
         self.change(&file.path, from.as_ref(), target.as_ref());
     }
 
     /// Sets folders to their permission bits on the other side of a change.
     fn change_modes(&mut self, entry: &JournalEntry, direction: Direction) {
         for FolderMode { path, before, after } in &entry.modes {
-            let (from, to) = match direction {
-                Direction::Undo => (*after, *before),
-                Direction::Redo => (*before, *after),
-            };
+            let (from, to) = direction.sides(*before, *after);
             match (self.made.get_mut(path), self.modes.get_mut(path)) {
                 (Some(made), _) => made.mode = Some(to),
                 (None, Some(known)) => known.1 = to,
