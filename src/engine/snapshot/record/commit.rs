@@ -11,6 +11,7 @@ use gix::bstr::ByteSlice as _;
 use super::change::{CommitInfo, FileChange, LeftOut, Recorded};
 use super::folder;
 use super::prepare::{Prepared, Preparer};
+use super::rules::Rules;
 use super::secrets::is_secret;
 use crate::engine::snapshot::store::branch::{Moved, RefUpdate};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, EXTERNAL, seconds};
@@ -313,46 +314,33 @@ impl Store {
                 preparer.rules.learn(query.path, bytes)?;
             }
         }
-        let mut folders = BTreeMap::new();
-        queries.iter().map(|query| classify(&mut preparer, query, &mut folders)).collect()
+        let (mut folders, mut ignored) = (BTreeMap::new(), Vec::with_capacity(queries.len()));
+        for query in queries {
+            let is_tracked = preparer.is_in_head(query.path)?;
+            let found = if is_tracked { None } else { ignored_at(&mut preparer.rules, query, &mut folders)? };
+            ignored.push(found.filter(|_| !preparer.is_in_index(query.path)));
+        }
+        Ok(ignored)
     }
 }
 
-/// Classifies one path; `folders` caches the folders above it.
-fn classify<'a>(
-    preparer: &mut Preparer<'_, '_>,
-    query: &IgnoreQuery<'a>,
-    folders: &mut BTreeMap<&'a [u8], bool>,
-) -> Result<Option<Ignored>, SnapshotError> {
-    if preparer.is_in_head(query.path)? {
-        return Ok(None);
-    }
-    let ignored = ignored_at(preparer, query, folders)?;
-    Ok(ignored.filter(|_| !preparer.is_in_index(query.path)))
-}
-
-/// Applies the rules to a path; `folders` as in [`classify`].
+/// Applies the rules to a path; `folders` caches the folders above it.
 fn ignored_at<'a>(
-    preparer: &mut Preparer<'_, '_>,
+    rules: &mut Rules<'_>,
     query: &IgnoreQuery<'a>,
     folders: &mut BTreeMap<&'a [u8], bool>,
 ) -> Result<Option<Ignored>, SnapshotError> {
-    let slashes = query.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    for end in slashes {
-        let Some(folder) = query.path.get(..end) else { continue };
+    for folder in tree::folders(query.path).skip(1) {
         let is_ignored = match folders.get(folder) {
             Some(known) => *known,
-            None => preparer.rules.ignores_folder(folder)?,
+            None => rules.ignores_folder(folder)?,
         };
         folders.insert(folder, is_ignored);
         if is_ignored {
-            return Ok(Some(Ignored { folder_bytes: end }));
+            return Ok(Some(Ignored { folder_bytes: folder.len() }));
         }
     }
-    let is_ignored = if query.is_folder {
-        preparer.rules.ignores_folder(query.path)?
-    } else {
-        preparer.rules.ignores(query.path)?
-    };
+    let is_ignored =
+        if query.is_folder { rules.ignores_folder(query.path)? } else { rules.ignores(query.path)? };
     Ok(is_ignored.then_some(Ignored { folder_bytes: query.path.len() }))
 }

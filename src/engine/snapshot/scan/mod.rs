@@ -132,8 +132,9 @@ impl Store {
         let index = ScanIndex::load(&self.repo, place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
-        let work = Work { root: &folder, scan, control };
-        let Looked { doubtful, untracked } = self.look(&work, &chain, &index, clock)?;
+        let work = Work { root: &folder, scan, control, chain: &chain };
+        let mut preparer = Preparer::new(self, &chain)?;
+        let Looked { doubtful, untracked } = look(&work, &mut preparer.rules, &index, clock)?;
         let paths = doubtful.into_iter().map(|(path, _)| path).chain(untracked.files);
         let paths = paths.map(Vec::from).collect();
         Ok(Unrecorded { paths, left_out: untracked.left_out, ignored: untracked.ignored })
@@ -166,72 +167,52 @@ impl Store {
         let mut index = ScanIndex::load(&self.repo, place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
-        let work = Work { root: &folder, scan, control };
-        let found = self.look(&work, &chain, &index, clock)?;
-        let leaving = if moved_head.is_some() || self.has_new_rules(&found, &chain, &index)? {
-            self.leaving(&work, &chain)?
+        let work = Work { root: &folder, scan, control, chain: &chain };
+        let mut preparer = Preparer::new(self, &chain)?;
+        let found = look(&work, &mut preparer.rules, &index, clock)?;
+        let leaving = if moved_head.is_some() || self.has_new_rules(&work, &found, &index)? {
+            self.leaving(&work, &mut preparer)?
         } else {
             BTreeMap::new()
         };
-        let mut taken = self.take_in(&work, &chain, &mut index, found, &leaving)?;
-        let is_news = taken.is_news || !index.is_settled(clock);
-        let seen_tree = tree::apply(&self.repo, index.tree, &taken.done.change)?;
+        let (is_news, unreadable) = take_in(&work, &mut preparer, &mut index, found, &leaving)?;
+        let is_news = is_news || !index.is_settled(clock);
+        let seen_tree = tree::apply(&self.repo, index.tree, &preparer.done.change)?;
         let stays = |path: &[u8]| !leaving.contains_key(path);
-        let tree = self.keep_unjudged(&work, &chain, (index.tree, seen_tree), &taken.unreadable, stays)?;
+        let trees = (index.tree, seen_tree);
+        let tree = self.keep_unjudged(&work, &mut preparer, trees, &unreadable, stays)?;
+        let Prepared { packed, mut recorded, .. } = preparer.finish();
         let count = compare::trees(&self.repo, chain.tree, tree, PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
             more => format!("external: {}", counted(more.len(), "file")),
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
-        taken.done.recorded.warnings.splice(0..0, self.warnings.iter().cloned());
+        recorded.warnings.splice(0..0, self.warnings.iter().cloned());
         pack::wait_for_gc(&self.repo);
-        if self.publish(tip, chain.newest, seconds(scan.time), &taken.done.packed)? != Moved::Yes {
+        if self.publish(tip, chain.newest, seconds(scan.time), &packed)? != Moved::Yes {
             return Ok(None);
         }
         // The snapshot is made; without the index the next scan only takes longer.
         if is_news {
-            taken
-                .done
-                .recorded
-                .warnings
-                .extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+            recorded.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
         }
         let (id, external) = (id.map(|id| id.to_string()), moved_head.map(|id| id.to_string()));
-        Ok(Some(Recorded { id, external, ..taken.done.recorded }))
-    }
-
-    /// Finds possible differences between the index and the work tree.
-    fn look(
-        &self,
-        work: &Work<'_>,
-        chain: &CommitBuilder<'_>,
-        index: &ScanIndex,
-        clock: Clock,
-    ) -> Result<Looked, SnapshotError> {
-        let doing = || "the work tree cannot be scanned".into();
-        let seen = walk::walk(work.root, &index.file, clock, work.control);
-        work.control.check().context(doing)?;
-        let mut seen = seen.context(doing)?;
-        let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
-        let mut rules = Rules::new(&self.repo, chain.tree)?;
-        let untracked = walk::sort_out(work.root, &mut seen, &mut rules, work.control)?;
-        check_count(untracked.files.len(), work.scan.bounds)?;
-        Ok(Looked { doubtful, untracked })
+        Ok(Some(Recorded { id, external, ..recorded }))
     }
 
     /// Returns true if a rule file may have changed since the last scan: only then can a file become ignored.
     fn has_new_rules(
         &self,
+        work: &Work<'_>,
         found: &Looked,
-        chain: &CommitBuilder<'_>,
         index: &ScanIndex,
     ) -> Result<bool, SnapshotError> {
         let is_rules = |path: &[u8]| {
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
             RULE_FILES.contains(&name)
         };
-        let since = compare::trees(&self.repo, index.tree, chain.tree, PATHS_MAX)?.paths;
+        let since = compare::trees(&self.repo, index.tree, work.chain.tree, PATHS_MAX)?.paths;
         let doubtful = found.doubtful.iter().map(|(path, _)| path.as_slice());
         let new = found.untracked.files.iter().map(|path| path.as_slice());
         let since = since.iter().map(|change| change.path.as_slice());
@@ -242,14 +223,13 @@ impl Store {
     fn leaving(
         &self,
         work: &Work<'_>,
-        chain: &CommitBuilder<'_>,
+        preparer: &mut Preparer<'_, '_>,
     ) -> Result<BTreeMap<Vec<u8>, Reason>, SnapshotError> {
         let empty = ObjectId::empty_tree(self.repo.object_hash());
-        let head = chain.head_then.map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
-        let mut added = compare::trees(&self.repo, head, chain.tree, PATHS_MAX)?.paths;
+        let head = work.chain.head_then.map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
+        let mut added = compare::trees(&self.repo, head, work.chain.tree, PATHS_MAX)?.paths;
         let is_wanted = |path: &[u8]| work.scan.only.is_none_or(|only| only.contains(path));
         added.retain(|change| change.before.is_none() && is_wanted(&change.path));
-        let mut preparer = Preparer::new(self, chain)?;
         let mut leaving = BTreeMap::new();
         for PathChange { path, .. } in added {
             if let Some(reason) = preparer.stays_out(&path)? {
@@ -257,63 +237,6 @@ impl Store {
             }
         }
         Ok(leaving)
-    }
-
-    /// Reads the files that may differ, and updates the index.
-    fn take_in(
-        &self,
-        work: &Work<'_>,
-        chain: &CommitBuilder<'_>,
-        index: &mut ScanIndex,
-        looked: Looked,
-        leaving: &BTreeMap<Vec<u8>, Reason>,
-    ) -> Result<Taken<'static>, SnapshotError> {
-        let new = looked.untracked.files.into_iter().map(|path| (path, None));
-        let is_wanted = |path: &BString| {
-            work.scan.only.is_none_or(|only| only.contains(path.as_slice()))
-                && !leaving.contains_key(path.as_slice())
-        };
-        let mut files: Vec<(BString, Option<TreeItem>)> =
-            looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
-        files.retain(|(path, _)| is_wanted(path));
-        files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut preparer = Preparer::new(self, chain)?;
-        let is_news = !files.is_empty();
-        let mut unreadable = Unreadable(looked.untracked.closed);
-        preparer.done.recorded.left_out = looked.untracked.left_out;
-        preparer.done.recorded.ignored = looked.untracked.ignored;
-        let mut bytes_left = work.scan.bounds.bytes_max;
-        for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
-            work.control.check().context(|| "the work tree cannot be scanned".into())?;
-            let on_disk = match work.root.read(&path, work.scan.at_hand) {
-                Err(Errno::ACCESS | Errno::PERM) => {
-                    preparer.done.recorded.left_out.push(LeftOut::new(&path, Reason::Unreadable));
-                    unreadable.0.push(path);
-                    continue;
-                }
-                other => other.context(|| format!("`{path}` cannot be read"))?,
-            };
-            let (stat, file) = (on_disk.as_ref().map(|it| it.stat), on_disk.as_ref().map(|it| &it.file));
-            match preparer.scanned(&path, file, known, &mut bytes_left)? {
-                Scanned::Is(found) => {
-                    index.put(path.as_bstr(), found, stat);
-                    preparer.done.change.push(TreeEdit { path: Cow::Owned(path.into()), to: found });
-                    check_count(preparer.done.change.len(), work.scan.bounds)?;
-                }
-                Scanned::IsKnown => index.refresh(path.as_bstr(), stat),
-                Scanned::LeftOut(reason) => {
-                    // A file beyond the limit must be found again by the next scan.
-                    index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
-                    preparer.done.recorded.left_out.push(LeftOut::new(&path, reason));
-                }
-            }
-        }
-        for (path, reason) in leaving {
-            index.put(path.as_bstr(), None, None);
-            preparer.done.change.push(TreeEdit { path: Cow::Owned(path.clone()), to: None });
-            preparer.done.recorded.left_out.push(LeftOut::new(path, reason.clone()));
-        }
-        Ok(Taken { done: preparer.finish(), is_news, unreadable })
     }
 
     /// Returns the tree `seen`, with the branch's entries for files that exist but that a scan does not judge: files
@@ -325,18 +248,17 @@ impl Store {
     fn keep_unjudged(
         &self,
         work: &Work<'_>,
-        chain: &CommitBuilder<'_>,
+        preparer: &mut Preparer<'_, '_>,
         (scanned, seen): (ObjectId, ObjectId),
         unreadable: &Unreadable,
         may_stay: impl Fn(&[u8]) -> bool,
     ) -> Result<ObjectId, SnapshotError> {
-        let since = compare::trees(&self.repo, scanned, chain.tree, PATHS_MAX)?.paths;
+        let since = compare::trees(&self.repo, scanned, work.chain.tree, PATHS_MAX)?.paths;
         let is_passed = |path: &[u8]| work.scan.only.is_some_and(|only| !only.contains(path));
         let is_there = |change: &&PathChange| {
             change.after.is_some() || unreadable.holds(&change.path) || is_passed(&change.path)
         };
         let there: Vec<_> = since.iter().filter(is_there).filter(|change| may_stay(&change.path)).collect();
-        let mut preparer = Preparer::new(self, chain)?;
         let mut edits = Vec::new();
         for change in there {
             let path = change.path.as_slice();
@@ -348,12 +270,85 @@ impl Store {
                 unseen || preparer.leaves_out(path, size_bytes)?
             };
             if stays {
-                let to = tree::look_up(&self.repo, chain.tree, path)?.entry();
+                let to = tree::look_up(&self.repo, work.chain.tree, path)?.entry();
                 edits.push(TreeEdit { path: Cow::Borrowed(path), to });
             }
         }
         if edits.is_empty() { Ok(seen) } else { tree::apply(&self.repo, seen, &edits) }
     }
+}
+
+/// Finds possible differences between the index and the work tree.
+fn look(
+    work: &Work<'_>,
+    rules: &mut Rules<'_>,
+    index: &ScanIndex,
+    clock: Clock,
+) -> Result<Looked, SnapshotError> {
+    let doing = || "the work tree cannot be scanned".into();
+    let seen = walk::walk(work.root, &index.file, clock, work.control);
+    work.control.check().context(doing)?;
+    let mut seen = seen.context(doing)?;
+    let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
+    let untracked = walk::sort_out(work.root, &mut seen, rules, work.control)?;
+    check_count(untracked.files.len(), work.scan.bounds)?;
+    Ok(Looked { doubtful, untracked })
+}
+
+/// Reads the files that may differ, and updates the index. Returns true if the index has changed, and the paths that
+/// may not be read.
+fn take_in(
+    work: &Work<'_>,
+    preparer: &mut Preparer<'_, '_>,
+    index: &mut ScanIndex,
+    looked: Looked,
+    leaving: &BTreeMap<Vec<u8>, Reason>,
+) -> Result<(bool, Unreadable), SnapshotError> {
+    let new = looked.untracked.files.into_iter().map(|path| (path, None));
+    let is_wanted = |path: &BString| {
+        work.scan.only.is_none_or(|only| only.contains(path.as_slice()))
+            && !leaving.contains_key(path.as_slice())
+    };
+    let mut files: Vec<(BString, Option<TreeItem>)> =
+        looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
+    files.retain(|(path, _)| is_wanted(path));
+    files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    let is_news = !files.is_empty();
+    let mut unreadable = Unreadable(looked.untracked.closed);
+    preparer.done.recorded.left_out = looked.untracked.left_out;
+    preparer.done.recorded.ignored = looked.untracked.ignored;
+    let mut bytes_left = work.scan.bounds.bytes_max;
+    for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
+        work.control.check().context(|| "the work tree cannot be scanned".into())?;
+        let on_disk = match work.root.read(&path, work.scan.at_hand) {
+            Err(Errno::ACCESS | Errno::PERM) => {
+                preparer.done.recorded.left_out.push(LeftOut::new(&path, Reason::Unreadable));
+                unreadable.0.push(path);
+                continue;
+            }
+            other => other.context(|| format!("`{path}` cannot be read"))?,
+        };
+        let (stat, file) = (on_disk.as_ref().map(|it| it.stat), on_disk.as_ref().map(|it| &it.file));
+        match preparer.scanned(&path, file, known, &mut bytes_left)? {
+            Scanned::Is(found) => {
+                index.put(path.as_bstr(), found, stat);
+                preparer.done.change.push(TreeEdit { path: Cow::Owned(path.into()), to: found });
+                check_count(preparer.done.change.len(), work.scan.bounds)?;
+            }
+            Scanned::IsKnown => index.refresh(path.as_bstr(), stat),
+            Scanned::LeftOut(reason) => {
+                // A file beyond the limit must be found again by the next scan.
+                index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
+                preparer.done.recorded.left_out.push(LeftOut::new(&path, reason));
+            }
+        }
+    }
+    for (path, reason) in leaving {
+        index.put(path.as_bstr(), None, None);
+        preparer.done.change.push(TreeEdit { path: Cow::Owned(path.clone()), to: None });
+        preparer.done.recorded.left_out.push(LeftOut::new(path, reason.clone()));
+    }
+    Ok((is_news, unreadable))
 }
 
 /// Input of a scan.
@@ -364,6 +359,8 @@ struct Work<'a> {
     scan: &'a Scan<'a>,
     /// Cancellation and deadline.
     control: &'a Control,
+    /// Commits that the scan continues.
+    chain: &'a CommitBuilder<'a>,
 }
 
 /// Files that may differ.
@@ -372,16 +369,6 @@ struct Looked {
     doubtful: Vec<(BString, TreeItem)>,
     /// Files that are not in the index.
     untracked: Untracked,
-}
-
-/// Result of reading the files that differ.
-struct Taken<'a> {
-    /// Paths with their present entries, large blobs, and the result.
-    done: Prepared<'a>,
-    /// True if the index has changed.
-    is_news: bool,
-    /// Paths that may not be read.
-    unreadable: Unreadable,
 }
 
 /// Files and folders that may not be read; a folder ends in a slash, and the root is empty.

@@ -10,9 +10,8 @@ mod index;
 use std::borrow::Cow;
 
 use gix::ObjectId;
+use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
-use gix::objs::{Commit, Kind};
-use gix::refs::FullName;
 
 use super::store::Store;
 use super::store::branch::{Branch, Moved};
@@ -214,8 +213,7 @@ impl Store {
     /// # Errors
     /// Fails if HEAD cannot be read.
     pub fn checked_out(&self) -> Result<Option<String>, SnapshotError> {
-        let head = FullName::try_from("HEAD").context(|| "HEAD cannot be read".into())?;
-        let Some(RefTarget::Symbolic(name)) = refs::find(&self.repo, head.as_ref())? else { return Ok(None) };
+        let Some(RefTarget::Symbolic(name)) = refs::head_target(&self.repo)? else { return Ok(None) };
         let name = name.as_bstr().to_string();
         Ok(name.strip_prefix(BRANCHES).map(str::to_owned))
     }
@@ -318,16 +316,8 @@ impl Store {
         let time = gix::date::Time::new(squash.seconds, 0);
         let (name, email) = (squash.author.name.as_str().into(), squash.author.email.as_str().into());
         let author = gix::actor::Signature { name, email, time };
-        let commit = Commit {
-            tree,
-            parents: parents.into(),
-            author: author.clone(),
-            committer: author,
-            encoding: None,
-            message: message.into(),
-            extra_headers: Vec::new(),
-        };
-        self.repo.write_object(&commit).context(|| "cannot write the commit".into())
+        let committer = author.clone();
+        commit_builder::write_commit(&self.repo, tree, &parents, (author, committer), message.into())
     }
 
     /// Applies a change to its path in a tree; `None` if the tree has it already.

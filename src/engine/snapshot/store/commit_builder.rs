@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
+use gix::actor::Signature;
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::objs::Commit;
 
@@ -150,24 +151,30 @@ impl<'a> CommitBuilder<'a> {
             gate: self.stamp.gate.filter(|_| !is_external).map(str::to_owned),
         };
         let time = gix::date::Time::new(self.stamp.seconds, 0);
-        let committer = gix::actor::Signature { name: AUTHOR.0.into(), email: AUTHOR.1.into(), time };
+        let committer = Signature { name: AUTHOR.0.into(), email: AUTHOR.1.into(), time };
         let name = author_of(&trailers.session, self.stamp.harness);
-        let author = gix::actor::Signature { name: name.into(), ..committer.clone() };
-        let commit = Commit {
-            tree,
-            parents: self.parents.iter().copied().collect(),
-            author,
-            committer,
-            encoding: None,
-            message: compose(subject, why, &trailers),
-            extra_headers: Vec::new(),
-        };
-        let id = self.repo.write_object(&commit).context(|| "cannot write the commit".into())?;
+        let author = Signature { name: name.into(), ..committer.clone() };
+        let message = compose(subject, why, &trailers);
+        let id = write_commit(self.repo, tree, &self.parents, (author, committer), message)?;
         self.tree = tree;
         self.parents = vec![id];
         self.newest = Some(id);
         Ok(Some(id))
     }
+}
+
+/// Keeps a new commit by these two, the author first.
+pub fn write_commit(
+    repo: &Repo,
+    tree: ObjectId,
+    parents: &[ObjectId],
+    (author, committer): (Signature, Signature),
+    message: BString,
+) -> Result<ObjectId, SnapshotError> {
+    let parents = parents.iter().copied().collect();
+    let (encoding, extra_headers) = (None, Vec::new());
+    let commit = Commit { tree, parents, author, committer, encoding, message, extra_headers };
+    repo.write_object(&commit).context(|| "cannot write the commit".into())
 }
 
 /// Environment variables that harnesses set for their child processes, with the harness names.

@@ -389,9 +389,7 @@ impl Drop for RefLock {
 /// it did either.
 pub fn break_stale_lock(repo: &Repo, folder: &Dir, name: &OsStr) -> bool {
     let objects = repo.objects_folder();
-    let Some(second) = second_name(objects, folder, name) else { return false };
-    let Ok(file) = folder.open_over(name) else { return false };
-    let is_dead = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    let Some((second, file)) = dead_lock(objects, folder, name) else { return false };
     // While this call holds the `flock`, nobody else removes it: check once more.
     let is_it = || {
         let stands = folder.stat(name).ok().flatten().zip(rustix::fs::fstat(&file).ok());
@@ -401,7 +399,7 @@ pub fn break_stale_lock(repo: &Repo, folder: &Dir, name: &OsStr) -> bool {
         Some(place) => folder.rename(name, folder, place).is_ok(),
         None => folder.remove(name).is_ok(),
     };
-    let is_settled = is_dead && is_it() && settle();
+    let is_settled = is_it() && settle();
     if is_settled {
         let _ = objects.remove(second);
     }
@@ -434,7 +432,7 @@ pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
         let is_of_branches = folder.path() != repo.own().path();
         for name in folder.names().unwrap_or_default() {
             let is_lock = name.to_string_lossy().ends_with(LOCK_SUFFIX);
-            if is_lock && is_stale_lock(objects, &folder, &name) {
+            if is_lock && dead_lock(objects, &folder, &name).is_some() {
                 let shown = folder.path().join(&name).display().to_string();
                 if !settle || break_stale_lock(repo, &folder, &name) {
                     found.push(shown);
@@ -450,12 +448,13 @@ pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
     found
 }
 
-/// Returns true if a lock is lbx's own and its holder is dead.
-fn is_stale_lock(objects: &Dir, folder: &Dir, name: &OsStr) -> bool {
-    second_name(objects, folder, name).is_some()
-        && folder
-            .open_over(name)
-            .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+/// Returns the second name and the file of a lock if it is lbx's own and its holder is dead. While the file is open,
+/// nobody else removes the lock.
+fn dead_lock(objects: &Dir, folder: &Dir, name: &OsStr) -> Option<(OsString, File)> {
+    let second = second_name(objects, folder, name)?;
+    let file = folder.open_over(name).ok()?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some((second, file))
 }
 
 /// Returns the second name of a lock, if it is lbx's own.
