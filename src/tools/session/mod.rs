@@ -253,6 +253,12 @@ impl Response {
         }
     }
 
+    /// Notes where the list goes on, if not all `count` entries come before `next`.
+    fn ends_at(&mut self, next: usize, count: usize) {
+        self.truncated = next < count;
+        self.next_offset = self.truncated.then_some(next);
+    }
+
     /// Writes the status, one entry per line.
     fn status_text(&self, text: &mut Text) {
         text.entry(&format!(
@@ -300,6 +306,25 @@ fn places(engine: &Engine, request: &Request) -> Result<Vec<WorkspacePath>, Erro
     request.paths.iter().map(resolve).collect()
 }
 
+/// Files and calls of a session that one response shows.
+struct Page {
+    /// All of the session's paths.
+    items: Items,
+    /// Those from the offset on that fit.
+    shown: Vec<PathStatus>,
+    /// Refused calls.
+    refused: Option<Refused>,
+}
+
+/// Returns the part of the session that a request asks for.
+fn page(engine: &mut Engine, state: Option<&State>, request: &Request) -> Result<Page, Error> {
+    let session = load(engine, state)?;
+    let items = Items::of(engine, state, session, &places(engine, request)?)?;
+    let shown = items.page(engine, request.offset.unwrap_or(0), request.bytes_max(engine))?;
+    let refused = items.refused(state)?;
+    Ok(Page { items, shown, refused })
+}
+
 /// Returns the files read and changed, and the calls refused.
 fn status(
     engine: &mut Engine,
@@ -307,22 +332,16 @@ fn status(
     request: &Request,
     mut answer: Response,
 ) -> Result<Response, Error> {
-    let session = load(engine, state)?;
-    let within = places(engine, request)?;
-    let items = Items::of(engine, state, session, &within)?;
-    let bytes_max = request.bytes_max(engine);
-    let offset = request.offset.unwrap_or(0);
-    let page = items.page(engine, offset, bytes_max)?;
+    let Page { items, shown: page, refused } = page(engine, state, request)?;
     answer.changes = Some(items.changes());
-    let shown = offset + page.len();
-    (answer.truncated, answer.next_offset) = (shown < items.len(), (shown < items.len()).then_some(shown));
-    if items.len() == 0 && !within.is_empty() {
+    answer.ends_at(request.offset.unwrap_or(0) + page.len(), items.len());
+    if items.len() == 0 && !request.paths.is_empty() {
         engine.warn("nothing of that was read or changed in this session");
     }
     if page.iter().any(|item| !item.is_utf8) {
         engine.warn("a name is not UTF-8 and is shown lossily");
     }
-    answer.refused = items.refused(state)?;
+    answer.refused = refused;
     answer.list(&page, |items| items.iter().map(ToString::to_string).collect());
     for state in ItemState::ALL {
         let lines = page.iter().filter(|item| item.state == state);
@@ -346,15 +365,10 @@ fn brief(
     request: &Request,
     mut answer: Response,
 ) -> Result<Response, Error> {
-    let session = load(engine, state)?;
-    let items = Items::of(engine, state, session, &[])?;
-    let offset = request.offset.unwrap_or(0);
-    let bytes_max = request.bytes_max(engine);
-    let page = items.page(engine, offset, bytes_max)?;
-    let refused = items.refused(state)?;
-    let (text, count) = items::within(engine, &items, &page, refused.as_ref(), offset, bytes_max);
-    let next = offset + count;
-    (answer.truncated, answer.next_offset) = (next < items.len(), (next < items.len()).then_some(next));
+    let Page { items, shown, refused } = page(engine, state, request)?;
+    let (offset, bytes_max) = (request.offset.unwrap_or(0), request.bytes_max(engine));
+    let (text, count) = items::within(engine, &items, &shown, refused.as_ref(), offset, bytes_max);
+    answer.ends_at(offset + count, items.len());
     answer.brief = Some(text);
     Ok(answer)
 }
@@ -392,8 +406,7 @@ fn list(
         }
         sessions.push(listed);
     }
-    answer.truncated = next < known.len();
-    answer.next_offset = answer.truncated.then_some(next);
+    answer.ends_at(next, known.len());
     answer.sessions = Some(sessions);
     Ok(answer)
 }

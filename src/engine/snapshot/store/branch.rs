@@ -1,6 +1,5 @@
 //! The snapshot branch: finds it, checks that it is free, and moves it.
 
-use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -394,8 +393,6 @@ pub struct RefUpdate {
     content: String,
     /// The file, to be synced.
     pub file: File,
-    /// True once the file is renamed.
-    is_placed: Cell<bool>,
     /// Second name that marks the lock as lbx's, if its content may not.
     own: Option<RefLock>,
 }
@@ -419,7 +416,7 @@ impl RefUpdate {
             (name, file)
         };
         let objects = Arc::clone(repo.objects_folder());
-        Ok(Self { to, objects, name, content, file, is_placed: Cell::new(false), own: None })
+        Ok(Self { to, objects, name, content, file, own: None })
     }
 
     /// Writes a value whose lock shows that it is lbx's, whatever the value is.
@@ -432,8 +429,7 @@ impl RefUpdate {
         (&own.file).write_all(content.as_bytes())?;
         let file = own.file.try_clone()?;
         let objects = Arc::clone(repo.objects_folder());
-        let (name, is_placed) = (String::new(), Cell::new(false));
-        Ok(Self { to, objects, name, content, file, is_placed, own: Some(own) })
+        Ok(Self { to, objects, name: String::new(), content, file, own: Some(own) })
     }
 
     /// Returns the value.
@@ -451,10 +447,7 @@ impl RefUpdate {
             };
         }
         match self.objects.rename_new(&self.name, to, name) {
-            Ok(()) => {
-                self.is_placed.set(true);
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             // Not every file system has this rename, and `objects` may be on another one.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
                 write_new(to, name, &self.content)?.sync_all()
@@ -466,9 +459,8 @@ impl RefUpdate {
 
 impl Drop for RefUpdate {
     fn drop(&mut self) {
-        if !self.is_placed.get() && self.own.is_none() {
-            let _ = self.objects.remove(&self.name);
-        }
+        // Nothing is there once it is renamed, or if `own` has the file.
+        let _ = self.objects.remove(&self.name);
     }
 }
 

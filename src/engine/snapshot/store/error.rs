@@ -79,20 +79,15 @@ impl SnapshotError {
     #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
     fn because(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
         let cause: &(dyn Error + 'static) = cause.as_ref();
-        let mut error = Self { interrupted: was_interrupted(cause), ..Self::new(message) };
-        if let Some(before) = cause.downcast_ref::<Self>() {
-            error.message = format!("{}: {}", error.message, before.message);
-            error.timeout = before.timeout;
-            error.interrupted |= before.interrupted;
-            error.short.clone_from(&before.short);
+        let (said, timeout) = if let Some(before) = cause.downcast_ref::<Self>() {
+            (Some(before.message.clone()), before.timeout)
         } else if let Some(own) = cause.downcast_ref::<crate::error::Error>() {
-            error.message = format!("{}: {}", error.message, own.message());
-            error.timeout = own.kind() == crate::error::ErrorKind::Timeout;
-        } else if let Some(said) = said_by_system(cause) {
-            error.message = format!("{}: {said}", error.message);
-            error.short = shortage(cause);
-        }
-        error
+            (Some(own.message().to_owned()), own.kind() == crate::error::ErrorKind::Timeout)
+        } else {
+            (said_by_system(cause), false)
+        };
+        let message = said.map_or(message.clone(), |said| format!("{message}: {said}"));
+        Self { message, interrupted: was_interrupted(cause), short: shortage(cause), timeout }
     }
 
     /// Returns an error with `message` alone, or with the resource that the system was short of.

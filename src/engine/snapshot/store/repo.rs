@@ -43,12 +43,8 @@ pub struct Repo {
     work_tree: Dir,
     /// Git's settings.
     settings: Settings,
-    /// Folder that holds `HEAD`.
-    own: Arc<Dir>,
-    /// Folder of the whole repository; differs from `own` only in a linked worktree.
-    common: Arc<Dir>,
-    /// Folder of its objects.
-    objects_folder: Arc<Dir>,
+    /// Its folders.
+    folders: Folders,
     /// Packs and borrowed objects, once one is looked up.
     elsewhere: OnceCell<Elsewhere>,
     /// Objects that are not stored yet.
@@ -119,17 +115,18 @@ impl ReadObjects {
 
 impl std::fmt::Debug for Repo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Repo").field("own", &self.own).field("common", &self.common).finish_non_exhaustive()
+        f.debug_struct("Repo")
+            .field("own", &self.folders.own)
+            .field("common", &self.folders.common)
+            .finish_non_exhaustive()
     }
 }
 
 impl Repo {
     /// Returns the repository in `folders`, with its settings.
     pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
-        let Folders { own, common, objects } = folders;
-        let (new, read) = (RefCell::default(), RefCell::default());
-        let elsewhere = OnceCell::new();
-        Self { work_tree, settings, own, common, objects_folder: objects, elsewhere, new, read }
+        let (elsewhere, new, read) = (OnceCell::new(), RefCell::default(), RefCell::default());
+        Self { work_tree, settings, folders, elsewhere, new, read }
     }
 
     /// Returns the work tree, held open.
@@ -159,17 +156,17 @@ impl Repo {
 
     /// Returns the folder that holds `HEAD`.
     pub fn own(&self) -> &Dir {
-        &self.own
+        &self.folders.own
     }
 
     /// Returns the folder of the whole repository.
     pub fn common(&self) -> &Dir {
-        &self.common
+        &self.folders.common
     }
 
     /// Returns the folder of its objects.
     pub fn objects_folder(&self) -> &Arc<Dir> {
-        &self.objects_folder
+        &self.folders.objects
     }
 
     /// Returns the packed references; `None` if there are none.
@@ -178,7 +175,8 @@ impl Repo {
     /// Fails if their file is not regular, too large, or not in git's format.
     pub fn packed_refs(&self) -> Result<Option<packed::Buffer>, SnapshotError> {
         let doing = || "`packed-refs` is not in git's format".into();
-        let Some(bytes) = self.common.read("packed-refs", PACKED_REFS_BYTES_MAX).context_redacted(doing)?
+        let Some(bytes) =
+            self.folders.common.read("packed-refs", PACKED_REFS_BYTES_MAX).context_redacted(doing)?
         else {
             return Ok(None);
         };
@@ -232,7 +230,7 @@ impl Repo {
             || match self.elsewhere.get() {
                 // A refresh would list the folder of packs for each of many objects.
                 Some(elsewhere) => elsewhere.odb.exists_without_refresh(id),
-                None => rustix::fs::statat(&*self.objects_folder, loose_name(id), AtFlags::empty()).is_ok(),
+                None => rustix::fs::statat(&*self.folders.objects, loose_name(id), AtFlags::empty()).is_ok(),
             }
     }
 
@@ -295,7 +293,7 @@ impl Repo {
             return Ok((object.kind, object.data.len() as u64));
         }
         let elsewhere = self.elsewhere()?;
-        elsewhere.check_loose(&self.objects_folder, &id)?;
+        elsewhere.check_loose(&self.folders.objects, &id)?;
         let header = gix::objs::FindHeader::try_header(&elsewhere.odb, &id).context_redacted(missing)?;
         header.map(|it| (it.kind, it.size)).ok_or_else(|| SnapshotError::new(missing()))
     }
@@ -321,12 +319,12 @@ impl Repo {
             return Ok(Some(Rc::clone(object)));
         }
         let damaged = || format!("the object {id} is not a regular file, or is damaged");
-        let object = match read_loose(&self.objects_folder, id).context_redacted(damaged)? {
+        let object = match read_loose(&self.folders.objects, id).context_redacted(damaged)? {
             Loose::Here(kind, data) => with(kind, data),
             Loose::Elsewhere => {
                 let mut buffer = Vec::new();
                 let elsewhere = self.elsewhere()?;
-                elsewhere.check_loose(&self.objects_folder, id)?;
+                elsewhere.check_loose(&self.folders.objects, id)?;
                 let found = elsewhere.odb.try_find(id, &mut buffer).context_redacted(damaged)?;
                 let Some(kind) = found.map(|found| found.kind) else { return Ok(None) };
                 with(kind, buffer)
@@ -338,7 +336,7 @@ impl Repo {
 
     /// Returns the folder of the loose objects whose ids begin with `first`.
     pub fn loose_folder(&self, first: u8) -> Option<Dir> {
-        self.objects_folder.folder(format!("{first:02x}")).ok().flatten()
+        self.folders.objects.folder(format!("{first:02x}")).ok().flatten()
     }
 
     /// Returns the loose objects whose ids begin with `first`.
@@ -355,15 +353,15 @@ impl Repo {
             return Ok(elsewhere);
         }
         // Borrowed folders and packs are checked before gix opens them.
-        let borrowed = preflight::alternates(&self.objects_folder)?;
+        let borrowed = preflight::alternates(&self.folders.objects)?;
         let options = gix::odb::store::init::Options {
             use_multi_pack_index: self.settings.boolean("core.multiPackIndex").unwrap_or(true),
             alloc_limit_bytes: usize::try_from(OBJECT_BYTES_MAX).ok(),
             current_dir: Some(PathBuf::from(self.root())),
             ..Default::default()
         };
-        let odb = gix::odb::at_opts(self.objects_folder.path(), self.object_hash(), None, options);
-        let odb = odb.context(|| format!("`{}` cannot be read", self.objects_folder.path().display()))?;
+        let odb = gix::odb::at_opts(self.folders.objects.path(), self.object_hash(), None, options);
+        let odb = odb.context(|| format!("`{}` cannot be read", self.folders.objects.path().display()))?;
         Ok(self.elsewhere.get_or_init(|| Elsewhere { odb, borrowed }))
     }
 }
