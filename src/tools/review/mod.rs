@@ -1,6 +1,5 @@
 //! `review`: shows the story of a session, for the developer.
 
-mod changes;
 mod render;
 mod story;
 

@@ -27,7 +27,6 @@ use crate::engine::snapshot::record::secrets::Excluded;
 use branch::{Branch, Moved};
 use commit_builder::{CommitBuilder, CommitMeta};
 use error::{Context as _, SnapshotError};
-use open::RepositoryPaths;
 use refs::LogLine;
 use repo::Repo;
 
@@ -72,58 +71,6 @@ impl Default for Limits {
 }
 
 impl Store {
-    /// Opens the snapshots of a workspace, whose state folder exists.
-    ///
-    /// If gix cannot use the repository there, makes a private one in the state folder, with a warning.
-    ///
-    /// # Errors
-    /// Fails if neither can be opened, or if git rejects the name `branch`.
-    pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        Self::of(open::open(place, &|_| Ok(()))?, branch)
-    }
-
-    /// Opens the snapshots for a change that the store of [`Self::open`] could not record: a repository with damage
-    /// where every snapshot begins is replaced by the private one.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_whole(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        let mut store = Self::of(open::open(place, &|opened| check(opened, branch))?, branch)?;
-        if let Some(warning) = store.warnings.first_mut() {
-            warning.push_str("; `lbx doctor` says what to do");
-        }
-        Ok(store)
-    }
-
-    /// Opens the snapshots of a workspace for reading; makes nothing.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        let found = match open::find(place, &|opened| check(opened, branch))? {
-            // Without a private repository, the readable part of a damaged one has to do.
-            None => open::find(place, &|_| Ok(()))?,
-            found => found,
-        };
-        found.map(|opened| Self::of(opened, branch)).transpose()
-    }
-
-    /// Opens the snapshots for reading, however damaged the workspace's repository is.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn find_damaged(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        open::find(place, &|_| Ok(()))?.map(|opened| Self::of(opened, branch)).transpose()
-    }
-
-    /// Returns the snapshots in an opened repository.
-    fn of(opened: open::Opened, branch: &str) -> Result<Self, SnapshotError> {
-        let branch = Branch::new(branch, opened.worktree.as_deref())?;
-        let warnings = opened.warning.into_iter().collect();
-        let (repo, private) = (opened.repo, opened.private);
-        Ok(Self { repo, branch, private, limits: Limits::default(), warnings })
-    }
-
     /// Sets the limits of the snapshots that it makes.
     #[must_use]
     pub fn within(self, limits: Limits) -> Self {
@@ -260,17 +207,6 @@ impl Store {
     pub fn pack(&self) -> Result<usize, SnapshotError> {
         if self.private { pack::tidy(&self.repo, pack::Amount::All) } else { Ok(0) }
     }
-}
-
-/// Fails if HEAD, the snapshot branch, or the tree below the next snapshot cannot be read.
-fn check(opened: &open::Opened, branch: &str) -> Result<(), SnapshotError> {
-    let repo = &opened.repo;
-    let tip = Branch::new(branch, opened.worktree.as_deref())?.tip(repo)?;
-    let head = refs::head_target(repo)?;
-    let tree = CommitBuilder::begin(repo, tip, head.as_ref(), CommitMeta::default())?.tree;
-    repo.take_new();
-    let is_empty = tree.is_empty_tree();
-    if is_empty { Ok(()) } else { repo.find_tree(tree).map(|_| ()) }
 }
 
 impl fmt::Debug for Store {

@@ -16,47 +16,96 @@ use std::sync::Arc;
 use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
 
+use super::branch::Branch;
+use super::commit_builder::CommitMeta;
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::preflight::{self, CONFIG_BYTES_MAX, RULES, parse_config};
 use super::repo::{Folders, Repo};
 use super::settings::Settings;
+use super::{Limits, Store};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::stat_cache::{self, Kept, KeptFiles};
 
-/// Repository that holds the snapshots of a workspace.
-#[derive(Debug)]
-pub struct Opened {
-    /// Repository; its work tree is the workspace, whatever its configuration says.
-    pub repo: Repo,
-    /// Name of the linked worktree, if the workspace is one.
-    pub worktree: Option<OsString>,
-    /// True if it is lbx's own, under the state folder.
-    pub private: bool,
-    /// Reason why the workspace's own repository is not used, if it has one.
-    pub warning: Option<String>,
+impl Store {
+    /// Opens the snapshots of a workspace, whose state folder exists.
+    ///
+    /// If gix cannot use the repository there, makes a private one in the state folder, with a warning.
+    ///
+    /// # Errors
+    /// Fails if neither can be opened, or if git rejects the name `branch`.
+    pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
+        open_or_make(place, branch, Damage::Accepted)
+    }
+
+    /// Opens the snapshots for a change that the store of [`Self::open`] could not record: a repository with damage
+    /// where every snapshot begins is replaced by the private one.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_whole(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
+        let mut store = open_or_make(place, branch, Damage::Refused)?;
+        if let Some(warning) = store.warnings.first_mut() {
+            warning.push_str("; `lbx doctor` says what to do");
+        }
+        Ok(store)
+    }
+
+    /// Opens the snapshots of a workspace for reading; makes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
+        match open_with(place, branch, Damage::Refused, find_private)? {
+            // Without a private repository, the readable part of a damaged one has to do.
+            None => Self::find_damaged(place, branch),
+            found => Ok(found),
+        }
+    }
+
+    /// Opens the snapshots for reading, however damaged the workspace's repository is.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn find_damaged(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
+        open_with(place, branch, Damage::Accepted, find_private)
+    }
+
+    /// Fails if HEAD, the snapshot branch, or the tree below the next snapshot cannot be read.
+    fn check(&self) -> Result<(), SnapshotError> {
+        let tree = self.start(CommitMeta::default())?.1.tree;
+        self.repo.take_new();
+        if tree.is_empty_tree() { Ok(()) } else { self.repo.find_tree(tree).map(|_| ()) }
+    }
 }
 
-/// Check that a repository must pass to be used.
-pub type Check<'c> = &'c dyn Fn(&Opened) -> Result<(), SnapshotError>;
+/// Treatment of a repository with damage where every snapshot begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Damage {
+    /// It is used as far as it can be read.
+    Accepted,
+    /// The private repository takes its place.
+    Refused,
+}
 
-/// Opens the workspace's repository if it is usable and passes `check`, else the private one.
-pub fn open(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Opened, SnapshotError> {
-    open_with(place, check, || open_private(place).map(Some))?
+/// Opens the workspace's repository if it is usable, else the private one, which it makes if missing.
+fn open_or_make(place: &RepositoryPaths<'_>, branch: &str, damage: Damage) -> Result<Store, SnapshotError> {
+    open_with(place, branch, damage, |place| open_private(place).map(Some))?
         .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
-}
-
-/// Finds the repository without making one; `None` if it does not exist.
-pub fn find(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Option<Opened>, SnapshotError> {
-    open_with(place, check, || find_private(place))
 }
 
 /// Opens the workspace's repository if it is usable, else the one that `private` returns.
 fn open_with(
     place: &RepositoryPaths<'_>,
-    check: Check<'_>,
-    private: impl FnOnce() -> Result<Option<Dir>, SnapshotError>,
-) -> Result<Option<Opened>, SnapshotError> {
+    branch: &str,
+    damage: Damage,
+    private: impl FnOnce(&RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError>,
+) -> Result<Option<Store>, SnapshotError> {
+    let store = |repo, worktree: Option<&OsStr>, private, warning: Option<String>| {
+        let branch = Branch::new(branch, worktree)?;
+        let warnings = warning.into_iter().collect();
+        Ok::<_, SnapshotError>(Store { repo, branch, private, limits: Limits::default(), warnings })
+    };
     let root = place.root;
     // Small files of the repository that earlier calls have read.
     let files: Option<Arc<KeptFiles>> =
@@ -73,21 +122,20 @@ fn open_with(
             Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
                 let repo = Repo::new(work_tree, folders, settings);
-                let worktree = located.worktree.clone();
-                let opened = Opened { repo, worktree, private: false, warning: None };
-                match check(&opened) {
+                let store = store(repo, located.worktree.as_deref(), false, None)?;
+                match if damage == Damage::Refused { store.check() } else { Ok(()) } {
                     Err(error) if !error.is_passing() => {
-                        work_tree = opened.repo.into_work_tree();
+                        work_tree = store.repo.into_work_tree();
                         (Some(error.to_string()), Some(located))
                     }
-                    checked => return checked.map(|()| Some(opened)),
+                    checked => return checked.map(|()| Some(store)),
                 }
             }
             Err(_) if is_empty(&work_tree) => (None, None),
             Err(error) => (Some(error.to_string()), Some(located)),
         },
     };
-    let Some(own) = private()?.map(|own| own.keeping(files)) else {
+    let Some(own) = private(place)?.map(|own| own.keeping(files)) else {
         return Ok(None);
     };
     // Its ignore rules and line-ending settings still count.
@@ -98,7 +146,7 @@ fn open_with(
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
     let repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
-    Ok(Some(Opened { repo, worktree: None, private: true, warning }))
+    store(repo, None, true, warning).map(Some)
 }
 
 /// Opens a repository that was found; fails if it is unusable.
