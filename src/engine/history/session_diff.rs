@@ -61,10 +61,8 @@ struct Ledger {
 impl Ledger {
     /// Adds a change of one file.
     fn take_file(&mut self, file: &FileEntry) {
-        let known = self.files.entry(file.path.clone());
-        known
-            .and_modify(|own| own.push(file.before.clone(), file.after.clone()))
-            .or_insert_with(|| PathChanges::new(file.before.clone(), file.after.clone()));
+        let own = self.files.entry(file.path.clone()).or_default();
+        own.push(file.before.clone(), file.after.clone());
     }
 
     /// Adds the moves of one change: a move with a temporary path leaves its old name first.
@@ -183,11 +181,12 @@ pub type Sides<V> = (Option<V>, Option<V>);
 /// Changes that one session made to one path, oldest first. Each continues from the one before it, or from what
 /// others made of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathChanges<V> {
-    /// The first change.
-    first: Sides<V>,
-    /// Later changes that start from a state that others left.
-    later: Vec<Sides<V>>,
+pub struct PathChanges<V>(Vec<Sides<V>>);
+
+impl<V> Default for PathChanges<V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
 }
 
 /// Content of a path without a session's changes, but with changes by others in between.
@@ -200,38 +199,30 @@ pub enum Before<V> {
 }
 
 impl<V: StoredVersion> PathChanges<V> {
-    /// Starts with one change.
-    #[must_use]
-    pub const fn new(before: Option<V>, after: Option<V>) -> Self {
-        Self { first: (before, after), later: Vec::new() }
-    }
-
     /// Adds the next change.
     pub fn push(&mut self, before: Option<V>, after: Option<V>) {
-        let last = self.later.last_mut().unwrap_or(&mut self.first);
-        if is_same(last.1.as_ref(), before.as_ref()) {
-            last.1 = after;
-        } else {
-            self.later.push((before, after));
+        match self.0.last_mut() {
+            Some(last) if is_same(last.1.as_ref(), before.as_ref()) => last.1 = after,
+            _ => self.0.push((before, after)),
         }
     }
 
     /// Returns the version before the first change.
     #[must_use]
-    pub const fn first(&self) -> Option<&V> {
-        self.first.0.as_ref()
+    pub fn first(&self) -> Option<&V> {
+        self.0.first()?.0.as_ref()
     }
 
     /// Returns the version after the last change.
     #[must_use]
     pub fn last(&self) -> Option<&V> {
-        self.later.last().unwrap_or(&self.first).1.as_ref()
+        self.0.last()?.1.as_ref()
     }
 
     /// Returns true if others changed the path in between.
     #[must_use]
     pub const fn is_interrupted(&self) -> bool {
-        !self.later.is_empty()
+        self.0.len() > 1
     }
 
     /// Returns true if the changes cancel out, as far as that is known without the bytes.
@@ -246,8 +237,9 @@ impl<V: StoredVersion> PathChanges<V> {
     /// # Errors
     /// Returns the errors of `read`.
     pub fn before<E>(&self, mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>) -> Result<Before<V>, E> {
-        let (mut base, mut mine) = (Before::Known(self.first.0.clone()), self.first.1.clone());
-        for (theirs, after) in &self.later {
+        let Some(((first, after), later)) = self.0.split_first() else { return Ok(Before::Known(None)) };
+        let (mut base, mut mine) = (Before::Known(first.clone()), after.clone());
+        for (theirs, after) in later {
             base = match (&base, &mine, theirs) {
                 // A file that the session made is its own, even if others changed it since.
                 (Before::Known(None), Some(_), Some(_)) => base,
@@ -405,8 +397,8 @@ mod tests {
 
     /// Returns the content before these changes.
     fn before(changes: &[Sides<&'static str>]) -> Before<&'static str> {
-        let mut own = PathChanges::new(changes[0].0, changes[0].1);
-        changes[1..].iter().for_each(|change| own.push(change.0, change.1));
+        let mut own = PathChanges::default();
+        changes.iter().for_each(|change| own.push(change.0, change.1));
         own.before(|text| Ok::<_, ()>(Some(text.as_bytes().to_vec()))).unwrap()
     }
 

@@ -119,14 +119,7 @@ impl Store {
         let steps = self.steps_of(session, after)?;
         let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(None) };
         let (before, last) = (first.snapshot.parent.clone(), last.snapshot.id.clone());
-        let mut paths: BTreeMap<Vec<u8>, PathChanges<TreeItem>> = BTreeMap::new();
-        for PathChange { path, before, after } in steps.into_iter().flat_map(|step| step.paths) {
-            paths
-                .entry(path)
-                .and_modify(|own| own.push(before, after))
-                .or_insert_with(|| PathChanges::new(before, after));
-        }
-        let paths = paths.into_iter().map(|(path, own)| self.change_of(path, &own));
+        let paths = by_path(&steps).into_iter().map(|(path, own)| self.change_of(path, &own));
         Ok(Some(SessionChanges { before, last, paths: in_order(paths.collect::<Result<_, _>>()?) }))
     }
 
@@ -135,11 +128,12 @@ impl Store {
     pub(in crate::engine::snapshot) fn change_of(
         &self,
         path: Vec<u8>,
-        own: &PathChanges<TreeItem>,
+        steps: &[Sides<TreeItem>],
     ) -> Result<PathChange, SnapshotError> {
-        let is_text = |version: &TreeItem| version.is_file();
+        let mut own = PathChanges::default();
+        steps.iter().for_each(|(before, after)| own.push(*before, *after));
         let read = |version: &TreeItem| {
-            if is_text(version) { self.content(*version).map(Some) } else { Ok(None) }
+            if version.is_file() { self.content(*version).map(Some) } else { Ok(None) }
         };
         let before = match own.before(read)? {
             Before::Known(version) => version,
@@ -254,16 +248,11 @@ impl Store {
         let base = self.onto(branch)?.at;
         let trees = base.map_or(Ok(Vec::new()), |tip| self.trees_since(tip, began))?;
         let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
-        let mut paths: BTreeMap<Vec<u8>, PathSteps> = BTreeMap::new();
-        for change in steps.iter().flat_map(|step| &step.paths) {
-            paths.entry(change.path.clone()).or_default().push((change.before, change.after));
-        }
         let (mut net, mut had) = (Vec::new(), BTreeMap::new());
-        for (path, of_path) in paths {
+        for (path, of_path) in by_path(&steps) {
             let count = self.count_had(&path, &of_path, now, &trees)?;
-            let rest = of_path.get(count..).unwrap_or_default();
-            if let Some(own) = own_of(rest) {
-                net.push(self.change_of(path.clone(), &own)?);
+            if let Some(rest @ [_, ..]) = of_path.get(count..) {
+                net.push(self.change_of(path.clone(), rest)?);
             }
             had.insert(path, count);
         }
@@ -293,8 +282,7 @@ impl Store {
         if made.last() == Some(&ours) {
             return Ok(steps.len());
         }
-        let Some(own) = own_of(steps) else { return Ok(0) };
-        let first = self.change_of(path.to_vec(), &own)?.before;
+        let first = self.change_of(path.to_vec(), steps)?.before;
         if first == ours {
             return Ok(0);
         }
@@ -329,9 +317,9 @@ impl Store {
         texts.retain(|text| !looks_binary(text));
         let mut merges_left = MERGES_MAX;
         for count in (1..=steps.len()).rev() {
-            let then = match steps.get(count..).and_then(own_of) {
-                Some(rest) => self.change_of(path.to_vec(), &rest)?.before,
-                None => steps.last().and_then(|(_, after)| *after),
+            let then = match steps.get(count..) {
+                Some(rest @ [_, ..]) => self.change_of(path.to_vec(), rest)?.before,
+                _ => steps.last().and_then(|(_, after)| *after),
             };
             let Some(then) = then.filter(|then| then.is_file()) else { continue };
             let then = self.content_to_compare(then)?;
@@ -367,10 +355,11 @@ impl Store {
     }
 }
 
-/// Returns the changes of one path as one record; `None` if there are none.
-fn own_of(steps: &[Sides<TreeItem>]) -> Option<PathChanges<TreeItem>> {
-    let ((before, after), later) = steps.split_first()?;
-    let mut own = PathChanges::new(*before, *after);
-    later.iter().for_each(|(before, after)| own.push(*before, *after));
-    Some(own)
+/// Returns the changes of each path, oldest first.
+fn by_path(steps: &[SessionStep]) -> BTreeMap<Vec<u8>, PathSteps> {
+    let mut paths: BTreeMap<Vec<u8>, PathSteps> = BTreeMap::new();
+    for change in steps.iter().flat_map(|step| &step.paths) {
+        paths.entry(change.path.clone()).or_default().push((change.before, change.after));
+    }
+    paths
 }
