@@ -295,12 +295,12 @@ impl Store {
                 continue;
             }
             tree = written;
-            let id = self.commit(squash, tree, parent.into_iter().collect(), &step.message)?;
+            let id = self.commit(squash, tree, parent.as_slice(), &step.message)?;
             squashed.commits.push(id.to_string());
             parent = Some(id);
         }
         if let (Some(message), Some(base), Some(last)) = (&squash.merge, base, parent) {
-            let id = self.commit(squash, tree, vec![base, last], message)?;
+            let id = self.commit(squash, tree, &[base, last], message)?;
             squashed.commits.push(id.to_string());
             parent = Some(id);
         }
@@ -312,14 +312,14 @@ impl Store {
         &self,
         squash: &Squash<'_>,
         tree: ObjectId,
-        parents: Vec<ObjectId>,
+        parents: &[ObjectId],
         message: &str,
     ) -> Result<ObjectId, SnapshotError> {
         let time = gix::date::Time::new(squash.seconds, 0);
         let (name, email) = (squash.author.name.as_str().into(), squash.author.email.as_str().into());
         let author = gix::actor::Signature { name, email, time };
         let committer = author.clone();
-        commit_builder::write_commit(&self.repo, tree, &parents, (author, committer), message.into())
+        commit_builder::write_commit(&self.repo, tree, parents, (author, committer), message.into())
     }
 
     /// Applies a change to its path in a tree; `None` if the tree has it already.

@@ -145,17 +145,20 @@ impl Response {
         }
     }
 
-    /// Adds the part of the diff inside the window.
-    pub(super) fn fill_diff(
+    /// Adds the part of the diff inside the window, or of its line counts.
+    pub(super) fn fill(
         &mut self,
         store: &Store,
         deltas: &[Delta],
+        request: &Request,
         mut window: Window,
-        binary: bool,
     ) -> Result<(), Error> {
+        if request.stat {
+            return self.fill_stat(store, deltas, &window);
+        }
         for delta in deltas {
             let mut diff = Vec::new();
-            write(store, delta, binary, &mut diff)?;
+            write(store, delta, request.binary, &mut diff)?;
             for line in diff.split_inclusive(|byte| *byte == b'\n') {
                 window.push(line);
             }
@@ -172,24 +175,18 @@ impl Response {
     }
 
     /// Adds the line counts of as many files as fit, at least one.
-    pub(super) fn fill_stat(
-        &mut self,
-        store: &Store,
-        deltas: &[Delta],
-        offset: usize,
-        room: AnswerRoom,
-    ) -> Result<(), Error> {
+    fn fill_stat(&mut self, store: &Store, deltas: &[Delta], window: &Window) -> Result<(), Error> {
         let (mut files, mut size) = (Vec::new(), TextSize::default());
-        for delta in deltas.iter().skip(offset).take(FILES_LISTED_MAX) {
+        for delta in deltas.iter().skip(window.offset).take(FILES_LISTED_MAX) {
             let amount = write(store, delta, false, &mut Vec::new())?;
             let stat = FileStat::of(delta, amount);
             size = size.and(stat.size());
-            if !room.holds(size) && !files.is_empty() {
+            if !window.room.holds(size) && !files.is_empty() {
                 break;
             }
             files.push(stat);
         }
-        let end = offset.saturating_add(files.len());
+        let end = window.offset.saturating_add(files.len());
         self.truncated = end < deltas.len();
         self.next_offset = self.truncated.then_some(end);
         self.stat = Some(files);
@@ -199,6 +196,7 @@ impl Response {
 
 impl FileStat {
     /// Returns the size of its entry.
+    #[must_use]
     pub fn size(&self) -> TextSize {
         /// Bytes besides its names.
         const SAID_BYTES: usize = 80;
@@ -207,6 +205,7 @@ impl FileStat {
     }
 
     /// Returns the line counts of one file.
+    #[must_use]
     pub fn of(delta: &Delta, amount: Amount) -> Self {
         let action = Action::of(delta);
         let before = delta.before.as_ref().filter(|_| action == Action::Rename);
@@ -405,22 +404,39 @@ pub fn with_bytes<T>(
     read: impl Fn(TreeItem, bool) -> Result<Vec<u8>, Error>,
     work: impl FnOnce(FileDiff<'_>) -> T,
 ) -> Result<T, Error> {
-    let bytes_of = |side: &Option<(Vec<u8>, TreeItem)>, is_later| {
-        let read = |(_, version): &(Vec<u8>, TreeItem)| {
-            Ok::<_, Error>((version.id.to_string(), read(*version, is_later)?))
-        };
-        side.as_ref().map(read).transpose()
+    let known = |side: &Option<(Vec<u8>, TreeItem)>, is_later| {
+        let Some((path, version)) = side.clone() else { return Ok(None) };
+        Ok::<_, Error>(Some(Known {
+            path,
+            version,
+            id: version.id.to_string(),
+            bytes: read(version, is_later)?,
+        }))
     };
-    let (old, new) = (bytes_of(&delta.before, false)?, bytes_of(&delta.after, true)?);
+    let (old, new) = (known(&delta.before, false)?, known(&delta.after, true)?);
     Ok(work(FileDiff {
-        old: delta.before.as_ref().zip(old.as_ref()).map(side),
-        new: delta.after.as_ref().zip(new.as_ref()).map(side),
+        old: old.as_ref().map(Known::side),
+        new: new.as_ref().map(Known::side),
         similarity: delta.similarity,
         binary: false,
     }))
 }
 
-/// Returns a side of a diff, with the id and the bytes of its version.
-fn side<'s>(((path, version), (id, bytes)): (&'s (Vec<u8>, TreeItem), &'s (String, Vec<u8>))) -> Side<'s> {
-    Side { path, mode: version.mode(), id, bytes }
+/// One side of a file in a diff.
+struct Known {
+    /// Path.
+    path: Vec<u8>,
+    /// Version.
+    version: TreeItem,
+    /// Id of its content, in hex.
+    id: String,
+    /// Its content.
+    bytes: Vec<u8>,
+}
+
+impl Known {
+    /// Returns it in the form of a diff.
+    fn side(&self) -> Side<'_> {
+        Side { path: &self.path, mode: self.version.mode(), id: &self.id, bytes: &self.bytes }
+    }
 }

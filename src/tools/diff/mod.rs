@@ -112,11 +112,7 @@ impl Tool for Diff {
         let deltas = store.deltas(&compared.changes)?;
         let mut response = Response::of(&compared, deltas.len());
         let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
-        if request.stat {
-            response.fill_stat(&store, &deltas, request.offset, room)?;
-        } else {
-            response.fill_diff(&store, &deltas, Window::new(request.offset, room), request.binary)?;
-        }
+        response.fill(&store, &deltas, &request, Window::new(request.offset, room))?;
         if response.diff.as_ref().is_some_and(|diff| diff.as_bytes() != response.bytes) {
             engine
                 .warn("the diff is not all UTF-8 and is shown lossily here; the text form has its own bytes");
@@ -201,11 +197,7 @@ fn by_session(
         }
         let deltas = store.deltas(&changed.paths)?;
         let mut response = Response::of(&Compared::default(), deltas.len());
-        if request.stat {
-            response.fill_stat(store, &deltas, 0, room)?;
-        } else {
-            response.fill_diff(store, &deltas, Window::new(0, room), request.binary)?;
-        }
+        response.fill(store, &deltas, request, Window::new(0, room))?;
         whole.files += response.files;
         whole.truncated |= response.truncated;
         whole.cut_lines += response.cut_lines;

@@ -95,16 +95,15 @@ impl<'repo> Rules<'repo> {
     pub fn obstacle(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
         let mut above = 0;
         for folder in folders(path) {
-            let finding = match self.seen.get(folder) {
-                Some(known) => known.clone(),
-                None => {
-                    let finding = self.examine(folder, above)?;
-                    if self.seen.len() >= SEEN_MAX {
-                        self.seen.clear();
-                    }
-                    self.seen.insert(folder.to_vec(), finding.clone());
-                    finding
+            let finding = if let Some(known) = self.seen.get(folder) {
+                known.clone()
+            } else {
+                let finding = self.examine(folder, above)?;
+                if self.seen.len() >= SEEN_MAX {
+                    self.seen.clear();
                 }
+                self.seen.insert(folder.to_vec(), finding.clone());
+                finding
             };
             match finding {
                 FolderFinding::Barred(reason) => return Ok(Some(reason)),

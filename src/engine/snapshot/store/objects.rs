@@ -178,15 +178,8 @@ impl Aside {
     }
 
     /// Syncs the whole file system of the objects.
-    #[cfg(target_os = "linux")]
     fn sync_file_system(&self) -> io::Result<()> {
         Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&*self.objects))?)
-    }
-
-    /// Syncs the folder; on other systems each object is synced by itself.
-    #[cfg(not(target_os = "linux"))]
-    fn sync_file_system(&self) -> io::Result<()> {
-        Ok(self.objects.sync()?)
     }
 }
 

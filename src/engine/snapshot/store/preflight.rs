@@ -39,15 +39,13 @@ const PACKS_MAX: usize = 100_000;
 /// # Errors
 /// Names the missing part.
 pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
-    let parts: [(&Dir, &str, fn(&Stat) -> bool, &str); 2] =
-        [(common, "refs", is_folder, "a folder of its own"), (own, "HEAD", is_regular, "a regular file")];
-    for (folder, name, is_it, what) in parts {
+    let require = |folder: &Dir, name, is_it: fn(&Stat) -> bool, what| {
         let found = folder.stat(name).context_redacted(|| refusal(folder, name, what))?;
-        if !found.is_some_and(|stat| is_it(&stat)) {
-            return Err(refused(folder, name, what));
-        }
-    }
-    Ok(())
+        let is_whole = found.is_some_and(|stat| is_it(&stat));
+        if is_whole { Ok(()) } else { Err(refused(folder, name, what)) }
+    };
+    require(common, "refs", is_folder, "a folder of its own")?;
+    require(own, "HEAD", is_regular, "a regular file")
 }
 
 /// Returns the rules in the file `name` of a git folder; `None` if it is missing.

@@ -1,7 +1,6 @@
 //! Trees and their entries: looks paths up, rewrites trees, and applies the changes of a moved HEAD.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
@@ -34,6 +33,7 @@ pub struct TreeItem {
 
 impl TreeItem {
     /// Returns the part of an entry that does not depend on its name.
+    #[must_use]
     pub fn of(entry: &Entry) -> Self {
         Self { kind: entry.mode.kind(), id: entry.oid }
     }
@@ -222,15 +222,8 @@ pub fn carry_over(
     old: ObjectId,
     new: ObjectId,
 ) -> Result<ObjectId, SnapshotError> {
-    Carrier { repo, folders_left: Cell::new(FOLDERS_MAX) }.carry_over(Three { ours, old, new }, 0)
-}
-
-/// Applies the difference of two trees to a third.
-struct Carrier<'r> {
-    /// The repository.
-    repo: &'r Repo,
-    /// How many more folders may be opened.
-    folders_left: Cell<usize>,
+    let mut folders_left = FOLDERS_MAX;
+    carry(repo, Three { ours, old, new }, 0, &mut folders_left)
 }
 
 /// Three versions of one tree.
@@ -244,54 +237,42 @@ struct Three {
     new: ObjectId,
 }
 
-impl Carrier<'_> {
-    /// Runs [`carry_over`] on trees that are `depth` folders deep.
-    fn carry_over(&self, trees: Three, depth: usize) -> Result<ObjectId, SnapshotError> {
-        let repo = self.repo;
-        let Three { ours, old, new } = trees;
-        if old == new || ours == new {
-            return Ok(ours);
-        }
-        if ours == old || depth >= DEPTH_MAX {
-            return Ok(new);
-        }
-        let left = self.folders_left.get().checked_sub(1);
-        self.folders_left.set(left.ok_or_else(|| SnapshotError::new("HEAD differs in too many folders"))?);
-        let (mut mine, old, new) = (by_name(repo, ours)?, by_name(repo, old)?, by_name(repo, new)?);
-        for (name, before, after) in differing(&old, &new) {
-            match self.merged(mine.get(name), before, after, depth)? {
-                Some(entry) => mine.insert(name.clone(), entry),
-                None => mine.remove(name),
-            };
-        }
-        let mut entries: Vec<Entry> = mine.into_values().collect();
-        entries.sort();
-        write(repo, &Tree { entries })
+/// Runs [`carry_over`] on trees that are `depth` folders deep; opens at most `left` folders.
+fn carry(repo: &Repo, trees: Three, depth: usize, left: &mut usize) -> Result<ObjectId, SnapshotError> {
+    let Three { ours, old, new } = trees;
+    if old == new || ours == new {
+        return Ok(ours);
     }
-
-    /// Returns one entry of the merged tree; `None` to leave it out.
-    fn merged(
-        &self,
-        ours: Option<&Entry>,
-        old: Option<&Entry>,
-        new: Option<&Entry>,
-        depth: usize,
-    ) -> Result<Option<Entry>, SnapshotError> {
-        // A non-tree counts as an empty tree: there is nothing below it to keep.
-        let below = |entry: Option<&Entry>| match entry {
-            Some(entry) if entry.mode.is_tree() => entry.oid,
-            _ => ObjectId::empty_tree(self.repo.object_hash()),
-        };
-        let is_tree = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.mode.is_tree());
-        let Some(kept) = ours.filter(|_| is_tree(ours) && (is_tree(new) || (new.is_none() && is_tree(old))))
-        else {
-            return Ok(new.cloned());
-        };
-        let trees = Three { ours: below(ours), old: below(old), new: below(new) };
-        let id = self.carry_over(trees, depth + 1)?;
-        let mode = EntryMode::from(EntryKind::Tree);
-        Ok((!id.is_empty_tree()).then(|| Entry { mode, filename: kept.filename.clone(), oid: id }))
+    if ours == old || depth >= DEPTH_MAX {
+        return Ok(new);
     }
+    *left = left.checked_sub(1).ok_or_else(|| SnapshotError::new("HEAD differs in too many folders"))?;
+    let (mut mine, old, new) = (by_name(repo, ours)?, by_name(repo, old)?, by_name(repo, new)?);
+    // A non-tree counts as an empty tree: there is nothing below it to keep.
+    let below = |entry: Option<&Entry>| {
+        let tree = entry.filter(|entry| entry.mode.is_tree());
+        tree.map_or_else(|| ObjectId::empty_tree(repo.object_hash()), |entry| entry.oid)
+    };
+    let is_tree = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.mode.is_tree());
+    for (name, before, after) in differing(&old, &new) {
+        let ours = mine.get(name).filter(|ours| ours.mode.is_tree());
+        let entry = match ours {
+            Some(_) if is_tree(after) || (after.is_none() && is_tree(before)) => {
+                let trees = Three { ours: below(ours), old: below(before), new: below(after) };
+                let id = carry(repo, trees, depth + 1, left)?;
+                let mode = EntryMode::from(EntryKind::Tree);
+                (!id.is_empty_tree()).then(|| Entry { mode, filename: name.clone(), oid: id })
+            }
+            _ => after.cloned(),
+        };
+        match entry {
+            Some(entry) => mine.insert(name.clone(), entry),
+            None => mine.remove(name),
+        };
+    }
+    let mut entries: Vec<Entry> = mine.into_values().collect();
+    entries.sort();
+    write(repo, &Tree { entries })
 }
 
 /// Returns the names whose entries differ between two trees, with both entries, in order.
