@@ -120,6 +120,13 @@ pub struct Overlap {
     pub conflicts: Option<String>,
 }
 
+impl Overlap {
+    /// Returns the reason for a path.
+    fn new(path: &[u8], why: &str, conflicts: Option<String>) -> Self {
+        Self { path: path.to_owned(), why: why.to_owned(), conflicts }
+    }
+}
+
 impl Store {
     /// Returns git's unfinished operation, such as a merge or a rebase, which only the user can end.
     ///
@@ -329,8 +336,7 @@ impl Store {
         change: &PathChange,
     ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
         let path = change.path.clone();
-        let refused =
-            |why: &str| Ok(Err(Overlap { path: path.clone(), why: why.to_owned(), conflicts: None }));
+        let refused = |why: &str| Ok(Err(Overlap::new(&path, why, None)));
         let ours = match tree::look_up(&self.repo, tree, &change.path)? {
             tree::Lookup::Blocked(..) => return refused("a parent of it is a file there"),
             found => found.entry(),
@@ -363,9 +369,7 @@ impl Store {
         after: TreeItem,
     ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
         let path = change.path.clone();
-        let refused = |why: &str, conflicts: Option<String>| {
-            Ok(Err(Overlap { path: path.clone(), why: why.to_owned(), conflicts }))
-        };
+        let refused = |why: &str, conflicts: Option<String>| Ok(Err(Overlap::new(&path, why, conflicts)));
         let (old, new) = (before, after);
         if ![old, ours, new].into_iter().all(TreeItem::is_file) {
             return refused("it is a link or a submodule, and the branch has another version", None);

@@ -14,7 +14,7 @@ use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{self, FolderEntry, FolderMode, JournalEntry, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::repository_marks::HeldMark;
-use crate::engine::snapshot::{CommitFiles, Store};
+use crate::engine::snapshot::{Store, Trees};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Thing, Touched};
@@ -211,7 +211,7 @@ struct Collector<'a, 's, 'e> {
     /// The snapshots.
     store: Option<Store>,
     /// The files of the newest snapshots before and after.
-    tips: [Option<RefCell<CommitFiles>>; 2],
+    tips: [Option<RefCell<Trees>>; 2],
     /// The work tree.
     sides: &'a Sides<'a>,
     /// Changes that others made at the same time.

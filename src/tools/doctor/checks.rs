@@ -179,11 +179,13 @@ fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> 
         return None;
     }
     let message = format!("a call in {STATE_FOLDER}/…/{OPEN_FOLDER} is at work, or was killed half-way");
-    if fix && let Err(error) = engine.lock() {
-        return Some(Finding::of("journal", &error));
+    if fix {
+        return Some(match engine.lock() {
+            Ok(_) => Finding { fixed: true, ..Finding::notice("journal", message, "It is settled now.") },
+            Err(error) => Finding::of("journal", &error),
+        });
     }
-    let remedies = ("It is settled now.", "The next call settles it; lbx doctor --fix does it now.");
-    Some(Finding::fixable("journal", message, fix, remedies))
+    Some(Finding::notice("journal", message, "The next call settles it; lbx doctor --fix does it now."))
 }
 
 /// Returns changes that could be neither completed nor undone.
@@ -229,11 +231,12 @@ fn session(engine: &mut Engine, state: &State, fix: bool) -> Result<Finding, Err
     };
     let message = format!("{id}: {warning}");
     let again = "Read the files again that you mean to change.";
-    let later = "The next change sets the damaged file aside; lbx doctor --fix does it now.";
-    if fix {
-        session::update(state, &id, |_| {})?;
+    if !fix {
+        let later = "The next change sets the damaged file aside; lbx doctor --fix does it now.";
+        return Ok(Finding::notice("session", message, format!("{again} {later}")));
     }
-    Ok(Finding::fixable("session", message, fix, (again, &format!("{again} {later}"))))
+    session::update(state, &id, |_| {})?;
+    Ok(Finding { fixed: true, ..Finding::notice("session", message, again) })
 }
 
 /// Checks that the audit log is intact.
@@ -336,8 +339,11 @@ fn locks_left(engine: &Engine, fix: bool) -> Option<Finding> {
         return None;
     }
     let message = format!("a killed call of lbx left {}: git refuses to work there", left.join(", "));
-    let remedies = ("They are removed now.", "lbx doctor --fix removes what nobody holds any more.");
-    Some(Finding::fixable("lock", message, fix, remedies))
+    Some(if fix {
+        Finding { fixed: true, ..Finding::notice("lock", message, "They are removed now.") }
+    } else {
+        Finding::notice("lock", message, "lbx doctor --fix removes what nobody holds any more.")
+    })
 }
 
 /// Returns damage in the developer's repository that git must repair.

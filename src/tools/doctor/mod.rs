@@ -84,11 +84,6 @@ impl Finding {
         Self { remedy: Some(remedy.into()), ..Self::new(check, Level::Problem, message) }
     }
 
-    /// Returns a notice about something that this call has put in order if `fixed`: what to know then, or else.
-    fn fixable(check: &'static str, message: String, fixed: bool, (then, else_): (&str, &str)) -> Self {
-        Self { fixed, ..Self::notice(check, message, if fixed { then } else { else_ }) }
-    }
-
     /// Converts an error to a problem.
     fn of(check: &'static str, error: &Error) -> Self {
         Self::problem(check, error.message(), error.suggested_action())

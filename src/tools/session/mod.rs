@@ -310,7 +310,7 @@ fn places(engine: &Engine, request: &Request) -> Result<Vec<WorkspacePath>, Erro
 struct Page {
     /// All of the session's paths.
     items: Items,
-    /// Those from the offset on that fit.
+    /// Part of them from the offset on that fits.
     shown: Vec<PathStatus>,
     /// Refused calls.
     refused: Option<Refused>,

@@ -10,7 +10,7 @@ use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::index::entry::{Flags, Mode, Stat};
 use gix::index::{File, State, decode, write};
-use gix::objs::tree::EntryKind;
+use gix::objs::tree::{EntryKind, EntryMode};
 
 use crate::control::Control;
 use crate::engine::snapshot::record::disk::Clock;
@@ -337,11 +337,5 @@ fn skipped() -> Flags {
 
 /// Returns the mode of an index entry.
 pub fn mode_of(kind: EntryKind) -> Mode {
-    match kind {
-        EntryKind::Tree => Mode::DIR,
-        EntryKind::Blob => Mode::FILE,
-        EntryKind::BlobExecutable => Mode::FILE_EXECUTABLE,
-        EntryKind::Link => Mode::SYMLINK,
-        EntryKind::Commit => Mode::COMMIT,
-    }
+    Mode::from(EntryMode::from(kind))
 }

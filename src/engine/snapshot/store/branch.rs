@@ -38,8 +38,6 @@ const LOCK_NAP: Duration = Duration::from_millis(10);
 const LOCK_BYTES_MAX: u64 = 65;
 /// Most linked worktrees whose HEAD is read.
 const WORKTREES_MAX: usize = 10_000;
-/// Most folders below a branch's name that are searched for other branches.
-const FOLDERS_MAX: usize = 1000;
 
 /// Branch that gets the snapshots.
 #[derive(Debug)]
@@ -157,7 +155,11 @@ impl Branch {
             }
             None => false,
         };
-        if is_packed || has_files(repo.common(), &self.full_name())? {
+        let (files, outcome) = refs::files_below(repo.common(), &self.full_name());
+        if files.is_empty() {
+            outcome.context(doing)?;
+        }
+        if is_packed || !files.is_empty() {
             return Err(self.refused("conflicts with branches whose names continue it after a slash"));
         }
         let name = self.name.as_bstr();
@@ -324,30 +326,6 @@ impl Branch {
     fn refused(&self, why: &str) -> SnapshotError {
         SnapshotError::new(format!("the branch `{}` {why}", self.short_name()))
     }
-}
-
-/// Returns true if the folder `name`, or one below it, has any file.
-fn has_files(common: &Dir, name: &str) -> Result<bool, SnapshotError> {
-    let doing = || "the references cannot be read".into();
-    let mut waiting: Vec<Dir> = match common.folder(name) {
-        Ok(folder) => folder.into_iter().collect(),
-        Err(Errno::NOTDIR) => Vec::new(),
-        Err(errno) => return Err(errno).context(doing),
-    };
-    let mut folders = 0;
-    while let Some(folder) = waiting.pop() {
-        folders += 1;
-        for name in folder.names().context(doing)? {
-            match folder.stat(&name).context(doing)? {
-                Some(stat) if is_folder(&stat) && folders < FOLDERS_MAX => {
-                    waiting.extend(folder.folder(&name).context(doing)?);
-                }
-                Some(_) => return Ok(true),
-                None => {}
-            }
-        }
-    }
-    Ok(false)
 }
 
 /// A held lock; released on drop.

@@ -421,31 +421,54 @@ pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
     if second_names(objects).is_empty() {
         return Vec::new();
     }
-    let common = ["refs/heads", "refs/lbx"].map(|folder| repo.common().folder(folder));
-    let mut waiting: Vec<Dir> = std::iter::once(repo.own().folder("."))
-        .chain(common)
-        .filter_map(|folder| folder.ok().flatten())
-        .collect();
-    let (mut found, mut folders) = (Vec::new(), 0);
-    while let Some(folder) = waiting.pop() {
-        folders += 1;
-        let is_of_branches = folder.path() != repo.own().path();
-        for name in folder.names().unwrap_or_default() {
-            let is_lock = name.to_string_lossy().ends_with(LOCK_SUFFIX);
-            if is_lock && dead_lock(objects, &folder, &name).is_some() {
-                let shown = folder.path().join(&name).display().to_string();
-                if !settle || break_stale_lock(repo, &folder, &name) {
-                    found.push(shown);
-                }
-            } else if is_of_branches
-                && folders < FOLDERS_MAX
-                && folder.stat(&name).is_ok_and(|stat| stat.is_some_and(|stat| is_folder(&stat)))
-            {
-                waiting.extend(folder.folder(&name).ok().flatten());
-            }
-        }
+    let is_lock = |name: &OsStr| name.to_string_lossy().ends_with(LOCK_SUFFIX);
+    let own = repo.own().names().unwrap_or_default().into_iter().filter(|name| is_lock(name));
+    let own = own.filter_map(|name| Some((Arc::new(repo.own().folder(".").ok()??), name)));
+    let common = ["refs/heads", "refs/lbx"].into_iter().flat_map(|top| files_below(repo.common(), top).0);
+    let common = common.filter(|file| is_lock(&file.name)).map(|file| (file.folder, file.name));
+    let dead = own.chain(common).filter(|(folder, name)| dead_lock(objects, folder, name).is_some());
+    let settled = dead.filter(|(folder, name)| !settle || break_stale_lock(repo, folder, name));
+    settled.map(|(folder, name)| folder.path().join(name).display().to_string()).collect()
+}
+
+/// A file below a folder.
+pub struct FileBelow {
+    /// Folder that has it.
+    pub folder: Arc<Dir>,
+    /// Its name there.
+    pub name: OsString,
+    /// Its path below the outermost folder, lossy.
+    pub path: String,
+}
+
+/// Returns the files below the folder `top` of `holder`, and the first OS error. Opens no more than a bound of folders;
+/// one beyond it counts as a file.
+pub fn files_below(holder: &Dir, top: &str) -> (Vec<FileBelow>, Result<(), Errno>) {
+    let (mut files, mut outcome, mut opened) = (Vec::new(), Ok(()), 0);
+    let mut waiting = Vec::new();
+    match holder.folder(top) {
+        Ok(folder) => waiting.extend(folder.map(|folder| (Arc::new(folder), String::new()))),
+        Err(Errno::NOTDIR) => {}
+        Err(errno) => outcome = Err(errno),
     }
-    found
+    while let Some((folder, at)) = waiting.pop() {
+        opened += 1;
+        let mut look = || -> Result<(), Errno> {
+            for name in folder.names()? {
+                let path = format!("{at}/{}", name.to_string_lossy());
+                match folder.stat(&name)? {
+                    Some(stat) if is_folder(&stat) && opened < FOLDERS_MAX => {
+                        waiting.extend(folder.folder(&name)?.map(|inner| (Arc::new(inner), path)));
+                    }
+                    Some(_) => files.push(FileBelow { folder: Arc::clone(&folder), name, path }),
+                    None => {}
+                }
+            }
+            Ok(())
+        };
+        outcome = outcome.and(look());
+    }
+    (files, outcome)
 }
 
 /// Returns the second name and the file of a lock if it is lbx's own and its holder is dead. While the file is open,

@@ -300,7 +300,7 @@ const ENTRIES_MAX: usize = 200_000;
 #[derive(Debug)]
 pub struct Trees {
     /// Id of the root.
-    root: ObjectId,
+    pub(in crate::engine::snapshot) root: ObjectId,
     /// Trees that were read, by id.
     listings: HashMap<ObjectId, Listing>,
     /// Number of entries in them.

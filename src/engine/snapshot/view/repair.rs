@@ -23,7 +23,7 @@ use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::repo::{self, Loose};
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::engine::snapshot::store::{Store, commit_builder, objects};
-use crate::engine::workspace::fs::{is_folder, is_regular};
+use crate::engine::workspace::fs::is_regular;
 
 /// Most paths of one snapshot whose content is read.
 const PATHS_MAX: usize = 1000;
@@ -207,24 +207,11 @@ impl Store {
 
     /// Notes unreadable references, and missing branches that have a log.
     fn look_at_references(&self, found: &mut Vec<String>) {
-        let mut names = Vec::new();
-        for (top, prefix) in
-            [("refs", "refs"), ("logs/refs/heads", "refs/heads"), ("logs/refs/lbx", "refs/lbx")]
-        {
-            let Ok(Some(folder)) = self.repo.common().folder(top) else { continue };
-            let mut waiting = vec![(folder, prefix.to_owned())];
-            while let Some((folder, prefix)) = waiting.pop() {
-                for name in folder.names().unwrap_or_default() {
-                    let path = format!("{prefix}/{}", name.to_string_lossy());
-                    match folder.stat(&name) {
-                        Ok(Some(stat)) if is_folder(&stat) => {
-                            waiting.extend(folder.folder(&name).ok().flatten().map(|folder| (folder, path)));
-                        }
-                        Ok(Some(_)) if names.len() < REFERENCES_MAX => names.push((path, top != "refs")),
-                        _ => {}
-                    }
-                }
-            }
+        let tops = [("refs", "refs"), ("logs/refs/heads", "refs/heads"), ("logs/refs/lbx", "refs/lbx")];
+        let mut names: Vec<(String, bool)> = Vec::new();
+        for (top, prefix) in tops {
+            let files = refs::files_below(self.repo.common(), top).0.into_iter().take(REFERENCES_MAX);
+            names.extend(files.map(|file| (format!("{prefix}{}", file.path), top != "refs")));
         }
         names.sort();
         names.dedup_by(|later, earlier| later.0 == earlier.0);

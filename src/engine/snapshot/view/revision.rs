@@ -157,16 +157,6 @@ fn with_crlf(text: &[u8]) -> Vec<u8> {
     converted
 }
 
-/// Files of one commit. Caches the trees on the way to the last path, so that a folder with many files is read only
-/// once.
-#[derive(Debug)]
-pub struct CommitFiles {
-    /// Its tree.
-    tree: ObjectId,
-    /// Trees on the way to the last paths.
-    trees: Trees,
-}
-
 impl Store {
     /// Returns the newest snapshot, in hex; `None` if there is no snapshot yet.
     ///
@@ -231,18 +221,17 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::file_at`].
-    pub fn files_of(&self, commit: &str) -> Result<CommitFiles, SnapshotError> {
+    pub fn files_of(&self, commit: &str) -> Result<Trees, SnapshotError> {
         let id = refs::commit_id(commit)?;
-        let tree = commit_builder::tree_of(&self.repo, id)?;
-        Ok(CommitFiles { tree, trees: Trees::of(tree) })
+        commit_builder::tree_of(&self.repo, id).map(Trees::of)
     }
 
     /// Returns true if a commit has a file at `path`.
     ///
     /// # Errors
     /// As [`Self::file_at`].
-    pub fn has_at(&self, files: &mut CommitFiles, path: &[u8]) -> Result<bool, SnapshotError> {
-        Ok(prepare::blob_id(files.trees.look_up(&self.repo, path)?).is_some())
+    pub fn has_at(&self, files: &mut Trees, path: &[u8]) -> Result<bool, SnapshotError> {
+        Ok(prepare::blob_id(files.look_up(&self.repo, path)?).is_some())
     }
 
     /// Returns the bytes of `path` at the time of a commit, if they had `size_bytes`: as stored, as a checkout would
@@ -252,18 +241,18 @@ impl Store {
     /// As [`Self::file_at`].
     pub fn file_of_size(
         &self,
-        files: &mut CommitFiles,
+        files: &mut Trees,
         path: &[u8],
         size_bytes: u64,
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let Some(id) = prepare::blob_id(files.trees.look_up(&self.repo, path)?) else {
+        let Some(id) = prepare::blob_id(files.look_up(&self.repo, path)?) else {
             return Ok(None);
         };
         let stored = self.bytes_of(id, path)?;
         if stored.len() as u64 == size_bytes {
             return Ok(Some(stored));
         }
-        let mut rules = Rules::new(&self.repo, files.tree)?;
+        let mut rules = Rules::new(&self.repo, files.root)?;
         let on_disk = rules.checked_out_form(path, &stored)?;
         // A file with CRLF may be stored with LF, even if a checkout would write LF.
         let forms = [on_disk, with_crlf(&stored)];
